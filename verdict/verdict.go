@@ -1,0 +1,93 @@
+// Package verdict names what bbprof can say about a block besides a number.
+//
+// Three kinds never mix. A [Rejection] says that this block cannot be profiled, and is
+// data: a reason from a closed list and whatever shows why. A [HostError] says that no
+// block can be profiled on this machine as it stands, and what would mend it. Any other
+// error is a failure of bbprof itself.
+package verdict
+
+import "fmt"
+
+// Reason is why a block has no throughput. The list is closed: a result file holds no other.
+type Reason string
+
+const (
+	// Of the bytes themselves; nothing has run.
+	BadHex           Reason = "bad_hex"          // the text is no hexadecimal block
+	Undecodable      Reason = "undecodable"      // bytes that are no x86-64 instruction
+	ControlFlow      Reason = "control_flow"     // jump, call, return, loop, int3, …
+	Privileged       Reason = "privileged"       // needs ring 0 or an I/O permission
+	Syscall          Reason = "syscall"          // enters the kernel
+	Nondeterministic Reason = "nondeterministic" // cpuid, rdtsc, rdrand, xgetbv, …
+	UnsupportedISA   Reason = "unsupported_isa"  // this CPU, or bbprof, does not run it
+	CodeExceedsL1I   Reason = "code_exceeds_l1i" // two copies do not fit L1I
+
+	// Of a run.
+	Unmappable       Reason = "unmappable"        // an address that no page can be put at
+	TooManyPages     Reason = "too_many_pages"    // keeps touching new pages
+	UnalignedOperand Reason = "unaligned_operand" // an alignment the instruction demands
+	SIGFPE           Reason = "sigfpe"
+	SIGILL           Reason = "sigill"
+	SIGBUS           Reason = "sigbus"
+	SIGTRAP          Reason = "sigtrap"
+	Timeout          Reason = "timeout"
+
+	// Of the evidence: it ran, and the number would not be the block's own.
+	L1DMiss       Reason = "l1d_miss"
+	L1IMiss       Reason = "l1i_miss"
+	ContextSwitch Reason = "context_switch"
+	Misaligned    Reason = "misaligned"  // an access crosses a cache line
+	Alias4K       Reason = "alias_4k"    // load and earlier store, equal low 12 bits, other address
+	AliasFrame    Reason = "alias_frame" // two pages use one line of one frame
+	X87Stack      Reason = "x87_stack"   // the x87 stack does not balance
+	Unstable      Reason = "unstable"    // dispersion, or two modes
+	Nonlinear     Reason = "nonlinear"   // time does not grow linearly with the copies
+	ClockDrift    Reason = "clock_drift" // the core clock moved too much while timing
+)
+
+// Rejection says that one block cannot be profiled, and why.
+type Rejection struct {
+	Reason Reason `json:"reason"`
+	Detail string `json:"detail"` // one clause, complete with the values that decided
+
+	// Where, when one instruction is to blame.
+	Inst *Inst `json:"instruction,omitempty"`
+	// Address is the faulting virtual address, when there is one.
+	Address *uint64 `json:"address,omitempty"`
+}
+
+// Inst points at one instruction of the block.
+type Inst struct {
+	Index  int    `json:"index"`         // 0 is the first of the block
+	Offset int    `json:"offset_bytes"`  // from the start of the block
+	Text   string `json:"text"`          // Intel syntax
+	Hex    string `json:"hex,omitempty"` // its bytes
+}
+
+func (r *Rejection) Error() string {
+	s := string(r.Reason) + ": " + r.Detail
+	if r.Inst != nil {
+		s += fmt.Sprintf(" (instruction %d at byte %d: %s)", r.Inst.Index+1, r.Inst.Offset, r.Inst.Text)
+	}
+	return s
+}
+
+// HostError says that this machine, as it is set up, cannot do what was asked.
+type HostError struct {
+	Missing string // what is not there, in one clause
+	Remedy  string // what the user can do about it
+	Err     error  // what the system answered
+}
+
+func (e *HostError) Error() string {
+	s := "this host cannot measure: " + e.Missing
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+func (e *HostError) Unwrap() error { return e.Err }
