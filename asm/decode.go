@@ -1,0 +1,488 @@
+package asm
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// maxLength is the longest instruction that a processor accepts (Intel SDM vol. 2, 2.3.11).
+const maxLength = 15
+
+var (
+	errTruncated = errors.New("the block ends inside it")
+	errTooLong   = errors.New("longer than 15 bytes")
+	errOpcode    = errors.New("unassigned opcode")
+	errPrefix    = errors.New("a prefix that this encoding forbids")
+	errReserved  = errors.New("reserved bits set")
+)
+
+// A rawInst is an instruction taken apart, before anyone asks what it does.
+type rawInst struct {
+	form *form
+	enc  encoding
+
+	opsize16 bool  // 66
+	addr32   bool  // 67
+	rep      uint8 // the last of f2 and f3
+	lock     bool
+	segment  Segment
+	ignored  uint8 // the last of the segment prefixes that do nothing in 64-bit mode
+	rex      bool
+
+	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm,
+	// and for EVEX bit 4 of ModRM.reg and of vvvv.
+	r, x, b, r4, v4 uint8
+	w               bool
+	vvvv            uint8 // uninverted, with v4 as bit 4
+	vl              uint8 // vector length: 128 << vl bits
+	rounding        uint8 // L'L where EVEX.b makes it the rounding mode
+	evexB, evexZ    bool
+	opmask          uint8
+
+	opcode   uint8
+	modrm    uint8
+	hasMem   bool
+	base     Register
+	index    Register
+	scale    uint8
+	indexNum uint8 // bits of the index register, for VSIB
+	disp     int64
+	imm      [2]int64 // in the order of the operands
+	length   uint8
+	ripDisp  uint8
+}
+
+// reader takes bytes off the front of the code, up to the longest possible instruction.
+type reader struct {
+	code []byte
+	pos  int
+}
+
+func (r *reader) left(n int) error {
+	switch {
+	case r.pos+n > maxLength:
+		return errTooLong
+	case r.pos+n > len(r.code):
+		return errTruncated
+	}
+	return nil
+}
+
+func (r *reader) byte() (byte, error) {
+	if err := r.left(1); err != nil {
+		return 0, err
+	}
+	r.pos++
+	return r.code[r.pos-1], nil
+}
+
+// signed reads a little-endian signed number of 1, 2, 4 or 8 bytes.
+func (r *reader) signed(size int) (int64, error) {
+	if err := r.left(size); err != nil {
+		return 0, err
+	}
+	p := r.code[r.pos:]
+	r.pos += size
+	switch size {
+	case 1:
+		return int64(int8(p[0])), nil
+	case 2:
+		return int64(int16(binary.LittleEndian.Uint16(p))), nil
+	case 4:
+		return int64(int32(binary.LittleEndian.Uint32(p))), nil
+	case 8:
+		return int64(binary.LittleEndian.Uint64(p)), nil
+	}
+	return 0, nil
+}
+
+// decode takes the first instruction of code apart.
+func (d *rawInst) decode(code []byte) error {
+	r := &reader{code: code}
+	opcodeMap, err := d.prefixes(r)
+	if err != nil {
+		return err
+	}
+	if d.opcode, err = r.byte(); err != nil {
+		return err
+	}
+	if d.form, err = d.choose(opcodeMap, r); err != nil {
+		return err
+	}
+	if d.form.hasModRM {
+		if d.modrm, err = r.byte(); err != nil {
+			return err
+		}
+		if d.evexB && d.modrm >= 0xc0 {
+			d.rounding, d.vl = d.vl, 2
+		}
+		if d.modrm < 0xc0 && d.form.mod != modIgnored {
+			if err := d.memoryOperand(r); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.immediates(r); err != nil {
+		return err
+	}
+	d.length = uint8(r.pos)
+	return d.check()
+}
+
+// prefixes reads everything before the opcode's last byte, and says in which map that is.
+func (d *rawInst) prefixes(r *reader) (opcodeMap int, err error) {
+	var rex byte
+	for {
+		c, err := r.byte()
+		if err != nil {
+			return 0, err
+		}
+		if c&0xf0 == 0x40 { // counts only right before the opcode (Intel SDM vol. 2, 2.2.1)
+			rex = c
+			continue
+		}
+		switch c {
+		case 0x66:
+			d.opsize16 = true
+		case 0x67:
+			d.addr32 = true
+		case 0xf2, 0xf3:
+			d.rep = c
+		case 0xf0:
+			d.lock = true
+		case 0x64:
+			d.segment = FS
+		case 0x65:
+			d.segment = GS
+		case 0x2e, 0x36, 0x3e, 0x26:
+			d.ignored = c
+		case 0xc4, 0xc5, 0x62:
+			if rex != 0 || d.opsize16 || d.rep != 0 || d.lock {
+				return 0, errPrefix
+			}
+			if c == 0x62 {
+				return d.evex(r)
+			}
+			return d.vex(c, r)
+		default:
+			d.setREX(rex)
+			if c != 0x0f {
+				r.pos--
+				return 0, nil
+			}
+			return d.escape(r)
+		}
+		rex = 0
+	}
+}
+
+// escape reads what follows 0f.
+func (d *rawInst) escape(r *reader) (opcodeMap int, err error) {
+	c, err := r.byte()
+	if err != nil {
+		return 0, err
+	}
+	switch c {
+	case 0x38:
+		return 2, nil
+	case 0x3a:
+		return 3, nil
+	}
+	r.pos--
+	return 1, nil
+}
+
+// setREX takes 0100WRXB apart (Intel SDM vol. 2, 2.2.1.2).
+func (d *rawInst) setREX(rex byte) {
+	d.rex = rex != 0
+	d.w = rex&8 != 0
+	d.r, d.x, d.b = rex>>2&1<<3, rex>>1&1<<3, rex&1<<3
+}
+
+// vex reads the rest of a two- or three-byte VEX prefix (Intel SDM vol. 2, 2.3.5):
+//
+//	c5  R vvvv L pp
+//	c4  R X B mmmmm  W vvvv L pp
+//
+// R, X, B and vvvv are stored inverted.
+func (d *rawInst) vex(first byte, r *reader) (opcodeMap int, err error) {
+	d.enc = encVEX
+	p, err := r.byte()
+	if err != nil {
+		return 0, err
+	}
+	d.r = (^p >> 7 & 1) << 3
+	opcodeMap = 1
+	if first == 0xc4 {
+		d.x, d.b = (^p>>6&1)<<3, (^p>>5&1)<<3
+		opcodeMap = int(p & 31)
+		if p, err = r.byte(); err != nil {
+			return 0, err
+		}
+		d.w = p&0x80 != 0
+	}
+	d.vvvv = ^p >> 3 & 15
+	d.vl = p >> 2 & 1
+	d.setPP(p & 3)
+	if opcodeMap == 0 || opcodeMap > 3 {
+		return 0, errOpcode
+	}
+	return opcodeMap, nil
+}
+
+// evex reads the three payload bytes of an EVEX prefix (Intel SDM vol. 2, 2.7.1):
+//
+//	R X B R' 0 mmm   W vvvv 1 pp   z L'L b V' aaa
+//
+// R, X, B, R', vvvv and V' are stored inverted.
+func (d *rawInst) evex(r *reader) (opcodeMap int, err error) {
+	d.enc = encEVEX
+	var p [3]byte
+	for i := range p {
+		if p[i], err = r.byte(); err != nil {
+			return 0, err
+		}
+	}
+	if p[0]&8 != 0 || p[1]&4 == 0 {
+		return 0, errReserved
+	}
+	d.r, d.x, d.b = (^p[0]>>7&1)<<3, (^p[0]>>6&1)<<3, (^p[0]>>5&1)<<3
+	d.r4 = (^p[0] >> 4 & 1) << 4
+	d.w = p[1]&0x80 != 0
+	d.v4 = (^p[2] >> 3 & 1) << 4
+	d.vvvv = ^p[1]>>3&15 | d.v4
+	d.setPP(p[1] & 3)
+	d.evexZ = p[2]&0x80 != 0
+	d.vl = p[2] >> 5 & 3
+	d.evexB = p[2]&0x10 != 0
+	d.opmask = p[2] & 7
+	opcodeMap = int(p[0] & 7)
+	if opcodeMap == 0 || opcodeMap == 4 || opcodeMap == 7 {
+		return 0, errOpcode
+	}
+	return opcodeMap, nil
+}
+
+// setPP takes the prefix that VEX and EVEX hold in two bits.
+func (d *rawInst) setPP(pp byte) {
+	d.opsize16 = pp == 1
+	d.rep = [4]uint8{0, 0, 0xf3, 0xf2}[pp]
+}
+
+// choose finds the form that the opcode, the prefixes and a peek at ModRM select.
+func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
+	modrm, peekErr := r.byte()
+	if peekErr == nil {
+		r.pos--
+	}
+	for _, f := range tables().forms[d.enc][opcodeMap][d.opcode] {
+		if !d.prefixSelects(f.prefix) || f.legacyZ && d.b != 0 {
+			continue
+		}
+		if f.w >= 0 && (f.w == 1) != d.w {
+			continue
+		}
+		if f.hasModRM {
+			if peekErr != nil {
+				return nil, peekErr
+			}
+			if !f.matchesModRM(modrm) {
+				continue
+			}
+		}
+		if d.enc != encLegacy && !d.lengthSelects(f, modrm) {
+			continue
+		}
+		return f, nil
+	}
+	return nil, errOpcode
+}
+
+// prefixSelects reports whether the prefixes are those of a form. Where f2 or f3 selects,
+// a 66 beside it is the operand size (Intel SDM vol. 2, 2.1.2; crc32, popcnt).
+func (d *rawInst) prefixSelects(m mandatory) bool {
+	switch m {
+	case noPrefix:
+		return d.rep == 0 && !d.opsize16
+	case prefix66:
+		return d.rep == 0 && d.opsize16
+	case prefixF3:
+		return d.rep == 0xf3
+	case prefixF2:
+		return d.rep == 0xf2
+	case noRepeat:
+		return d.rep == 0
+	}
+	return true
+}
+
+func (f *form) matchesModRM(modrm byte) bool {
+	switch {
+	case f.modrm >= 0:
+		return int16(modrm) == f.modrm
+	case f.digit >= 0 && int8(modrm>>3&7) != f.digit:
+		return false
+	case f.mod == modMem:
+		return modrm < 0xc0
+	case f.mod == modReg:
+		return modrm >= 0xc0
+	}
+	return true
+}
+
+// lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the
+// register form EVEX.b turns L'L into a rounding mode, and the length is 512 bits.
+func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
+	if d.enc == encEVEX && d.evexB && modrm >= 0xc0 {
+		return f.lengths == 7 || f.lengths&4 != 0
+	}
+	return d.vl < 3 && f.lengths>>d.vl&1 != 0
+}
+
+// memoryOperand reads SIB and displacement (Intel SDM vol. 2, tables 2-2 and 2-3, and
+// 2.2.1.6 for rip).
+func (d *rawInst) memoryOperand(r *reader) error {
+	d.hasMem = true
+	mod, rm := d.modrm>>6, d.modrm&7
+	dispSize := [4]int{0, 1, 4}[mod]
+	d.base = GPR(int(rm | d.b))
+	if rm == 4 {
+		sib, err := r.byte()
+		if err != nil {
+			return err
+		}
+		d.base = GPR(int(sib&7 | d.b))
+		d.indexNum = sib>>3&7 | d.x
+		d.scale = 1 << (sib >> 6)
+		if d.indexNum != 4 {
+			d.index = GPR(int(d.indexNum))
+		}
+		if mod == 0 && sib&7 == 5 {
+			d.base, dispSize = NoRegister, 4
+		}
+	} else if mod == 0 && rm == 5 {
+		d.base, dispSize = RIP, 4
+		d.ripDisp = uint8(r.pos)
+	}
+	if d.form.vsib {
+		if rm != 4 {
+			return errReserved
+		}
+		d.index = firstVec + Register(d.indexNum|d.v4)
+	}
+	if d.index == NoRegister {
+		d.scale = 0
+	}
+	if dispSize == 0 {
+		return nil
+	}
+	var err error
+	if d.disp, err = r.signed(dispSize); err != nil {
+		return err
+	}
+	if dispSize == 1 && d.enc == encEVEX {
+		d.disp *= int64(d.dispScale())
+	}
+	return nil
+}
+
+// dispScale is N of EVEX's disp8*N (Intel SDM vol. 2, 2.7.5, tables 2-36 and 2-37): in
+// every tuple type the width of the access, but for those that name N themselves.
+func (d *rawInst) dispScale() int {
+	if d.form.dispScale != 0 {
+		return int(d.form.dispScale)
+	}
+	for _, o := range d.form.ops {
+		if o.kind.isMemory() {
+			return d.memWidth(o)
+		}
+	}
+	return 1
+}
+
+// immediates reads what follows the operand, in the order of the operands.
+func (d *rawInst) immediates(r *reader) error {
+	n := 0
+	for _, o := range d.form.ops {
+		var size int
+		switch o.kind {
+		case opImm, opImmS:
+			size = d.width(o.size)
+		case opRel:
+			size = d.width(o.size)
+			if o.size == sizeZ {
+				size = 4 // Intel ignores 66 before a near branch (SDM vol. 2, JMP)
+			}
+		case opMoffs:
+			size = 8
+			if d.addr32 {
+				size = 4
+			}
+		case opL:
+			size = 1
+		default:
+			continue
+		}
+		v, err := r.signed(size)
+		if err != nil {
+			return err
+		}
+		if o.kind == opMoffs {
+			d.disp = v
+			if d.addr32 {
+				d.disp = int64(uint32(v))
+			}
+			continue
+		}
+		if n < len(d.imm) {
+			d.imm[n] = v
+			n++
+		}
+	}
+	return nil
+}
+
+// check rejects what raises #UD whatever the processor (Intel SDM vol. 2, 2.4 to 2.7.11).
+func (d *rawInst) check() error {
+	f := d.form
+	if d.enc == encLegacy {
+		for _, o := range f.ops {
+			if o.kind == opSeg && d.modrm>>3&7 > 5 { // there are six
+				return errReserved
+			}
+		}
+		return nil
+	}
+	if !f.usesVVVV && d.vvvv&15 != 0 {
+		return errReserved
+	}
+	if d.enc == encEVEX && !f.usesVVVV && !f.vsib && d.v4 != 0 {
+		return errReserved
+	}
+	if d.evexB {
+		if d.hasMem && f.broadcast == 0 || !d.hasMem && !f.er && !f.sae {
+			return errReserved
+		}
+	}
+	for _, o := range f.ops {
+		switch o.kind {
+		case opKReg:
+			if d.r|d.r4 != 0 {
+				return errReserved
+			}
+		case opKVVVV:
+			if d.vvvv > 7 {
+				return errReserved
+			}
+		case opG:
+			if d.r4 != 0 {
+				return errReserved
+			}
+		case opB:
+			if d.v4 != 0 {
+				return errReserved
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+// Package asm stands between bytes and instructions.
+//
+// Decoding is by tables of our own, close to the opcode maps of the manuals (spec.go tells
+// how to read them): they give an instruction's length, its text, which memory it accesses
+// with what address, width and direction, and what state it changes. One table for all of
+// these keeps them from contradicting each other. Nothing here touches the operating
+// system; whether this machine's CPU knows an instruction is for a run to show.
+package asm
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Inst is one instruction of a block.
+type Inst struct {
+	Offset   int    // of its first byte, from the start of the block
+	Bytes    []byte // 1 to 15, of the block given to Decode
+	Mnemonic string // Intel syntax, lower case, without rep, lock and their like
+
+	// Mem is every memory access in the order made, explicit and implicit. Address
+	// computations and hints that never fault (lea, nop, prefetch) have none; clflush and
+	// its like, which fault as a load does, read one byte.
+	Mem []Mem
+
+	// RIPDisp is the offset within Bytes of the four displacement bytes of a rip-relative
+	// operand, accessed or not; 0 if there is none.
+	RIPDisp int
+
+	// Align is the alignment in bytes that the instruction demands of its explicit memory
+	// operand (of its only one, if implicit: maskmovdqu has none to demand), 0 for none.
+	Align int
+
+	raw rawInst
+}
+
+// Decode splits a block into its instructions. Where bytes are no instruction, or the
+// block ends inside one, it returns a *verdict.Rejection with reason Undecodable.
+func Decode(block []byte) ([]Inst, error) {
+	insts := make([]Inst, 0, len(block)/3+1)
+	for offset := 0; offset < len(block); {
+		insts = append(insts, Inst{Offset: offset})
+		in := &insts[len(insts)-1]
+		if err := in.decode(block[offset:]); err != nil {
+			return nil, undecodable(block, offset, len(insts)-1, err)
+		}
+		offset += len(in.Bytes)
+	}
+	return insts, nil
+}
+
+func undecodable(block []byte, offset, index int, err error) *verdict.Rejection {
+	rest := block[offset:min(offset+maxLength, len(block))]
+	shown := hex.EncodeToString(rest)
+	detail := fmt.Sprintf("no instruction at byte %d: %v: %s", offset, err, shown)
+	return &verdict.Rejection{
+		Reason: verdict.Undecodable,
+		Detail: detail,
+		Inst:   &verdict.Inst{Index: index, Offset: offset, Text: "(bad)", Hex: shown},
+	}
+}
+
+func (in *Inst) decode(code []byte) error {
+	if err := in.raw.decode(code); err != nil {
+		return err
+	}
+	in.Bytes = code[:in.raw.length:in.raw.length]
+	in.Mnemonic = in.raw.mnemonic()
+	in.RIPDisp = int(in.raw.ripDisp)
+	in.Mem = in.raw.accesses()
+	in.Align = in.raw.alignment()
+	return nil
+}
+
+// Text is the instruction in Intel syntax, lower case, such as
+// "mov rax, qword ptr [rbx+0x8]".
+func (in *Inst) Text() string { return in.raw.text() }

@@ -1,0 +1,137 @@
+package asm
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// dumped is one instruction as objdump sees it.
+type dumped struct {
+	length int
+	text   string
+}
+
+// slotSize leaves at least 15 nops behind each sequence, so that objdump is back in step
+// at the next one whatever it made of this one.
+const slotSize = 32
+
+// objdumpSlots disassembles code sequences, each on its own, and returns what objdump sees
+// by sequence and offset. It skips the test where there is no objdump.
+func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
+	t.Helper()
+	tool, err := exec.LookPath("objdump")
+	if err != nil {
+		t.Skip("objdump is not installed")
+	}
+	var image []byte
+	starts := make([]int, len(sequences))
+	for i, s := range sequences {
+		starts[i] = len(image)
+		image = append(image, s...)
+		pad := slotSize - len(s)%slotSize
+		if pad < maxLength {
+			pad += slotSize
+		}
+		image = append(image, bytes.Repeat([]byte{0x90}, pad)...)
+	}
+	file := filepath.Join(t.TempDir(), "code")
+	if err := os.WriteFile(file, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--insn-width=16", file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	result := make([]map[int]dumped, len(sequences))
+	for i := range result {
+		result[i] = make(map[int]dumped)
+	}
+	current := 0
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		fields := strings.SplitN(lines.Text(), "\t", 3)
+		if len(fields) < 2 {
+			continue
+		}
+		addr, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(fields[0]), ":"), 16, 64)
+		if err != nil {
+			continue
+		}
+		for current+1 < len(starts) && int(addr) >= starts[current+1] {
+			current++
+		}
+		d := dumped{length: len(strings.Fields(fields[1]))}
+		if len(fields) == 3 {
+			d.text = fields[2]
+		}
+		result[current][int(addr)-starts[current]] = d
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// corpus is the development corpus, where there is one.
+func corpus(t testing.TB) [][]byte {
+	t.Helper()
+	file, err := os.Open("../../shared/corpus/blocks.csv")
+	if err != nil {
+		t.Skip("no development corpus beside this checkout")
+	}
+	defer file.Close()
+	var blocks [][]byte
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		first, _, _ := strings.Cut(lines.Text(), ",")
+		block, err := hex.DecodeString(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks
+}
+
+func TestCorpusAgainstObjdump(t *testing.T) {
+	blocks := corpus(t)
+	dumps := objdumpSlots(t, blocks)
+	insts, lengths, texts := 0, 0, 0
+	for i, block := range blocks {
+		decoded, err := Decode(block)
+		if err != nil {
+			t.Errorf("%x: %v", block, err)
+			continue
+		}
+		for j := range decoded {
+			in := &decoded[j]
+			insts++
+			want, ok := dumps[i][in.Offset]
+			if !ok || want.length != len(in.Bytes) {
+				lengths++
+				t.Errorf("%x: %d bytes, objdump %d: %s", in.Bytes, len(in.Bytes), want.length, want.text)
+				break
+			}
+			if got, want := normalOurs(in.Text()), normalObjdump(want.text, in.Offset); got != want {
+				if texts++; texts < 40 {
+					t.Errorf("%x: %q, objdump %q", in.Bytes, got, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d blocks, %d instructions: %d lengths and %d texts differ", len(blocks), insts, lengths, texts)
+}

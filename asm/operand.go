@@ -1,0 +1,265 @@
+package asm
+
+// mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde,
+// cdqe).
+func (d *rawInst) mnemonic() string {
+	if d.form.byWidth == nil {
+		return d.form.name
+	}
+	switch d.width(sizeV) {
+	case 2:
+		return d.form.byWidth[0]
+	case 4:
+		return d.form.byWidth[1]
+	}
+	return d.form.byWidth[2]
+}
+
+// width is an operand size in bytes, once prefixes and vector length have decided.
+func (d *rawInst) width(s operandSize) int {
+	switch s {
+	case sizeV:
+		if d.w {
+			return 8
+		} else if d.opsize16 {
+			return 2
+		}
+		return 4
+	case sizeZ:
+		if d.opsize16 && !d.w {
+			return 2
+		}
+		return 4
+	case sizeY:
+		if d.w {
+			return 8
+		}
+		return 4
+	case sizeU:
+		if d.opsize16 && !d.w {
+			return 2
+		}
+		return 8
+	case sizeX:
+		return 16 << d.vl
+	case sizeH:
+		return 8 << d.vl
+	case sizeF:
+		return 4 << d.vl
+	case sizeE:
+		return 2 << d.vl
+	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
+		return d.width(sizeV) + 2
+	case sizeEnv:
+		if d.opsize16 {
+			return 14
+		}
+		return 28
+	case sizeFPU:
+		if d.opsize16 {
+			return 94
+		}
+		return 108
+	}
+	return int(s)
+}
+
+// memWidth is the number of bytes that an operand accesses when it is memory.
+func (d *rawInst) memWidth(o operand) int {
+	if d.evexB && d.hasMem {
+		return int(d.form.broadcast)
+	}
+	return d.width(o.size)
+}
+
+// vectorWidth is the width in bytes of a vector register operand: what is not a whole
+// vector lives in an xmm register.
+func (d *rawInst) vectorWidth(s operandSize) int { return max(16, d.width(s)) }
+
+// number is the hardware number of the register that an operand names.
+func (d *rawInst) number(k operandKind) int {
+	reg, rm := int(d.modrm>>3&7), int(d.modrm&7)
+	switch k {
+	case opG, opCR, opDR:
+		return reg | int(d.r)
+	case opV:
+		return reg | int(d.r) | int(d.r4)
+	case opP, opKReg, opSeg, opBound, opTile:
+		return reg
+	case opE, opR:
+		return rm | int(d.b)
+	case opW, opU:
+		n := rm | int(d.b)
+		if d.enc == encEVEX { // where no index needs it, X is bit 4 of rm
+			n |= int(d.x) << 1
+		}
+		return n
+	case opQ, opN, opKMem, opKRM, opSTI, opTileM:
+		return rm
+	case opB, opH, opKVVVV, opTileV:
+		return int(d.vvvv)
+	case opZ:
+		return int(d.opcode&7) | int(d.b)
+	case opL:
+		return int(uint8(d.imm[0]) >> 4)
+	}
+	return 0
+}
+
+// accesses lists the memory that the instruction accesses, in order.
+func (d *rawInst) accesses() []Mem {
+	f := d.form
+	var list []Mem
+	if f.implicit == implicitPop {
+		list = append(list, d.stack(0, accRead))
+	}
+	if !f.agen {
+		// Of the two operands of movs, the second is read before the first is written.
+		for i := len(f.ops) - 1; i >= 0; i-- {
+			if m, ok := d.operandAccess(f.ops[i]); ok {
+				list = append(list, m)
+			}
+		}
+	}
+	switch f.implicit {
+	case implicitPush:
+		width := d.stackWidth()
+		list = append(list, d.stack(-int64(width), accWrite))
+	case implicitLeave:
+		m := d.stack(0, accRead)
+		m.Base = GPR(numBP)
+		list = append(list, m)
+	case implicitXlat:
+		m := d.at(GPR(numBX), 1, accRead)
+		m.Index, m.Scale = AL, 1
+		list = append(list, m)
+	case implicitMaskmov:
+		m := d.at(GPR(numDI), 8, accWrite)
+		m.Mask = firstMMX + Register(d.number(opN))
+		if f.isVec {
+			m.Width, m.Mask = 16, firstVec+Register(d.number(opU))
+		}
+		list = append(list, m)
+	case implicitMovdir:
+		m := d.at(GPR(d.number(opG)), 64, accWrite)
+		m.Segment = NoSegment // it is in es
+		list = append(list, m)
+	}
+	return list
+}
+
+// stackWidth is what one push or pop moves: 8 bytes, or 2 under a 66 prefix.
+func (d *rawInst) stackWidth() int { return d.width(sizeU) }
+
+func (d *rawInst) stack(disp int64, a access) Mem {
+	return Mem{
+		Base: GPR(numSP), Disp: disp, AddrSize: 64, Width: d.stackWidth(),
+		Read: a&accRead != 0, Write: a&accWrite != 0, Implicit: true,
+	}
+}
+
+// at is an implicit access through one register, whose segment and address size the
+// prefixes decide.
+func (d *rawInst) at(base Register, width int, a access) Mem {
+	return Mem{
+		Base: base, Segment: d.segment, AddrSize: d.addrSize(), Width: width,
+		Read: a&accRead != 0, Write: a&accWrite != 0, Implicit: true,
+	}
+}
+
+func (d *rawInst) addrSize() uint8 {
+	if d.addr32 {
+		return 32
+	}
+	return 64
+}
+
+// operandAccess is the memory that one operand accesses, if it is memory.
+func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
+	switch {
+	case o.kind == opX:
+		m = d.at(GPR(numSI), d.width(o.size), o.access)
+		m.String, m.Repeat = true, d.repeat()
+		return m, true
+	case o.kind == opY:
+		m = d.at(GPR(numDI), d.width(o.size), o.access)
+		m.Segment = NoSegment // es, and no prefix overrides it
+		m.String, m.Repeat = true, d.repeat()
+		return m, true
+	case o.kind == opMoffs:
+		m = d.at(NoRegister, d.width(o.size), o.access)
+		m.Disp, m.Implicit = d.disp, false
+		return m, true
+	case !o.kind.isMemory() || !d.hasMem:
+		return m, false
+	}
+	m = Mem{
+		Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp,
+		Segment: d.segment, AddrSize: d.addrSize(), Width: d.memWidth(o),
+		Read: o.access&accRead != 0, Write: o.access&accWrite != 0,
+	}
+	f := d.form
+	if d.opmask != 0 {
+		m.Mask = firstMask + Register(d.opmask)
+	}
+	switch {
+	case f.vsib:
+		m.Elements, m.IndexSize = d.elements(o), o.index
+		if d.enc == encVEX {
+			m.Mask = firstVec + Register(d.vvvv)
+		}
+	case f.maskedByVector:
+		m.Mask = firstVec + Register(d.vvvv)
+	case f.bitOffset:
+		m.Bits, m.BitOffset = uint8(8*m.Width), GPR(d.number(opG))
+	case f.implicit == implicitPop && m.Base == GPR(numSP):
+		m.Disp += int64(d.stackWidth())
+	}
+	return m, true
+}
+
+// elements is how many a gather or scatter has: the wider of index and element fills the
+// vector (Intel SDM vol. 2, VPGATHERDD and following).
+func (d *rawInst) elements(o operand) int {
+	return d.width(sizeX) / max(int(o.index), int(o.size))
+}
+
+// repeat is what f2 or f3 mean to a string instruction. Only cmps and scas tell them apart.
+func (d *rawInst) repeat() Repeat {
+	compares := d.form.name == "cmps" || d.form.name == "scas"
+	switch {
+	case d.rep == 0:
+		return Once
+	case !compares:
+		return Rep
+	case d.rep == 0xf3:
+		return RepEqual
+	}
+	return RepUnequal
+}
+
+// alignment is what the instruction demands of its memory operand, in bytes. Legacy SSE
+// demands 16 of every 16-byte operand that does not say otherwise (Intel SDM vol. 1,
+// 4.1.1, and vol. 2, 2.4); VEX and EVEX only where the instruction says so.
+func (d *rawInst) alignment() int {
+	f := d.form
+	if !d.hasMem || f.unaligned {
+		return 0
+	}
+	if f.align != 0 {
+		return f.align
+	}
+	if !f.isVec {
+		return 0
+	}
+	for _, o := range f.ops {
+		if !o.kind.isMemory() {
+			continue
+		}
+		width := d.memWidth(o)
+		if f.aligned || d.enc == encLegacy && width == 16 {
+			return width
+		}
+	}
+	return 0
+}

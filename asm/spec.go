@@ -1,0 +1,414 @@
+package asm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A
+// and of AMD APM vol. 3 appendix A, so that a line can be held against the manual's:
+//
+//	opcode [prefix] [encodings] mnemonic operands [attributes …]
+//
+// The opcode is its last byte, in hexadecimal, and may be followed by
+//
+//	/n   ModRM.reg is n
+//	=hh  the ModRM byte is hh
+//	+    the low three bits are a register
+//	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
+//
+// (for a|b|c the stride is 1; behind /n or =hh it is that number which counts up, and _
+// leaves one out). Mnemonics a/b/c are those of 16, 32 and 64 bits operand size.
+//
+// The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without
+// one, none of them tells instructions apart.
+//
+// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and
+// MMX registers for V, W and U), V (VEX) and E (EVEX), each with 0 or 1 if W is fixed and
+// with the vector lengths that are allowed (.0 is 128 bits, .12 is 256 or 512) if not all
+// are. Without any it is S. A line with S or N names the legacy mnemonic, to which VEX and
+// EVEX put a v; and its H operand is not there in the legacy form, whose first operand is
+// read as well as written.
+//
+// Operands are separated by commas, each a letter (see operandKind) and a size (see sizes);
+// the first is written and the others read unless + (both), - (read) or > (written) says
+// otherwise.
+//
+// Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
+// any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
+// not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
+// bytes), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
+// that shows it), norexb, push, pop, xlat and so on (implicitMem), and implicit general
+// registers: <rax read, >rdx written, +rcx both.
+type table struct {
+	forms [numEncodings][8][256][]*form
+	errs  []error
+}
+
+// tables are the parsed tables. A test checks that they hold no error.
+var tables = sync.OnceValue(func() *table {
+	t := new(table)
+	t.parse(0, tableOneByte)
+	t.parse(1, table0F)
+	t.parse(2, table0F38)
+	t.parse(3, table0F3A)
+	t.parse(0, tableX87)
+	t.parse(1, tableVector0F)
+	t.parse(2, tableVector0F38)
+	t.parse(3, tableVector0F3A)
+	t.parse(3, tableFP16Map3)
+	t.parse(5, tableFP16Map5)
+	t.parse(6, tableFP16Map6)
+	return t
+})
+
+func (t *table) parse(opcodeMap int, text string) {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if err := t.parseLine(opcodeMap, fields); err != nil {
+			t.errs = append(t.errs, fmt.Errorf("%q: %w", strings.TrimSpace(line), err))
+		}
+	}
+}
+
+func (t *table) parseLine(opcodeMap int, fields []string) error {
+	op, err := parseOpcode(fields[0])
+	if err != nil {
+		return err
+	}
+	fields = fields[1:]
+	f := form{digit: op.digit, w: -1, mod: modAny}
+	if len(fields) > 0 {
+		if p, ok := prefixNames[fields[0]]; ok {
+			f.prefix, fields = p, fields[1:]
+		}
+	}
+	encodings := "S"
+	if len(fields) > 0 && strings.ContainsRune("NSVE", rune(fields[0][0])) {
+		encodings, fields = fields[0], fields[1:]
+	}
+	if len(fields) < 2 {
+		return fmt.Errorf("no mnemonic and operands")
+	}
+	names, operands := fields[0], fields[1]
+	if f.ops, err = parseOperands(operands); err != nil {
+		return err
+	}
+	for _, a := range fields[2:] {
+		if err := f.attribute(a); err != nil {
+			return err
+		}
+	}
+
+	for i, name := range strings.Split(names, "|") {
+		if name == "_" {
+			continue
+		}
+		g := f
+		g.modrm = op.modrm
+		code := op.code
+		switch {
+		case op.modrm >= 0:
+			g.modrm += int16(i)
+		case op.digit >= 0:
+			g.digit += int8(i)
+		default:
+			code += i * op.stride
+		}
+		for enc := range strings.SplitSeq(encodings, ",") {
+			if err := t.add(opcodeMap, code, op.spread, g, enc, encodings, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add files one encoding of one line's instruction.
+func (t *table) add(opcodeMap, code, spread int, f form, enc, all, name string) error {
+	kind := enc[0]
+	wl, lengths, _ := strings.Cut(enc[1:], ".")
+	if wl != "" {
+		w, err := strconv.Atoi(wl)
+		if err != nil || w > 1 {
+			return fmt.Errorf("encoding %q", enc)
+		}
+		f.w = int8(w)
+	}
+	f.lengths = 7
+	if lengths != "" {
+		f.lengths = 0
+		for _, l := range lengths {
+			f.lengths |= 1 << (l - '0')
+		}
+	}
+	class := map[byte]encoding{'N': encLegacy, 'S': encLegacy, 'V': encVEX, 'E': encEVEX}[kind]
+	if (kind == 'V' || kind == 'E') && strings.ContainsAny(all, "SN") {
+		name = "v" + name
+	}
+	f.name = name
+	if strings.Contains(name, "/") {
+		f.byWidth = strings.Split(name, "/")
+		if len(f.byWidth) != 3 {
+			return fmt.Errorf("%d names by width", len(f.byWidth))
+		}
+	}
+	switch kind {
+	case 'N':
+		if f.prefix != prefix66 {
+			return fmt.Errorf("the MMX form of an instruction without 66")
+		}
+		f.prefix = noPrefix
+		f.ops = mmxOperands(legacyOperands(f.ops))
+	case 'S':
+		f.ops = legacyOperands(f.ops)
+	}
+	f.isX87 = f.isX87 || opcodeMap == 0 && code&^7 == 0xd8
+	f.finish(class)
+	for i := range spread {
+		t.forms[class][opcodeMap][code+i] = append(t.forms[class][opcodeMap][code+i], &f)
+	}
+	return nil
+}
+
+// finish derives what follows from the operands.
+func (f *form) finish(class encoding) {
+	f.hasModRM = f.digit >= 0 || f.modrm >= 0
+	for _, o := range f.ops {
+		f.hasModRM = f.hasModRM || o.kind.usesModRM()
+		switch o.kind {
+		case opM, opVSIB:
+			f.mod = modMem
+		case opR, opU, opN, opKRM, opSTI, opTileM:
+			if f.mod == modAny {
+				f.mod = modReg
+			}
+		case opCR, opDR:
+			f.mod = modIgnored
+		case opB, opH, opKVVVV, opTileV:
+			f.usesVVVV = true
+		}
+		switch o.kind {
+		case opP, opQ, opN:
+			f.isMMX = true
+		case opV, opH, opW, opU, opL, opVSIB:
+			f.isVec = true
+		case opKReg, opKVVVV, opKMem, opKRM:
+			f.writesMask = f.writesMask || o.access&accWrite != 0
+		}
+		if o.kind == opVSIB {
+			f.vsib = true
+		}
+	}
+	if class == encLegacy {
+		f.lengths = 7
+	}
+	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
+	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
+	f.refusal = refusals[f.name]
+}
+
+// legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then
+// source and destination.
+func legacyOperands(ops []operand) []operand {
+	out := make([]operand, 0, len(ops))
+	for _, o := range ops {
+		if o.kind != opH {
+			out = append(out, o)
+		}
+	}
+	if len(out) < len(ops) && out[0].access == accWrite {
+		out[0].access = accBoth
+	}
+	return out
+}
+
+// mmxOperands turns the operands of an SSE instruction into those of its MMX original.
+func mmxOperands(ops []operand) []operand {
+	kinds := map[operandKind]operandKind{opV: opP, opW: opQ, opU: opN}
+	for i, o := range ops {
+		if k, ok := kinds[o.kind]; ok {
+			ops[i].kind, ops[i].size = k, 8
+		}
+	}
+	return ops
+}
+
+var prefixNames = map[string]mandatory{
+	"np": noPrefix, "66": prefix66, "f3": prefixF3, "f2": prefixF2, "nf": noRepeat,
+}
+
+type opcodeSpec struct {
+	code, spread, stride int
+	digit                int8
+	modrm                int16
+}
+
+func parseOpcode(s string) (opcodeSpec, error) {
+	op := opcodeSpec{spread: 1, stride: 1, digit: -1, modrm: -1}
+	code, rest := s[:min(2, len(s))], s[min(2, len(s)):]
+	n, err := strconv.ParseUint(code, 16, 8)
+	if err != nil {
+		return op, err
+	}
+	op.code = int(n)
+	if rest == "" {
+		return op, nil
+	}
+	switch mark, arg := rest[0], rest[1:]; mark {
+	case '+':
+		op.spread, op.stride = 8, 8
+	case '/':
+		n, err = strconv.ParseUint(arg, 10, 3)
+		op.digit = int8(n)
+	case '=':
+		n, err = strconv.ParseUint(arg, 16, 8)
+		op.modrm = int16(n)
+	case ':':
+		op.stride, err = strconv.Atoi(arg)
+	default:
+		err = fmt.Errorf("opcode %q", s)
+	}
+	return op, err
+}
+
+// sizes are the operand sizes by letter; a number is a size in bytes.
+var sizes = map[string]operandSize{
+	"b": 1, "w": 2, "d": 4, "q": 8, "t": 10,
+	"v": sizeV, "z": sizeZ, "y": sizeY, "u": sizeU, "p": sizeP,
+	"x": sizeX, "h": sizeH, "f": sizeF, "e": sizeE,
+	"env": sizeEnv, "fpu": sizeFPU,
+}
+
+var operandKinds = []struct {
+	prefix string
+	kind   operandKind
+}{
+	{"kg", opKReg}, {"kh", opKVVVV}, {"ke", opKMem}, {"ku", opKRM},
+	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bnd", opBound}, {"sti", opSTI},
+	{"E", opE}, {"R", opR}, {"M", opM}, {"G", opG}, {"B", opB}, {"Z", opZ}, {"A", opA},
+	{"V", opV}, {"H", opH}, {"W", opW}, {"U", opU}, {"L", opL},
+	{"P", opP}, {"Q", opQ}, {"N", opN},
+	{"Is", opImmS}, {"I", opImm}, {"J", opRel}, {"O", opMoffs}, {"X", opX}, {"Y", opY},
+	{"S", opSeg}, {"C", opCR}, {"D", opDR},
+}
+
+func parseOperands(s string) ([]operand, error) {
+	if s == "-" {
+		return nil, nil
+	}
+	var ops []operand
+	for i, field := range strings.Split(s, ",") {
+		o := operand{access: accRead}
+		if i == 0 {
+			o.access = accWrite
+		}
+		switch field[0] {
+		case '+':
+			o.access, field = accBoth, field[1:]
+		case '-':
+			o.access, field = accRead, field[1:]
+		case '>':
+			o.access, field = accWrite, field[1:]
+		}
+		if err := o.parse(field); err != nil {
+			return nil, err
+		}
+		ops = append(ops, o)
+	}
+	return ops, nil
+}
+
+func (o *operand) parse(s string) error {
+	if idx, ok := strings.CutPrefix(s, "vsib"); ok && len(idx) == 2 {
+		o.kind, o.index, o.size = opVSIB, uint8(sizes[idx[:1]]), sizes[idx[1:]]
+		return nil
+	}
+	for _, k := range operandKinds {
+		size, ok := strings.CutPrefix(s, k.prefix)
+		if !ok {
+			continue
+		}
+		o.kind = k.kind
+		switch n, err := strconv.Atoi(size); {
+		case err == nil:
+			o.size = operandSize(n)
+			if n <= 0 || n >= int(sizeV) {
+				return fmt.Errorf("operand size %d", n)
+			}
+		case size == "":
+			o.size = 0
+			if k.kind == opImmS {
+				o.size = 1
+			}
+		default:
+			if o.size, ok = sizes[size]; !ok {
+				return fmt.Errorf("operand %q", s)
+			}
+		}
+		return nil
+	}
+	if _, ok := fixedOperands[s]; !ok {
+		return fmt.Errorf("operand %q", s)
+	}
+	o.kind, o.name = opFixed, s
+	return nil
+}
+
+// fixedOperands are the operands that an opcode implies and assembly spells, each with
+// the general register that it stands for, or -1.
+var fixedOperands = map[string]int{
+	"al": numAX, "ax": numAX, "eax": numAX, "rax": numAX, "cl": numCX, "dx": numDX,
+	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
+}
+
+func (f *form) attribute(a string) error {
+	flags := map[string]*bool{
+		"fp": &f.fp, "aligned": &f.aligned, "unaligned": &f.unaligned, "agen": &f.agen,
+		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.legacyZ,
+	}
+	if p, ok := flags[a]; ok {
+		*p = true
+		return nil
+	}
+	if m, ok := implicitNames[a]; ok {
+		f.implicit = m
+		return nil
+	}
+	if len(a) > 1 {
+		if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil && a[0] == 'b' {
+			f.broadcast = uint8(n)
+			return nil
+		} else if err == nil && a[0] == 'n' {
+			f.dispScale = uint8(n)
+			return nil
+		} else if err == nil && a[0] == 'a' {
+			f.align = int(n)
+			return nil
+		}
+		for n, name := range gprNames[3] {
+			if name != a[1:] {
+				continue
+			}
+			if a[0] == '<' || a[0] == '+' {
+				f.reads |= 1 << n
+			}
+			if a[0] == '>' || a[0] == '+' {
+				f.writes |= 1 << n
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("attribute %q", a)
+}
+
+var implicitNames = map[string]implicitMem{
+	"push": implicitPush, "pop": implicitPop, "xlat": implicitXlat, "leave": implicitLeave,
+	"maskmov": implicitMaskmov, "movdir": implicitMovdir,
+}

@@ -1,0 +1,137 @@
+package asm
+
+// State is what a block changes beside memory, as far as a rerun has to put it back.
+type State struct {
+	X87          bool // an x87 instruction
+	MMX          bool // an MMX register, which is an x87 register
+	Vector       bool // an xmm, ymm or zmm register
+	VEX          bool // a vector instruction encoded with VEX or EVEX, which writes whole registers
+	EVEX         bool // an EVEX encoding
+	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
+	Opmask       bool // k0 to k7 written
+	MXCSRLoaded  bool // ldmxcsr, fxrstor
+	MXCSRSticky  bool // an SSE operation that may set exception flags in MXCSR
+	Direction    bool // std or cld
+	FlagsLoaded  bool // popf, which may set AC, DF, NT and TF
+	GPRRead      uint16
+	GPRWritten   uint16 // bit n is the general register with hardware number n; rsp by push and pop
+	StackPointer bool   // rsp is written
+}
+
+// StateOf gathers the facts about state of all instructions of a block.
+func StateOf(insts []Inst) State {
+	var s State
+	for i := range insts {
+		s.add(&insts[i].raw)
+	}
+	s.StackPointer = s.GPRWritten>>numSP&1 != 0
+	return s
+}
+
+func (s *State) add(d *rawInst) {
+	f := d.form
+	s.X87 = s.X87 || f.isX87
+	s.MMX = s.MMX || f.isMMX
+	s.Vector = s.Vector || f.isVec
+	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
+	s.EVEX = s.EVEX || d.enc == encEVEX
+	s.Opmask = s.Opmask || f.writesMask
+	s.MXCSRSticky = s.MXCSRSticky || f.fp
+	switch f.name {
+	case "ldmxcsr", "vldmxcsr", "fxrstor", "fxrstor64", "xrstor", "xrstor64":
+		s.MXCSRLoaded = true
+	case "std", "cld":
+		s.Direction = true
+	case "popf":
+		s.FlagsLoaded = true
+	}
+	if d.enc == encEVEX {
+		for _, o := range f.ops {
+			switch o.kind {
+			case opV, opH, opU, opW:
+				if o.kind == opW && d.hasMem {
+					continue
+				}
+				s.HighVector = s.HighVector || d.number(o.kind) > 15
+			case opVSIB:
+				n, _ := d.index.Vector()
+				s.HighVector = s.HighVector || n > 15
+			}
+		}
+	}
+	read, written := d.generalRegisters()
+	s.GPRRead |= uint16(read)
+	s.GPRWritten |= uint16(written)
+}
+
+// generalRegisters are those that an instruction reads and writes.
+func (d *rawInst) generalRegisters() (read, written gprSet) {
+	f := d.form
+	read, written = f.reads, f.writes
+	for _, r := range [...]Register{d.base, d.index} {
+		if n, ok := r.GPR(); ok {
+			read |= 1 << n
+		}
+	}
+	for _, o := range f.ops {
+		var n int
+		switch o.kind {
+		case opE:
+			if d.hasMem {
+				continue
+			}
+			n = d.highByte(o)
+		case opR, opG, opZ:
+			n = d.highByte(o)
+		case opB, opA:
+			n = d.number(o.kind)
+		case opX, opY:
+			n := numSI
+			if o.kind == opY {
+				n = numDI
+			}
+			read |= 1 << n
+			written |= 1 << n
+			if d.rep != 0 {
+				read |= 1 << numCX
+				written |= 1 << numCX
+			}
+			continue
+		case opFixed:
+			if n = fixedOperands[o.name]; n < 0 {
+				continue
+			}
+		default:
+			continue
+		}
+		if o.access&accRead != 0 {
+			read |= 1 << n
+		}
+		if o.access&accWrite != 0 {
+			written |= 1 << n
+			if d.width(o.size) < 4 { // the rest of the register stays
+				read |= 1 << n
+			}
+		}
+	}
+	switch f.implicit {
+	case implicitPush, implicitPop:
+		read |= 1 << numSP
+		written |= 1 << numSP
+	case implicitLeave:
+		read |= 1 << numBP
+	case implicitMaskmov:
+		read |= 1 << numDI
+	}
+	return read, written
+}
+
+// highByte is the number of the register that an operand is part of: without REX, byte
+// registers 4 to 7 are the second bytes of registers 0 to 3.
+func (d *rawInst) highByte(o operand) int {
+	n := d.number(o.kind)
+	if o.size == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
+		return n - 4
+	}
+	return n
+}

@@ -1,0 +1,324 @@
+package asm
+
+// Intel SDM vol. 2 appendix A, tables A-2 and A-6 (one-byte opcodes). See spec.go for the
+// notation; x87 is in table_x87.go.
+const tableOneByte = `
+00:8 add|or|adc|sbb|and|sub|xor +Eb,Gb
+01:8 add|or|adc|sbb|and|sub|xor +Ev,Gv
+02:8 add|or|adc|sbb|and|sub|xor +Gb,Eb
+03:8 add|or|adc|sbb|and|sub|xor +Gv,Ev
+04:8 add|or|adc|sbb|and|sub|xor +Ab,Ib
+05:8 add|or|adc|sbb|and|sub|xor +Av,Isz
+38 cmp -Eb,Gb
+39 cmp -Ev,Gv
+3a cmp -Gb,Eb
+3b cmp -Gv,Ev
+3c cmp -Ab,Ib
+3d cmp -Av,Isz
+50+ push -Zu push
+58+ pop Zu pop
+63 movsxd Gv,Ez
+68 push -Isz push
+69 imul Gv,Ev,Isz
+6a push -Is push
+6b imul Gv,Ev,Is
+6c ins Yb,dx
+6d ins Yz,dx
+6e outs -dx,Xb
+6f outs -dx,Xz
+70 jo|jno|jb|jae|je|jne|jbe|ja|js|jns|jp|jnp|jl|jge|jle|jg -Jb
+80/0 add|or|adc|sbb|and|sub|xor +Eb,Ib
+80/7 cmp -Eb,Ib
+81/0 add|or|adc|sbb|and|sub|xor +Ev,Isz
+81/7 cmp -Ev,Isz
+83/0 add|or|adc|sbb|and|sub|xor +Ev,Is
+83/7 cmp -Ev,Is
+84 test -Eb,Gb
+85 test -Ev,Gv
+86 xchg +Eb,+Gb
+87 xchg +Ev,+Gv
+88 mov Eb,Gb
+89 mov Ev,Gv
+8a mov Gb,Eb
+8b mov Gv,Ev
+8c mov Mw,Sw
+8c mov Rv,Sw
+8d lea Gv,M agen
+8e mov Sw,Ew
+8f/0 pop Eu pop
+90 f3 pause -
+90 nop - norexb
+90+ xchg +Zv,+Av
+98 cbw/cwde/cdqe - +rax
+99 cwd/cdq/cqo - <rax >rdx
+9b fwait - x87
+9c pushf - push
+9d popf - pop
+9e sahf - <rax
+9f lahf - +rax
+a0 mov Ab,Ob
+a1 mov Av,Ov
+a2 mov Ob,Ab
+a3 mov Ov,Av
+a4 movs Yb,Xb
+a5 movs Yv,Xv
+a6 cmps -Xb,Yb
+a7 cmps -Xv,Yv
+a8 test -Ab,Ib
+a9 test -Av,Isz
+aa stos Yb,Ab
+ab stos Yv,Av
+ac lods Ab,Xb
+ad lods Av,Xv
+ae scas -Ab,Yb
+af scas -Av,Yv
+b0+ mov Zb,Ib
+b8+ mov Zv,Iv
+c0/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,Ib
+c1/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Ev,Ib
+c2 ret -Iw pop
+c3 ret - pop
+c6/0 mov Eb,Ib
+c6=f8 xabort -Ib
+c7/0 mov Ev,Isz
+c7=f8 xbegin -Jz
+c8 enter -Iw,Ib push +rbp +rsp
+c9 leave - leave >rbp >rsp
+ca retf -Iw
+cb retf -
+cc int3 -
+cd int -Ib
+cf iret -
+d0/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,1
+d1/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Ev,1
+d2/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,cl
+d3/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Ev,cl
+d7 xlat - xlat +rax <rbx
+e0 loopne|loope|loop -Jb +rcx
+e3 jrcxz -Jb <rcx
+e4 in Ab,Ib
+e5 in Az,Ib
+e6 out -Ib,Ab
+e7 out -Ib,Az
+e8 call -Jz push
+e9 jmp -Jz
+eb jmp -Jb
+ec in Ab,dx
+ed in Az,dx
+ee out -dx,Ab
+ef out -dx,Az
+f1 int1 -
+f4 hlt -
+f5 cmc -
+f6/0 test -Eb,Ib
+f6/1 test -Eb,Ib
+f6/2 not|neg +Eb
+f6/4 mul|imul|div|idiv -Eb +rax
+f7/0 test -Ev,Isz
+f7/1 test -Ev,Isz
+f7/2 not|neg +Ev
+f7/4 mul|imul -Ev +rax >rdx
+f7/6 div|idiv -Ev +rax +rdx
+f8 clc|stc|cli|sti|cld|std -
+fe/0 inc|dec +Eb
+ff/0 inc|dec +Ev
+ff/2 call -Eq push
+ff/3 call -Mp
+ff/4 jmp -Eq
+ff/5 jmp -Mp
+ff/6 push -Eu push
+`
+
+// Intel SDM vol. 2 appendix A, tables A-3 and A-6 (0f xx), without the vector
+// instructions; AMD APM vol. 3 appendix A for AMD's own.
+const table0F = `
+00/0 sldt|str Rv
+00/0 sldt|str Mw
+00/6 f2 lkgs -Ew
+00/2 lldt|ltr|verr|verw -Ew
+01/0 sgdt|sidt M10
+01/2 lgdt|lidt -M10
+01/4 smsw Rv
+01/4 smsw Mw
+01/5 f3 rstorssp +Mq
+01/6 lmsw -Ew
+01/7 invlpg -Mb agen
+01=c0 np enclv|vmcall|vmlaunch|vmresume|vmxoff|pconfig|wrmsrns -
+01=c8 np monitor|mwait|clac|stac|_|_|_|encls -
+01=ca f2 erets -
+01=ca f3 eretu -
+01=d0 np xgetbv - <rcx >rax >rdx
+01=d1 np xsetbv|_|_|vmfunc|xend|xtest|enclu -
+01=d8 vmrun|vmmcall|vmload|vmsave|stgi|clgi|skinit|invlpga -
+01=e8 np serialize -
+01=e8 f3 setssbsy -
+01=e8 f2 xsusldtrk|xresldtrk -
+01=ea f3 saveprevssp -
+01=ec f3 uiret|testui|clui|stui -
+01=ee np rdpkru|wrpkru -
+01=f8 swapgs -
+01=f9 rdtscp - >rax >rcx >rdx
+01=fa np monitorx -
+01=fa f3 mcommit -
+01=fb mwaitx -
+01=fc clzero - <rax
+01=fd rdpru - <rcx >rax >rdx
+01=fe np invlpgb|tlbsync -
+01=fe f3 rmpadjust|psmash -
+01=fe f2 rmpupdate|pvalidate -
+02 lar +Gv,Ew
+03 lsl +Gv,Ew
+05 syscall -
+06 clts -
+07 sysret -
+08 invd -
+09 f3 wbnoinvd -
+09 wbinvd -
+0b ud2 -
+0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen
+0d nop -Ev agen
+0e femms - mmx x87
+18/0 prefetchnta|prefetcht0|prefetcht1|prefetcht2 -Mb agen
+18/0 nop|nop|nop|nop|nop|nop|nop|nop -Ev agen
+19 nop -Ev agen
+1a np bndldx bnd,M agen
+1a 66 bndmov bnd,M16
+1a f3 bndcl -bnd,Eq agen
+1a f2 bndcu -bnd,Eq agen
+1a nop -Ev agen
+1b np bndstx -M,bnd agen
+1b 66 bndmov M16,bnd
+1b f3 bndmk bnd,M agen
+1b f2 bndcn -bnd,Eq agen
+1b nop -Ev agen
+1c/0 np cldemote -Mb agen
+1c nop -Ev agen
+1d nop -Ev agen
+1e=fa f3 endbr64|endbr32 -
+1e/1 f3 S0 rdsspd Rd
+1e/1 f3 S1 rdsspq Rq
+1e nop -Ev agen
+1f nop -Ev agen
+20 mov Rq,Cq
+21 mov Rq,Dq
+22 mov Cq,Rq
+23 mov Dq,Rq
+30 wrmsr|rdtsc|rdmsr|rdpmc|sysenter|sysexit|_|getsec -
+40 cmovo|cmovno|cmovb|cmovae|cmove|cmovne|cmovbe|cmova +Gv,Ev
+48 cmovs|cmovns|cmovp|cmovnp|cmovl|cmovge|cmovle|cmovg +Gv,Ev
+77 np emms - mmx x87
+78 np vmread Eq,Gq
+79 np vmwrite -Gq,Eq
+80 jo|jno|jb|jae|je|jne|jbe|ja|js|jns|jp|jnp|jl|jge|jle|jg -Jz
+90 seto|setno|setb|setae|sete|setne|setbe|seta|sets|setns|setp|setnp|setl|setge|setle|setg Eb
+a0 push -fs push
+a1 pop fs pop
+a2 cpuid - +rax >rbx +rcx >rdx
+a3 bt -Ev,Gv
+a4 shld +Ev,Gv,Ib
+a5 shld +Ev,Gv,cl
+a8 push -gs push
+a9 pop gs pop
+aa rsm -
+ab bts +Ev,Gv
+ac shrd +Ev,Gv,Ib
+ad shrd +Ev,Gv,cl
+ae/0 np S0 fxsave M512 a16 x87 vec
+ae/0 np S1 fxsave64 M512 a16 x87 vec
+ae/1 np S0 fxrstor -M512 a16 x87 vec
+ae/1 np S1 fxrstor64 -M512 a16 x87 vec
+ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
+ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
+ae/2 np ldmxcsr -Md vec
+ae/3 np stmxcsr Md vec
+ae/7 np clflush -Mb
+ae/6 66 clwb|clflushopt -Mb
+ae/0 f3 rdfsbase|rdgsbase Ry
+ae/2 f3 wrfsbase|wrgsbase -Ry
+ae/4 f3 ptwrite -Ey
+ae/5 f3 S0 incsspd -Rd
+ae/5 f3 S1 incsspq -Rq
+ae/6 f3 clrssbsy +Mq
+ae/6 f3 umonitor -Rq
+ae/6 f2 umwait -Rd
+ae/6 66 tpause -Rd
+ae=e8 np lfence|lfence|lfence|lfence|lfence|lfence|lfence|lfence -
+ae=f0 np mfence|mfence|mfence|mfence|mfence|mfence|mfence|mfence -
+ae=f8 np sfence|sfence|sfence|sfence|sfence|sfence|sfence|sfence -
+af imul +Gv,Ev
+b0 cmpxchg +Eb,Gb +rax
+b1 cmpxchg +Ev,Gv +rax
+b2 lss Gv,Mp
+b3 btr +Ev,Gv
+b4 lfs|lgs Gv,Mp
+b6 movzx Gv,Eb
+b7 movzx Gv,Ew
+b8 f3 popcnt Gv,Ev
+b9 ud1 -Gv,Ev
+ba/4 bt -Ev,Ib
+ba/5 bts|btr|btc +Ev,Ib
+bb btc +Ev,Gv
+bc f3 tzcnt Gv,Ev
+bc bsf +Gv,Ev
+bd f3 lzcnt Gv,Ev
+bd bsr +Gv,Ev
+be movsx Gv,Eb
+bf movsx Gv,Ew
+c0 xadd +Eb,+Gb
+c1 xadd +Ev,+Gv
+c3 np movnti My,Gy
+c7/1 S0 cmpxchg8b +Mq +rax +rdx <rbx <rcx
+c7/1 S1 cmpxchg16b +M16 a16 +rax +rdx <rbx <rcx
+c7/3 np S0 xrstors|xsavec|xsaves +M576 a64 x87 vec
+c7/3 np S1 xrstors64|xsavec64|xsaves64 +M576 a64 x87 vec
+c7/6 f3 senduipi -Rq
+c7/6 nf rdrand|rdseed Rv
+c7/6 np vmptrld -Mq
+c7/6 66 vmclear Mq
+c7/6 f3 vmxon -Mq
+c7/7 np vmptrst Mq
+c7/7 f3 rdpid Rq
+c8+ bswap +Zv
+ff ud0 -Gv,Ev
+`
+
+// Intel SDM vol. 2 appendix A, table A-4 (0f 38 xx), general registers only.
+const table0F38 = `
+80 66 invept|invvpid|invpcid -Gq,M16
+f0 nf movbe Gv,Mv
+f1 nf movbe Mv,Gv
+f0 f2 crc32 +Gy,Eb
+f1 f2 crc32 +Gy,Ev
+f2 np V.0 andn Gy,By,Ey
+f3/1 np V.0 blsr|blsmsk|blsi By,Ey
+f5 np V.0 bzhi Gy,Ey,By
+f5 f3 V.0 pext Gy,By,Ey
+f5 f2 V.0 pdep Gy,By,Ey
+f5 66 S0 wrussd Md,Gd
+f5 66 S1 wrussq Mq,Gq
+f6 np S0 wrssd Md,Gd
+f6 np S1 wrssq Mq,Gq
+f6 66 adcx +Gy,Ey
+f6 f3 adox +Gy,Ey
+f6 f2 V.0 mulx Gy,>By,Ey <rdx
+f7 np V.0 bextr Gy,Ey,By
+f7 66 V.0 shlx Gy,Ey,By
+f7 f3 V.0 sarx Gy,Ey,By
+f7 f2 V.0 shrx Gy,Ey,By
+f8 66 movdir64b -Gq,M64 movdir
+f8 f2 enqcmd -Gq,M64 movdir
+f8 f3 enqcmds -Gq,M64 movdir
+f9 np movdiri My,Gy
+fc np aadd +My,Gy
+fc 66 aand +My,Gy
+fc f3 axor +My,Gy
+fc f2 aor +My,Gy
+e0 66 V.0 cmpoxadd|cmpnoxadd|cmpbxadd|cmpnbxadd|cmpzxadd|cmpnzxadd|cmpbexadd|cmpnbexadd +My,+Gy,By
+e8 66 V.0 cmpsxadd|cmpnsxadd|cmppxadd|cmpnpxadd|cmplxadd|cmpnlxadd|cmplexadd|cmpnlexadd +My,+Gy,By
+`
+
+// Intel SDM vol. 2 appendix A, table A-5 (0f 3a xx), general registers only.
+const table0F3A = `
+f0 f2 V.0 rorx Gy,Ey,Ib
+f0 f3 S hreset -Ib
+`

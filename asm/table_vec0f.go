@@ -1,0 +1,279 @@
+package asm
+
+// Vector instructions of map 0f: Intel SDM vol. 2 appendix A, table A-3, and the
+// instruction pages for EVEX (broadcast, rounding, W and L). See spec.go for the notation.
+const tableVector0F = `
+10 np S,V,E0 movups Vx,Wx unaligned
+10 66 S,V,E1 movupd Vx,Wx unaligned
+10 f3 S,V,E0 movss Vd,Md
+10 f3 S,V,E0 movss Vd,Hd,Ud
+10 f2 S,V,E1 movsd Vq,Mq
+10 f2 S,V,E1 movsd Vq,Hq,Uq
+11 np S,V,E0 movups Wx,Vx unaligned
+11 66 S,V,E1 movupd Wx,Vx unaligned
+11 f3 S,V,E0 movss Md,Vd
+11 f3 S,V,E0 movss Ud,Hd,Vd
+11 f2 S,V,E1 movsd Mq,Vq
+11 f2 S,V,E1 movsd Uq,Hq,Vq
+12 np S,V.0,E0.0 movlps Vq,Hq,Mq
+12 np S,V.0,E0.0 movhlps Vq,Hq,Uq
+12 66 S,V.0,E1.0 movlpd Vq,Hq,Mq
+12 f3 S,V,E0 movsldup Vx,Wx
+12 f2 S,V.0,E1.0 movddup Vx,Wq
+12 f2 V.1,E1.12 vmovddup Vx,Wx
+13 np S,V.0,E0.0 movlps Mq,Vq
+13 66 S,V.0,E1.0 movlpd Mq,Vq
+14 np S,V,E0 unpcklps Vx,Hx,Wx b4
+14 66 S,V,E1 unpcklpd Vx,Hx,Wx b8
+15 np S,V,E0 unpckhps Vx,Hx,Wx b4
+15 66 S,V,E1 unpckhpd Vx,Hx,Wx b8
+16 np S,V.0,E0.0 movhps Vq,Hq,Mq
+16 np S,V.0,E0.0 movlhps Vq,Hq,Uq
+16 66 S,V.0,E1.0 movhpd Vq,Hq,Mq
+16 f3 S,V,E0 movshdup Vx,Wx
+17 np S,V.0,E0.0 movhps Mq,Vq
+17 66 S,V.0,E1.0 movhpd Mq,Vq
+28 np S,V,E0 movaps Vx,Wx aligned
+28 66 S,V,E1 movapd Vx,Wx aligned
+29 np S,V,E0 movaps Wx,Vx aligned
+29 66 S,V,E1 movapd Wx,Vx aligned
+2a np cvtpi2ps +Vq,Qq fp
+2a 66 cvtpi2pd Vx,Qq
+2a f3 S,V,E cvtsi2ss Vd,Hd,Ey fp er
+2a f2 S,V,E0 cvtsi2sd Vq,Hq,Ey fp
+2a f2 E1 vcvtsi2sd Vq,Hq,Ey fp er
+2b np S,V,E0 movntps Mx,Vx aligned
+2b 66 S,V,E1 movntpd Mx,Vx aligned
+2b f3 movntss Md,Vd
+2b f2 movntsd Mq,Vq
+2c np cvttps2pi Pq,Wq fp
+2c 66 cvttpd2pi Pq,W16 fp
+2c f3 S,V,E cvttss2si Gy,Wd fp sae
+2c f2 S,V,E cvttsd2si Gy,Wq fp sae
+2d np cvtps2pi Pq,Wq fp
+2d 66 cvtpd2pi Pq,W16 fp
+2d f3 S,V,E cvtss2si Gy,Wd fp er
+2d f2 S,V,E cvtsd2si Gy,Wq fp er
+2e np S,V,E0 ucomiss -Vd,Wd fp sae
+2e 66 S,V,E1 ucomisd -Vq,Wq fp sae
+2f np S,V,E0 comiss -Vd,Wd fp sae
+2f 66 S,V,E1 comisd -Vq,Wq fp sae
+41 np V0.1 kandw kg,kh,ku
+41 np V1.1 kandq kg,kh,ku
+41 66 V0.1 kandb kg,kh,ku
+41 66 V1.1 kandd kg,kh,ku
+42 np V0.1 kandnw kg,kh,ku
+42 np V1.1 kandnq kg,kh,ku
+42 66 V0.1 kandnb kg,kh,ku
+42 66 V1.1 kandnd kg,kh,ku
+44 np V0.0 knotw kg,ku
+44 np V1.0 knotq kg,ku
+44 66 V0.0 knotb kg,ku
+44 66 V1.0 knotd kg,ku
+45 np V0.1 korw|kxnorw|kxorw kg,kh,ku
+45 np V1.1 korq|kxnorq|kxorq kg,kh,ku
+45 66 V0.1 korb|kxnorb|kxorb kg,kh,ku
+45 66 V1.1 kord|kxnord|kxord kg,kh,ku
+4a np V0.1 kaddw|kunpckwd kg,kh,ku
+4a np V1.1 kaddq|kunpckdq kg,kh,ku
+4a 66 V0.1 kaddb|kunpckbw kg,kh,ku
+4a 66 V1.1 kaddd kg,kh,ku
+50 np S,V movmskps Gd,Ux
+50 66 S,V movmskpd Gd,Ux
+51 np S,V,E0 sqrtps Vx,Wx fp b4 er
+51 66 S,V,E1 sqrtpd Vx,Wx fp b8 er
+51 f3 S,V,E0 sqrtss Vd,Hd,Wd fp er
+51 f2 S,V,E1 sqrtsd Vq,Hq,Wq fp er
+52 np S,V rsqrtps|rcpps Vx,Wx
+52 f3 S,V rsqrtss|rcpss Vd,Hd,Wd
+54 np S,V,E0 andps|andnps|orps|xorps Vx,Hx,Wx b4
+54 66 S,V,E1 andpd|andnpd|orpd|xorpd Vx,Hx,Wx b8
+58 np S,V,E0 addps|mulps Vx,Hx,Wx fp b4 er
+58 66 S,V,E1 addpd|mulpd Vx,Hx,Wx fp b8 er
+58 f3 S,V,E0 addss|mulss Vd,Hd,Wd fp er
+58 f2 S,V,E1 addsd|mulsd Vq,Hq,Wq fp er
+5a np S,V,E0 cvtps2pd Vx,Wh fp b4 sae
+5a 66 S,V,E1 cvtpd2ps Vh,Wx fp b8 er
+5a f3 S,V,E0 cvtss2sd Vq,Hq,Wd fp sae
+5a f2 S,V,E1 cvtsd2ss Vd,Hd,Wq fp er
+5b np S,V,E0 cvtdq2ps Vx,Wx fp b4 er
+5b np E1 vcvtqq2ps Vh,Wx fp b8 er
+5b 66 S,V,E0 cvtps2dq Vx,Wx fp b4 er
+5b f3 S,V,E0 cvttps2dq Vx,Wx fp b4 sae
+5c np S,V,E0 subps Vx,Hx,Wx fp b4 er
+5c 66 S,V,E1 subpd Vx,Hx,Wx fp b8 er
+5c f3 S,V,E0 subss Vd,Hd,Wd fp er
+5c f2 S,V,E1 subsd Vq,Hq,Wq fp er
+5d np S,V,E0 minps|_|maxps Vx,Hx,Wx fp b4 sae
+5d 66 S,V,E1 minpd|_|maxpd Vx,Hx,Wx fp b8 sae
+5d f3 S,V,E0 minss|_|maxss Vd,Hd,Wd fp sae
+5d f2 S,V,E1 minsd|_|maxsd Vq,Hq,Wq fp sae
+5e np S,V,E0 divps Vx,Hx,Wx fp b4 er
+5e 66 S,V,E1 divpd Vx,Hx,Wx fp b8 er
+5e f3 S,V,E0 divss Vd,Hd,Wd fp er
+5e f2 S,V,E1 divsd Vq,Hq,Wq fp er
+60 np punpcklbw|punpcklwd|punpckldq +Pq,Qd
+60 66 S,V,E punpcklbw|punpcklwd Vx,Hx,Wx
+62 66 S,V,E0 punpckldq Vx,Hx,Wx b4
+63 66 N,S,V,E packsswb Vx,Hx,Wx
+64 66 N,S,V pcmpgtb|pcmpgtw|pcmpgtd Vx,Hx,Wx
+64 66 E vpcmpgtb|vpcmpgtw kg,Hx,Wx
+66 66 E0 vpcmpgtd kg,Hx,Wx b4
+67 66 N,S,V,E packuswb|punpckhbw|punpckhwd Vx,Hx,Wx
+6a 66 N,S,V,E0 punpckhdq|packssdw Vx,Hx,Wx b4
+6c 66 S,V,E1 punpcklqdq|punpckhqdq Vx,Hx,Wx b8
+6e np S0 movd Pq,Ed
+6e np S1 movq Pq,Eq
+6e 66 S0,V0.0,E0.0 movd Vd,Ed
+6e 66 S1,V1.0,E1.0 movq Vq,Eq
+6f np movq Pq,Qq
+6f 66 S,V movdqa Vx,Wx aligned
+6f 66 E0 vmovdqa32 Vx,Wx aligned
+6f 66 E1 vmovdqa64 Vx,Wx aligned
+6f f3 S,V movdqu Vx,Wx unaligned
+6f f3 E0 vmovdqu32 Vx,Wx
+6f f3 E1 vmovdqu64 Vx,Wx
+6f f2 E0 vmovdqu8 Vx,Wx
+6f f2 E1 vmovdqu16 Vx,Wx
+70 np pshufw Pq,Qq,Ib
+70 66 S,V,E0 pshufd Vx,Wx,Ib b4
+70 f3 S,V,E pshufhw Vx,Wx,Ib
+70 f2 S,V,E pshuflw Vx,Wx,Ib
+71/2 66 N,S,V psrlw|_|psraw|_|psllw Hx,Ux,Ib
+71/2 66 E vpsrlw|_|vpsraw|_|vpsllw Hx,Wx,Ib
+72/0 66 E0 vprord|vprold Hx,Wx,Ib b4
+72/0 66 E1 vprorq|vprolq Hx,Wx,Ib b8
+72/2 66 N,S,V psrld|_|psrad|_|pslld Hx,Ux,Ib
+72/2 66 E0 vpsrld|_|vpsrad|_|vpslld Hx,Wx,Ib b4
+72/4 66 E1 vpsraq Hx,Wx,Ib b8
+73/2 66 N,S,V psrlq|_|_|_|psllq Hx,Ux,Ib
+73/2 66 E1 vpsrlq|_|_|_|vpsllq Hx,Wx,Ib b8
+73/3 66 S,V psrldq|_|_|_|pslldq Hx,Ux,Ib
+73/3 66 E vpsrldq|_|_|_|vpslldq Hx,Wx,Ib
+74 66 N,S,V pcmpeqb|pcmpeqw|pcmpeqd Vx,Hx,Wx
+74 66 E vpcmpeqb|vpcmpeqw kg,Hx,Wx
+76 66 E0 vpcmpeqd kg,Hx,Wx b4
+77 np V.0 vzeroupper - vec
+77 np V.1 vzeroall - vec
+78/0 66 extrq +Uq,Ib,Ib
+78 f2 insertq +V16,U16,Ib,Ib
+78 np E0 vcvttps2udq|vcvtps2udq Vx,Wx fp b4 er
+78 np E1 vcvttpd2udq|vcvtpd2udq Vh,Wx fp b8 er
+78 66 E0 vcvttps2uqq|vcvtps2uqq|vcvttps2qq|vcvtps2qq Vx,Wh fp b4 er
+78 66 E1 vcvttpd2uqq|vcvtpd2uqq|vcvttpd2qq|vcvtpd2qq Vx,Wx fp b8 er
+78 f3 E vcvttss2usi|vcvtss2usi Gy,Wd fp er
+78 f2 E vcvttsd2usi|vcvtsd2usi Gy,Wq fp er
+79 66 extrq +V16,U16
+79 f2 insertq +V16,U16
+7a f3 E0 vcvtudq2pd Vx,Wh b4 er
+7a f3 E1 vcvtuqq2pd Vx,Wx fp b8 er
+7a f2 E0 vcvtudq2ps Vx,Wx fp b4 er
+7a f2 E1 vcvtuqq2ps Vh,Wx fp b8 er
+7b f3 E vcvtusi2ss Vd,Hd,Ey fp er
+7b f2 E0 vcvtusi2sd Vq,Hq,Ey fp
+7b f2 E1 vcvtusi2sd Vq,Hq,Ey fp er
+7c 66 S,V haddpd|hsubpd Vx,Hx,Wx fp
+7c f2 S,V haddps|hsubps Vx,Hx,Wx fp
+7e np S0 movd Ed,Pq
+7e np S1 movq Eq,Pq
+7e 66 S0,V0.0,E0.0 movd Ed,Vd
+7e 66 S1,V1.0,E1.0 movq Eq,Vq
+7e f3 S,V.0,E1.0 movq Vq,Wq
+7f np movq Qq,Pq
+7f 66 S,V movdqa Wx,Vx aligned
+7f 66 E0 vmovdqa32 Wx,Vx aligned
+7f 66 E1 vmovdqa64 Wx,Vx aligned
+7f f3 S,V movdqu Wx,Vx unaligned
+7f f3 E0 vmovdqu32 Wx,Vx
+7f f3 E1 vmovdqu64 Wx,Vx
+7f f2 E0 vmovdqu8 Wx,Vx
+7f f2 E1 vmovdqu16 Wx,Vx
+90 np V0.0 kmovw kg,kew
+90 np V1.0 kmovq kg,keq
+90 66 V0.0 kmovb kg,keb
+90 66 V1.0 kmovd kg,ked
+91 np V0.0 kmovw Mw,kg
+91 np V1.0 kmovq Mq,kg
+91 66 V0.0 kmovb Mb,kg
+91 66 V1.0 kmovd Md,kg
+92 np V0.0 kmovw kg,Rd
+92 66 V0.0 kmovb kg,Rd
+92 f2 V0.0 kmovd kg,Rd
+92 f2 V1.0 kmovq kg,Rq
+93 np V0.0 kmovw Gd,ku
+93 66 V0.0 kmovb Gd,ku
+93 f2 V0.0 kmovd Gd,ku
+93 f2 V1.0 kmovq Gq,ku
+98 np V0.0 kortestw|ktestw -kg,ku
+98 np V1.0 kortestq|ktestq -kg,ku
+98 66 V0.0 kortestb|ktestb -kg,ku
+98 66 V1.0 kortestd|ktestd -kg,ku
+c2 np S,V cmpps Vx,Hx,Wx,Ib fp
+c2 66 S,V cmppd Vx,Hx,Wx,Ib fp
+c2 f3 S,V cmpss Vd,Hd,Wd,Ib fp
+c2 f2 S,V cmpsd Vq,Hq,Wq,Ib fp
+c2 np E0 vcmpps kg,Hx,Wx,Ib fp b4 sae
+c2 66 E1 vcmppd kg,Hx,Wx,Ib fp b8 sae
+c2 f3 E0 vcmpss kg,Hd,Wd,Ib fp sae
+c2 f2 E1 vcmpsd kg,Hq,Wq,Ib fp sae
+c4 np pinsrw +Pq,Mw,Ib
+c4 np pinsrw +Pq,Rd,Ib
+c4 66 S,V.0,E.0 pinsrw V16,H16,Mw,Ib
+c4 66 S,V.0,E.0 pinsrw V16,H16,Rd,Ib
+c5 np pextrw Gd,Nq,Ib
+c5 66 S,V.0,E.0 pextrw Gd,U16,Ib
+c6 np S,V,E0 shufps Vx,Hx,Wx,Ib b4
+c6 66 S,V,E1 shufpd Vx,Hx,Wx,Ib b8
+d0 66 S,V addsubpd Vx,Hx,Wx fp
+d0 f2 S,V addsubps Vx,Hx,Wx fp
+d1 66 N,S,V,E psrlw Vx,Hx,W16
+d2 66 N,S,V,E0 psrld Vx,Hx,W16
+d3 66 N,S,V,E1 psrlq Vx,Hx,W16
+d4 66 N,S,V,E1 paddq Vx,Hx,Wx b8
+d5 66 N,S,V,E pmullw Vx,Hx,Wx
+d6 66 S,V.0,E1.0 movq Wq,Vq
+d6 f3 movq2dq V16,Nq
+d6 f2 movdq2q Pq,U16
+d7 np pmovmskb Gd,Nq
+d7 66 S,V pmovmskb Gd,Ux
+d8 66 N,S,V,E psubusb|psubusw|pminub Vx,Hx,Wx
+db 66 N,S,V pand Vx,Hx,Wx
+db 66 E0 vpandd Vx,Hx,Wx b4
+db 66 E1 vpandq Vx,Hx,Wx b8
+dc 66 N,S,V,E paddusb|paddusw|pmaxub Vx,Hx,Wx
+df 66 N,S,V pandn Vx,Hx,Wx
+df 66 E0 vpandnd Vx,Hx,Wx b4
+df 66 E1 vpandnq Vx,Hx,Wx b8
+e0 66 N,S,V,E pavgb Vx,Hx,Wx
+e1 66 N,S,V,E psraw Vx,Hx,W16
+e2 66 N,S,V,E0 psrad Vx,Hx,W16
+e2 66 E1 vpsraq Vx,Hx,W16
+e3 66 N,S,V,E pavgw|pmulhuw|pmulhw Vx,Hx,Wx
+e6 66 S,V,E1 cvttpd2dq Vh,Wx fp b8 sae
+e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 er
+e6 f3 E1 vcvtqq2pd Vx,Wx fp b8 er
+e6 f2 S,V,E1 cvtpd2dq Vh,Wx fp b8 er
+e7 np movntq Mq,Pq
+e7 66 S,V,E0 movntdq Mx,Vx aligned
+e8 66 N,S,V,E psubsb|psubsw|pminsw Vx,Hx,Wx
+eb 66 N,S,V por Vx,Hx,Wx
+eb 66 E0 vpord Vx,Hx,Wx b4
+eb 66 E1 vporq Vx,Hx,Wx b8
+ec 66 N,S,V,E paddsb|paddsw|pmaxsw Vx,Hx,Wx
+ef 66 N,S,V pxor Vx,Hx,Wx
+ef 66 E0 vpxord Vx,Hx,Wx b4
+ef 66 E1 vpxorq Vx,Hx,Wx b8
+f0 f2 S,V lddqu Vx,Mx unaligned
+f1 66 N,S,V,E psllw Vx,Hx,W16
+f2 66 N,S,V,E0 pslld Vx,Hx,W16
+f3 66 N,S,V,E1 psllq Vx,Hx,W16
+f4 66 N,S,V,E1 pmuludq Vx,Hx,Wx b8
+f5 66 N,S,V,E pmaddwd|psadbw Vx,Hx,Wx
+f7 np maskmovq -Pq,Nq maskmov
+f7 66 S,V.0 maskmovdqu -V16,U16 maskmov
+f8 66 N,S,V,E psubb|psubw Vx,Hx,Wx
+fa 66 N,S,V,E0 psubd Vx,Hx,Wx b4
+fb 66 N,S,V,E1 psubq Vx,Hx,Wx b8
+fc 66 N,S,V,E paddb|paddw Vx,Hx,Wx
+fe 66 N,S,V,E0 paddd Vx,Hx,Wx b4
+`

@@ -1,0 +1,284 @@
+package asm
+
+import "strconv"
+
+// gprNames are the names of the general registers by log2 of their width and by number.
+var gprNames = [4][16]string{
+	{"al", "cl", "dl", "bl", "spl", "bpl", "sil", "dil", "r8b", "r9b", "r10b", "r11b", "r12b", "r13b", "r14b", "r15b"},
+	{"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8w", "r9w", "r10w", "r11w", "r12w", "r13w", "r14w", "r15w"},
+	{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"},
+	{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"},
+}
+
+var (
+	highByteNames = [4]string{"ah", "ch", "dh", "bh"}
+	segmentNames  = [8]string{"es", "cs", "ss", "ds", "fs", "gs", "?", "?"}
+	roundingNames = [4]string{"{rn-sae}", "{rd-sae}", "{ru-sae}", "{rz-sae}"}
+)
+
+// text is the instruction in Intel syntax.
+func (d *rawInst) text() string {
+	b := make([]byte, 0, 64)
+	b = d.appendPrefixes(b)
+	b = append(b, d.mnemonic()...)
+	imm := 0
+	for i, o := range d.form.ops {
+		if i == 0 {
+			b = append(b, ' ')
+		} else {
+			b = append(b, ", "...)
+		}
+		b = d.appendOperand(b, o, &imm)
+		if i == 0 {
+			b = d.appendMask(b)
+		}
+		if d.rounds() && d.endsRegisters(i) {
+			b = append(b, ", "...)
+			b = append(b, d.roundingName()...)
+		}
+	}
+	return string(b)
+}
+
+// appendPrefixes names the prefixes that change what the instruction does, or would on
+// another instruction.
+func (d *rawInst) appendPrefixes(b []byte) []byte {
+	if d.enc != encLegacy {
+		return b
+	}
+	if d.form.prefix == anyPrefix && d.rep != 0 {
+		switch {
+		case d.rep == 0xf2:
+			b = append(b, "repne "...)
+		case d.form.name == "cmps" || d.form.name == "scas":
+			b = append(b, "repe "...)
+		default:
+			b = append(b, "rep "...)
+		}
+	}
+	if d.lock {
+		b = append(b, "lock "...)
+	}
+	return b
+}
+
+// appendMask adds EVEX's opmask, which belongs to the destination.
+func (d *rawInst) appendMask(b []byte) []byte {
+	if d.opmask != 0 {
+		b = append(b, "{k"...)
+		b = append(b, '0'+d.opmask, '}')
+	}
+	if d.evexZ {
+		b = append(b, "{z}"...)
+	}
+	return b
+}
+
+func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem }
+
+func (d *rawInst) roundingName() string {
+	if d.form.er {
+		return roundingNames[d.rounding]
+	}
+	return "{sae}"
+}
+
+// endsRegisters reports whether operand i is the last that is no immediate.
+func (d *rawInst) endsRegisters(i int) bool {
+	ops := d.form.ops
+	return ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm)
+}
+
+func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
+	n := d.number(o.kind)
+	switch o.kind {
+	case opFixed:
+		return append(b, o.name...)
+	case opE, opR, opG, opB, opZ, opA:
+		if o.kind == opE && d.hasMem {
+			return d.appendMemory(b, o)
+		}
+		return append(b, d.gprName(n, d.width(o.size))...)
+	case opM:
+		return d.appendMemory(b, o)
+	case opV, opH, opW, opU, opL:
+		if o.kind == opW && d.hasMem {
+			return d.appendMemory(b, o)
+		}
+		return appendVector(b, n, d.vectorWidth(o.size))
+	case opVSIB:
+		return d.appendMemory(b, o)
+	case opP, opN, opQ:
+		if o.kind == opQ && d.hasMem {
+			return d.appendMemory(b, o)
+		}
+		return appendNumbered(b, "mm", n)
+	case opKReg, opKVVVV, opKRM, opKMem:
+		if o.kind == opKMem && d.hasMem {
+			return d.appendMemory(b, o)
+		}
+		return appendNumbered(b, "k", n)
+	case opImm:
+		v := uint64(d.imm[*imm])
+		*imm++
+		return appendHex(b, truncate(v, d.width(o.size)))
+	case opImmS:
+		v := uint64(d.imm[*imm])
+		*imm++
+		return appendHex(b, truncate(v, d.destinationWidth()))
+	case opRel:
+		b = append(b, '.')
+		return appendSigned(b, d.imm[0])
+	case opMoffs:
+		return d.appendAddress(b, d.width(o.size), d.segment, nil, uint64(d.disp))
+	case opX:
+		return d.appendAddress(b, d.width(o.size), d.segment, []string{d.addressGPR(numSI)}, 0)
+	case opY:
+		return d.appendAddress(b, d.width(o.size), NoSegment, []string{d.addressGPR(numDI)}, 0)
+	case opSeg:
+		return append(b, segmentNames[n]...)
+	case opCR:
+		return appendNumbered(b, "cr", n)
+	case opDR:
+		return appendNumbered(b, "dr", n)
+	case opBound:
+		return appendNumbered(b, "bnd", n)
+	case opTile, opTileM, opTileV:
+		return appendNumbered(b, "tmm", n)
+	case opSTI:
+		return append(b, 's', 't', '(', '0'+byte(n), ')')
+	}
+	return b
+}
+
+// destinationWidth is the width that a sign-extended immediate is extended to: that of
+// the first operand, or of the stack's for a push.
+func (d *rawInst) destinationWidth() int {
+	if first := d.form.ops[0]; first.kind != opImmS {
+		return d.width(first.size)
+	}
+	return d.width(sizeU)
+}
+
+func truncate(v uint64, bytes int) uint64 {
+	if bytes >= 8 {
+		return v
+	}
+	return v & (1<<(8*bytes) - 1)
+}
+
+func (d *rawInst) gprName(n, width int) string {
+	switch width {
+	case 1:
+		if !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
+			return highByteNames[n-4]
+		}
+		return gprNames[0][n&15]
+	case 2:
+		return gprNames[1][n&15]
+	case 4:
+		return gprNames[2][n&15]
+	}
+	return gprNames[3][n&15]
+}
+
+func appendNumbered(b []byte, prefix string, n int) []byte {
+	return strconv.AppendInt(append(b, prefix...), int64(n), 10)
+}
+
+func appendVector(b []byte, n, width int) []byte {
+	switch width {
+	case 32:
+		return appendNumbered(b, "ymm", n)
+	case 64:
+		return appendNumbered(b, "zmm", n)
+	}
+	return appendNumbered(b, "xmm", n)
+}
+
+func appendHex(b []byte, v uint64) []byte {
+	return strconv.AppendUint(append(b, "0x"...), v, 16)
+}
+
+// appendSigned writes +0x1f or -0x1f.
+func appendSigned(b []byte, v int64) []byte {
+	if v < 0 {
+		return appendHex(append(b, '-'), -uint64(v))
+	}
+	return appendHex(append(b, '+'), uint64(v))
+}
+
+// pointerNames are the names of widths that assembly spells.
+var pointerNames = map[int]string{
+	1: "byte ptr ", 2: "word ptr ", 4: "dword ptr ", 6: "fword ptr ", 8: "qword ptr ", 10: "tbyte ptr ",
+	16: "xmmword ptr ", 32: "ymmword ptr ", 64: "zmmword ptr ",
+}
+
+// appendMemory writes the ModRM memory operand.
+func (d *rawInst) appendMemory(b []byte, o operand) []byte {
+	var parts [2]string
+	list := parts[:0]
+	switch {
+	case d.base == RIP && d.addr32:
+		list = append(list, "eip")
+	case d.base == RIP:
+		list = append(list, "rip")
+	case d.base != NoRegister:
+		n, _ := d.base.GPR()
+		list = append(list, d.addressGPR(n))
+	}
+	if d.index != NoRegister {
+		var name []byte
+		if n, ok := d.index.Vector(); ok {
+			name = appendVector(name, n, max(16, d.elements(o)*int(o.index)))
+		} else {
+			n, _ := d.index.GPR()
+			name = append(name, d.addressGPR(n)...)
+		}
+		list = append(list, string(append(name, '*', '0'+d.scale)))
+	}
+	b = d.appendAddress(b, d.memWidth(o), d.segment, list, uint64(d.disp))
+	if d.evexB && d.hasMem {
+		b = append(b, "{1to"...)
+		b = strconv.AppendInt(b, int64(d.width(o.size)/int(d.form.broadcast)), 10)
+		b = append(b, '}')
+	}
+	return b
+}
+
+func (d *rawInst) addressGPR(n int) string {
+	if d.addr32 {
+		return gprNames[2][n&15]
+	}
+	return gprNames[3][n&15]
+}
+
+// appendAddress writes "qword ptr fs:[rax+rcx*8+0x10]".
+func (d *rawInst) appendAddress(b []byte, width int, seg Segment, parts []string, disp uint64) []byte {
+	if !d.form.agen || d.form.name != "lea" {
+		b = append(b, pointerNames[width]...)
+	}
+	switch seg {
+	case FS:
+		b = append(b, "fs:"...)
+	case GS:
+		b = append(b, "gs:"...)
+	}
+	b = append(b, '[')
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, '+')
+		}
+		b = append(b, p...)
+	}
+	switch {
+	case len(parts) == 0:
+		if d.addr32 {
+			disp = uint64(uint32(disp))
+		}
+		b = appendHex(b, disp)
+	case disp != 0:
+		b = appendSigned(b, int64(disp))
+	}
+	return append(b, ']')
+}
