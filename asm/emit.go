@@ -1,0 +1,262 @@
+package asm
+
+import "encoding/binary"
+
+// Reg is a general register by its number in the encoding (Intel SDM vol. 2, 3.1.1.1).
+type Reg uint8
+
+const (
+	RAX Reg = iota
+	RCX
+	RDX
+	RBX
+	RSP
+	RBP
+	RSI
+	RDI
+	R8
+	R9
+	R10
+	R11
+	R12
+	R13
+	R14
+	R15
+)
+
+// Emitter appends machine code that will stand at a known address. It knows the few
+// instructions that bbprof's own code is made of; encodings are those of the Intel SDM,
+// vol. 2. Operands in memory are reached rip-relative, which costs no register.
+type Emitter struct {
+	code []byte
+	base uint64
+}
+
+// NewEmitter starts code that will stand at base.
+func NewEmitter(base uint64) *Emitter { return &Emitter{base: base} }
+
+// Bytes is the code so far.
+func (e *Emitter) Bytes() []byte { return e.code }
+
+// PC is the address of the next byte.
+func (e *Emitter) PC() uint64 { return e.base + uint64(len(e.code)) }
+
+// Raw appends bytes as they are.
+func (e *Emitter) Raw(b ...byte) { e.code = append(e.code, b...) }
+
+func (e *Emitter) imm32(v uint32) { e.code = binary.LittleEndian.AppendUint32(e.code, v) }
+func (e *Emitter) imm64(v uint64) { e.code = binary.LittleEndian.AppendUint64(e.code, v) }
+
+// rel32 appends the distance from the end of the instruction, tail bytes further, to addr.
+func (e *Emitter) rel32(addr uint64, tail int) {
+	e.imm32(uint32(int64(addr) - int64(e.PC()) - 4 - int64(tail)))
+}
+
+// nops are the recommended multi-byte forms (SDM vol. 2, NOP, table 4-12), by length.
+var nops = [...][]byte{
+	1: {0x90},
+	2: {0x66, 0x90},
+	3: {0x0f, 0x1f, 0x00},
+	4: {0x0f, 0x1f, 0x40, 0x00},
+	5: {0x0f, 0x1f, 0x44, 0x00, 0x00},
+	6: {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00},
+	7: {0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00},
+	8: {0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
+	9: {0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
+}
+
+// Nop appends n bytes of the fewest nops.
+func (e *Emitter) Nop(n int) {
+	for n > 0 {
+		k := min(n, len(nops)-1)
+		e.Raw(nops[k]...)
+		n -= k
+	}
+}
+
+// Align pads with nops to a multiple of n, a power of two.
+func (e *Emitter) Align(n int) { e.Nop(int(-e.PC() & uint64(n-1))) }
+
+// MovImm sets a register by the shortest encoding that touches no flag.
+func (e *Emitter) MovImm(r Reg, v uint64) {
+	lo, hi := byte(r&7), byte(r>>3)
+	switch {
+	case v == uint64(uint32(v)): // mov r32, imm32 clears the upper half
+		if hi != 0 {
+			e.Raw(0x41)
+		}
+		e.Raw(0xb8 | lo)
+		e.imm32(uint32(v))
+	case v == uint64(int64(int32(v))): // mov r64, sign-extended imm32
+		e.Raw(0x48|hi, 0xc7, 0xc0|lo)
+		e.imm32(uint32(v))
+	default:
+		e.Raw(0x48|hi, 0xb8|lo)
+		e.imm64(v)
+	}
+}
+
+// ripOp appends REX.W opcode with register r and the operand at addr.
+func (e *Emitter) ripOp(opcode byte, r Reg, addr uint64) {
+	e.Raw(0x48|byte(r>>3)<<2, opcode, 0x05|byte(r&7)<<3)
+	e.rel32(addr, 0)
+}
+
+// Load is mov r, [addr].
+func (e *Emitter) Load(r Reg, addr uint64) { e.ripOp(0x8b, r, addr) }
+
+// Store is mov [addr], r.
+func (e *Emitter) Store(addr uint64, r Reg) { e.ripOp(0x89, r, addr) }
+
+// Lea is lea r, [rip+…] of addr.
+func (e *Emitter) Lea(r Reg, addr uint64) { e.ripOp(0x8d, r, addr) }
+
+// SubMem is sub r, [addr].
+func (e *Emitter) SubMem(r Reg, addr uint64) { e.ripOp(0x2b, r, addr) }
+
+// CmpMem is cmp r, [addr].
+func (e *Emitter) CmpMem(r Reg, addr uint64) { e.ripOp(0x3b, r, addr) }
+
+// DecMem is dec qword [addr].
+func (e *Emitter) DecMem(addr uint64) { e.ripOp(0xff, RCX, addr) } // /1
+
+// regOp appends REX.W opcode with reg field r and rm register m.
+func (e *Emitter) regOp(opcode byte, r, m Reg) {
+	e.Raw(0x48|byte(r>>3)<<2|byte(m>>3), opcode, 0xc0|byte(r&7)<<3|byte(m&7))
+}
+
+// Add is add dst, src, register to register: never eliminated at rename.
+func (e *Emitter) Add(dst, src Reg) { e.regOp(0x01, src, dst) }
+
+// Or is or dst, src.
+func (e *Emitter) Or(dst, src Reg) { e.regOp(0x09, src, dst) }
+
+// Imul is imul dst, src.
+func (e *Emitter) Imul(dst, src Reg) {
+	e.Raw(0x48|byte(dst>>3)<<2|byte(src>>3), 0x0f, 0xaf, 0xc0|byte(dst&7)<<3|byte(src&7))
+}
+
+// AddImm8 is add r, imm8.
+func (e *Emitter) AddImm8(r Reg, v int8) {
+	e.regOp(0x83, 0, r)
+	e.Raw(byte(v))
+}
+
+// Shl is shl r, n.
+func (e *Emitter) Shl(r Reg, n byte) {
+	e.regOp(0xc1, 4, r)
+	e.Raw(n)
+}
+
+// Dec is dec r.
+func (e *Emitter) Dec(r Reg) { e.regOp(0xff, 1, r) }
+
+// LoadAt is mov r, [base+disp8]; base must not be rsp or r12, which would need a SIB byte.
+func (e *Emitter) LoadAt(r, base Reg, disp int8) {
+	e.Raw(0x48|byte(r>>3)<<2|byte(base>>3), 0x8b, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
+}
+
+// StoreAt is mov [base+disp8], r; base as for LoadAt.
+func (e *Emitter) StoreAt(base Reg, disp int8, r Reg) {
+	e.Raw(0x48|byte(r>>3)<<2|byte(base>>3), 0x89, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
+}
+
+// Jmp is jmp addr.
+func (e *Emitter) Jmp(addr uint64) {
+	e.Raw(0xe9)
+	e.rel32(addr, 0)
+}
+
+// JmpMem is jmp [addr].
+func (e *Emitter) JmpMem(addr uint64) {
+	e.Raw(0xff, 0x25)
+	e.rel32(addr, 0)
+}
+
+// Jnz is jnz addr.
+func (e *Emitter) Jnz(addr uint64) {
+	e.Raw(0x0f, 0x85)
+	e.rel32(addr, 0)
+}
+
+// JnzShort is jnz addr, at most 126 bytes back.
+func (e *Emitter) JnzShort(addr uint64) {
+	e.Raw(0x75, byte(int64(addr)-int64(e.PC())-2))
+}
+
+// Lfence waits until all before it has completed locally (SDM vol. 2, LFENCE; on AMD Linux
+// makes it so by DE_CFG bit 1).
+func (e *Emitter) Lfence() { e.Raw(0x0f, 0xae, 0xe8) }
+
+// Rdtsc leaves the time stamp in rdx:rax.
+func (e *Emitter) Rdtsc() { e.Raw(0x0f, 0x31) }
+
+// Syscall is syscall.
+func (e *Emitter) Syscall() { e.Raw(0x0f, 0x05) }
+
+// Int3 is int3.
+func (e *Emitter) Int3() { e.Raw(0xcc) }
+
+// Cld clears the direction flag.
+func (e *Emitter) Cld() { e.Raw(0xfc) }
+
+// Popf is popfq.
+func (e *Emitter) Popf() { e.Raw(0x9d) }
+
+// Fninit resets the x87 unit: control word 0x37f, all registers empty.
+func (e *Emitter) Fninit() { e.Raw(0xdb, 0xe3) }
+
+// Vzeroall clears zmm0 to zmm15 (VEX.256.0F.WIG 77).
+func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
+
+// Ldmxcsr loads MXCSR from the 4 bytes at addr.
+func (e *Emitter) Ldmxcsr(addr uint64) {
+	e.Raw(0x0f, 0xae, 0x15)
+	e.rel32(addr, 0)
+}
+
+// JmpReg is jmp r.
+func (e *Emitter) JmpReg(r Reg) {
+	if r >= R8 {
+		e.Raw(0x41)
+	}
+	e.Raw(0xff, 0xe0|byte(r&7))
+}
+
+// Forward is an instruction that ends in a 32-bit distance still to come.
+type Forward int
+
+// ForwardJz is taken if the last result was zero. Land gives it its target.
+func (e *Emitter) ForwardJz() Forward { return e.forward(0x84) }
+
+// ForwardJs is taken if the last result was negative.
+func (e *Emitter) ForwardJs() Forward { return e.forward(0x88) }
+
+// ForwardJa is taken if the last comparison found the first operand above, unsigned.
+func (e *Emitter) ForwardJa() Forward { return e.forward(0x87) }
+
+func (e *Emitter) forward(cc byte) Forward {
+	e.Raw(0x0f, cc)
+	e.imm32(0)
+	return Forward(len(e.code))
+}
+
+// Land makes the next instruction the target of f.
+func (e *Emitter) Land(f Forward) {
+	binary.LittleEndian.PutUint32(e.code[f-4:], uint32(len(e.code)-int(f)))
+}
+
+// Sub is sub dst, src.
+func (e *Emitter) Sub(dst, src Reg) { e.regOp(0x29, src, dst) }
+
+// AndImm8 is and r, imm8.
+func (e *Emitter) AndImm8(r Reg, v int8) {
+	e.regOp(0x83, 4, r)
+	e.Raw(byte(v))
+}
+
+// ForwardLea loads an address that is still to come into r; Land gives it.
+func (e *Emitter) ForwardLea(r Reg) Forward {
+	e.Lea(r, e.PC())
+	return Forward(len(e.code))
+}

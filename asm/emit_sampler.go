@@ -1,0 +1,137 @@
+package asm
+
+import "github.com/bbprof/bbprof/internal/space"
+
+// Clock appends code that leaves a clock reading in rax, taken after everything before it
+// and before everything behind it. It may change rcx and rdx.
+type Clock func(e *Emitter)
+
+// TSC reads the time-stamp counter. The lfence pair is the ordering that the SDM (vol. 2,
+// RDTSC) and AMD's APM prescribe.
+func TSC(e *Emitter) {
+	e.Lfence()
+	e.Rdtsc()
+	e.Lfence()
+	e.Shl(RDX, 32)
+	e.Or(RAX, RDX)
+}
+
+// Sampler appends the code that times images until SlotSamples samples are confirmed or
+// SlotPolls sentinel readings are used up, and then goes to done.
+//
+// A sample is the sentinel's reading and one clock difference per phase of the table at
+// space.Phases, 8 bytes each. Each phase runs
+// its image a few times unclocked, so that caches, op cache and predictors are the image's
+// own, then SlotCount times between two readings. Before each timing it waits a few turns
+// more or less (SlotDither), so that a clock that moves in steps is met at every phase of
+// its step.
+//
+// Before and after each sample stands the sentinel: turns of a loop of independent adds,
+// which is slower as soon as another hardware thread takes issue slots of this core. A
+// sample between two quiet sentinels is confirmed, any other is overwritten.
+func (e *Emitter) Sampler(clock Clock, phases, turns int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	e.sentinel(clock, turns)
+	e.Store(space.SlotSentinel, RAX)
+	e.CmpMem(RAX, space.SlotQuiet)
+	busy := e.ForwardJa()
+
+	// Quiet: what was sampled since the last quiet reading holds.
+	e.Load(RDI, space.SlotOut)
+	e.Load(RSI, space.SlotKept)
+	e.Store(space.SlotKept, RDI)
+	e.Sub(RDI, RSI)
+	first := e.ForwardJz() // nothing was sampled since
+	e.DecMem(space.SlotSamples)
+	complete := e.ForwardJz()
+	e.Land(first)
+
+	e.Load(RDI, space.SlotOut)
+	e.Load(RAX, space.SlotSentinel)
+	e.StoreAt(RDI, 0, RAX)
+	e.AddImm8(RDI, 8)
+	e.Store(space.SlotOut, RDI)
+	e.Lea(RSI, space.Phases)
+	e.Store(space.SlotPhase, RSI)
+	e.Load(RAX, space.SlotDither)
+	e.AddImm8(RAX, 23) // odd: all 64 delays come, neighbours far apart
+	e.AndImm8(RAX, 63)
+	e.Store(space.SlotDither, RAX)
+
+	phase := e.PC()
+	e.Load(RSI, space.SlotPhase)
+	e.LoadAt(RAX, RSI, 0)
+	e.Store(space.SlotEntry, RAX)
+	e.LoadAt(RAX, RSI, 8)
+	e.Store(space.SlotCount, RAX)
+	toWarm := e.ForwardLea(RAX)
+	e.Store(space.SlotReturn, RAX)
+	e.JmpMem(space.SlotEntry)
+
+	e.Align(64)
+	e.Land(toWarm)
+	e.Load(RSI, space.SlotPhase)
+	e.LoadAt(RAX, RSI, 16)
+	e.Store(space.SlotCount, RAX)
+	toTimed := e.ForwardLea(RAX)
+	e.Store(space.SlotReturn, RAX)
+	e.Load(RCX, space.SlotDither)
+	e.AddImm8(RCX, 1)
+	wait := e.PC()
+	e.Dec(RCX)
+	e.JnzShort(wait)
+	clock(e)
+	e.Store(space.SlotStart, RAX)
+	e.JmpMem(space.SlotEntry)
+
+	e.Align(64)
+	e.Land(toTimed)
+	clock(e)
+	e.SubMem(RAX, space.SlotStart)
+	e.Load(RDI, space.SlotOut)
+	e.StoreAt(RDI, 0, RAX)
+	e.AddImm8(RDI, 8)
+	e.Store(space.SlotOut, RDI)
+	e.Load(RSI, space.SlotPhase)
+	e.AddImm8(RSI, space.PhaseSize)
+	e.Store(space.SlotPhase, RSI)
+	e.Lea(RDI, space.Phases+uint64(phases)*space.PhaseSize)
+	e.Sub(RSI, RDI)
+	e.Jnz(phase)
+	e.DecMem(space.SlotPolls)
+	e.Jnz(entry)
+	e.Jmp(done)
+
+	// Busy: forget what was sampled since the last quiet reading.
+	e.Land(busy)
+	e.Load(RDI, space.SlotKept)
+	e.Store(space.SlotOut, RDI)
+	e.DecMem(space.SlotPolls)
+	e.Jnz(entry)
+	e.Land(complete)
+	e.Jmp(done)
+	return entry
+}
+
+// SentinelAdds is the number of adds in one turn of the sentinel's loop, to registers that do
+// not depend on each other: more of them than any core executes in a cycle.
+const SentinelAdds = 64
+
+func (e *Emitter) sentinel(clock Clock, turns int) {
+	clock(e)
+	e.Store(space.SlotStart, RAX)
+	e.MovImm(RCX, uint64(turns))
+	e.Align(64)
+	loop := e.PC()
+	regs := [...]Reg{RAX, RDX, RBX, RSI, RDI, R8, R9, R10}
+	for i := range SentinelAdds {
+		r := regs[i%len(regs)]
+		e.Add(r, r)
+	}
+	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
+	e.Dec(RCX)
+	e.Jnz(loop)
+	clock(e)
+	e.SubMem(RAX, space.SlotStart)
+}

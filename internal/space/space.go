@@ -1,0 +1,95 @@
+// Package space is the map of the child's address space: what of it is bbprof's, and where.
+//
+// The child holds nothing but the own region below and the pages that the mapper puts
+// elsewhere for the block:
+//
+//	Base ┬ stub     4 KiB  r-x  works through the list; the only syscall instructions
+//	     ├ control  4 KiB  rw-  slots shared by monitor, stub and images
+//	     ├ list    64 KiB  rw-  what the stub is to do: system calls and runs
+//	     ├ samples 64 KiB  rw-  clock readings, written by the sampler
+//	     ├ restore 64 KiB  r--  addresses of the words to put back before each run
+//	     ├ frames  64 KiB  rw-  the physical pages; the child maps copies of these
+//	     └ code     1 MiB  r-x  sampler, calibration chains and the block's images
+//	End
+//
+// It lies between where Linux puts position-independent programs (about 0x5555…) and its
+// mmap area (about 0x7f…), so launching never collides; a block reaches it only by forging
+// an address.
+package space
+
+// The own region. Everything in it is within ±2 GiB of everything else, so that generated
+// code reaches all of it rip-relative without spending a register.
+const (
+	Base    = 0x6000_0000_0000
+	Stub    = Base
+	Control = Base + 0x0001_0000
+	Ops     = Base + 0x0002_0000
+	Samples = Base + 0x0004_0000
+	Restore = Base + 0x0006_0000
+	Frames  = Base + 0x0008_0000
+	Code    = Base + 0x0010_0000
+	End     = Base + 0x0020_0000
+
+	PageSize    = 4096
+	ControlSize = PageSize
+	OpsSize     = 64 << 10
+	SamplesSize = 64 << 10
+	RestoreSize = 64 << 10
+	FramesSize  = MaxFrames * PageSize
+	CodeSize    = End - Code
+
+	// MaxFrames is how many frames a block can be given: no L1D has more ways than this.
+	MaxFrames = 16
+
+	// UserEnd is the first address that user space cannot map with 4-level paging: Linux
+	// keeps the last page below 2^47 unmapped (TASK_SIZE_MAX, asm/page_64.h).
+	UserEnd = 1<<47 - PageSize
+
+	// Home is where the block believes that it stands: rip-relative operands are resolved
+	// against it, in every copy. It lies apart from the code, so that small displacements
+	// do not hit the own region, and close enough for disp32 to reach ±1.75 GiB around it.
+	Home = Base + 0x1000_0000
+)
+
+// Slots of the control page, 8 bytes each. The first line holds what every run touches.
+const (
+	SlotCount  = Control + 0x00 // runs left before an image returns
+	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
+	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
+	SlotPhase  = Control + 0x18 // address of the current phase
+	SlotStart  = Control + 0x20 // clock reading at the start of a timing
+	SlotOut    = Control + 0x28 // where the next difference goes
+	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
+	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
+
+	SlotSamples  = Control + 0x40 // samples still wanted
+	SlotPolls    = Control + 0x48 // sentinel readings left before the sampler gives up
+	SlotQuiet    = Control + 0x50 // longest sentinel reading of a core that is not shared
+	SlotSentinel = Control + 0x58 // the last sentinel reading
+	SlotOps      = Control + 0x60 // address of the next step of the list
+	SlotOpsEnd   = Control + 0x68 // address past the last
+	SlotMXCSR    = Control + 0x70 // value for ldmxcsr
+	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
+
+	SlotRestore = Control + 0x80 // words to put back before each run
+
+	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, warm-up runs, timed runs
+	PhaseSize = 32
+	MaxPhases = (Usage - Phases) / PhaseSize
+
+	Usage    = Control + 0x200 // struct rusage (getrusage(2), 144 bytes) before a window
+	UsageEnd = Control + 0x300 // and after it
+)
+
+const (
+	// OpSize is one step of the list: number, six arguments, result.
+	OpSize = 64
+	MaxOps = OpsSize / OpSize
+	// MaxRestore is how many words a prologue can put back.
+	MaxRestore = RestoreSize / 8
+)
+
+// Owns reports whether any of the n bytes at addr is bbprof's.
+func Owns(addr, n uint64) bool {
+	return addr < End && addr+n > Base
+}
