@@ -1,0 +1,108 @@
+package tracee
+
+import "github.com/bbprof/bbprof/internal/space"
+
+// The system-call filter, in classic BPF over struct seccomp_data (linux/seccomp.h). The
+// address alone would not do: a block that jumps to the gate with registers of its choice
+// would run any call. So the arguments are checked too, and what passes can touch nothing
+// but pages outside the own region.
+
+// bpfInsn is struct sock_filter (linux/filter.h).
+type bpfInsn struct {
+	code   uint16
+	jt, jf uint8
+	k      uint32
+}
+
+const (
+	bpfLoad = 0x20 // BPF_LD | BPF_W | BPF_ABS
+	bpfJeq  = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
+	bpfJge  = 0x35 // BPF_JMP | BPF_JGE | BPF_K
+	bpfRet  = 0x06 // BPF_RET | BPF_K
+
+	retAllow = 0x7fff_0000 // SECCOMP_RET_ALLOW
+	retTrap  = 0x0003_0000 // SECCOMP_RET_TRAP: SIGSYS, so the child survives and the monitor sees it
+
+	archX8664 = 0xc000_003e // AUDIT_ARCH_X86_64
+
+	offNr   = 0 // offsets in struct seccomp_data
+	offArch = 4
+	offIP   = 8
+	offArgs = 16
+)
+
+// check is one comparison of a 32-bit word of seccomp_data.
+type check struct {
+	off  uint32
+	op   uint16 // bpfJeq or bpfJge
+	k    uint32
+	want bool
+}
+
+func eq(off, k uint32) check { return check{off, bpfJeq, k, true} }
+
+// eq64 compares the 64-bit field at off, low word first.
+func eq64(off uint32, v uint64) []check {
+	return []check{eq(off, uint32(v)), eq(off+4, uint32(v>>32))}
+}
+
+func arg(i int) uint32 { return uint32(offArgs + 8*i) }
+
+// argIs is all of: argument i equals v.
+func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
+
+// filter allows a call if all checks of any rule hold, and traps everything else.
+func filter(gate uint64) []bpfInsn {
+	fromGate := append([]check{eq(offArch, archX8664)}, eq64(offIP, gate)...)
+	call := func(nr uint32, args ...[]check) []check {
+		r := append([]check(nil), fromGate...)
+		r = append(r, eq(offNr, nr))
+		for _, a := range args {
+			r = append(r, a...)
+		}
+		return r
+	}
+	below, above := UnmapBelow(), UnmapAbove()
+	before, after := UsageBefore(), UsageAfter()
+	remap := MapFrame(0, 0)
+	fromFrames := []check{
+		eq(arg(0)+4, uint32(space.Frames>>32)),
+		{arg(0), bpfJge, uint32(space.Frames & 0xffff_ffff), true},
+		{arg(0), bpfJge, uint32((space.Frames + space.FramesSize) & 0xffff_ffff), false},
+	}
+	asRemap := call(sysMremap, fromFrames, argIs(1, 0), argIs(2, space.PageSize), argIs(3, remap.args[3]))
+	var rules [][]check
+	rules = append(rules,
+		call(sysMunmap, argIs(0, below.args[0]), argIs(1, below.args[1])),
+		call(sysMunmap, argIs(0, above.args[0]), argIs(1, above.args[1])),
+		call(sysGetrusage, argIs(0, 0), argIs(1, before.args[1])),
+		call(sysGetrusage, argIs(0, 0), argIs(1, after.args[1])),
+		// The target is outside the own region: another upper half, or beyond its end. The
+		// region starts at the lower half's 0, so there is nothing before it to allow.
+		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(space.Base >> 32), false}),
+		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(space.End & 0xffff_ffff), true}),
+	)
+	return assemble(rules)
+}
+
+// assemble lays the rules out one after the other; a check that fails jumps to the next
+// rule, behind the last rule is the trap.
+func assemble(rules [][]check) []bpfInsn {
+	var out []bpfInsn
+	for _, r := range rules {
+		n := 2*len(r) + 1
+		for i, c := range r {
+			out = append(out, bpfInsn{code: bpfLoad, k: c.off})
+			next := uint8(n - 2*i - 2) // from behind this check to behind the rule's return
+			j := bpfInsn{code: c.op, k: c.k}
+			if c.want {
+				j.jf = next
+			} else {
+				j.jt = next
+			}
+			out = append(out, j)
+		}
+		out = append(out, bpfInsn{code: bpfRet, k: retAllow})
+	}
+	return append(out, bpfInsn{code: bpfRet, k: retTrap})
+}

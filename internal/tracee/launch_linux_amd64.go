@@ -1,0 +1,284 @@
+package tracee
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Tracee is one child. The zero value is none; see Launch.
+type Tracee struct {
+	pid    int
+	pidfd  int
+	stub   stub
+	regs   unix.PtraceRegs // what every continuation starts from
+	dead   *DeadError
+	watch  *watchdog
+	shared shared
+
+	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
+	// with it disabled forwards stores more slowly.
+	SpeculativeStoreBypass string
+}
+
+// Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
+// The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
+// bases of every run. A machine that cannot do it gets a *verdict.HostError.
+func Launch(fsBase, gsBase uint64) (_ *Tracee, err error) {
+	t := &Tracee{stub: buildStub(), pidfd: -1}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if err := t.shared.create(); err != nil {
+		return nil, err
+	}
+	if err := t.exec(); err != nil {
+		return nil, err
+	}
+	t.watch = newWatchdog(t.Kill)
+	if err := t.settle(); err != nil {
+		return nil, fmt.Errorf("setting up the child: %w", err)
+	}
+	t.regs = unix.PtraceRegs{
+		Eflags: 0x202,                                            // IF and the bit that is always 1
+		Cs:     0x33, Ss: 0x2b, Fs_base: fsBase, Gs_base: gsBase, // __USER_CS, __USER_DS
+		Orig_rax: ^uint64(0), // not in a system call: nothing to restart
+	}
+	return t, nil
+}
+
+// exec starts the stub, stopped at its first instruction.
+func (t *Tracee) exec() error {
+	image, err := memfd("bbprof-child")
+	if err != nil {
+		return err
+	}
+	defer unix.Close(image)
+	if _, err := unix.Write(image, t.stub.elf()); err != nil {
+		return fmt.Errorf("writing the child's image: %w", err)
+	}
+	// The shared memory gets descriptor 0 in the child.
+	t.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", image), []string{"bbprof-child"}, &syscall.ProcAttr{
+		Dir:   "/",
+		Files: []uintptr{uintptr(t.shared.fd)},
+		Sys: &syscall.SysProcAttr{
+			Ptrace:    true,
+			Setsid:    true, // Ctrl-C is for the monitor
+			Pdeathsig: syscall.SIGKILL,
+			PidFD:     &t.pidfd,
+		},
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return &verdict.HostError{Missing: "/proc is not mounted, and the child is started from it", Remedy: "mount -t proc proc /proc", Err: err}
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return &verdict.HostError{Missing: "ptrace, or executing from memory, is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
+	case err != nil:
+		return fmt.Errorf("starting the child: %w", err)
+	}
+	status, err := t.wait()
+	if err != nil {
+		return err
+	}
+	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+		return fmt.Errorf("the child's first stop is %#x, not the one of exec", uint32(status))
+	}
+	// EXITKILL: the kernel kills the child when the monitor's thread is gone, even by SIGKILL.
+	if err := unix.PtraceSetOptions(t.pid, unix.PTRACE_O_EXITKILL); err != nil {
+		return &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
+	}
+	return nil
+}
+
+// settle maps the own region, gives everything else back, and shuts the door.
+func (t *Tracee) settle() error {
+	const (
+		read, readWrite, readExec = unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_EXEC
+		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
+	)
+	for _, r := range regions {
+		if _, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset); err != nil {
+			return fmt.Errorf("mapping %s: %w", r.name, err)
+		}
+	}
+	steps := []struct {
+		what string
+		nr   uint64
+		args []uint64
+	}{
+		{"unmapping what lies below", unix.SYS_MUNMAP, []uint64{0, space.Base}},
+		{"unmapping what lies above", unix.SYS_MUNMAP, []uint64{space.End, space.UserEnd - space.End}},
+		{"closing its descriptors", unix.SYS_CLOSE_RANGE, []uint64{0, 1<<32 - 1, 0}},
+		// Without it, only a privileged process may install a filter (seccomp(2)).
+		{"giving up new privileges", unix.SYS_PRCTL, []uint64{unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
+	}
+	for _, s := range steps {
+		_, err := t.inject(s.nr, s.args...)
+		if s.nr == unix.SYS_CLOSE_RANGE && errors.Is(err, unix.ENOSYS) { // before Linux 5.9
+			_, err = t.inject(unix.SYS_CLOSE, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	if err := t.rejectCoreDumps(); err != nil {
+		return err
+	}
+	if err := t.installFilter(); err != nil {
+		return err
+	}
+	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
+	return nil
+}
+
+// rejectCoreDumps keeps a child that is killed by its block from leaving a file behind.
+func (t *Tracee) rejectCoreDumps() error {
+	if err := unix.Prlimit(t.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil {
+		return fmt.Errorf("limiting the child's core size: %w", err)
+	}
+	return nil
+}
+
+// installFilter writes the filter and its struct sock_fprog into the sample area and has
+// the child install it. SPEC_ALLOW: before Linux 5.16 a filter otherwise turned speculative
+// store bypass off, which slows every load after a store.
+func (t *Tracee) installFilter() error {
+	prog := filter(t.stub.gate)
+	area := t.shared.samples()
+	const header = 16 // struct sock_fprog: u16 len, padding, pointer
+	binary.LittleEndian.PutUint64(area[0:], uint64(len(prog)))
+	binary.LittleEndian.PutUint64(area[8:], space.Samples+header)
+	for i, in := range prog {
+		b := area[header+8*i:]
+		binary.LittleEndian.PutUint16(b, in.code)
+		b[2], b[3] = in.jt, in.jf
+		binary.LittleEndian.PutUint32(b[4:], in.k)
+	}
+	_, err := t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, space.Samples)
+	if errors.Is(err, unix.EINVAL) { // the flag came with Linux 4.17
+		_, err = t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, space.Samples)
+	}
+	if err != nil {
+		return &verdict.HostError{
+			Missing: "seccomp filters, without which a block could call the kernel",
+			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER", Err: err,
+		}
+	}
+	return nil
+}
+
+// inject makes the stopped child execute one system call from the set-up gate. After the
+// filter is in, that gate is shut.
+func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
+	var a [6]uint64
+	copy(a[:], args)
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
+		return 0, fmt.Errorf("reading registers: %w", err)
+	}
+	regs.Rip, regs.Rax, regs.Orig_rax = t.stub.inject, nr, ^uint64(0)
+	regs.Rdi, regs.Rsi, regs.Rdx, regs.R10, regs.R8, regs.R9 = a[0], a[1], a[2], a[3], a[4], a[5]
+	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
+		return 0, fmt.Errorf("writing registers: %w", err)
+	}
+	if err := unix.PtraceCont(t.pid, 0); err != nil {
+		return 0, fmt.Errorf("continuing: %w", err)
+	}
+	status, err := t.wait()
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
+		return 0, fmt.Errorf("reading registers: %w", err)
+	}
+	if status.StopSignal() != unix.SIGTRAP || regs.Rip != t.stub.inject+3 { // syscall is 2 bytes, int3 1
+		return 0, fmt.Errorf("stopped by %v at %#x during system call %d", status.StopSignal(), regs.Rip, nr)
+	}
+	if e := int64(regs.Rax); e < 0 && e > -4096 { // MAX_ERRNO, linux/err.h
+		return 0, unix.Errno(-e)
+	}
+	return regs.Rax, nil
+}
+
+// Bind moves the child to a CPU. The caller's thread should move too.
+func (t *Tracee) Bind(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(t.pid, &set); err != nil {
+		return fmt.Errorf("binding the child to CPU %d: %w", cpu, err)
+	}
+	return nil
+}
+
+// Close kills and reaps the child and gives back all that belonged to it. It may be called
+// twice and at any time.
+func (t *Tracee) Close() {
+	if t.watch != nil {
+		t.watch.close()
+	}
+	if t.pid > 0 && t.dead == nil {
+		t.Kill()
+		for t.dead == nil {
+			if _, err := t.wait(); err != nil {
+				break
+			}
+		}
+	}
+	t.pid = 0
+	if t.pidfd >= 0 {
+		unix.Close(t.pidfd)
+		t.pidfd = -1
+	}
+	t.shared.close()
+}
+
+// Kill ends the child from any goroutine; whoever waits for it gets a *DeadError. Through
+// the descriptor it cannot hit another process that was given the same number.
+func (t *Tracee) Kill() {
+	if t.pidfd >= 0 {
+		unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0)
+	} else if t.pid > 0 { // before Linux 5.2
+		unix.Kill(t.pid, unix.SIGKILL)
+	}
+}
+
+// statusLine reads one field of /proc/PID/status, "" if it is not there.
+func statusLine(pid int, field string) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// siginfo is the head of siginfo_t for faults (asm-generic/siginfo.h).
+type siginfo struct {
+	signo, errno, code, _ int32
+	addr                  uint64
+	_                     [104]byte
+}
+
+func getSiginfo(pid int) (siginfo, error) {
+	var si siginfo
+	_, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETSIGINFO, uintptr(pid), 0, uintptr(unsafe.Pointer(&si)), 0, 0)
+	if e != 0 {
+		return si, fmt.Errorf("reading siginfo: %w", e)
+	}
+	return si, nil
+}

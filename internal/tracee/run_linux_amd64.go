@@ -1,0 +1,217 @@
+package tracee
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
+func (t *Tracee) Code() []byte { return t.shared.mem[offCode:] }
+
+// Frame is frame i as the monitor sees it.
+func (t *Tracee) Frame(i int) []byte {
+	return t.shared.mem[offFrames+i*space.PageSize:][:space.PageSize]
+}
+
+// Samples is the area that the sampler fills.
+func (t *Tracee) Samples() []byte { return t.shared.samples() }
+
+// SetRestore writes the list of addresses that prologues restore, at most space.MaxRestore.
+func (t *Tracee) SetRestore(addrs []uint64) {
+	for i, a := range addrs {
+		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+8*i:], a)
+	}
+	t.SetWord(space.SlotRestore, uint64(len(addrs)))
+}
+
+// Word and SetWord access a slot of the control page by its address in the child.
+func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
+
+// SetWord sets a slot.
+func (t *Tracee) SetWord(addr, v uint64) { t.shared.setWord(addr, v) }
+
+// Resume is the address that code started by [Run] returns to in the end.
+func (t *Tracee) Resume() uint64 { return t.stub.resume }
+
+// Alive reports whether the child can still be asked to do something.
+func (t *Tracee) Alive() bool { return t.dead == nil && t.pid > 0 }
+
+// Switches is how often the child was switched out between UsageBefore and UsageAfter:
+// ru_nvcsw and ru_nivcsw of getrusage(2). Nothing in a window waits, so each one is the
+// scheduler's doing.
+func (t *Tracee) Switches() uint64 {
+	const nvcsw, nivcsw = 128, 136 // offsets in struct rusage
+	var n uint64
+	for _, off := range []uint64{nvcsw, nivcsw} {
+		n += t.Word(space.UsageEnd+off) - t.Word(space.Usage+off)
+	}
+	return n
+}
+
+// Do has the child work through ops and returns its next stop: the end of the list, a failed
+// system call, or a signal, which is not delivered. After a signal the next Do starts afresh.
+// If the child does not stop within limit it is killed. The error is a *DeadError if the child is
+// gone; then only Close is left.
+func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
+	if t.dead != nil {
+		return Stop{}, t.dead
+	}
+	if len(ops) > space.MaxOps {
+		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), space.MaxOps)
+	}
+	t.writeOps(ops)
+	regs := t.regs
+	regs.Rip = t.stub.run
+	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
+		return Stop{}, t.gone("writing registers", err)
+	}
+	t.watch.start(limit)
+	defer t.watch.stop()
+	for {
+		if err := unix.PtraceCont(t.pid, 0); err != nil {
+			return Stop{}, t.gone("continuing", err)
+		}
+		status, err := t.wait()
+		if err != nil {
+			if d := t.dead; d != nil && t.watch.fired() {
+				d.Overtime, d.Limit = true, limit
+			}
+			return Stop{}, err
+		}
+		stop, ours, err := t.classify(status.StopSignal())
+		if err != nil || ours {
+			return stop, err
+		}
+		// Someone outside sent a signal: it is dropped and the child goes on where it was.
+	}
+}
+
+func (t *Tracee) writeOps(ops []Op) {
+	base := t.shared.mem[offOps:]
+	for i, op := range ops {
+		b := base[i*space.OpSize:]
+		binary.LittleEndian.PutUint64(b, op.number)
+		for j, a := range op.args {
+			binary.LittleEndian.PutUint64(b[8+8*j:], a)
+		}
+	}
+	t.SetWord(space.SlotOps, space.Ops)
+	t.SetWord(space.SlotOpsEnd, space.Ops+uint64(len(ops))*space.OpSize)
+}
+
+// classify makes a Stop of a signal stop; ours is false if the signal is not of the child's
+// own making.
+func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
+	switch sig {
+	case unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS:
+	default:
+		return Stop{}, false, nil
+	}
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
+		return Stop{}, false, t.gone("reading registers", err)
+	}
+	if sig == unix.SIGTRAP {
+		switch regs.Rip {
+		case t.stub.done:
+			return Stop{Done: true, FailedOp: -1}, true, nil
+		case t.stub.failed:
+			i := int(t.Word(space.SlotOps)-space.Ops) / space.OpSize
+			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
+		}
+	}
+	si, err := getSiginfo(t.pid)
+	if err != nil {
+		return Stop{}, false, t.gone("asking for the signal", err)
+	}
+	if si.code <= 0 { // SI_USER, SI_TKILL, …: sent by a process, not raised by an instruction
+		return Stop{}, false, nil
+	}
+	return Stop{
+		FailedOp: -1,
+		Signal:   int(sig), Code: int(si.code), Addr: si.addr,
+		Regs: Regs{
+			GPR: [16]uint64{
+				regs.Rax, regs.Rcx, regs.Rdx, regs.Rbx, regs.Rsp, regs.Rbp, regs.Rsi, regs.Rdi,
+				regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15,
+			},
+			RIP: regs.Rip, Flags: regs.Eflags,
+		},
+	}, true, nil
+}
+
+// wait waits for the child's next stop. When the child has ended it is reaped, and dead is
+// set.
+func (t *Tracee) wait() (unix.WaitStatus, error) {
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
+		if err == unix.EINTR { // a Go runtime signal to this thread
+			continue
+		}
+		if err != nil {
+			t.dead = &DeadError{Status: "wait4: " + err.Error()}
+			return 0, t.dead
+		}
+		break
+	}
+	switch {
+	case status.Exited():
+		t.dead = &DeadError{Status: fmt.Sprintf("exited with status %d", status.ExitStatus())}
+	case status.Signaled():
+		t.dead = &DeadError{Status: fmt.Sprintf("killed by %v", status.Signal())}
+	default:
+		return status, nil
+	}
+	return 0, t.dead
+}
+
+// gone turns a failed ptrace request into a *DeadError if the reason is that the child was
+// killed while it was stopped.
+func (t *Tracee) gone(what string, err error) error {
+	if err != unix.ESRCH {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for {
+		if _, werr := t.wait(); werr != nil {
+			if t.watch.fired() {
+				t.dead.Overtime = true
+			}
+			return werr
+		}
+	}
+}
+
+// watchdog kills a child that overstays. One timer serves all of a child's runs.
+type watchdog struct {
+	timer *time.Timer
+	late  chan struct{}
+}
+
+func newWatchdog(kill func()) *watchdog {
+	w := &watchdog{late: make(chan struct{})}
+	w.timer = time.AfterFunc(time.Hour, func() {
+		close(w.late) // first, so that whoever sees the death knows why
+		kill()
+	})
+	w.timer.Stop()
+	return w
+}
+
+func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
+func (w *watchdog) stop()                 { w.timer.Stop() }
+func (w *watchdog) close()                { w.timer.Stop() }
+
+func (w *watchdog) fired() bool {
+	select {
+	case <-w.late:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,101 @@
+package tracee
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// region is one part of the own region: where it stands in the child, with what rights, and
+// where in the shared memory.
+type region struct {
+	name   string
+	addr   uint64
+	size   uint64
+	prot   int
+	offset uint64
+}
+
+const (
+	offControl = 0
+	offOps     = offControl + space.ControlSize
+	offSamples = offOps + space.OpsSize
+	offRestore = offSamples + space.SamplesSize
+	offFrames  = offRestore + space.RestoreSize
+	offCode    = offFrames + space.FramesSize
+	sharedSize = offCode + space.CodeSize
+)
+
+// Nothing is both writable and executable in the child.
+var regions = [...]region{
+	{"the control page", space.Control, space.ControlSize, unix.PROT_READ | unix.PROT_WRITE, offControl},
+	{"the list", space.Ops, space.OpsSize, unix.PROT_READ | unix.PROT_WRITE, offOps},
+	{"the samples", space.Samples, space.SamplesSize, unix.PROT_READ | unix.PROT_WRITE, offSamples},
+	{"the restore list", space.Restore, space.RestoreSize, unix.PROT_READ, offRestore},
+	{"the frames", space.Frames, space.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
+	{"the code", space.Code, space.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
+}
+
+// shared is the memory that monitor and child both map.
+type shared struct {
+	fd  int
+	mem []byte
+}
+
+func (s *shared) create() error {
+	var err error
+	if s.fd, err = memfd("bbprof-shared"); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(s.fd, sharedSize); err != nil {
+		return fmt.Errorf("sizing shared memory: %w", err)
+	}
+	s.mem, err = unix.Mmap(s.fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("mapping shared memory: %w", err)
+	}
+	return nil
+}
+
+func (s *shared) close() {
+	if s.mem != nil {
+		unix.Munmap(s.mem)
+		unix.Close(s.fd)
+		s.mem = nil
+	}
+}
+
+func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
+
+// word reads the 8 bytes at an address of the control page.
+func (s *shared) word(addr uint64) uint64 {
+	return binary.LittleEndian.Uint64(s.mem[offControl+addr-space.Control:])
+}
+
+func (s *shared) setWord(addr, v uint64) {
+	binary.LittleEndian.PutUint64(s.mem[offControl+addr-space.Control:], v)
+}
+
+// memfd makes anonymous memory with a descriptor. MFD_EXEC (Linux 6.3) keeps it executable
+// where vm.memfd_noexec says otherwise by default; older kernels do not know the flag.
+func memfd(name string) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	}
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return -1, &verdict.HostError{
+			Missing: "memfd_create is refused, and the child is built in memory",
+			Remedy:  "use Linux 3.17 or later, allow the call in the seccomp profile, and set vm.memfd_noexec below 2", Err: err,
+		}
+	case err != nil:
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	return fd, nil
+}

@@ -1,0 +1,128 @@
+// Package tracee owns the child: the process that blocks run in, under ptrace.
+//
+// # What the child is
+//
+// A static ELF of one page, built in memory, which Launch starts stopped. While it is
+// stopped, Launch makes it call the kernel on its own behalf: it maps the own region (see
+// internal/space) from memory that the monitor shares, unmaps everything else it was born
+// with (stack, vdso), closes its descriptors, and installs a system-call filter. What is left
+// is a process with no stack, no library and no descriptor, whose only way into the kernel
+// is one syscall instruction that may duplicate frames, unmap what is not ours, and report
+// its context switches.
+//
+// # How it is driven
+//
+// The monitor writes a list of [Op] into the control page and continues the child at the
+// stub. The stub works through the list (system calls, and jumps into code images, which
+// return to it) and ends at an int3, which stops it. So the work between two stops can be a
+// whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the block also
+// stops the child; the monitor looks, writes another list, and continues at the stub again.
+//
+// # Who may call
+//
+// ptrace takes requests only from the thread that attached. Launch must run on a goroutine
+// locked to its thread (runtime.LockOSThread), and every method of the Tracee must be called
+// from that same goroutine, Kill excepted. Monitor and child should share a CPU: a stop across two CPUs
+// costs seven times as much.
+package tracee
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// Op is one step of the child's list.
+type Op struct {
+	number uint64
+	args   [6]uint64
+}
+
+// opRun is the number that the stub takes for a jump; no system call is negative.
+const opRun = ^uint64(0)
+
+// Linux system calls that the child may make (asm/unistd_64.h).
+const (
+	sysMunmap    = 11
+	sysMremap    = 25
+	sysGetrusage = 98
+)
+
+// Run runs the image at entry times times. Code that does not count its runs, like the
+// sampler, returns through [Tracee.Resume] when it likes.
+func Run(entry, times uint64) Op { return Op{opRun, [6]uint64{entry, times}} }
+
+// MapFrame puts frame i at the page at addr. mremap of a shared mapping with an old size of
+// 0 makes a second mapping of the same pages (mremap(2)), so no descriptor is needed.
+func MapFrame(addr uint64, i int) Op {
+	const mayMoveFixed = 1 | 2 // MREMAP_MAYMOVE | MREMAP_FIXED
+	return Op{sysMremap, [6]uint64{frameAddr(i), 0, space.PageSize, mayMoveFixed, addr}}
+}
+
+func frameAddr(i int) uint64 { return space.Frames + uint64(i)*space.PageSize }
+
+// UnmapBelow removes every mapping below the own region.
+func UnmapBelow() Op { return Op{sysMunmap, [6]uint64{0, space.Base}} }
+
+// UnmapAbove removes every mapping above the own region.
+func UnmapAbove() Op { return Op{sysMunmap, [6]uint64{space.End, space.UserEnd - space.End}} }
+
+// UsageBefore and UsageAfter record the child's context switches around a window.
+func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, space.Usage}} }
+
+// UsageAfter is the second reading; see [Tracee.Switches].
+func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, space.UsageEnd}} }
+
+// Stop is why the child stopped.
+type Stop struct {
+	Done bool // the list is through
+
+	// FailedOp is the index of the system call that failed, else -1, and Errno its error.
+	FailedOp int
+	Errno    int
+
+	// Else a signal: its number, si_code and si_addr (sigaction(2)), and the registers.
+	Signal int
+	Code   int
+	Addr   uint64
+	Regs   Regs
+}
+
+// Regs is the child's register state at a stop.
+type Regs struct {
+	GPR   [16]uint64 // by encoding number
+	RIP   uint64
+	Flags uint64
+}
+
+// Signals and codes that matter to a caller (asm-generic/siginfo.h); SiKernel is what a
+// general protection fault carries, whose address the kernel does not know.
+const (
+	SIGILL  = 4
+	SIGTRAP = 5
+	SIGBUS  = 7
+	SIGFPE  = 8
+	SIGSEGV = 11
+	SIGSYS  = 31
+
+	SegvMapErr = 1
+	SegvAccErr = 2
+	BusAdrAln  = 1
+	SiKernel   = 128
+)
+
+// DeadError says that the child is gone. Overtime is set if it was killed for exceeding its
+// time limit; otherwise something outside killed it.
+type DeadError struct {
+	Overtime bool
+	Limit    time.Duration
+	Status   string // what wait4 said
+}
+
+func (e *DeadError) Error() string {
+	if e.Overtime {
+		return fmt.Sprintf("child did not stop within %v and was killed", e.Limit)
+	}
+	return "child died: " + e.Status
+}
