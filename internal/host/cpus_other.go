@@ -1,0 +1,15 @@
+//go:build !linux
+
+package host
+
+import "github.com/bbprof/bbprof/verdict"
+
+func notLinux() error {
+	return &verdict.HostError{Missing: "this is not Linux", Remedy: "run bbprof on Linux on an x86-64 machine"}
+}
+
+// AllowedCPUs needs Linux.
+func AllowedCPUs() ([]int, error) { return nil, notLinux() }
+
+// PinThread needs Linux.
+func PinThread(int) error { return notLinux() }

@@ -1,0 +1,105 @@
+// Package host says what machine this is: the CPU, its caches and its front end, and the
+// CPUs that this process may use.
+package host
+
+import (
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// CPU describes the processor.
+type CPU struct {
+	Vendor string `json:"vendor"`
+	Brand  string `json:"brand"`
+	Family int    `json:"family"`
+	Model  int    `json:"model"`
+	// L1D and L1I in bytes, from CPUID.
+	L1D int `json:"l1d_bytes"`
+
+	// AddsPerCycle is how many independent register adds the core executes a cycle at most,
+	// 0 if it is not known.
+	AddsPerCycle int `json:"adds_per_cycle"`
+
+	FrontEnd unroll.FrontEnd `json:"front_end"`
+	Features asm.CPU         `json:"-"`
+}
+
+// Detect asks CPUID.
+func Detect() CPU {
+	c := cpuid.CPU
+	return CPU{
+		Vendor:       c.VendorString,
+		Brand:        c.BrandName,
+		Family:       c.Family,
+		Model:        c.Model,
+		L1D:          orDefault(c.Cache.L1D, 32<<10),
+		AddsPerCycle: addsPerCycle(c.VendorID, c.Family, c.Model),
+		FrontEnd: unroll.FrontEnd{
+			L1I:     orDefault(c.Cache.L1I, 32<<10),
+			OpCache: opCache(c.VendorID, c.Family, c.Model),
+		},
+		Features: asm.CPU{
+			AVX:    c.Supports(cpuid.AVX),
+			AVX512: c.Supports(cpuid.AVX512F),
+		},
+	}
+}
+
+// orDefault takes the smallest size in use where a hypervisor hides the true one.
+func orDefault(bytes, otherwise int) int {
+	if bytes <= 0 {
+		return otherwise
+	}
+	return bytes
+}
+
+// L1DWays is the associativity. L1 data caches are indexed by the address within a page, so
+// each way holds one page.
+func (c CPU) L1DWays() int { return c.L1D / space.PageSize }
+
+// addsPerCycle is the smaller of the rename width and the number of integer ALUs. Sources
+// as for opCache; uops.info.
+func addsPerCycle(vendor cpuid.Vendor, family, model int) int {
+	switch {
+	case vendor == cpuid.Intel && family == 6:
+		switch opCache(vendor, family, model).Lines {
+		case 384: // Ice Lake: rename 5, four ALUs
+			return 4
+		case 512: // Golden Cove: five ALUs
+			return 5
+		}
+		if model >= 0x3c { // from Haswell on; before, three ALUs
+			return 4
+		}
+	case vendor == cpuid.AMD && (family == 0x17 || family == 0x19): // Zen to Zen 4
+		return 4
+	case vendor == cpuid.AMD && family == 0x1a: // Zen 5: six ALUs
+		return 6
+	}
+	return 0
+}
+
+// opCache is the geometry of the decoded-instruction cache. Sources: Intel 64 and IA-32
+// Optimization Reference Manual, "Decoded ICache" of each core; AMD Software Optimization
+// Guides for families 17h, 19h and 1Ah, "Op Cache"; Fog, microarchitecture.pdf. An unknown
+// CPU gets the smallest, which is safe on all others.
+func opCache(vendor cpuid.Vendor, family, model int) unroll.OpCache {
+	smallest := unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32} // Sandy Bridge to Comet Lake, 1.5 K ops
+	switch {
+	case vendor == cpuid.Intel && family == 6:
+		switch model {
+		case 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0xa7: // Ice Lake, Tiger Lake, Rocket Lake: 2.25 K
+			return unroll.OpCache{Lines: 384, OpsPerLine: 6, Window: 64}
+		case 0x8f, 0xcf, 0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xad, 0xae, 0xac, 0xc5, 0xc6, 0xb5, 0xbd: // Golden Cove on: 4 K
+			return unroll.OpCache{Lines: 512, OpsPerLine: 8, Window: 64}
+		}
+	case vendor == cpuid.AMD && family == 0x17 && model < 0x30: // Zen, Zen+: 2 K
+		return unroll.OpCache{Lines: 256, OpsPerLine: 8, Window: 64}
+	case vendor == cpuid.AMD && family >= 0x17: // Zen 2 on: 4 K and more
+		return unroll.OpCache{Lines: 512, OpsPerLine: 8, Window: 64}
+	}
+	return smallest
+}

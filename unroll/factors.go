@@ -1,0 +1,116 @@
+// Package unroll decides how often a block is repeated, lays the copies out as code images,
+// and derives the throughput from the times of two of them. It is pure: no operating system,
+// no clock.
+package unroll
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Factors are the two numbers of copies that are timed, the paper's u and u', u < u'.
+type Factors struct {
+	Short, Long int
+}
+
+func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) }
+
+// FrontEnd is what of a core's front end limits the number of copies.
+type FrontEnd struct {
+	L1I     int     `json:"l1i_bytes"`
+	OpCache OpCache `json:"op_cache"`
+}
+
+// OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code
+// takes one line for every OpsPerLine instructions that start in it.
+type OpCache struct {
+	Lines      int `json:"lines"`
+	OpsPerLine int `json:"ops_per_line"`
+	Window     int `json:"window_bytes"`
+}
+
+// pairs is the grid that factors are taken from, ascending. It is coarse and fixed, so that
+// two runs choose alike, and from 16,48 on the two lengths differ by a multiple of 32 copies:
+// then the code behind the last copy has the same offset in its cache line, whatever the
+// block's length, and costs the same in both images.
+var pairs = [...]Factors{
+	{1, 3}, {2, 6}, {2, 10}, {4, 12}, {4, 20}, {8, 24}, {8, 40}, {16, 48},
+	{16, 80}, {32, 96}, {32, 128}, {32, 160}, {64, 192}, {64, 256}, {64, 320}, {128, 384}, {128, 512},
+}
+
+// Shares of the front end that the longer image may take. The shorter one, the sampler and
+// the calibration chains need the rest: straight-line code that misses the op cache once
+// runs from the decoders until its end. On Skylake images of up to about 45 % kept the speed
+// of a hot loop and larger ones did not (docs/front-end.md).
+const (
+	opCacheShare = 0.45
+	l1iShare     = 0.5
+)
+
+// Choose picks the largest pair whose images fit the front end. When not even the smallest
+// fits the op cache, that one is taken and fits is false. A block of which the smallest pair
+// exceeds L1I is rejected.
+func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
+	f = pairs[0]
+	if size := length(insts) * (f.Short + f.Long); size > fe.L1I {
+		return f, false, &verdict.Rejection{
+			Reason: verdict.CodeExceedsL1I,
+			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
+		}
+	}
+	for _, p := range pairs {
+		if !fe.holds(insts, p.Long) {
+			break
+		}
+		f, fits = p, true
+	}
+	return f, fits, nil
+}
+
+// Smaller is the next smaller pair of the grid, if there is one.
+func (f Factors) Smaller() (Factors, bool) {
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if pairs[i].Long < f.Long {
+			return pairs[i], true
+		}
+	}
+	return f, false
+}
+
+func (fe FrontEnd) holds(insts []asm.Inst, copies int) bool {
+	lines := fe.OpCache.linesOf(insts, copies)
+	return float64(lines) <= opCacheShare*float64(fe.OpCache.Lines) &&
+		float64(copies*length(insts)) <= l1iShare*float64(fe.L1I)
+}
+
+// linesOf counts the op-cache lines of contiguous copies that start at a window's start.
+func (c OpCache) linesOf(insts []asm.Inst, copies int) int {
+	size := length(insts)
+	lines, window, ops := 0, -1, 0
+	for k := range copies {
+		for i := range insts {
+			if w := (k*size + insts[i].Offset) / c.Window; w != window {
+				lines += (ops + c.OpsPerLine - 1) / c.OpsPerLine
+				window, ops = w, 0
+			}
+			ops++
+		}
+	}
+	return lines + (ops+c.OpsPerLine-1)/c.OpsPerLine
+}
+
+// length is the block's size in bytes.
+func length(insts []asm.Inst) int {
+	if len(insts) == 0 {
+		return 0
+	}
+	last := insts[len(insts)-1]
+	return last.Offset + len(last.Bytes)
+}
+
+// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration.
+func Throughput(short, long float64, f Factors) float64 {
+	return (long - short) / float64(f.Long-f.Short)
+}

@@ -1,0 +1,77 @@
+package unroll
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Image is code for the child: prologue, copies of the block, epilogue.
+type Image struct {
+	Code   []byte
+	At     uint64 // address of Code[0], the prologue
+	First  uint64 // address of the first copy, a multiple of 64
+	Copies int
+	block  int // bytes of one copy
+}
+
+// End is the address behind the image.
+func (im Image) End() uint64 { return im.At + uint64(len(im.Code)) }
+
+// Locate says which copy of the block, and which byte of it, stands at an address; ok is
+// false outside of the copies.
+func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
+	if addr < im.First || addr >= im.First+uint64(im.Copies*im.block) {
+		return 0, 0, false
+	}
+	d := int(addr - im.First)
+	return d / im.block, d % im.block, true
+}
+
+// Build lays out copies of a block behind their prologue at the first 64-byte boundary from
+// at on. Rip-relative operands are rewritten in each copy so that all of them mean the place
+// that they mean in a block at space.Home.
+func Build(at uint64, insts []asm.Inst, copies int, init asm.Init, reset asm.Reset, cpu asm.CPU) (Image, error) {
+	im := Image{At: (at + 63) &^ 63, Copies: copies, block: length(insts)}
+	e := asm.NewEmitter(im.At)
+	e.Prologue(init, reset, cpu)
+	im.First = e.PC()
+	for range copies {
+		home := int64(space.Home) - int64(e.PC()) // from this copy to the block's place
+		for i := range insts {
+			code, err := relocate(&insts[i], i, home)
+			if err != nil {
+				return Image{}, err
+			}
+			e.Raw(code...)
+		}
+	}
+	e.Epilogue(im.At)
+	im.Code = e.Bytes()
+	return im, nil
+}
+
+// relocate gives an instruction's bytes with its rip-relative displacement, if it has one,
+// moved by home.
+func relocate(in *asm.Inst, index int, home int64) ([]byte, error) {
+	if in.RIPDisp == 0 {
+		return in.Bytes, nil
+	}
+	code := append([]byte(nil), in.Bytes...)
+	field := code[in.RIPDisp:]
+	disp := int64(int32(binary.LittleEndian.Uint32(field))) + home
+	if disp != int64(int32(disp)) {
+		return nil, &verdict.Rejection{
+			Reason: verdict.Unmappable,
+			Detail: fmt.Sprintf("the rip-relative displacement %#x leads further than the %d MiB that all copies can reach",
+				disp-home, (math.MaxInt32-(space.Home-space.Code))>>20),
+			Inst: in.Verdict(index),
+		}
+	}
+	binary.LittleEndian.PutUint32(field, uint32(disp))
+	return code, nil
+}
