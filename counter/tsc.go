@@ -1,0 +1,103 @@
+package counter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/stat"
+)
+
+// TSC is the time-stamp counter against chains of dependent register-to-register adds, one
+// core cycle each on every x86-64 core (adds of immediates are not: Golden Cove and later
+// eliminate them at rename). Two lengths are timed and subtracted, so that what surrounds
+// the chain cancels.
+type TSC struct {
+	// StepTicks is by how much the counter moves at a time: 1 or 2 on most machines, more
+	// under some hypervisors and on some AMD cores.
+	StepTicks float64
+}
+
+// The lengths of the two chains and how often each runs between two readings. The lengths
+// differ by 1,024 cycles a timing, and together they take less than a fifth of the smallest
+// op cache.
+const (
+	chainShort = 64
+	chainLong  = 128
+	chainRuns  = 16
+)
+
+// Name is "tsc".
+func (TSC) Name() string { return "tsc" }
+
+// Emit reads the time-stamp counter between lfences.
+func (TSC) Emit(e *asm.Emitter) { asm.TSC(e) }
+
+// Step is the resolution in ticks.
+func (c TSC) Step() float64 { return c.StepTicks }
+
+// Chains are the short and the long chain of adds.
+func (TSC) Chains() []Chain {
+	return []Chain{{Length: chainShort, Runs: chainRuns}, {Length: chainLong, Runs: chainRuns}}
+}
+
+// Rate is in ticks per core cycle.
+func (TSC) Rate(d [][]float64) stat.Estimate { return stat.MidMean(ticksPerAdd(d)) }
+
+// FastRate is in ticks per core cycle.
+func (TSC) FastRate(d [][]float64) float64 {
+	per := ticksPerAdd(d)
+	slices.Sort(per)
+	return stat.MidMean(per[:(len(per)+1)/2]).Value
+}
+
+func ticksPerAdd(d [][]float64) []float64 {
+	per := make([]float64, len(d[0]))
+	for i := range per {
+		per[i] = (d[1][i] - d[0][i]) / ((chainLong - chainShort) * chainRuns)
+	}
+	return per
+}
+
+// Describe says what a cycle is here.
+func (c TSC) Describe() string {
+	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block", c.StepTicks, chainShort, chainLong)
+}
+
+// MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
+// Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
+// be an integer. If adds ever took less than a cycle, or the clock were not what we think,
+// it would not be.
+func MultiplyChains() []Chain {
+	return []Chain{{Length: 32, Runs: 16, Multiply: true}, {Length: 64, Runs: 16, Multiply: true}}
+}
+
+// multiplyTolerance bounds how far the ratio may lie from an integer: 1 %, half a step of a
+// 26-tick counter over the chain.
+const multiplyTolerance = 0.01
+
+// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
+// it is near an integer of at least 2.
+func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
+	per := make([]float64, len(d[0]))
+	for i := range per {
+		per[i] = (d[1][i] - d[0][i]) / (32 * 16)
+	}
+	latency = stat.MidMean(per).Value / rate
+	whole := math.Round(latency)
+	return latency, whole >= 2 && math.Abs(latency-whole) <= multiplyTolerance*whole
+}
+
+// StepOf is the step of a counter from successive raw readings: the greatest common divisor
+// of their differences.
+func StepOf(readings []uint64) float64 {
+	var g uint64
+	for i := 1; i < len(readings); i++ {
+		d := readings[i] - readings[i-1]
+		for d != 0 {
+			g, d = d, g%d
+		}
+	}
+	return float64(max(g, 1))
+}
