@@ -26,6 +26,7 @@ const (
 	Unmappable       Reason = "unmappable"        // an address that no page can be put at
 	TooManyPages     Reason = "too_many_pages"    // keeps touching new pages
 	UnalignedOperand Reason = "unaligned_operand" // an alignment the instruction demands
+	SIGSEGV          Reason = "sigsegv"           // a protection fault that no address explains
 	SIGFPE           Reason = "sigfpe"
 	SIGILL           Reason = "sigill"
 	SIGBUS           Reason = "sigbus"

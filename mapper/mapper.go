@@ -1,0 +1,141 @@
+// Package mapper gives a block the memory that it asks for. It runs the block, and for each
+// access to a page that is not there maps that page onto a frame and starts over with
+// registers, flags and memory as at first, until the block runs to its end: the method of
+// the BHive paper (IISWC 2019, section 3.1). What no page can help against it turns into a
+// rejection that names the instruction and the address.
+package mapper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Child is what the mapper needs of a child.
+type Child interface {
+	// Do works through a list and returns at the next stop.
+	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
+	// Frame is a frame's memory, shared with the child.
+	Frame(i int) []byte
+}
+
+// Plan is what to run and under which limits.
+type Plan struct {
+	Insts  []asm.Inst
+	Init   asm.Init
+	Frames int           // page i is put on frame i mod Frames
+	Pages  int           // at most so many, else too_many_pages
+	Limit  time.Duration // for one run, else timeout
+}
+
+// Page is one virtual page of the block and the frame that it stands on.
+type Page struct {
+	Addr  uint64 `json:"address"`
+	Frame int    `json:"frame"`
+	Inst  int    `json:"instruction"` // the instruction that asked for it, from 0
+	Fault uint64 `json:"fault"`       // the address that it asked for
+}
+
+// Mapping is a set of pages with which the block runs to its end.
+type Mapping struct {
+	Pages []Page
+	Stops int // of the child, while mapping
+}
+
+// Map finds the pages of an image. The error is a *verdict.Rejection if the block cannot be
+// mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
+// left with the pages mapped and the frames as the block left them.
+func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
+	var m Mapping
+	ops := reset()
+	for {
+		p.Refill(c)
+		stop, err := c.Do(append(ops, tracee.Run(im.At, 1)), p.Limit)
+		m.Stops++
+		if err != nil {
+			return m, p.timeout(err)
+		}
+		if stop.Done {
+			return m, nil
+		}
+		if stop.FailedOp >= 0 {
+			return m, p.refused(m, stop)
+		}
+		page, err := p.resolve(stop, im)
+		if err != nil {
+			return m, err
+		}
+		if slices.ContainsFunc(m.Pages, func(q Page) bool { return q.Addr == page.Addr }) {
+			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
+		}
+		if len(m.Pages) >= p.Pages {
+			return m, &verdict.Rejection{
+				Reason:  verdict.TooManyPages,
+				Detail:  fmt.Sprintf("%d copies touch more than %d pages", im.Copies, p.Pages),
+				Inst:    p.Insts[page.Inst].Verdict(page.Inst),
+				Address: &page.Fault,
+			}
+		}
+		page.Frame = len(m.Pages) % p.Frames
+		m.Pages = append(m.Pages, page)
+		ops = []tracee.Op{tracee.MapFrame(page.Addr, page.Frame)}
+	}
+}
+
+// Remap maps known pages afresh; the list goes before the runs that need them.
+func (m Mapping) Remap() []tracee.Op {
+	ops := reset()
+	for _, p := range m.Pages {
+		ops = append(ops, tracee.MapFrame(p.Addr, p.Frame))
+	}
+	return ops
+}
+
+// reset clears the child of every page but bbprof's own.
+func reset() []tracee.Op { return []tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove()} }
+
+// Refill puts every frame in use back to the fill word.
+func (p Plan) Refill(c Child) {
+	for i := range p.Frames {
+		frame := c.Frame(i)
+		binary.LittleEndian.PutUint64(frame, p.Init.Fill)
+		for n := 8; n < len(frame); n *= 2 {
+			copy(frame[n:], frame[:n])
+		}
+	}
+}
+
+// Dirty lists the words that differ from the fill, by an address through which the block
+// itself reaches them, ascending.
+func (m Mapping) Dirty(c Child, init asm.Init) []uint64 {
+	var dirty []uint64
+	seen := map[int]bool{}
+	for _, p := range m.Pages {
+		if seen[p.Frame] {
+			continue
+		}
+		seen[p.Frame] = true
+		frame := c.Frame(p.Frame)
+		for off := 0; off < len(frame); off += 8 {
+			if binary.LittleEndian.Uint64(frame[off:]) != init.Fill {
+				dirty = append(dirty, p.Addr+uint64(off))
+			}
+		}
+	}
+	slices.Sort(dirty)
+	return dirty
+}
+
+// timeout makes a rejection of a child that was killed for running too long.
+func (p Plan) timeout(err error) error {
+	if dead, ok := err.(*tracee.DeadError); ok && dead.Overtime {
+		return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("one run did not end within %v", dead.Limit)}
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package mapper
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// resolve finds the page that a fault asks for, or says why none would help.
+func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
+	index, regs, ok := p.locate(stop, im)
+	if !ok {
+		return Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
+	}
+	in := &p.Insts[index]
+	reject := func(reason verdict.Reason, addr *uint64, format string, args ...any) (Page, error) {
+		return Page{}, &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: in.Verdict(index), Address: addr}
+	}
+	addr := stop.Addr
+	switch {
+	case stop.Signal == tracee.SIGSEGV && (stop.Code == tracee.SegvMapErr || stop.Code == tracee.SegvAccErr):
+		switch {
+		case space.Owns(addr, 1):
+			return reject(verdict.Unmappable, &addr, "%#x is in bbprof's own region", addr)
+		case addr >= 1<<63:
+			return reject(verdict.Unmappable, &addr, "%#x belongs to the kernel", addr)
+		case addr >= space.UserEnd:
+			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(space.UserEnd))
+		}
+		return Page{Addr: addr &^ (space.PageSize - 1), Inst: index, Fault: addr}, nil
+
+	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
+		return p.protection(stop, index, regs)
+
+	case stop.Signal == tracee.SIGBUS && stop.Code == tracee.BusAdrAln:
+		return reject(verdict.SIGBUS, &addr, "an unaligned access to %#x while the block had set the alignment-check flag", addr)
+	case stop.Signal == tracee.SIGBUS:
+		return reject(verdict.SIGBUS, &addr, "bus error, code %d, at %#x", stop.Code, addr)
+	case stop.Signal == tracee.SIGFPE:
+		return reject(verdict.SIGFPE, nil, "%s", fpeText(stop.Code))
+	case stop.Signal == tracee.SIGILL:
+		return reject(verdict.SIGILL, nil, "this CPU does not run the instruction")
+	case stop.Signal == tracee.SIGTRAP:
+		return reject(verdict.SIGTRAP, nil, "a trap, code %d", stop.Code)
+	case stop.Signal == tracee.SIGSYS:
+		return reject(verdict.Syscall, nil, "a system call was stopped")
+	}
+	return reject(verdict.SIGSEGV, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
+}
+
+// locate finds the instruction that a stop is about. A trap is reported behind its
+// instruction, everything else at it.
+func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Regs, ok bool) {
+	rip := stop.Regs.RIP
+	if stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS {
+		rip--
+	}
+	copy, offset, ok := im.Locate(rip)
+	if !ok {
+		return 0, regs, false
+	}
+	for i := range p.Insts {
+		if p.Insts[i].Offset > offset {
+			break
+		}
+		index = i
+	}
+	in := &p.Insts[index]
+	_ = copy // every copy means the addresses of a block at Home
+	return index, asm.Regs{
+		GPR:    stop.Regs.GPR,
+		RIP:    space.Home + uint64(in.Offset+len(in.Bytes)),
+		FSBase: p.Init.FSBase,
+		GSBase: p.Init.GSBase,
+	}, true
+}
+
+// protection explains a general protection or stack fault, for which the CPU reports no
+// address: an operand is non-canonical, or not aligned as the instruction demands.
+func (p Plan) protection(stop tracee.Stop, index int, regs asm.Regs) (Page, error) {
+	in := &p.Insts[index]
+	for _, m := range in.Mem {
+		addr := m.Addr(&regs)
+		if last := addr + uint64(max(m.Width, 1)) - 1; !canonical(addr) || !canonical(last) {
+			return Page{}, &verdict.Rejection{
+				Reason:  verdict.Unmappable,
+				Detail:  fmt.Sprintf("%#x is not canonical: its upper bits are not all equal", addr),
+				Inst:    in.Verdict(index),
+				Address: &addr,
+			}
+		}
+	}
+	for _, m := range in.Mem {
+		addr := m.Addr(&regs)
+		if in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0 {
+			return Page{}, &verdict.Rejection{
+				Reason:  verdict.UnalignedOperand,
+				Detail:  fmt.Sprintf("%#x is not a multiple of %d, as the instruction demands", addr, in.Align),
+				Inst:    in.Verdict(index),
+				Address: &addr,
+			}
+		}
+	}
+	return Page{}, &verdict.Rejection{
+		Reason: verdict.SIGSEGV,
+		Detail: "a general protection fault that no operand's address explains",
+		Inst:   in.Verdict(index),
+	}
+}
+
+// canonical reports whether bits 63 to 47 are equal (SDM vol. 1, 3.3.7.1), as 4-level paging
+// demands. With 5-level paging the CPU faults later, and resolve sees the address.
+func canonical(addr uint64) bool {
+	top := int64(addr) >> 47
+	return top == 0 || top == -1
+}
+
+// refused explains a system call that failed while pages were mapped.
+func (p Plan) refused(m Mapping, stop tracee.Stop) error {
+	const eperm, eacces, enomem = 1, 13, 12 // asm-generic/errno-base.h
+	if len(m.Pages) == 0 {
+		return fmt.Errorf("clearing the child's address space: errno %d", stop.Errno)
+	}
+	page := m.Pages[len(m.Pages)-1]
+	r := &verdict.Rejection{Reason: verdict.Unmappable, Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault}
+	switch stop.Errno {
+	case eperm, eacces:
+		r.Detail = fmt.Sprintf("%#x lies below vm.mmap_min_addr, where only CAP_SYS_RAWIO may map (run as root, or sysctl vm.mmap_min_addr=0)", page.Fault)
+	case enomem:
+		r.Detail = fmt.Sprintf("the kernel has no memory, or no mapping left (vm.max_map_count), for the page of %#x", page.Fault)
+	default:
+		return fmt.Errorf("mapping the page at %#x: errno %d", page.Addr, stop.Errno)
+	}
+	return r
+}
+
+// fpeText names si_code of SIGFPE (asm-generic/siginfo.h).
+func fpeText(code int) string {
+	switch code {
+	case 1:
+		return "divide error: the divisor is 0 or the quotient does not fit"
+	case 2:
+		return "integer overflow"
+	}
+	return fmt.Sprintf("arithmetic exception, code %d", code)
+}
