@@ -1,0 +1,345 @@
+package profiler
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// run is one block on its way.
+type run struct {
+	*session
+	ctx    context.Context
+	block  Block
+	result Result
+
+	insts   []asm.Inst
+	reset   asm.Reset
+	factors unroll.Factors
+	plan    mapper.Plan
+	mapping mapper.Mapping
+	short   unroll.Image
+	long    unroll.Image
+	windows []window
+}
+
+// profile is what happens to a block. A *verdict.Rejection as error says why it has no
+// throughput; the result then holds what was found out until there.
+func (s *session) profile(ctx context.Context, b Block) (Result, error) {
+	r := &run{session: s, ctx: ctx, block: b, result: Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.init}}
+	for _, step := range []func() error{
+		r.decode,
+		r.refuse,
+		r.choose,
+		r.mapPages,
+		r.findDirty,
+		r.time,
+		r.judge,
+		r.derive,
+	} {
+		if err := step(); err != nil {
+			return r.result, err
+		}
+	}
+	return r.result, nil
+}
+
+func (r *run) decode() (err error) {
+	r.insts, err = asm.Decode(r.block.Code)
+	r.result.Instructions = len(r.insts)
+	if r.opts.Detail {
+		for i := range r.insts {
+			in := &r.insts[i]
+			r.result.Listing = append(r.result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
+		}
+		r.result.Host = &HostReport{r.cpu, r.onCPU, r.child.SpeculativeStoreBypass}
+	}
+	return err
+}
+
+func (r *run) refuse() error {
+	if rejection := asm.Refuse(r.insts); rejection != nil {
+		return rejection
+	}
+	r.reset = resetFor(r.insts)
+	return nil
+}
+
+// resetFor is the least that has to be restored between two runs of these instructions.
+func resetFor(insts []asm.Inst) asm.Reset {
+	s := asm.StateOf(insts)
+	reset := asm.Reset{
+		Vector: s.Vector,
+		High:   s.HighVector || s.Opmask,
+		X87:    s.X87 || s.MMX,
+		MXCSR:  s.MXCSRLoaded || s.MXCSRSticky,
+		Flags:  s.Direction || s.FlagsLoaded,
+	}
+	for i := range insts {
+		for _, m := range insts[i].Mem {
+			reset.Memory = reset.Memory || m.Write
+		}
+	}
+	return reset
+}
+
+func (r *run) choose() error {
+	factors, fits, err := unroll.Choose(r.insts, r.cpu.FrontEnd)
+	if r.opts.Unroll != nil {
+		factors, fits, err = *r.opts.Unroll, true, nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fits {
+		r.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may set the pace", factors.Long)
+	}
+	r.factors = factors
+	return nil
+}
+
+func (r *run) warn(format string, args ...any) {
+	r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(format, args...))
+}
+
+const (
+	// maxPages is how many pages a run may touch at all: the reference harness's limit.
+	maxPages = 1024
+	// steadyPages is how many a run may touch if fewer copies are to be had: every page
+	// takes an entry of the first-level data TLB, which has 64 on most cores (Intel
+	// Optimization Manual; 48 on Golden Cove's store side, 72 and more on Zen).
+	steadyPages = 32
+	runLimit    = 500 * time.Millisecond
+)
+
+// mapPages maps the longer image. A block that moves on with every copy gets fewer copies
+// rather than a page for each.
+func (r *run) mapPages() (err error) {
+	r.plan = mapper.Plan{Insts: r.insts, Init: r.init, Frames: 1, Pages: maxPages, Limit: runLimit}
+	for {
+		if err := r.layOut(); err != nil {
+			return err
+		}
+		r.mapping, err = mapper.Map(r.child, r.plan, r.long)
+		r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
+		if r.opts.Detail {
+			r.result.Mapping = r.mapping.Pages
+		}
+		tooMany := len(r.mapping.Pages) > steadyPages
+		fewer, ok := r.factors.Smaller()
+		if !tooMany || !ok || r.opts.Unroll != nil {
+			return err
+		}
+		r.factors = fewer
+	}
+}
+
+// layOut builds both images and writes them to the child.
+func (r *run) layOut() (err error) {
+	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
+	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, r.init, r.reset, r.cpu.Features); err != nil {
+		return err
+	}
+	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.init, r.reset, r.cpu.Features); err != nil {
+		return err
+	}
+	if r.long.End() > space.End {
+		return &verdict.Rejection{
+			Reason: verdict.CodeExceedsL1I,
+			Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
+		}
+	}
+	for _, im := range []unroll.Image{r.short, r.long} {
+		copy(r.child.Code()[im.At-space.Code:], im.Code)
+	}
+	r.child.SetRestore(nil)
+	return nil
+}
+
+// findDirty lists the words that a run changes: those changed after one run of either
+// length, which differ if a later copy puts a word back.
+func (r *run) findDirty() error {
+	dirty := r.mapping.Dirty(r.child, r.init)
+	r.plan.Refill(r.child)
+	mapping, err := mapper.Map(r.child, r.plan, r.short)
+	if err != nil {
+		return err
+	}
+	dirty = append(dirty, mapping.Dirty(r.child, r.init)...)
+	slices.Sort(dirty)
+	dirty = slices.Compact(dirty)
+	if len(dirty) > space.MaxRestore {
+		return fmt.Errorf("%d words change in a run, at most %d can be restored", len(dirty), space.MaxRestore)
+	}
+	r.child.SetRestore(dirty)
+	return nil
+}
+
+const (
+	windowSamples = 12
+	windowPolls   = 5_000 // sentinel readings, 0.4 µs each, before the monitor looks what is wrong
+	patience      = 3     // windows without a quiet moment, before another CPU is tried
+	minWindows    = 6
+	maxWindows    = 24
+	imageWarm     = 2
+	// A timing lasts about so many ticks, and so many steps of the clock.
+	timingTicks = 3000
+	timingSteps = 150
+	maxRuns     = 32
+)
+
+// time collects clean windows, each with a fresh mapping.
+func (r *run) time() error {
+	runs, err := r.runsPerSample()
+	if err != nil {
+		return err
+	}
+	r.result.RunsPerSample = runs
+	deadline := time.Now().Add(r.opts.Budget)
+	busy := 0
+	for len(r.windows) < maxWindows {
+		if len(r.windows) >= minWindows && r.narrow() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		w, err := r.oneWindow(runs, windowSamples, windowPolls, r.quietTicks())
+		if err != nil {
+			return err
+		}
+		r.result.SamplesDropped += w.polls - w.samples() // polls that led to no sample
+		switch {
+		case w.switches > 0:
+			r.result.WindowsSwitched++
+			continue
+		case w.samples() < windowSamples:
+			r.result.WindowsUnsteady++
+			if busy++; busy%patience == 0 {
+				err = r.relocate()
+			} else {
+				err = r.probeRate()
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		busy = 0
+		r.windows = append(r.windows, w)
+		r.rate = w.rate(r.clock).Value
+	}
+	if len(r.windows) >= minWindows {
+		return nil
+	}
+	reason, why := verdict.Unstable, "another hardware thread shared the core"
+	if r.result.WindowsSwitched > r.result.WindowsUnsteady {
+		reason, why = verdict.ContextSwitch, "the scheduler took the CPU away"
+	}
+	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
+		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch and %d no quiet core",
+		why, r.opts.Budget, len(r.windows), minWindows, r.result.WindowsSwitched, r.result.WindowsUnsteady)}
+}
+
+// oneWindow maps the block afresh and samples it.
+func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) {
+	r.plan.Refill(r.child)
+	return r.window(windowPlan{
+		setup:   r.mapping.Remap(),
+		short:   timedImage{r.short.At, imageWarm, runs},
+		long:    timedImage{r.long.At, imageWarm, runs},
+		samples: samples,
+		polls:   polls,
+		quiet:   quiet,
+	})
+}
+
+// runsPerSample is how many runs between two readings make them resolvable.
+func (r *run) runsPerSample() (int, error) {
+	w, err := r.oneWindow(1, 3, 100, math.MaxUint32)
+	if err != nil {
+		return 0, err
+	}
+	one := stat.Median(floats(w.columns[len(w.columns)-1]))
+	want := math.Max(timingTicks, timingSteps*r.clock.Step())
+	return int(math.Min(math.Max(math.Ceil(want/one), 1), maxRuns)), nil
+}
+
+// cyclesOf is each window's throughput in cycles per iteration.
+func (r *run) cyclesOf() []float64 {
+	var c []float64
+	for _, w := range r.windows {
+		c = append(c, w.throughput(r.factors).Value/w.rate(r.clock).Value)
+	}
+	return c
+}
+
+// precision is how narrow the interval must be: relative half-width, or cycles.
+const (
+	precisionShare  = 0.005
+	precisionCycles = 0.005
+)
+
+func (r *run) narrow() bool {
+	e := stat.MidMean(r.cyclesOf())
+	return e.Half <= math.Max(precisionShare*e.Value, precisionCycles)
+}
+
+// unstableShare is the dispersion between windows from which on a block has no one speed.
+const (
+	unstableShare  = 0.02
+	unstableCycles = 0.02
+)
+
+// judge decides whether the samples are those of an undisturbed, steady block.
+func (r *run) judge() error {
+	r.result.WindowsKept = len(r.windows)
+	for _, w := range r.windows {
+		r.result.SamplesKept += w.samples()
+	}
+	memory := invariants.Memory{Pages: r.result.Pages, Frames: r.result.Frames}
+	for i := range r.insts {
+		for _, m := range r.insts[i].Mem {
+			memory.Loads = memory.Loads || m.Read
+			memory.Stores = memory.Stores || m.Write
+		}
+	}
+	code := int(r.long.End() - space.Code)
+	r.result.Evidence = []invariants.Evidence{
+		invariants.L1D(memory, r.cpu.L1DWays()),
+		invariants.L1I(code, r.cpu.FrontEnd.L1I),
+		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched),
+		invariants.Misaligned(memory),
+		invariants.Alias4K(memory),
+		invariants.AliasFrame(memory),
+	}
+	e := stat.MidMean(r.cyclesOf())
+	if limit := math.Max(unstableShare*e.Value, unstableCycles); e.Half > limit {
+		c := r.cyclesOf()
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+			"the middle of %d windows is %.3f ± %.3f cycles, allowed are ± %.3f (fastest window %.3f, slowest %.3f)",
+			len(c), e.Value, e.Half, limit, slices.Min(c), slices.Max(c))}
+	}
+	return nil
+}
+
+// derive makes the number.
+func (r *run) derive() error {
+	e := stat.MidMean(r.cyclesOf())
+	r.result.Cycles, r.result.CILow, r.result.CIHigh = e.Value, e.Low(), e.High()
+	report := r.report
+	report.TicksPerCycle = r.rate
+	r.result.Clock = &report
+	return nil
+}

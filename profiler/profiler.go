@@ -1,0 +1,169 @@
+// Package profiler measures blocks. [Profiler.Profile] is the whole path of one block, from
+// bytes to a throughput with its evidence or a rejection with its reason:
+//
+//	decode → refuse → choose factors → map → time → judge → derive
+//
+// A Profiler has one child process and one goroutine that owns it, locked to its thread and
+// bound, with the child, to one CPU. Profile hands its block to that goroutine. The child
+// serves block after block and is replaced when a block takes it down.
+package profiler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Options of a Profiler. The zero value is the default.
+type Options struct {
+	// CPUs to measure on, one at a time: the first, and when that is not left alone, the
+	// next. Default: all allowed ones, the last first, since the first serve most interrupts.
+	CPUs []int
+	// Unroll overrides the choice of unroll factors.
+	Unroll *unroll.Factors
+	// Budget is the longest time to spend on the timing of one block, default 3 s.
+	Budget time.Duration
+	// Detail adds the listing, the mapping steps and the host to each Result.
+	Detail bool
+}
+
+// Block is machine code without control flow.
+type Block struct {
+	Code []byte
+}
+
+// MaxBlock is the longest block in bytes: three copies of a longer one fit no L1I there is.
+const MaxBlock = 1 << 15
+
+// Profiler measures blocks one at a time. Its methods may be called from any goroutine.
+type Profiler struct {
+	requests chan request
+	ended    chan struct{}
+}
+
+type request struct {
+	ctx   context.Context
+	block Block
+	reply chan<- reply
+}
+
+type reply struct {
+	result Result
+	err    error
+}
+
+// New starts a profiler: its child is running and its clock is calibrated when New returns.
+// The error is a *verdict.HostError if this machine cannot measure.
+func New(opts Options) (*Profiler, error) {
+	if opts.Budget == 0 {
+		opts.Budget = 3 * time.Second
+	}
+	if len(opts.CPUs) == 0 {
+		cpus, err := host.AllowedCPUs()
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(cpus)
+		opts.CPUs = cpus
+	}
+	p := &Profiler{requests: make(chan request), ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		defer close(p.ended)
+		// Never unlocked: the thread is bound to a CPU and the child is bound to the thread,
+		// so it must end with this goroutine.
+		runtime.LockOSThread()
+		s, err := newSession(opts)
+		started <- err
+		if err != nil {
+			return
+		}
+		defer s.close()
+		for r := range p.requests {
+			result, err := s.serve(r.ctx, r.block)
+			r.reply <- reply{result, err}
+		}
+	}()
+	if err := <-started; err != nil {
+		<-p.ended
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close ends the child. No Profile may be under way or follow.
+func (p *Profiler) Close() {
+	close(p.requests)
+	<-p.ended
+}
+
+// Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
+// the Result. The error is ctx's, or a *verdict.HostError when no further block can be measured.
+func (p *Profiler) Profile(ctx context.Context, b Block) (Result, error) {
+	answer := make(chan reply, 1)
+	select {
+	case p.requests <- request{ctx, b, answer}:
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
+	}
+	r := <-answer
+	return r.result, r.err
+}
+
+// serve is Profile on the goroutine that owns the child. A child that dies is replaced, and
+// the block gets one more try: the first death may have been another's doing.
+func (s *session) serve(ctx context.Context, b Block) (Result, error) {
+	for try := 0; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
+		if err := s.ready(); err != nil {
+			return Result{}, err
+		}
+		kill := context.AfterFunc(ctx, s.child.Kill)
+		result, err := s.profile(ctx, b)
+		kill()
+		var (
+			rejection *verdict.Rejection
+			hostError *verdict.HostError
+			dead      *tracee.DeadError
+		)
+		switch {
+		case err == nil:
+			result.Status = OK
+			return result, nil
+		case errors.As(err, &rejection):
+			result.Status, result.Reason, result.Rejection = Rejected, rejection.Reason, rejection
+			return result, nil
+		case ctx.Err() != nil:
+			return Result{}, ctx.Err()
+		case errors.As(err, &hostError):
+			return Result{}, hostError
+		case errors.As(err, &dead) && try == 0:
+			continue
+		}
+		s.discard() // whatever state the child is in, the next block gets a new one
+		result.Status, result.Failure = Failed, err.Error()
+		return result, nil
+	}
+}
+
+// ready makes sure that there is a live, calibrated child.
+func (s *session) ready() error {
+	if s.child != nil && s.child.Alive() {
+		return nil
+	}
+	s.discard()
+	if err := s.launch(); err != nil {
+		return fmt.Errorf("starting a child: %w", err)
+	}
+	return nil
+}

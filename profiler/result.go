@@ -1,0 +1,84 @@
+package profiler
+
+import (
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Status is the outcome in one word.
+type Status string
+
+const (
+	OK       Status = "ok"       // measured
+	Rejected Status = "rejected" // the block cannot be profiled; Rejection says why
+	Failed   Status = "error"    // bbprof failed; Failure says how
+)
+
+// Result is all that is known about one block. Cycles are core cycles per iteration of the
+// block; fields about timing are zero unless Status is OK.
+type Result struct {
+	Hex    string         `json:"hex"`
+	Status Status         `json:"status"`
+	Reason verdict.Reason `json:"reason,omitempty"`
+
+	Cycles float64 `json:"cycles"`
+	CILow  float64 `json:"ci_low"` // 95 % interval
+	CIHigh float64 `json:"ci_high"`
+
+	Instructions int `json:"instructions"`
+	Bytes        int `json:"bytes"`
+	UnrollShort  int `json:"unroll_short"` // copies, u
+	UnrollLong   int `json:"unroll_long"`  // copies, u'
+
+	WindowsKept     int `json:"windows_kept"`
+	WindowsSwitched int `json:"windows_dropped_context_switch"`
+	WindowsUnsteady int `json:"windows_dropped_unsteady"`
+	SamplesKept     int `json:"samples_kept"`
+	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a busy sentinel
+	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
+
+	Pages  int `json:"pages"`
+	Frames int `json:"frames"`
+
+	Clock    *ClockReport          `json:"clock,omitempty"`
+	Evidence []invariants.Evidence `json:"evidence,omitempty"`
+	Warnings []string              `json:"warnings,omitempty"`
+
+	Rejection *verdict.Rejection `json:"rejection,omitempty"`
+	Failure   string             `json:"failure,omitempty"`
+
+	Init    asm.Init      `json:"init"`
+	Mapping []mapper.Page `json:"mapping,omitempty"`
+	Listing []ListingLine `json:"listing,omitempty"`
+	Host    *HostReport   `json:"host,omitempty"`
+}
+
+// ClockReport says how readings became core cycles.
+type ClockReport struct {
+	Name          string  `json:"name"`
+	Method        string  `json:"method"`
+	StepTicks     float64 `json:"step_ticks"`
+	TicksPerCycle float64 `json:"ticks_per_cycle"`
+	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
+	MultiplyCycles float64 `json:"multiply_latency_cycles"`
+	// SentinelQuiet is the sentinel's time in cycles when no other thread uses the core.
+	SentinelQuiet float64 `json:"sentinel_quiet_cycles"`
+}
+
+// HostReport says where it was measured.
+type HostReport struct {
+	CPU host.CPU `json:"cpu"`
+	// OnCPU is the logical CPU that monitor and child ran on.
+	OnCPU                  int    `json:"on_cpu"`
+	SpeculativeStoreBypass string `json:"speculation_store_bypass"`
+}
+
+// ListingLine is one instruction of the block.
+type ListingLine struct {
+	Offset int    `json:"offset_bytes"`
+	Hex    string `json:"hex"`
+	Text   string `json:"text"`
+}

@@ -1,0 +1,254 @@
+package profiler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// session is a child with its clock. All of it belongs to one goroutine locked to its thread.
+type session struct {
+	opts  Options
+	cpu   host.CPU
+	init  asm.Init
+	child *tracee.Tracee
+	clock counter.Clock
+
+	sampler uint64       // entry of the sampler
+	chains  []timedImage // the clock's calibration chains
+	images  uint64       // where the block's images go
+	turns   int          // of the sentinel's loop
+	quiet   float64      // the sentinel's time in cycles on a core that nobody else uses
+	report  ClockReport  // of the calibration
+	rate    float64      // latest ticks per cycle
+	onCPU   int          // where thread and child run now
+}
+
+// timedImage is what one phase of the sampler times.
+type timedImage struct {
+	entry uint64
+	warm  int // runs before the clock is read
+	runs  int // between two readings
+}
+
+func newSession(opts Options) (*session, error) {
+	s := &session{opts: opts, cpu: host.Detect(), init: asm.PaperInit(), onCPU: opts.CPUs[0]}
+	if err := s.pin(); err != nil {
+		return nil, err
+	}
+	if err := s.launch(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// pin binds the thread to the current CPU; children started later inherit that.
+func (s *session) pin() error {
+	if err := host.PinThread(s.onCPU); err != nil {
+		return &verdict.HostError{
+			Missing: fmt.Sprintf("CPU %d is not ours to run on", s.onCPU),
+			Remedy:  "choose one of the allowed CPUs with -cpu (taskset -pc $$ lists them)", Err: err,
+		}
+	}
+	return nil
+}
+
+// relocate moves thread and child to the next of the CPUs that may be used, when somebody
+// else keeps the current one busy, and asks the clock how fast the core there is.
+func (s *session) relocate() error {
+	at := slices.Index(s.opts.CPUs, s.onCPU)
+	s.onCPU = s.opts.CPUs[(at+1)%len(s.opts.CPUs)]
+	if err := s.pin(); err != nil {
+		return err
+	}
+	if err := s.child.Bind(s.onCPU); err != nil {
+		return err
+	}
+	return s.probeRate()
+}
+
+// probeRate learns the core's present speed without waiting for a quiet moment. What shares
+// the core can only slow the chain, so the fast half of the samples is asked.
+func (s *session) probeRate() error {
+	chain := s.chains[0]
+	w, err := s.window(windowPlan{short: chain, long: chain, samples: 32, polls: 64, quiet: math.MaxUint32})
+	if err != nil {
+		return err
+	}
+	d := w.floats(columnChains, columnChains+len(s.chains)-1)
+	if rate := s.clock.FastRate(d); rate > 0 {
+		s.rate = rate
+	}
+	return nil
+}
+
+func (s *session) close() { s.discard() }
+
+func (s *session) discard() {
+	if s.child != nil {
+		s.child.Close()
+		s.child = nil
+	}
+}
+
+// launch starts a child and readies its clock.
+func (s *session) launch() error {
+	child, err := tracee.Launch(s.init.FSBase, s.init.GSBase)
+	if err != nil {
+		return err
+	}
+	s.child = child
+	child.SetWord(space.SlotMXCSR, uint64(s.init.MXCSR))
+	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
+	if s.clock != nil {
+		s.emit(s.clock) // a replacement: same machine, same clock
+		return nil
+	}
+	return s.calibrate()
+}
+
+// emit writes sampler and chains to the start of the code region.
+func (s *session) emit(clock counter.Clock) {
+	s.clock = clock
+	e := asm.NewEmitter(space.Code)
+	chains := clock.Chains()
+	s.sampler = e.Sampler(clock.Emit, len(chains)+2, s.turns, s.child.Resume())
+	s.chains = s.chains[:0]
+	for _, c := range chains {
+		s.chains = append(s.chains, timedImage{c.Emit(e), 1, c.Runs})
+	}
+	copy(s.child.Code(), e.Bytes())
+	s.images = e.PC()
+}
+
+const (
+	calibrationSamples = 200
+	calibrationLimit   = 10 * time.Second
+	// The sentinel lasts at least so many steps of the clock, so that one step is not the
+	// difference between quiet and busy.
+	sentinelSteps = 30
+	sentinelTurns = 64 // at least: about 1,000 cycles
+)
+
+// calibrate learns the clock's step, its rate, whether adds take a cycle, and how fast the
+// sentinel is on a quiet core.
+func (s *session) calibrate() error {
+	s.turns = sentinelTurns
+	s.emit(counter.TSC{StepTicks: 1})
+	mul, err := s.multiplyChains()
+	if err != nil {
+		return err
+	}
+	w, err := s.window(calibrationPlan(mul, math.MaxUint32))
+	if err != nil {
+		return err
+	}
+	step := counter.StepOf(slices.Concat(w.columns...))
+	if turns := s.turns * int(math.Ceil(sentinelSteps*step/stat.Median(floats(w.columns[0])))); turns > s.turns {
+		s.turns = turns
+	}
+	s.emit(counter.TSC{StepTicks: step})
+	if mul, err = s.multiplyChains(); err != nil {
+		return err
+	}
+	return s.findQuiet(mul, step)
+}
+
+// multiplyChains places the chains of the cross-check where blocks go later.
+func (s *session) multiplyChains() ([2]timedImage, error) {
+	var images [2]timedImage
+	e := asm.NewEmitter(s.images)
+	for i, c := range counter.MultiplyChains() {
+		images[i] = timedImage{c.Emit(e), 1, c.Runs}
+	}
+	copy(s.child.Code()[s.images-space.Code:], e.Bytes())
+	return images, nil
+}
+
+func calibrationPlan(images [2]timedImage, quiet uint64) windowPlan {
+	return windowPlan{short: images[0], long: images[1], samples: calibrationSamples, polls: 10 * calibrationSamples, quiet: quiet}
+}
+
+// findQuiet samples without a gate until the fastest sentinel readings form a mode that the
+// core's width explains, and checks the multiply chain among the samples taken in that mode.
+func (s *session) findQuiet(mul [2]timedImage, step float64) error {
+	deadline := time.Now().Add(calibrationLimit)
+	var latency float64
+	for {
+		w, err := s.window(calibrationPlan(mul, math.MaxUint32))
+		if err != nil {
+			return err
+		}
+		rate := w.rate(s.clock).Value
+		if w.switches == 0 && !math.IsNaN(rate) {
+			if quiet, ok := quietMode(w.columns[0], rate); ok && s.plausible(quiet) {
+				s.quiet, s.rate = quiet, rate
+				gated, err := s.window(calibrationPlan(mul, s.quietTicks()))
+				if err != nil {
+					return err
+				}
+				if gated.samples() >= calibrationSamples/4 {
+					var ok bool
+					rate := gated.rate(s.clock).Value
+					if latency, ok = counter.CheckMultiply(gated.floats(3, 4), rate); ok {
+						s.rate = rate
+						s.report = ClockReport{
+							Name: s.clock.Name(), Method: s.clock.Describe(), StepTicks: step,
+							TicksPerCycle: rate, MultiplyCycles: latency, SentinelQuiet: quiet,
+						}
+						return nil
+					}
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			return &verdict.HostError{
+				Missing: fmt.Sprintf("CPU %d is not left alone for long enough to calibrate its clock (last multiply latency %.3f cycles, sentinel %.0f cycles)", s.onCPU, latency, s.quiet),
+				Remedy:  "choose another CPU with -cpu, or keep other work off this core and its SMT sibling",
+			}
+		}
+		if err := s.relocate(); err != nil {
+			return err
+		}
+	}
+}
+
+// quietMode is the fastest mode of the sentinel's readings, in cycles: the lowest value that
+// has at least a twentieth of the readings within 2 % above it.
+func quietMode(readings []uint64, rate float64) (cycles float64, ok bool) {
+	s := slices.Clone(readings)
+	slices.Sort(s)
+	need := max(len(s)/20, 5)
+	for i := 0; i+need <= len(s); i++ {
+		if float64(s[i+need-1]) <= 1.02*float64(s[i]) {
+			return stat.Median(floats(s[i:i+need])) / rate, true
+		}
+	}
+	return 0, false
+}
+
+// plausible reports whether a sentinel time can be that of an unshared core: its adds and
+// loop control at the full width, and not much more. On a core of unknown width anything
+// passes.
+func (s *session) plausible(quiet float64) bool {
+	if s.cpu.AddsPerCycle == 0 {
+		return true
+	}
+	ideal := float64(s.turns*(asm.SentinelAdds+2)) / float64(s.cpu.AddsPerCycle)
+	return quiet < 1.15*ideal
+}
+
+// quietTicks is the longest reading that still counts as quiet: 4 % and a step above.
+func (s *session) quietTicks() uint64 {
+	return uint64(s.quiet*s.rate*1.04 + s.clock.Step())
+}
