@@ -153,12 +153,20 @@ func (e *Emitter) clearHigh() {
 	}
 }
 
-// Epilogue appends what follows the last copy: wait for it, then run again from entry or,
-// after the last of SlotCount runs, go where SlotReturn says. It uses no register, since
-// all of them are the block's.
-func (e *Emitter) Epilogue(entry uint64) {
-	e.Lfence()
-	e.DecMem(space.SlotCount)
+// Epilogue appends what follows the last copy: wait for it, note the time in the table at
+// space.Times under the number of runs left, run again from entry or, after the last of
+// SlotCount runs, go where SlotReturn says.
+//
+// The clock is read at the end of every run and not by whoever wanted the runs, because
+// leaving the loop costs a mispredicted branch or not, as the predictor pleases: this way
+// that always comes after the last reading.
+func (e *Emitter) Epilogue(entry uint64, clock Clock) {
+	clock(e)
+	e.Load(RCX, space.SlotCount)
+	e.Lea(RDX, space.Times)
+	e.StoreIndexed(RDX, RCX, RAX)
+	e.AddImm8(RCX, -1)
+	e.Store(space.SlotCount, RCX) // changes no flag
 	e.Jnz(entry)
 	e.JmpMem(space.SlotReturn)
 }

@@ -32,13 +32,40 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return d / im.block, d % im.block, true
 }
 
-// Build lays out copies of a block behind their prologue at the first 64-byte boundary from
-// at on. Rip-relative operands are rewritten in each copy so that all of them mean the place
-// that they mean in a block at space.Home.
-func Build(at uint64, insts []asm.Inst, copies int, init asm.Init, reset asm.Reset, cpu asm.CPU) (Image, error) {
+// Frame is what stands around the copies.
+type Frame struct {
+	Init  asm.Init
+	Reset asm.Reset
+	CPU   asm.CPU
+	Clock asm.Clock
+}
+
+// Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
+// Rip-relative operands are rewritten in each copy so that all of them mean the place that
+// they mean in a block at space.Home.
+func Build(at uint64, insts []asm.Inst, copies int, f Frame) (Image, error) {
+	return build(at, insts, copies, f, func(*asm.Emitter) {}, func(*asm.Emitter, uint64) {})
+}
+
+// BuildLoop is Build with the copies executed turns times by a counted loop. counter is a
+// register that the block leaves alone.
+func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter asm.Reg, f Frame) (Image, error) {
+	return build(at, insts, copies, f,
+		func(e *asm.Emitter) {
+			e.MovImm(counter, uint64(turns))
+			e.Align(64)
+		},
+		func(e *asm.Emitter, first uint64) {
+			e.Dec(counter)
+			e.Jnz(first)
+		})
+}
+
+func build(at uint64, insts []asm.Inst, copies int, f Frame, before func(*asm.Emitter), behind func(*asm.Emitter, uint64)) (Image, error) {
 	im := Image{At: (at + 63) &^ 63, Copies: copies, block: length(insts)}
 	e := asm.NewEmitter(im.At)
-	e.Prologue(init, reset, cpu)
+	e.Prologue(f.Init, f.Reset, f.CPU)
+	before(e)
 	im.First = e.PC()
 	for range copies {
 		home := int64(space.Home) - int64(e.PC()) // from this copy to the block's place
@@ -50,7 +77,8 @@ func Build(at uint64, insts []asm.Inst, copies int, init asm.Init, reset asm.Res
 			e.Raw(code...)
 		}
 	}
-	e.Epilogue(im.At)
+	behind(e, im.First)
+	e.Epilogue(im.At, f.Clock)
 	im.Code = e.Bytes()
 	return im, nil
 }

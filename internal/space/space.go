@@ -57,7 +57,7 @@ const (
 	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
 	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
 	SlotPhase  = Control + 0x18 // address of the current phase
-	SlotStart  = Control + 0x20 // clock reading at the start of a timing
+	SlotStart  = Control + 0x20 // clock reading at the start of the sentinel
 	SlotOut    = Control + 0x28 // where the next difference goes
 	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
 	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
@@ -73,12 +73,17 @@ const (
 
 	SlotRestore = Control + 0x80 // words to put back before each run
 
-	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, warm-up runs, timed runs
+	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
 
 	Usage    = Control + 0x200 // struct rusage (getrusage(2), 144 bytes) before a window
 	UsageEnd = Control + 0x300 // and after it
+
+	// Times holds the clock at the end of each run, by the number of runs that were left,
+	// itself included: the last run's is Times[1].
+	Times   = Control + 0x400
+	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
 
 const (
