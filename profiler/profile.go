@@ -145,13 +145,14 @@ func (r *run) mapPages() (err error) {
 	}
 }
 
-// layOut builds both images and writes them to the child.
+// layOut builds both images and places them.
 func (r *run) layOut() (err error) {
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, r.init, r.reset, r.cpu.Features); err != nil {
+	frame := unroll.Frame{Init: r.init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit}
+	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, frame); err != nil {
 		return err
 	}
-	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.init, r.reset, r.cpu.Features); err != nil {
+	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, frame); err != nil {
 		return err
 	}
 	if r.long.End() > space.End {
@@ -160,11 +161,16 @@ func (r *run) layOut() (err error) {
 			Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
 		}
 	}
+	r.place()
+	return nil
+}
+
+// place writes both images to the child.
+func (r *run) place() {
 	for _, im := range []unroll.Image{r.short, r.long} {
 		copy(r.child.Code()[im.At-space.Code:], im.Code)
 	}
 	r.child.SetRestore(nil)
-	return nil
 }
 
 // findDirty lists the words that a run changes: those changed after one run of either
