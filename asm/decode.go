@@ -459,6 +459,9 @@ func (d *rawInst) check() error {
 	if d.enc == encEVEX && !f.usesVVVV && !f.vsib && d.v4 != 0 {
 		return errReserved
 	}
+	if d.enc == encEVEX && f.vsib && d.opmask == 0 { // k0 enables nothing here
+		return errReserved
+	}
 	if d.evexB {
 		if d.hasMem && f.broadcast == 0 || !d.hasMem && !f.er && !f.sae {
 			return errReserved
@@ -470,8 +473,12 @@ func (d *rawInst) check() error {
 			if d.r|d.r4 != 0 {
 				return errReserved
 			}
-		case opKVVVV:
+		case opKVVVV, opTileV:
 			if d.vvvv > 7 {
+				return errReserved
+			}
+		case opTile:
+			if d.r != 0 || d.hasMem && d.modrm&7 != 4 { // rows at a stride: SIB is a must
 				return errReserved
 			}
 		case opG:

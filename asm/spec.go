@@ -40,7 +40,7 @@ import (
 // any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
 // bytes), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
-// that shows it), norexb, push, pop, xlat and so on (implicitMem), and implicit general
+// that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
 	forms [numEncodings][8][256][]*form
@@ -375,6 +375,10 @@ func (f *form) attribute(a string) error {
 	}
 	if p, ok := flags[a]; ok {
 		*p = true
+		return nil
+	}
+	if a == "reg" {
+		f.mod = modReg
 		return nil
 	}
 	if m, ok := implicitNames[a]; ok {

@@ -149,7 +149,8 @@ const table0F = `
 01=ca f3 eretu -
 01=d0 np xgetbv - <rcx >rax >rdx
 01=d1 np xsetbv|_|_|vmfunc|xend|xtest|enclu -
-01=d8 vmrun|vmmcall|vmload|vmsave|stgi|clgi|skinit|invlpga -
+01=d9 f3 vmgexit -
+01=d8 np vmrun|vmmcall|vmload|vmsave|stgi|clgi|skinit|invlpga -
 01=e8 np serialize -
 01=e8 f3 setssbsy -
 01=e8 f2 xsusldtrk|xresldtrk -
@@ -160,9 +161,10 @@ const table0F = `
 01=f9 rdtscp - >rax >rcx >rdx
 01=fa np monitorx -
 01=fa f3 mcommit -
-01=fb mwaitx -
-01=fc clzero - <rax
-01=fd rdpru - <rcx >rax >rdx
+01=fb np mwaitx -
+01=fc np clzero - <rax
+01=fd f3 rmpquery -
+01=fd np rdpru - <rcx >rax >rdx
 01=fe np invlpgb|tlbsync -
 01=fe f3 rmpadjust|psmash -
 01=fe f2 rmpupdate|pvalidate -
@@ -173,7 +175,7 @@ const table0F = `
 07 sysret -
 08 invd -
 09 f3 wbnoinvd -
-09 wbinvd -
+09 np wbinvd -
 0b ud2 -
 0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen
 0d nop -Ev agen
@@ -229,8 +231,8 @@ ae/1 np S0 fxrstor -M512 a16 x87 vec
 ae/1 np S1 fxrstor64 -M512 a16 x87 vec
 ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
 ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
-ae/2 np ldmxcsr -Md vec
-ae/3 np stmxcsr Md vec
+ae/2 np S,V.0 ldmxcsr -Md vec
+ae/3 np S,V.0 stmxcsr Md vec
 ae/7 np clflush -Mb
 ae/6 66 clwb|clflushopt -Mb
 ae/0 f3 rdfsbase|rdgsbase Ry
@@ -240,8 +242,8 @@ ae/5 f3 S0 incsspd -Rd
 ae/5 f3 S1 incsspq -Rq
 ae/6 f3 clrssbsy +Mq
 ae/6 f3 umonitor -Rq
-ae/6 f2 umwait -Rd
-ae/6 66 tpause -Rd
+ae/6 f2 umwait -Ry
+ae/6 66 tpause -Ry
 ae=e8 np lfence|lfence|lfence|lfence|lfence|lfence|lfence|lfence -
 ae=f0 np mfence|mfence|mfence|mfence|mfence|mfence|mfence|mfence -
 ae=f8 np sfence|sfence|sfence|sfence|sfence|sfence|sfence|sfence -
@@ -320,5 +322,5 @@ e8 66 V.0 cmpsxadd|cmpnsxadd|cmppxadd|cmpnpxadd|cmplxadd|cmpnlxadd|cmplexadd|cmp
 // Intel SDM vol. 2 appendix A, table A-5 (0f 3a xx), general registers only.
 const table0F3A = `
 f0 f2 V.0 rorx Gy,Ey,Ib
-f0 f3 S hreset -Ib
+f0=c0 f3 hreset -Ib
 `

@@ -78,8 +78,8 @@ const tableVector0F = `
 4a np V1.1 kaddq|kunpckdq kg,kh,ku
 4a 66 V0.1 kaddb|kunpckbw kg,kh,ku
 4a 66 V1.1 kaddd kg,kh,ku
-50 np S,V movmskps Gd,Ux
-50 66 S,V movmskpd Gd,Ux
+50 np S,V movmskps Gy,Ux
+50 66 S,V movmskpd Gy,Ux
 51 np S,V,E0 sqrtps Vx,Wx fp b4 er
 51 66 S,V,E1 sqrtpd Vx,Wx fp b8 er
 51 f3 S,V,E0 sqrtss Vd,Hd,Wd fp er
@@ -165,7 +165,7 @@ const tableVector0F = `
 78 f2 E vcvttsd2usi|vcvtsd2usi Gy,Wq fp er
 79 66 extrq +V16,U16
 79 f2 insertq +V16,U16
-7a f3 E0 vcvtudq2pd Vx,Wh b4 er
+7a f3 E0 vcvtudq2pd Vx,Wh b4
 7a f3 E1 vcvtuqq2pd Vx,Wx fp b8 er
 7a f2 E0 vcvtudq2ps Vx,Wx fp b4 er
 7a f2 E1 vcvtuqq2ps Vh,Wx fp b8 er
@@ -234,8 +234,8 @@ d5 66 N,S,V,E pmullw Vx,Hx,Wx
 d6 66 S,V.0,E1.0 movq Wq,Vq
 d6 f3 movq2dq V16,Nq
 d6 f2 movdq2q Pq,U16
-d7 np pmovmskb Gd,Nq
-d7 66 S,V pmovmskb Gd,Ux
+d7 np pmovmskb Gy,Nq
+d7 66 S,V pmovmskb Gy,Ux
 d8 66 N,S,V,E psubusb|psubusw|pminub Vx,Hx,Wx
 db 66 N,S,V pand Vx,Hx,Wx
 db 66 E0 vpandd Vx,Hx,Wx b4
@@ -250,7 +250,7 @@ e2 66 N,S,V,E0 psrad Vx,Hx,W16
 e2 66 E1 vpsraq Vx,Hx,W16
 e3 66 N,S,V,E pavgw|pmulhuw|pmulhw Vx,Hx,Wx
 e6 66 S,V,E1 cvttpd2dq Vh,Wx fp b8 sae
-e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 er
+e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4
 e6 f3 E1 vcvtqq2pd Vx,Wx fp b8 er
 e6 f2 S,V,E1 cvtpd2dq Vh,Wx fp b8 er
 e7 np movntq Mq,Pq

@@ -119,7 +119,7 @@ const tableVector0F38 = `
 49 np V0.0 ldtilecfg -M64
 49 66 V0.0 sttilecfg M64
 49=c0 np V0.0 tilerelease -
-49 f2 V0.0 tilezero tg
+49 f2 V0.0 tilezero tg reg
 4b f2 V0.0 tileloadd tg,M agen
 4b 66 V0.0 tileloaddt1 tg,M agen
 4b f3 V0.0 tilestored -M,tg agen

@@ -91,6 +91,8 @@ const tableVector0F3A = `
 56 66 E1 vreducepd Vx,Wx,Ib fp b8 sae
 57 66 E0 vreducess Vd,Hd,Wd,Ib fp sae
 57 66 E1 vreducesd Vq,Hq,Wq,Ib fp sae
+5c 66 V0 vfmaddsubps|vfmaddsubpd|vfmsubaddps|vfmsubaddpd Vx,Hx,Wx,Lx fp // FMA4: AMD APM vol. 4
+5c 66 V1 vfmaddsubps|vfmaddsubpd|vfmsubaddps|vfmsubaddpd Vx,Hx,Lx,Wx fp
 60 66 S,V.0 pcmpestrm -Vx,Wx,Ib unaligned <rax <rdx
 61 66 S,V.0 pcmpestri -Vx,Wx,Ib unaligned <rax <rdx >rcx
 62 66 S,V.0 pcmpistrm -Vx,Wx,Ib unaligned
@@ -99,6 +101,18 @@ const tableVector0F3A = `
 66 66 E1 vfpclasspd kg,Wx,Ib b8
 67 66 E0 vfpclassss kg,Wd,Ib
 67 66 E1 vfpclasssd kg,Wq,Ib
+68 66 V0 vfmaddps|vfmaddpd|_|_|vfmsubps|vfmsubpd Vx,Hx,Wx,Lx fp
+68 66 V1 vfmaddps|vfmaddpd|_|_|vfmsubps|vfmsubpd Vx,Hx,Lx,Wx fp
+6a 66 V0 vfmaddss|_|_|_|vfmsubss Vd,Hd,Wd,Ld fp
+6a 66 V1 vfmaddss|_|_|_|vfmsubss Vd,Hd,Ld,Wd fp
+6b 66 V0 vfmaddsd|_|_|_|vfmsubsd Vq,Hq,Wq,Lq fp
+6b 66 V1 vfmaddsd|_|_|_|vfmsubsd Vq,Hq,Lq,Wq fp
+78 66 V0 vfnmaddps|vfnmaddpd|_|_|vfnmsubps|vfnmsubpd Vx,Hx,Wx,Lx fp
+78 66 V1 vfnmaddps|vfnmaddpd|_|_|vfnmsubps|vfnmsubpd Vx,Hx,Lx,Wx fp
+7a 66 V0 vfnmaddss|_|_|_|vfnmsubss Vd,Hd,Wd,Ld fp
+7a 66 V1 vfnmaddss|_|_|_|vfnmsubss Vd,Hd,Ld,Wd fp
+7b 66 V0 vfnmaddsd|_|_|_|vfnmsubsd Vq,Hq,Wq,Lq fp
+7b 66 V1 vfnmaddsd|_|_|_|vfnmsubsd Vq,Hq,Lq,Wq fp
 70 66 E1 vpshldw Vx,Hx,Wx,Ib
 71 66 E0 vpshldd Vx,Hx,Wx,Ib b4
 71 66 E1 vpshldq Vx,Hx,Wx,Ib b8

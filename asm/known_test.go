@@ -1,0 +1,87 @@
+package asm
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// isBad reports whether objdump found no instruction.
+func isBad(text string) bool {
+	return badMark.MatchString(text) || strings.HasPrefix(text, ".byte")
+}
+
+var (
+	badMark       = regexp.MustCompile(`[({-]bad[)}]|\?`)
+	keyLocker     = regexp.MustCompile(`^(aes(enc|dec)(wide)?(128|256)kl|loadiwkey|encodekey(128|256))`)
+	widerSource   = regexp.MustCompile(`^(mov [c-gs]s|lar \w+|lsl \w+|movsxd \w?\w[xpi]|movsxd r\d+w),[er]\w+$`)
+	farPointer    = regexp.MustCompile(`^(l[sfg]s|call|jmp) .*fword ptr`)
+	nearBranch    = regexp.MustCompile(`^(j\w+|call)$`)
+	ignoredLength = regexp.MustCompile(`^vmovs[sdh] [yz]mm`)
+	extinct       = regexp.MustCompile(`^(vpermil2p|vp4dp|v4fn?madd)`)
+	lenient       = regexp.MustCompile(`^(vmov[ulhn]|vu?comis|vsqrtp|v(add|mul|sub|min|max|div)p|vpmov[bwdq]2m|vrsqrt14|vpdpb|vpshufbitqmb|extrq)`)
+	forbidden     = regexp.MustCompile(`^(data16|repn?z|bnd|repn?e) |^(rex\.\w+ )?(data16|repn?z) `)
+	privileged    = regexp.MustCompile(`^(tdcall|seam\w+|wrmsrlist|rdmsrlist)`)
+)
+
+// newer are the instructions that objdump 2.40 has not heard of.
+var newer = []string{
+	"lkgs", "erets", "eretu", "vsha512rnds2", "vsha512msg1", "vsha512msg2", "vsm3msg1", "vsm3msg2", "vsm3rnds2",
+	"vsm4key4", "vsm4rnds4", "vpdpwuud", "vpdpwuuds", "vpdpwusd", "vpdpwusds", "vpdpwsud", "vpdpwsuds",
+}
+
+// noPrefixOnly are instructions whose manual page says NP, and that objdump shows with a
+// 66, f2 or VEX.pp.
+var noPrefixOnly = []string{
+	"vzeroupper", "vzeroall", "vldmxcsr", "vstmxcsr", "fxsave", "fxsave64", "fxrstor", "fxrstor64", "ldmxcsr", "stmxcsr",
+}
+
+// aliases are encodings that processors execute and objdump does not list.
+var aliases = []string{"fstp", "fcom", "fcomp", "fxch", "mfence", "sfence", "lfence", "nop"}
+
+// knownDifference explains where this decoder and objdump 2.40 differ on purpose, or says
+// nothing.
+func knownDifference(in *Inst, err error, want dumped) string {
+	theirs := normalObjdump(want.text)
+	bad := isBad(want.text)
+	switch {
+	case in.Mnemonic == "fwait" && want.length > 1:
+		return "objdump joins fwait and the instruction behind it"
+	case bad && slices.Contains(newer, in.Mnemonic):
+		return "newer than objdump 2.40"
+	case bad && err == nil && in.raw.enc == encLegacy && slices.Contains(aliases, in.Mnemonic):
+		return "an alias that processors execute and objdump does not list"
+	case widerSource.MatchString(theirs) && len(in.Bytes) == want.length:
+		return "objdump names a 16-bit source register by 32 bits"
+	case farPointer.MatchString(theirs) && in.raw.w && len(in.Bytes) == want.length:
+		return "a far pointer with REX.W: 10 bytes by Intel's manual, 6 by AMD's"
+	case in.raw.opsize16 && nearBranch.MatchString(in.Mnemonic):
+		return "66 before a near branch, which Intel ignores and AMD does not"
+	case errors.Is(err, errReserved) && strings.Contains(theirs, " bcst "):
+		return "EVEX.b where the instruction has no broadcast"
+	case ignoredLength.MatchString(theirs):
+		return "objdump takes VEX.L, which is ignored, for the size of the register"
+	case strings.HasPrefix(theirs, "prefetchit"):
+		return "a hint that is a nop to all but the newest processors"
+	case err != nil && extinct.MatchString(theirs):
+		return "XOP and Xeon Phi, which no table here holds"
+	case errors.Is(err, errOpcode) && lenient.MatchString(theirs):
+		return "EVEX.W, pp or mod, or a ModRM digit, that objdump does not check and a Cascade Lake does (SIGILL)"
+	case errors.Is(err, errTruncated):
+		return "the block ends inside it, and objdump reads on"
+	case in.raw.enc == encLegacy && in.raw.rep == 0xf2 && bad && strings.HasPrefix(in.Mnemonic, "bs"):
+		return "f2 before bsf and bsr, which does nothing"
+	case want.length == 1 && strings.HasPrefix(theirs, "rex"):
+		return "objdump shows a REX before fwait as an instruction"
+	case strings.HasPrefix(in.Mnemonic, "eret"):
+		return "newer than objdump 2.40"
+	case strings.HasPrefix(in.Mnemonic, "bnd") || strings.HasPrefix(theirs, "bnd"):
+		return "MPX, which is a no-op wherever it is off"
+	case err != nil && (keyLocker.MatchString(theirs) || privileged.MatchString(theirs)):
+		return "Key Locker and TDX, which no table here holds"
+	case err != nil && (forbidden.MatchString(want.text) || in.raw.opsize16 && slices.Contains(noPrefixOnly, strings.Fields(theirs)[0]) || theirs == "vmgexit"):
+		return "a prefix that the manual forbids (NP); objdump shows it and carries on"
+	}
+	return ""
+}
