@@ -36,7 +36,7 @@ func (c *tally) compare(t *testing.T, code []byte, want dumped, found bool) {
 	if err == nil && !bad && got == normalObjdump(want.text) && len(in.Bytes) == want.length {
 		return
 	}
-	if reason := knownDifference(&in, err, want); reason != "" {
+	if reason := knownDifference(code, &in, err, want); reason != "" {
 		c.known[reason]++
 		return
 	}

@@ -15,6 +15,7 @@ var (
 	spaces       = regexp.MustCompile(`\s+`)
 	comment      = regexp.MustCompile(`\s*(#|<).*$`)
 	noIndex      = regexp.MustCompile(`\+[er]iz\*[1248]`)
+	noBase       = regexp.MustCompile(`\[([er])iz\*[1248]([+-]0x[0-9a-f]+)\]`)
 	suffixed     = regexp.MustCompile(`^((?:rep |repe |repne )?(?:retf?|iret|enter|leave|pushf|popf|fldenv|fnstenv|frstor|fnsave))[wq]( |$)`)
 	zeroDisp     = regexp.MustCompile(`\+0x0\]`)
 	broadcastTo  = regexp.MustCompile(`\{1to\d+\}`)
@@ -68,6 +69,17 @@ func normalObjdump(s string) string {
 	s = respelled.Replace(s)
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "{vex} "), "{evex} ")
 	s = strings.Replace(s, "movabs ", "mov ", 1)
+	s = noBase.ReplaceAllStringFunc(s, func(m string) string {
+		parts := noBase.FindStringSubmatch(m)
+		v, err := strconv.ParseInt(parts[2], 0, 64)
+		if err != nil {
+			return m
+		}
+		if parts[1] == "e" {
+			v = int64(uint32(v))
+		}
+		return fmt.Sprintf("[%#x]", uint64(v))
+	})
 	s = noIndex.ReplaceAllString(s, "")
 	s = hexAddress.ReplaceAllString(s, "$1:[$2]")
 	s = dataSegment.ReplaceAllString(s, "")

@@ -39,7 +39,9 @@ import (
 // Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
 // any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
+// bytes), bignored (EVEX.b does nothing in the register
+// form), nomask (no opmask), distinct (the
+// destination must not be a source), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
 // that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
@@ -371,7 +373,8 @@ var fixedOperands = map[string]int{
 func (f *form) attribute(a string) error {
 	flags := map[string]*bool{
 		"fp": &f.fp, "aligned": &f.aligned, "unaligned": &f.unaligned, "agen": &f.agen,
-		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.legacyZ,
+		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.notREXB,
+		"nomask": &f.noMask, "bignored": &f.bIgnored, "distinct": &f.distinct,
 	}
 	if p, ok := flags[a]; ok {
 		*p = true

@@ -143,14 +143,16 @@ const table0F = `
 01/5 f3 rstorssp +Mq
 01/6 lmsw -Ew
 01/7 invlpg -Mb agen
-01=c0 np enclv|vmcall|vmlaunch|vmresume|vmxoff|pconfig|wrmsrns -
+01=c1 vmcall -
+01=c0 np enclv|_|vmlaunch|vmresume|vmxoff|pconfig|wrmsrns -
 01=c8 np monitor|mwait|clac|stac|_|_|_|encls -
 01=ca f2 erets -
 01=ca f3 eretu -
 01=d0 np xgetbv - <rcx >rax >rdx
 01=d1 np xsetbv|_|_|vmfunc|xend|xtest|enclu -
 01=d9 f3 vmgexit -
-01=d8 np vmrun|vmmcall|vmload|vmsave|stgi|clgi|skinit|invlpga -
+01=d9 vmmcall -
+01=d8 np vmrun|_|vmload|vmsave|stgi|clgi|skinit|invlpga -
 01=e8 np serialize -
 01=e8 f3 setssbsy -
 01=e8 f2 xsusldtrk|xresldtrk -
@@ -175,7 +177,7 @@ const table0F = `
 07 sysret -
 08 invd -
 09 f3 wbnoinvd -
-09 np wbinvd -
+09 wbinvd -
 0b ud2 -
 0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen
 0d nop -Ev agen

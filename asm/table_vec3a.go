@@ -21,13 +21,13 @@ const tableVector0F3A = `
 0b 66 E1 vrndscalesd Vq,Hq,Wq,Ib fp sae
 0c 66 S,V blendps|blendpd|pblendw Vx,Hx,Wx,Ib
 0f 66 N,S,V,E palignr Vx,Hx,Wx,Ib
-14 66 S,V.0,E.0 pextrb Mb,V16,Ib
-14 66 S,V.0,E.0 pextrb Rd,V16,Ib
-15 66 S,V.0,E.0 pextrw Mw,V16,Ib
-15 66 S,V.0,E.0 pextrw Rd,V16,Ib
-16 66 S0,V0.0,E0.0 pextrd Ed,V16,Ib
-16 66 S1,V1.0,E1.0 pextrq Eq,V16,Ib
-17 66 S,V.0,E.0 extractps Ed,V16,Ib
+14 66 S,V.0,E.0 pextrb Mb,V16,Ib nomask
+14 66 S,V.0,E.0 pextrb Rd,V16,Ib nomask
+15 66 S,V.0,E.0 pextrw Mw,V16,Ib nomask
+15 66 S,V.0,E.0 pextrw Rd,V16,Ib nomask
+16 66 S0,V0.0,E0.0 pextrd Ed,V16,Ib nomask
+16 66 S1,V1.0,E1.0 pextrq Eq,V16,Ib nomask
+17 66 S,V.0,E.0 extractps Ed,V16,Ib nomask
 18 66 V0.1 vinsertf128 Vx,Hx,W16,Ib
 18 66 E0.12 vinsertf32x4 Vx,Hx,W16,Ib
 18 66 E1.12 vinsertf64x2 Vx,Hx,W16,Ib
@@ -41,11 +41,11 @@ const tableVector0F3A = `
 1d 66 V0,E0 vcvtps2ph Wh,Vx,Ib fp sae
 1e 66 E0 vpcmpud|vpcmpd kg,Hx,Wx,Ib b4
 1e 66 E1 vpcmpuq|vpcmpq kg,Hx,Wx,Ib b8
-20 66 S,V.0,E.0 pinsrb V16,H16,Mb,Ib
-20 66 S,V.0,E.0 pinsrb V16,H16,Rd,Ib
-21 66 S,V.0,E0.0 insertps V16,H16,Wd,Ib
-22 66 S0,V0.0,E0.0 pinsrd V16,H16,Ed,Ib
-22 66 S1,V1.0,E1.0 pinsrq V16,H16,Eq,Ib
+20 66 S,V.0,E.0 pinsrb V16,H16,Mb,Ib nomask
+20 66 S,V.0,E.0 pinsrb V16,H16,Rd,Ib nomask
+21 66 S,V.0,E0.0 insertps V16,H16,Wd,Ib nomask
+22 66 S0,V0.0,E0.0 pinsrd V16,H16,Ed,Ib nomask
+22 66 S1,V1.0,E1.0 pinsrq V16,H16,Eq,Ib nomask
 23 66 E0.12 vshuff32x4 Vx,Hx,Wx,Ib b4
 23 66 E1.12 vshuff64x2 Vx,Hx,Wx,Ib b8
 25 66 E0 vpternlogd +Vx,Hx,Wx,Ib b4
@@ -76,7 +76,7 @@ const tableVector0F3A = `
 42 66 E0 vdbpsadbw Vx,Hx,Wx,Ib
 43 66 E0.12 vshufi32x4 Vx,Hx,Wx,Ib b4
 43 66 E1.12 vshufi64x2 Vx,Hx,Wx,Ib b8
-44 66 S,V,E pclmulqdq Vx,Hx,Wx,Ib
+44 66 S,V,E pclmulqdq Vx,Hx,Wx,Ib nomask
 46 66 V0.1 vperm2i128 Vx,Hx,Wx,Ib
 4a 66 V0 vblendvps|vblendvpd|vpblendvb Vx,Hx,Wx,Lx
 50 66 E0 vrangeps Vx,Hx,Wx,Ib fp b4 sae
