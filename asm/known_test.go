@@ -75,7 +75,7 @@ func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	case err != nil && extinct.MatchString(theirs):
 		return "XOP and Xeon Phi, which no table here holds"
 	case err != nil && neighbourIs(code, firstWord(theirs)):
-		return "EVEX.W, pp, b or mod that objdump does not check and a Cascade Lake does (SIGILL)"
+		return "EVEX.W, pp, b, L or mod that objdump does not check and a Cascade Lake does (SIGILL)"
 	case err != nil && strings.HasPrefix(theirs, "vpdpb") && in.raw.enc == encEVEX:
 		return "a VEX instruction that objdump accepts with EVEX"
 	case err != nil && strings.HasPrefix(theirs, "extrq"):
@@ -98,18 +98,20 @@ func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	return ""
 }
 
-// neighbourIs reports whether an EVEX encoding that differs in W, pp, b or mod alone is the
+// neighbourIs reports whether an EVEX encoding that differs in W, pp, b, L or mod alone is the
 // instruction that objdump named: then the tables hold it, and this one is reserved.
 func neighbourIs(code []byte, mnemonic string) bool {
 	if code[0] != 0x62 {
 		return false
 	}
-	for bits := range byte(32) {
+	for bits := range byte(128) {
 		other := slices.Clone(code)
-		other[2] ^= bits & 1 << 7  // W
-		other[2] ^= bits >> 1 & 1  // pp
-		other[3] &^= bits & 4 << 2 // b
-		other[5] ^= bits >> 3 << 6 // mod
+		other[2] ^= bits & 1 << 7      // W
+		other[2] ^= bits >> 1 & 3      // pp
+		other[3] &^= bits & 8 << 1     // b
+		other[3] &^= bits & 16 << 1    // L
+		other[3] &^= bits & 16 << 2    // L'
+		other[5] ^= bits >> 5 & 3 << 6 // mod
 		var in Inst
 		if in.decode(other) == nil && in.Mnemonic == mnemonic {
 			return true

@@ -50,7 +50,9 @@ type table struct {
 }
 
 // tables are the parsed tables. A test checks that they hold no error.
-var tables = sync.OnceValue(func() *table {
+var tables = sync.OnceValue(buildTables)
+
+func buildTables() *table {
 	t := new(table)
 	t.parse(0, tableOneByte)
 	t.parse(1, table0F)
@@ -64,7 +66,7 @@ var tables = sync.OnceValue(func() *table {
 	t.parse(5, tableFP16Map5)
 	t.parse(6, tableFP16Map6)
 	return t
-})
+}
 
 func (t *table) parse(opcodeMap int, text string) {
 	for line := range strings.Lines(text) {
