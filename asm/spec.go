@@ -227,7 +227,7 @@ func legacyOperands(ops []operand) []operand {
 			out = append(out, o)
 		}
 	}
-	if len(out) < len(ops) && out[0].access == accWrite {
+	if len(out) < len(ops) && (out[0].access == accWrite || ops[0].kind == opH) {
 		out[0].access = accBoth
 	}
 	return out
