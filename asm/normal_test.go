@@ -40,6 +40,8 @@ var noMeaning = []string{
 var unsized = []string{
 	"lddqu", "vlddqu", "sgdt", "sidt", "lgdt", "lidt", "fxsave", "fxrstor", "wrssd", "wrssq", "wrussd", "wrussq",
 	"invpcid", "movdir64b", "enqcmd", "enqcmds", "ldtilecfg", "sttilecfg", "bndmov", "bndcl", "bndcu", "bndcn",
+	"aesenc128kl", "aesdec128kl", "aesenc256kl", "aesdec256kl",
+	"aesencwide128kl", "aesdecwide128kl", "aesencwide256kl", "aesdecwide256kl",
 }
 
 // respelled are other names for the same.

@@ -41,8 +41,8 @@ import (
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
 // bytes), bignored (EVEX.b does nothing in the register
 // form), nomask (no opmask), distinct (the
-// destination must not be a source), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
-// that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
+// destination must not be a source), n4 (disp8 counts in 4 bytes), uncached (writes its line past or
+// out of the caches), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
 	forms [numEncodings][8][256][]*form
@@ -204,6 +204,7 @@ func (f *form) finish(class encoding) {
 		case opV, opH, opW, opU, opL, opVSIB:
 			f.isVec = true
 		case opKReg, opKVVVV, opKMem, opKRM:
+			f.namesMask = true
 			f.writesMask = f.writesMask || o.access&accWrite != 0
 		}
 		if o.kind == opVSIB {
@@ -372,13 +373,43 @@ var fixedOperands = map[string]int{
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
 }
 
-func (f *form) attribute(a string) error {
-	flags := map[string]*bool{
-		"fp": &f.fp, "aligned": &f.aligned, "unaligned": &f.unaligned, "agen": &f.agen,
-		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.notREXB,
-		"nomask": &f.noMask, "bignored": &f.bIgnored, "distinct": &f.distinct,
+// flag is the field that an attribute of one word sets, or nil.
+func (f *form) flag(attribute string) *bool {
+	switch attribute {
+	case "fp":
+		return &f.fp
+	case "aligned":
+		return &f.aligned
+	case "unaligned":
+		return &f.unaligned
+	case "agen":
+		return &f.agen
+	case "er":
+		return &f.er
+	case "sae":
+		return &f.sae
+	case "bignored":
+		return &f.bIgnored
+	case "distinct":
+		return &f.distinct
+	case "nomask":
+		return &f.noMask
+	case "norexb":
+		return &f.notREXB
+	case "uncached":
+		return &f.uncached
+	case "x87":
+		return &f.isX87
+	case "mmx":
+		return &f.isMMX
+	case "vec":
+		return &f.isVec
 	}
-	if p, ok := flags[a]; ok {
+	return nil
+}
+
+func (f *form) attribute(a string) error {
+	if p := f.flag(a); p != nil {
 		*p = true
 		return nil
 	}

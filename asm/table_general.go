@@ -235,8 +235,8 @@ ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
 ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
 ae/2 np S,V.0 ldmxcsr -Md vec
 ae/3 np S,V.0 stmxcsr Md vec
-ae/7 np clflush -Mb
-ae/6 66 clwb|clflushopt -Mb
+ae/7 np clflush -Mb uncached
+ae/6 66 clwb|clflushopt -Mb uncached
 ae/0 f3 rdfsbase|rdgsbase Ry
 ae/2 f3 wrfsbase|wrgsbase -Ry
 ae/4 f3 ptwrite -Ey
@@ -270,7 +270,7 @@ be movsx Gv,Eb
 bf movsx Gv,Ew
 c0 xadd +Eb,+Gb
 c1 xadd +Ev,+Gv
-c3 np movnti My,Gy
+c3 np movnti My,Gy uncached
 c7/1 S0 cmpxchg8b +Mq +rax +rdx <rbx <rcx
 c7/1 S1 cmpxchg16b +M16 a16 +rax +rdx <rbx <rcx
 c7/3 np S0 xrstors|xsavec|xsaves +M576 a64 x87 vec
@@ -309,10 +309,16 @@ f7 np V.0 bextr Gy,Ey,By
 f7 66 V.0 shlx Gy,Ey,By
 f7 f3 V.0 sarx Gy,Ey,By
 f7 f2 V.0 shrx Gy,Ey,By
-f8 66 movdir64b -Gq,M64 movdir
+d8/0 f3 aesencwide128kl|aesdecwide128kl -M48 vec
+d8/2 f3 aesencwide256kl|aesdecwide256kl -M64 vec
+dc f3 aesenc128kl|aesdec128kl +Vx,M48
+dc f3 loadiwkey -Vx,Ux
+de f3 aesenc256kl|aesdec256kl +Vx,M64
+fa f3 encodekey128|encodekey256 Gd,Rd vec
+f8 66 movdir64b -Gq,M64 movdir uncached
 f8 f2 enqcmd -Gq,M64 movdir
 f8 f3 enqcmds -Gq,M64 movdir
-f9 np movdiri My,Gy
+f9 np movdiri My,Gy uncached
 fc np aadd +My,Gy
 fc 66 aand +My,Gy
 fc f3 axor +My,Gy
