@@ -53,12 +53,17 @@ func TestUndecodable(t *testing.T) {
 		{"66 c5fc5803", 0, "forbids"},               // 66 before VEX
 		{"48 c5fc5803", 0, "forbids"},               // REX before VEX
 		{"c5f0 51c1", 0, "reserved"},                // vsqrtps with vvvv
-		{"62f17c185803", 0, ""},                     // boundary: broadcast is fine
-		{"62f17c18 6f03", 0, ""},                    //
-		{"62f17c 88 58c1", 0, "reserved"},           // {z} without an opmask
-		{"c4e26990 040a", 0, ""},                    // boundary
-		{"c4e26990 0409", 0, ""},                    //
-		{"666666666666666666666666666690", 0, ""},   // 15 bytes
+		{"62f17c185803", 0, ""},                     // vaddps with a broadcast
+		{"62f17d186f03", 0, "reserved"},             // vmovdqa32 with one
+		{"62f17c8958c1", 0, ""},                     // {k1}{z}
+		{"62f17c8858c1", 0, "reserved"},             // {z} alone
+		{"62f17c8911c1", 0, ""},                     // {z} to a register
+		{"62f17c891101", 0, "reserved"},             // {z} to memory
+		{"c4e26990040b", 0, ""},                     // gather: three registers
+		{"c4e27190040b", 0, "same register"},        // mask and index are one
+		{"62f27d49904c0b01", 0, "same register"},    // destination and index are one
+		{"62f27d4890440b01", 0, "reserved"},         // gather without an opmask
+		{"666666666666666666666666666690", 0, ""},
 		{"66666666666666666666666666666690", 0, "longer than 15"},
 	}
 	for _, tt := range tests {
