@@ -2,6 +2,8 @@ module github.com/bbprof/bbprof
 
 go 1.26.0
 
+require golang.org/x/arch v0.32.0
+
 require (
 	github.com/klauspost/cpuid/v2 v2.4.2
 	golang.org/x/sys v0.49.0

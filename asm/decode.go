@@ -13,6 +13,7 @@ var (
 	errTooLong   = errors.New("longer than 15 bytes")
 	errOpcode    = errors.New("unassigned opcode")
 	errPrefix    = errors.New("a prefix that this encoding forbids")
+	errOverlap   = errors.New("destination and source are the same register")
 	errReserved  = errors.New("reserved bits set")
 )
 
@@ -113,7 +114,7 @@ func (d *rawInst) decode(code []byte) error {
 		if d.modrm, err = r.byte(); err != nil {
 			return err
 		}
-		if d.evexB && d.modrm >= 0xc0 {
+		if d.evexB && d.modrm >= 0xc0 && d.form.rounds() {
 			d.rounding, d.vl = d.vl, 2
 		}
 		if d.modrm < 0xc0 && d.form.mod != modIgnored {
@@ -276,7 +277,7 @@ func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 		r.pos--
 	}
 	for _, f := range tables().forms[d.enc][opcodeMap][d.opcode] {
-		if !d.prefixSelects(f.prefix) || f.legacyZ && d.b != 0 {
+		if !d.prefixSelects(f.prefix) || f.notREXB && d.b != 0 {
 			continue
 		}
 		if f.w >= 0 && (f.w == 1) != d.w {
@@ -330,10 +331,13 @@ func (f *form) matchesModRM(modrm byte) bool {
 	return true
 }
 
+// rounds reports whether EVEX.b of the register form says something about rounding.
+func (f *form) rounds() bool { return f.er || f.sae }
+
 // lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the
 // register form EVEX.b turns L'L into a rounding mode, and the length is 512 bits.
 func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
-	if d.enc == encEVEX && d.evexB && modrm >= 0xc0 {
+	if d.evexB && modrm >= 0xc0 && f.rounds() {
 		return f.lengths == 7 || f.lengths&4 != 0
 	}
 	return d.vl < 3 && f.lengths>>d.vl&1 != 0
@@ -456,13 +460,11 @@ func (d *rawInst) check() error {
 	if !f.usesVVVV && d.vvvv&15 != 0 {
 		return errReserved
 	}
-	if d.enc == encEVEX && !f.usesVVVV && !f.vsib && d.v4 != 0 {
+	if d.enc == encEVEX && !d.evexValid() {
 		return errReserved
 	}
-	if d.evexB {
-		if d.hasMem && f.broadcast == 0 || !d.hasMem && !f.er && !f.sae {
-			return errReserved
-		}
+	if f.distinct && d.overlaps() {
+		return errOverlap
 	}
 	for _, o := range f.ops {
 		switch o.kind {
@@ -470,8 +472,12 @@ func (d *rawInst) check() error {
 			if d.r|d.r4 != 0 {
 				return errReserved
 			}
-		case opKVVVV:
+		case opKVVVV, opTileV:
 			if d.vvvv > 7 {
+				return errReserved
+			}
+		case opTile:
+			if d.r != 0 || d.hasMem && d.modrm&7 != 4 { // rows at a stride: SIB is a must
 				return errReserved
 			}
 		case opG:
@@ -485,4 +491,39 @@ func (d *rawInst) check() error {
 		}
 	}
 	return nil
+}
+
+// overlaps reports whether the destination of an instruction that forbids it is one of its
+// sources: gathers (SDM vol. 2, VGATHERDPS) and complex products (VFMULCPH).
+func (d *rawInst) overlaps() bool {
+	dst := d.number(opV)
+	if d.form.vsib {
+		index, _ := d.index.Vector()
+		mask := int(d.vvvv)
+		return dst == index || d.enc == encVEX && (mask == dst || mask == index)
+	}
+	return dst == d.number(opH) || !d.hasMem && dst == d.number(opW)
+}
+
+// evexValid checks the last payload byte (Intel SDM vol. 2, 2.7.11).
+func (d *rawInst) evexValid() bool {
+	f := d.form
+	if d.v4 != 0 && !f.usesVVVV && !f.vsib {
+		return false
+	}
+	if d.evexB && d.hasMem && f.broadcast == 0 || d.evexB && !d.hasMem && !f.rounds() && !f.bIgnored {
+		return false
+	}
+	switch {
+	case d.opmask != 0 && f.noMask:
+		return false
+	case f.vsib && d.opmask == 0: // k0 would enable all, and there would be no end to record
+		return false
+	case d.evexZ && (d.opmask == 0 || f.vsib):
+		return false
+	case d.evexZ: // zeroing is for vector registers
+		k := f.ops[0].kind
+		return k == opV || k == opH || k == opW && !d.hasMem
+	}
+	return true
 }

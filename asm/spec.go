@@ -39,8 +39,10 @@ import (
 // Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
 // any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
-// that shows it), norexb, push, pop, xlat and so on (implicitMem), and implicit general
+// bytes), bignored (EVEX.b does nothing in the register
+// form), nomask (no opmask), distinct (the
+// destination must not be a source), n4 (disp8 counts in 4 bytes), uncached (writes its line past or
+// out of the caches), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
 	forms [numEncodings][8][256][]*form
@@ -48,7 +50,9 @@ type table struct {
 }
 
 // tables are the parsed tables. A test checks that they hold no error.
-var tables = sync.OnceValue(func() *table {
+var tables = sync.OnceValue(buildTables)
+
+func buildTables() *table {
 	t := new(table)
 	t.parse(0, tableOneByte)
 	t.parse(1, table0F)
@@ -62,7 +66,7 @@ var tables = sync.OnceValue(func() *table {
 	t.parse(5, tableFP16Map5)
 	t.parse(6, tableFP16Map6)
 	return t
-})
+}
 
 func (t *table) parse(opcodeMap int, text string) {
 	for line := range strings.Lines(text) {
@@ -200,6 +204,7 @@ func (f *form) finish(class encoding) {
 		case opV, opH, opW, opU, opL, opVSIB:
 			f.isVec = true
 		case opKReg, opKVVVV, opKMem, opKRM:
+			f.namesMask = true
 			f.writesMask = f.writesMask || o.access&accWrite != 0
 		}
 		if o.kind == opVSIB {
@@ -223,7 +228,7 @@ func legacyOperands(ops []operand) []operand {
 			out = append(out, o)
 		}
 	}
-	if len(out) < len(ops) && out[0].access == accWrite {
+	if len(out) < len(ops) && (out[0].access == accWrite || ops[0].kind == opH) {
 		out[0].access = accBoth
 	}
 	return out
@@ -368,13 +373,48 @@ var fixedOperands = map[string]int{
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
 }
 
-func (f *form) attribute(a string) error {
-	flags := map[string]*bool{
-		"fp": &f.fp, "aligned": &f.aligned, "unaligned": &f.unaligned, "agen": &f.agen,
-		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.legacyZ,
+// flag is the field that an attribute of one word sets, or nil.
+func (f *form) flag(attribute string) *bool {
+	switch attribute {
+	case "fp":
+		return &f.fp
+	case "aligned":
+		return &f.aligned
+	case "unaligned":
+		return &f.unaligned
+	case "agen":
+		return &f.agen
+	case "er":
+		return &f.er
+	case "sae":
+		return &f.sae
+	case "bignored":
+		return &f.bIgnored
+	case "distinct":
+		return &f.distinct
+	case "nomask":
+		return &f.noMask
+	case "norexb":
+		return &f.notREXB
+	case "uncached":
+		return &f.uncached
+	case "x87":
+		return &f.isX87
+	case "mmx":
+		return &f.isMMX
+	case "vec":
+		return &f.isVec
 	}
-	if p, ok := flags[a]; ok {
+	return nil
+}
+
+func (f *form) attribute(a string) error {
+	if p := f.flag(a); p != nil {
 		*p = true
+		return nil
+	}
+	if a == "reg" {
+		f.mod = modReg
 		return nil
 	}
 	if m, ok := implicitNames[a]; ok {
