@@ -134,6 +134,7 @@ func TestMemoryAccesses(t *testing.T) {
 		{"df33", "fbstp tbyte ptr [rbx]", []string{"w10 [rbx]"}},
 		{"d933", "fnstenv [rbx]", []string{"w28 [rbx]"}},
 		{"66d933", "fnstenv [rbx]", []string{"w14 [rbx]"}},
+		{"6648d933", "fnstenv [rbx]", []string{"w28 [rbx]"}}, // REX.W wins, as the CPU showed
 		{"dd33", "fnsave [rbx]", []string{"w108 [rbx]"}},
 		{"66dd23", "frstor [rbx]", []string{"r94 [rbx]"}},
 		{"0fae03", "fxsave [rbx]", []string{"w512 [rbx]"}},

@@ -26,7 +26,8 @@ var (
 	absolute     = regexp.MustCompile(`^mov ([er]?a[lx],.*\[0x[0-9a-f]+\]|.*\[0x[0-9a-f]+\],[er]?a[lx])$`)
 	equalToMask  = regexp.MustCompile(`^vpcmpeq([bwdq]) (k.*)$`)
 	pointer      = regexp.MustCompile(`\b[a-z]+ ptr `)
-	compareOp    = regexp.MustCompile(`^(v?cmp)(eq|lt|le|unord|neq|nlt|nle|ord|eq_uq|nge|ngt|false|neq_oq|ge|gt|true|eq_os|lt_oq|le_oq|unord_s|neq_us|nlt_uq|nle_uq|ord_s|eq_us|nge_uq|ngt_uq|false_os|neq_os|ge_oq|gt_oq|true_us)([ps][sdh]) (.*)$`)
+	predicates   = strings.Split("eq|lt|le|unord|neq|nlt|nle|ord|eq_uq|nge|ngt|false|neq_oq|ge|gt|true|eq_os|lt_oq|le_oq|unord_s|neq_us|nlt_uq|nle_uq|ord_s|eq_us|nge_uq|ngt_uq|false_os|neq_os|ge_oq|gt_oq|true_us", "|") // by immediate: Intel SDM vol. 2, table 3-1
+	compareOp    = regexp.MustCompile(`^(v?cmp)(` + strings.Join(predicates, "|") + `)([ps][sdh]) (.*)$`)
 	integerOp    = regexp.MustCompile(`^(vpcmp)(eq|lt|le|neq|nlt|nle)(u?[bwdq]) (.*)$`)
 	carrylessOp  = regexp.MustCompile(`^(v?pclmul)([lh])q([lh])qdq (.*)$`)
 )
@@ -115,7 +116,9 @@ func dropPrefixes(s string) string {
 
 // pseudoOp turns the names that objdump gives to compares back into an immediate.
 func pseudoOp(s string) string {
-	predicates := strings.Split(strings.TrimSuffix(strings.SplitN(compareOp.String(), "(", 4)[2], ")"), "|")
+	if !strings.Contains(s, "cmp") && !strings.Contains(s, "clmul") {
+		return s
+	}
 	if m := compareOp.FindStringSubmatch(s); m != nil {
 		return fmt.Sprintf("%s%s %s,%#x", m[1], m[3], m[4], slices.Index(predicates, m[2]))
 	}

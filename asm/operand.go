@@ -50,13 +50,13 @@ func (d *rawInst) width(s operandSize) int {
 		return 2 << d.vl
 	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
 		return d.width(sizeV) + 2
-	case sizeEnv:
-		if d.opsize16 {
+	case sizeEnv: // REX.W overrides 66 here too, as a Cascade Lake shows
+		if d.opsize16 && !d.w {
 			return 14
 		}
 		return 28
 	case sizeFPU:
-		if d.opsize16 {
+		if d.opsize16 && !d.w {
 			return 94
 		}
 		return 108
