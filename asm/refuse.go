@@ -1,10 +1,6 @@
 package asm
 
-import (
-	"encoding/hex"
-
-	"github.com/bbprof/bbprof/verdict"
-)
+import "github.com/bbprof/bbprof/verdict"
 
 // A refusal is why an instruction must not run in a profile.
 type refusal struct {
@@ -107,13 +103,7 @@ func Refuse(insts []Inst) *verdict.Rejection {
 		if r.reason == "" {
 			continue
 		}
-		return &verdict.Rejection{
-			Reason: r.reason,
-			Detail: in.Mnemonic + " " + r.why,
-			Inst: &verdict.Inst{
-				Index: i, Offset: in.Offset, Text: in.Text(), Hex: hex.EncodeToString(in.Bytes),
-			},
-		}
+		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + r.why, Inst: in.Verdict(i)}
 	}
 	return nil
 }
