@@ -9,7 +9,8 @@
 //	     ├ samples 64 KiB  rw-  clock readings, written by the sampler
 //	     ├ restore 64 KiB  r--  addresses of the words to put back before each run
 //	     ├ frames  64 KiB  rw-  the physical pages; the child maps copies of these
-//	     └ code     1 MiB  r-x  sampler, calibration chains and the block's images
+//	     ├ code     2 MiB  r-x  sampler, calibration chains and the block's images
+//	     └ log      4 MiB  rw-  effective addresses, written by the instrumented image
 //	End
 //
 // It lies between where Linux puts position-independent programs (about 0x5555…) and its
@@ -28,7 +29,8 @@ const (
 	Restore = Base + 0x0006_0000
 	Frames  = Base + 0x0008_0000
 	Code    = Base + 0x0010_0000
-	End     = Base + 0x0020_0000
+	Log     = Base + 0x0030_0000
+	End     = Base + 0x0070_0000
 
 	PageSize    = 4096
 	ControlSize = PageSize
@@ -36,7 +38,8 @@ const (
 	SamplesSize = 64 << 10
 	RestoreSize = 64 << 10
 	FramesSize  = MaxFrames * PageSize
-	CodeSize    = End - Code
+	CodeSize    = Log - Code
+	LogSize     = End - Log
 
 	// MaxFrames is how many frames a block can be given: no L1D has more ways than this.
 	MaxFrames = 16
@@ -72,6 +75,7 @@ const (
 	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
 
 	SlotRestore = Control + 0x80 // words to put back before each run
+	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
 
 	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
