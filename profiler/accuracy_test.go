@@ -154,18 +154,21 @@ func hotLoop(t *testing.T, block []byte) float64 {
 		t.Fatal(err)
 	}
 	r := &run{session: s, insts: insts, reset: resetFor(insts), factors: unroll.Factors{Short: copies * shortTurns, Long: copies * longTurns}}
-	r.plan = mapper.Plan{Insts: insts, Init: s.init, Frames: 1, Pages: maxPages, Limit: runLimit}
-	frame := unroll.Frame{Init: s.init, Reset: r.reset, CPU: s.cpu.Features, Clock: s.clock.Emit}
+	r.plan = mapper.Plan{Insts: insts, Init: s.inits[0], Frames: 1, Pages: maxPages, Limit: runLimit}
+	frame := r.frame()
 	if r.short, err = unroll.BuildLoop(s.images, insts, copies, shortTurns, asm.R15, frame); err != nil {
 		t.Fatal(err)
 	}
 	if r.long, err = unroll.BuildLoop(r.short.End(), insts, copies, longTurns, asm.R15, frame); err != nil {
 		t.Fatal(err)
 	}
-	r.place()
+	r.place(r.short)
+	r.place(r.long)
+	s.child.SetRestore(nil)
 	if r.mapping, err = mapper.Map(s.child, r.plan, r.long); err != nil {
 		t.Fatal(err)
 	}
+	r.dirty = r.mapping.Dirty(s.child, s.inits[0])
 	if err := r.findDirty(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 type session struct {
 	opts  Options
 	cpu   host.CPU
-	init  asm.Init
+	inits []asm.Init // to give blocks, in this order
 	child *tracee.Tracee
 	clock counter.Clock
 
@@ -41,7 +41,17 @@ type timedImage struct {
 }
 
 func newSession(opts Options) (*session, error) {
-	s := &session{opts: opts, cpu: host.Detect(), init: asm.PaperInit(), onCPU: opts.CPUs[0]}
+	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
+	if opts.NoRescue {
+		s.inits = s.inits[:1]
+	}
+	if opts.Init != "" {
+		i := slices.IndexFunc(s.inits, func(i asm.Init) bool { return i.Name == opts.Init })
+		if i < 0 {
+			return nil, fmt.Errorf("no initial state is called %q", opts.Init)
+		}
+		s.inits = s.inits[i : i+1]
+	}
 	if err := s.pin(); err != nil {
 		return nil, err
 	}
@@ -103,12 +113,12 @@ func (s *session) discard() {
 
 // launch starts a child and readies its clock.
 func (s *session) launch() error {
-	child, err := tracee.Launch(s.init.FSBase, s.init.GSBase)
+	child, err := tracee.Launch(s.inits[0].FSBase, s.inits[0].GSBase)
 	if err != nil {
 		return err
 	}
 	s.child = child
-	child.SetWord(space.SlotMXCSR, uint64(s.init.MXCSR))
+	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
 	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
 	if s.clock != nil {
 		s.emit(s.clock) // a replacement: same machine, same clock
