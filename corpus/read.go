@@ -30,7 +30,7 @@ type Reader struct {
 	header string
 }
 
-// maxRow bounds the part of a line that is looked at. A block of profiler.MaxBlock bytes,
+// maxRow bounds the part of a line, its end included, that is looked at. A block of profiler.MaxBlock bytes,
 // each as "0x48 ", takes a sixth of it.
 const maxRow = 1 << 20
 
