@@ -141,7 +141,7 @@ func TestMovImm(t *testing.T) {
 		{1 << 32, 10, 10, false},
 		{space.Code, 10, 10, false},
 		{^uint64(0), 7, 7, false},
-		{1<<64 - 1<<31, 7, 7, false},     // the lowest sign-extended one
+		{1<<64 - 1<<31, 7, 7, false},       // the lowest sign-extended one
 		{1<<64 - 1<<31 - 1, 10, 10, false}, // and one below it
 	} {
 		for r := range Reg(16) {
