@@ -71,16 +71,21 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 		return Stop{}, t.gone("writing registers", err)
 	}
 	t.watch.start(limit)
-	defer t.watch.stop()
+	stop, err := t.nextStop()
+	if !t.watch.stop() {
+		return Stop{}, t.overtime(limit)
+	}
+	return stop, err
+}
+
+// nextStop continues the child until it stops for a reason of its own.
+func (t *Tracee) nextStop() (Stop, error) {
 	for {
 		if err := unix.PtraceCont(t.pid, 0); err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
 		status, err := t.wait()
 		if err != nil {
-			if d := t.dead; d != nil && t.watch.fired() {
-				d.Overtime, d.Limit = true, limit
-			}
 			return Stop{}, err
 		}
 		stop, ours, err := t.classify(status.StopSignal())
@@ -89,6 +94,18 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 		}
 		// Someone outside sent a signal: it is dropped and the child goes on where it was.
 	}
+}
+
+// overtime reaps a child whose limit has passed, even if it stopped by itself in the last
+// moment: the timer's goroutine kills it, sooner or later, and the next list must not be
+// blamed for that.
+func (t *Tracee) overtime(limit time.Duration) error {
+	t.Kill()
+	for t.dead == nil {
+		t.wait()
+	}
+	t.dead.Overtime, t.dead.Limit = true, limit
+	return t.dead
 }
 
 func (t *Tracee) writeOps(ops []Op) {
@@ -145,8 +162,8 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	}, true, nil
 }
 
-// wait waits for the child's next stop. When the child has ended it is reaped, and dead is
-// set.
+// wait waits for the next stop of a child that has not been reaped. When it has ended it is
+// reaped, and dead is set.
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
@@ -156,6 +173,7 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 		}
 		if err != nil {
 			t.dead = &DeadError{Status: "wait4: " + err.Error()}
+			t.reaped()
 			return 0, t.dead
 		}
 		break
@@ -168,50 +186,34 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	default:
 		return status, nil
 	}
+	t.reaped()
 	return 0, t.dead
 }
 
-// gone turns a failed ptrace request into a *DeadError if the reason is that the child was
-// killed while it was stopped.
+// gone turns a failed ptrace request into a *DeadError if the child is lost: it was killed
+// while it was stopped, or the caller is not on the thread that attached, and then nothing
+// would ever stop it again.
 func (t *Tracee) gone(what string, err error) error {
 	if err != unix.ESRCH {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	for {
-		if _, werr := t.wait(); werr != nil {
-			if t.watch.fired() {
-				t.dead.Overtime = true
-			}
-			return werr
-		}
+	t.Kill()
+	for t.dead == nil {
+		t.wait()
 	}
+	return t.dead
 }
 
 // watchdog kills a child that overstays. One timer serves all of a child's runs.
-type watchdog struct {
-	timer *time.Timer
-	late  chan struct{}
-}
+type watchdog struct{ timer *time.Timer }
 
 func newWatchdog(kill func()) *watchdog {
-	w := &watchdog{late: make(chan struct{})}
-	w.timer = time.AfterFunc(time.Hour, func() {
-		close(w.late) // first, so that whoever sees the death knows why
-		kill()
-	})
+	w := &watchdog{time.AfterFunc(time.Hour, kill)}
 	w.timer.Stop()
 	return w
 }
 
 func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
-func (w *watchdog) stop()                 { w.timer.Stop() }
-func (w *watchdog) close()                { w.timer.Stop() }
 
-func (w *watchdog) fired() bool {
-	select {
-	case <-w.late:
-		return true
-	default:
-		return false
-	}
-}
+// stop reports whether the limit has not passed. If it has, kill runs or will, at any time.
+func (w *watchdog) stop() bool { return w.timer.Stop() }
