@@ -100,10 +100,7 @@ func (t *Tracee) nextStop() (Stop, error) {
 // moment: the timer's goroutine kills it, sooner or later, and the next list must not be
 // blamed for that.
 func (t *Tracee) overtime(limit time.Duration) error {
-	t.Kill()
-	for t.dead == nil {
-		t.wait()
-	}
+	t.end()
 	t.dead.Overtime, t.dead.Limit = true, limit
 	return t.dead
 }
@@ -132,6 +129,13 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
 		return Stop{}, false, t.gone("reading registers", err)
+	}
+	if regs.Cs != t.regs.Cs {
+		// Forged code can leave 64-bit mode (Linux returns from sysenter in 32-bit mode). Then
+		// ptrace exchanges the registers of i386, and 64-bit ones cannot be put back.
+		t.end()
+		t.dead.Status = fmt.Sprintf("killed after it had left 64-bit mode, by %v", sig)
+		return Stop{}, false, t.dead
 	}
 	if sig == unix.SIGTRAP {
 		switch regs.Rip {
@@ -190,18 +194,23 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	return 0, t.dead
 }
 
-// gone turns a failed ptrace request into a *DeadError if the child is lost: it was killed
-// while it was stopped, or the caller is not on the thread that attached, and then nothing
-// would ever stop it again.
+// gone is the error of a failed ptrace request. ESRCH means that the child is lost: it was
+// killed while it was stopped, or the caller is not on the thread that attached, and then
+// nothing would ever stop it again.
 func (t *Tracee) gone(what string, err error) error {
 	if err != unix.ESRCH {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	t.end()
+	return t.dead
+}
+
+// end kills the child and reaps it.
+func (t *Tracee) end() {
 	t.Kill()
 	for t.dead == nil {
 		t.wait()
 	}
-	return t.dead
 }
 
 // watchdog kills a child that overstays. One timer serves all of a child's runs.
