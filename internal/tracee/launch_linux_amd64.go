@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -17,8 +18,10 @@ import (
 
 // Tracee is one child. The zero value is none; see Launch.
 type Tracee struct {
-	pid    int
-	pidfd  int
+	mortal sync.Mutex // guards pid and pidfd against Kill, which any goroutine may call
+	pid    int        // 0 when there is no child, or it has been reaped
+	pidfd  int        // -1 likewise, and before Linux 5.2
+
 	stub   stub
 	regs   unix.PtraceRegs // what every continuation starts from
 	dead   *DeadError
@@ -213,6 +216,9 @@ func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
 
 // Bind moves the child to a CPU. The caller's thread should move too.
 func (t *Tracee) Bind(cpu int) error {
+	if t.pid == 0 {
+		return t.dead // process 0 would be the monitor itself
+	}
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(t.pid, &set); err != nil {
@@ -225,31 +231,35 @@ func (t *Tracee) Bind(cpu int) error {
 // twice and at any time.
 func (t *Tracee) Close() {
 	if t.watch != nil {
-		t.watch.close()
+		t.watch.stop()
 	}
-	if t.pid > 0 && t.dead == nil {
-		t.Kill()
-		for t.dead == nil {
-			if _, err := t.wait(); err != nil {
-				break
-			}
-		}
-	}
-	t.pid = 0
-	if t.pidfd >= 0 {
-		unix.Close(t.pidfd)
-		t.pidfd = -1
+	t.Kill()
+	for t.pid > 0 {
+		t.wait()
 	}
 	t.shared.close()
 }
 
-// Kill ends the child from any goroutine; whoever waits for it gets a *DeadError. Through
-// the descriptor it cannot hit another process that was given the same number.
+// Kill ends the child from any goroutine; whoever waits for it gets a *DeadError. It does
+// nothing to a child that has ended: its numbers may be another's by then.
 func (t *Tracee) Kill() {
+	t.mortal.Lock()
+	defer t.mortal.Unlock()
 	if t.pidfd >= 0 {
 		unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0)
 	} else if t.pid > 0 { // before Linux 5.2
 		unix.Kill(t.pid, unix.SIGKILL)
+	}
+}
+
+// reaped forgets the numbers of a child that has been waited for.
+func (t *Tracee) reaped() {
+	t.mortal.Lock()
+	defer t.mortal.Unlock()
+	t.pid = 0
+	if t.pidfd >= 0 {
+		unix.Close(t.pidfd)
+		t.pidfd = -1
 	}
 }
 

@@ -84,16 +84,22 @@ func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, er
 		return Stop{}, t.gone("writing registers", err)
 	}
 	t.watch.start(limit)
-	defer t.watch.stop()
+	stop, err := t.nextStop(visit)
+	if !t.watch.stop() {
+		return Stop{}, t.overtime(limit)
+	}
+	return stop, err
+}
+
+// nextStop continues the child until it stops for a reason of its own; with visit, by single
+// steps that visit sees.
+func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
 		if err := t.resume(visit != nil); err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
 		status, err := t.wait()
 		if err != nil {
-			if d := t.dead; d != nil && t.watch.fired() {
-				d.Overtime, d.Limit = true, limit
-			}
 			return Stop{}, err
 		}
 		stop, ours, err := t.classify(status.StopSignal())
@@ -117,6 +123,15 @@ func (t *Tracee) resume(step bool) error {
 		return unix.PtraceSingleStep(t.pid)
 	}
 	return unix.PtraceCont(t.pid, 0)
+}
+
+// overtime reaps a child whose limit has passed, even if it stopped by itself in the last
+// moment: the timer's goroutine kills it, sooner or later, and the next list must not be
+// blamed for that.
+func (t *Tracee) overtime(limit time.Duration) error {
+	t.end()
+	t.dead.Overtime, t.dead.Limit = true, limit
+	return t.dead
 }
 
 func (t *Tracee) writeOps(ops []Op) {
@@ -143,6 +158,13 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
 		return Stop{}, false, t.gone("reading registers", err)
+	}
+	if regs.Cs != t.regs.Cs {
+		// Forged code can leave 64-bit mode (Linux returns from sysenter in 32-bit mode). Then
+		// ptrace exchanges the registers of i386, and 64-bit ones cannot be put back.
+		t.end()
+		t.dead.Status = fmt.Sprintf("killed after it had left 64-bit mode, by %v", sig)
+		return Stop{}, false, t.dead
 	}
 	if sig == unix.SIGTRAP {
 		switch regs.Rip {
@@ -173,8 +195,8 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	}, true, nil
 }
 
-// wait waits for the child's next stop. When the child has ended it is reaped, and dead is
-// set.
+// wait waits for the next stop of a child that has not been reaped. When it has ended it is
+// reaped, and dead is set.
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
@@ -184,6 +206,7 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 		}
 		if err != nil {
 			t.dead = &DeadError{Status: "wait4: " + err.Error()}
+			t.reaped()
 			return 0, t.dead
 		}
 		break
@@ -196,50 +219,39 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	default:
 		return status, nil
 	}
+	t.reaped()
 	return 0, t.dead
 }
 
-// gone turns a failed ptrace request into a *DeadError if the reason is that the child was
-// killed while it was stopped.
+// gone is the error of a failed ptrace request. ESRCH means that the child is lost: it was
+// killed while it was stopped, or the caller is not on the thread that attached, and then
+// nothing would ever stop it again.
 func (t *Tracee) gone(what string, err error) error {
 	if err != unix.ESRCH {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	for {
-		if _, werr := t.wait(); werr != nil {
-			if t.watch.fired() {
-				t.dead.Overtime = true
-			}
-			return werr
-		}
+	t.end()
+	return t.dead
+}
+
+// end kills the child and reaps it.
+func (t *Tracee) end() {
+	t.Kill()
+	for t.dead == nil {
+		t.wait()
 	}
 }
 
 // watchdog kills a child that overstays. One timer serves all of a child's runs.
-type watchdog struct {
-	timer *time.Timer
-	late  chan struct{}
-}
+type watchdog struct{ timer *time.Timer }
 
 func newWatchdog(kill func()) *watchdog {
-	w := &watchdog{late: make(chan struct{})}
-	w.timer = time.AfterFunc(time.Hour, func() {
-		close(w.late) // first, so that whoever sees the death knows why
-		kill()
-	})
+	w := &watchdog{time.AfterFunc(time.Hour, kill)}
 	w.timer.Stop()
 	return w
 }
 
 func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
-func (w *watchdog) stop()                 { w.timer.Stop() }
-func (w *watchdog) close()                { w.timer.Stop() }
 
-func (w *watchdog) fired() bool {
-	select {
-	case <-w.late:
-		return true
-	default:
-		return false
-	}
-}
+// stop reports whether the limit has not passed. If it has, kill runs or will, at any time.
+func (w *watchdog) stop() bool { return w.timer.Stop() }

@@ -1,0 +1,284 @@
+package tracee
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// What a block that breaks out of its copies could try: system calls from code of its own
+// and through the stub's own syscall instruction, with registers of its choice. Nothing of
+// it may reach the kernel, whatever else happens to the list.
+
+// callAt places code that loads the arguments of a system call and jumps to the address of
+// a syscall instruction; rbx is what the stub behind its gate takes for the list.
+func callAt(c *Tracee, at, nr uint64, args ...uint64) {
+	place(c, func(e *asm.Emitter) {
+		call(e, nr, args...)
+		e.MovImm(asm.RBX, space.Ops)
+		e.Jmp(at)
+	})
+}
+
+// callHere places code with a syscall instruction of its own.
+func callHere(c *Tracee, nr uint64, args ...uint64) {
+	place(c, func(e *asm.Emitter) {
+		call(e, nr, args...)
+		e.Syscall()
+		e.Epilogue(entry, asm.TSC)
+	})
+}
+
+func call(e *asm.Emitter, nr uint64, args ...uint64) {
+	for i, a := range args {
+		e.MovImm([]asm.Reg{asm.RDI, asm.RSI, asm.RDX, asm.R10, asm.R8, asm.R9}[i], a)
+	}
+	e.MovImm(asm.RAX, nr)
+}
+
+// mappings is what /proc says about the child's address space.
+func mappings(t *testing.T, c *Tracee) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// forbidden are calls that must not pass from anywhere.
+var forbidden = []struct {
+	name string
+	nr   uint64
+	args []uint64
+}{
+	{"write", unix.SYS_WRITE, []uint64{1, space.Stub, 16}},
+	{"exit", unix.SYS_EXIT, []uint64{0}},
+	{"exit_group", unix.SYS_EXIT_GROUP, []uint64{0}},
+	{"fork", unix.SYS_FORK, nil},
+	{"execve", unix.SYS_EXECVE, []uint64{space.Stub, 0, 0}},
+	{"kill itself", unix.SYS_KILL, []uint64{0, 9}},
+	{"getpid", unix.SYS_GETPID, nil},
+	{"mmap", unix.SYS_MMAP, []uint64{0x1000_0000, 4096, 7, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED, ^uint64(0), 0}},
+	{"mprotect of the code", unix.SYS_MPROTECT, []uint64{space.Code, space.CodeSize, 7}},
+	{"rt_sigreturn", unix.SYS_RT_SIGRETURN, nil},
+	{"x32 munmap", 1<<30 | sysMunmap, []uint64{0, space.Base}},
+	{"number above 32 bits' sign", 1<<31 | sysMunmap, []uint64{0, space.Base}},
+
+	{"munmap of one page below", sysMunmap, []uint64{0x1000_0000, 4096}},
+	{"munmap below and the stub", sysMunmap, []uint64{0, space.Base + 4096}},
+	{"munmap of everything", sysMunmap, []uint64{0, space.UserEnd}},
+	{"munmap of the stub", sysMunmap, []uint64{space.Stub, 4096}},
+	{"munmap from the end of the code", sysMunmap, []uint64{space.End - 4096, space.UserEnd - space.End}},
+	{"munmap below, other upper half of the length", sysMunmap, []uint64{0, space.Base + 1<<32}},
+	{"munmap below, other upper half of the address", sysMunmap, []uint64{1 << 32, space.Base}},
+
+	{"getrusage over the slots", sysGetrusage, []uint64{0, space.Control}},
+	{"getrusage over the list", sysGetrusage, []uint64{0, space.Ops}},
+	{"getrusage of another", sysGetrusage, []uint64{^uint64(0), space.Usage}},
+	{"getrusage, other upper half", sysGetrusage, []uint64{0, space.Usage + 1<<32}},
+
+	{"remap onto the stub", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Stub}},
+	{"remap onto the control page", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Control}},
+	{"remap onto the code", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Code}},
+	{"remap onto the last page of the code", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.End - 4096}},
+	{"remap into a gap", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Base + 0x1000}},
+	{"remap of the code", sysMremap, []uint64{space.Code, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the stub", sysMremap, []uint64{space.Stub, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the page before the frames", sysMremap, []uint64{space.Frames - 4096, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the page behind the frames", sysMremap, []uint64{space.Frames + space.FramesSize, 0, 4096, 3, 0x1000_0000}},
+	{"remap of frames of another upper half", sysMremap, []uint64{space.Frames + 1<<32, 0, 4096, 3, 0x1000_0000}},
+	{"remap that moves the frame", sysMremap, []uint64{space.Frames, 4096, 4096, 3, 0x1000_0000}},
+	{"remap of two pages, into the own region", sysMremap, []uint64{space.Frames, 0, 8192, 3, space.Base - 4096}},
+	{"remap without a place", sysMremap, []uint64{space.Frames, 0, 4096, 1, 0x1000_0000}},
+	{"remap in place", sysMremap, []uint64{space.Frames, 0, 4096, 0, 0x1000_0000}},
+	{"remap that leaves the old", sysMremap, []uint64{space.Frames, 0, 4096, 7, 0x1000_0000}},
+	{"remap, other upper half of the flags", sysMremap, []uint64{space.Frames, 0, 4096, 1<<32 | 3, 0x1000_0000}},
+}
+
+func TestForbiddenCalls(t *testing.T) {
+	c := launch(t)
+	gate := c.stub.gate - 2 // the syscall instruction itself
+	before := mappings(t, c)
+	slots := append([]byte(nil), c.shared.mem[offSamples:offCode]...)
+	check := func(name string) {
+		t.Helper()
+		stop := do(t, c, Run(entry, 1))
+		if stop.Signal != SIGSYS || stop.Code != 1 { // SYS_SECCOMP
+			t.Errorf("%s: %+v, want SIGSYS", name, stop)
+		}
+		if now := mappings(t, c); now != before {
+			t.Errorf("%s: the address space is now\n%s", name, now)
+		}
+	}
+	for _, f := range forbidden {
+		callAt(c, gate, f.nr, f.args...)
+		check(f.name + " through the gate")
+		callHere(c, f.nr, f.args...)
+		check(f.name + " from the code")
+		callAt(c, c.stub.inject, f.nr, f.args...)
+		check(f.name + " through the set-up gate")
+	}
+	if string(slots) != string(c.shared.mem[offSamples:offCode]) {
+		t.Error("a call wrote to the own region")
+	}
+	mustServe(t, c)
+}
+
+// What the gate lets pass is shut everywhere else.
+func TestAllowedCallsFromElsewhere(t *testing.T) {
+	c := launch(t)
+	for _, op := range []Op{UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
+		before := mappings(t, c)
+		callHere(c, op.number, op.args[:]...)
+		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
+			t.Errorf("call %d: %+v, want SIGSYS", op.number, stop)
+		}
+		if now := mappings(t, c); now != before {
+			t.Errorf("call %d: the address space is now\n%s", op.number, now)
+		}
+	}
+}
+
+// The 32-bit doors: another table of numbers, in which 1 is exit and 11 execve.
+func TestCompatibilityCalls(t *testing.T) {
+	c := launch(t)
+	before := mappings(t, c)
+	for _, nr := range []uint64{1, 2, 4, 11, 25, 90, sysMunmap, sysMremap, sysGetrusage} {
+		place(c, func(e *asm.Emitter) {
+			call(e, nr, 0, 0)
+			e.Raw(0xcd, 0x80) // int 0x80
+			e.Epilogue(entry, asm.TSC)
+		})
+		// A kernel without 32-bit emulation refuses the instruction itself, with SIGSEGV.
+		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
+			t.Errorf("int 0x80 with %d: %+v", nr, stop)
+		}
+	}
+	if now := mappings(t, c); now != before {
+		t.Errorf("the address space is now\n%s", now)
+	}
+	mustServe(t, c)
+}
+
+// sysenter is invalid in 64-bit mode on some AMD cores. Elsewhere it is a 32-bit call, after
+// which Linux goes on in 32-bit mode: the child is lost, and says so.
+func TestSysenter(t *testing.T) {
+	for _, nr := range []uint64{1, 2, 4, sysMunmap} { // exit, fork, write, execve
+		c := launch(t)
+		place(c, func(e *asm.Emitter) {
+			call(e, nr, 0, 0)
+			e.MovImm(asm.RBX, 7)
+			e.MovImm(asm.RSP, 0x1000_0100) // where the sixth argument is fetched from
+			e.MovImm(asm.RBP, 0x1000_0100)
+			e.Raw(0x0f, 0x34)
+			e.Epilogue(entry, asm.TSC)
+		})
+		stop, err := c.Do([]Op{MapFrame(0x1000_0000, 0), Run(entry, 1)}, generous)
+		var dead *DeadError
+		switch {
+		case err == nil && stop.Signal == SIGILL:
+			mustServe(t, c)
+		case errors.As(err, &dead) && strings.Contains(dead.Status, "64-bit") && !dead.Overtime:
+			if c.Alive() {
+				t.Error("the child counts as alive")
+			}
+		default:
+			t.Errorf("call %d: %+v, %v", nr, stop, err)
+		}
+		t.Logf("call %d: %v %v", nr, stop.Signal, err)
+		c.Close()
+	}
+}
+
+// The vsyscall page stays mapped whatever a process does; its calls go through the filter.
+func TestVsyscall(t *testing.T) {
+	c := launch(t)
+	for i := range uint64(3) { // gettimeofday, time, getcpu
+		const result = space.Samples + 0x100
+		clear(c.Samples()[:0x1000])
+		place(c, func(e *asm.Emitter) {
+			e.MovImm(asm.RSP, space.Samples+0x800)
+			e.MovImm(asm.RDI, result)
+			e.MovImm(asm.RSI, result+64)
+			e.MovImm(asm.RAX, 0xffff_ffff_ff60_0000+i*1024)
+			e.Raw(0xff, 0xd0) // call rax
+			e.Epilogue(entry, asm.TSC)
+		})
+		stop := do(t, c, Run(entry, 1))
+		if stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
+			t.Errorf("call %d: %+v", i, stop)
+		}
+		for j, b := range c.Samples()[0x100:0x200] {
+			if b != 0 {
+				t.Fatalf("call %d wrote a result: byte %d is %#x", i, j, b)
+			}
+		}
+	}
+	mustServe(t, c)
+}
+
+// The last places that a frame may be put at, seen from the own region. The stub goes on
+// with the list after a call that succeeds, so the list ends.
+func TestRemapBoundary(t *testing.T) {
+	c := launch(t)
+	for _, addr := range []uint64{space.Base - 4096, space.End, space.Base + 1<<32 - 4096, space.Base + 1<<32, 0x1000_0000} {
+		for _, frame := range []int{0, space.MaxFrames - 1} {
+			if stop := do(t, c, UnmapBelow(), UnmapAbove(), MapFrame(addr, frame)); !stop.Done {
+				t.Fatalf("frame %d at %#x: %+v", frame, addr, stop)
+			}
+			c.Frame(frame)[8] = byte(7 + frame)
+			place(c, func(e *asm.Emitter) {
+				e.MovImm(asm.RSI, addr)
+				e.LoadAt(asm.RAX, asm.RSI, 8)
+				e.Store(space.SlotSamples, asm.RAX)
+				e.Epilogue(entry, asm.TSC)
+			})
+			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(space.SlotSamples)) != byte(7+frame) {
+				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(space.SlotSamples))
+			}
+		}
+	}
+	for _, frame := range []int{-1, space.MaxFrames} {
+		if stop := do(t, c, MapFrame(0x1000_0000, frame)); stop.Signal != SIGSYS {
+			t.Errorf("frame %d: %+v, want SIGSYS", frame, stop)
+		}
+	}
+	for _, addr := range []uint64{space.Base, space.End - 4096} {
+		if stop := do(t, c, MapFrame(addr, 0)); stop.Signal != SIGSYS {
+			t.Errorf("a frame at %#x: %+v, want SIGSYS", addr, stop)
+		}
+	}
+}
+
+// A jump in the filter has 8 bits, and the kernel takes 4096 instructions.
+func TestFilterFits(t *testing.T) {
+	prog := filter(buildStub().gate)
+	if len(prog) > 4096 {
+		t.Errorf("%d instructions", len(prog))
+	}
+	for i, in := range prog {
+		if in.code != bpfJeq && in.code != bpfJge {
+			continue
+		}
+		if j := i + 1 + int(max(in.jt, in.jf)); j >= len(prog) {
+			t.Errorf("instruction %d jumps to %d of %d", i, j, len(prog))
+		}
+	}
+	for name, rules := range map[string][]check{"longest": make([]check, 127), "empty": nil} {
+		for i := range rules {
+			rules[i] = eq(0, 0)
+		}
+		prog := assemble([][]check{rules})
+		if last := prog[len(prog)-1]; last.code != bpfRet || last.k != retTrap {
+			t.Errorf("%s: ends in %+v", name, last)
+		}
+	}
+}

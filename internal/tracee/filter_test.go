@@ -1,0 +1,128 @@
+package tracee
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// request is struct seccomp_data (linux/seccomp.h).
+type request struct {
+	nr, arch uint32
+	ip       uint64
+	args     [6]uint64
+}
+
+// verdictOf runs a filter as the kernel does, as far as ours goes.
+func verdictOf(t *testing.T, prog []bpfInsn, r request) uint32 {
+	t.Helper()
+	data := binary.LittleEndian.AppendUint32(nil, r.nr)
+	data = binary.LittleEndian.AppendUint32(data, r.arch)
+	data = binary.LittleEndian.AppendUint64(data, r.ip)
+	for _, a := range r.args {
+		data = binary.LittleEndian.AppendUint64(data, a)
+	}
+	var acc uint32
+	for pc := 0; pc < len(prog); pc++ {
+		in := prog[pc]
+		var jump bool
+		switch in.code {
+		case bpfLoad:
+			acc = binary.LittleEndian.Uint32(data[in.k:])
+			continue
+		case bpfRet:
+			return in.k
+		case bpfJeq:
+			jump = acc == in.k
+		case bpfJge:
+			jump = acc >= in.k
+		default:
+			t.Fatalf("instruction %d: code %#x", pc, in.code)
+		}
+		if jump {
+			pc += int(in.jt)
+		} else {
+			pc += int(in.jf)
+		}
+	}
+	t.Fatal("the filter runs off its end")
+	return 0
+}
+
+// permitted says the same as the filter, in another form.
+func permitted(gate uint64, r request) bool {
+	if r.arch != archX8664 || r.ip != gate {
+		return false
+	}
+	a := r.args
+	switch r.nr {
+	case 11: // munmap
+		return a[0] == 0 && a[1] == space.Base || a[0] == space.End && a[1] == 1<<47-4096-space.End
+	case 98: // getrusage
+		return a[0] == 0 && (a[1] == space.Usage || a[1] == space.UsageEnd)
+	case 25: // mremap
+		return a[0] >= space.Frames && a[0] < space.Frames+space.FramesSize && a[1] == 0 && a[2] == 4096 && a[3] == 3 &&
+			(a[4] < space.Base || a[4] >= space.End)
+	}
+	return false
+}
+
+// Requests that are permitted, and then one field of them changed: to its neighbours, to
+// another upper half, to anything.
+func TestFilterByRequest(t *testing.T) {
+	gate := buildStub().gate
+	prog := filter(gate)
+	var good []request
+	for _, op := range []Op{
+		UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(),
+		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(space.Base-4096, 0), MapFrame(space.End, 15), MapFrame(1<<47, 0),
+	} {
+		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	interesting := []uint64{0, 1, 2, 3, 4096, 8192, space.Base, space.Stub, space.Control, space.Usage, space.UsageEnd,
+		space.Ops, space.Frames, space.Frames + space.FramesSize, space.Code, space.End, space.UserEnd, space.UserEnd - space.End,
+		1 << 31, 1 << 32, 1 << 47, 1 << 63, ^uint64(0)}
+	change := func(v uint64) uint64 {
+		switch rng.IntN(4) {
+		case 0:
+			return v + rng.Uint64N(3) - 1
+		case 1:
+			return v ^ 1<<rng.IntN(64)
+		case 2:
+			return interesting[rng.IntN(len(interesting))] + rng.Uint64N(3)*4096 - 4096
+		}
+		return v + rng.Uint64N(3)<<32
+	}
+	allowed, trapped := 0, 0
+	for i := range 200_000 {
+		r := good[i%len(good)]
+		if i >= len(good) {
+			switch f := rng.IntN(9); f {
+			case 0:
+				r.nr = uint32(change(uint64(r.nr)))
+			case 1:
+				r.arch = []uint32{archX8664, 0x4000_0003, 0xc000_003e ^ 1<<rng.IntN(32)}[rng.IntN(3)] // AUDIT_ARCH_I386
+			case 2:
+				r.ip = change(r.ip)
+			default:
+				r.args[f-3] = change(r.args[f-3])
+			}
+		}
+		want := uint32(retTrap)
+		if permitted(gate, r) {
+			want = retAllow
+			allowed++
+		} else {
+			trapped++
+		}
+		if got := verdictOf(t, prog, r); got != want {
+			t.Fatalf("%+v: %#x, want %#x", r, got, want)
+		}
+	}
+	if allowed < 1000 || trapped < 1000 {
+		t.Errorf("%d allowed, %d trapped: one side is hardly tested", allowed, trapped)
+	}
+}

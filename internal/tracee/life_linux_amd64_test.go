@@ -1,0 +1,256 @@
+package tracee
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// TestMain turns this binary into the monitor of a child when a test asks for it.
+func TestMain(m *testing.M) {
+	if how := os.Getenv("BBPROF_TEST_MONITOR"); how != "" {
+		monitor(how)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// monitor launches a child, says its number, and waits to be killed with the child running
+// or stopped.
+func monitor(how string) {
+	runtime.LockOSThread()
+	c, err := Launch(fsBase, gsBase)
+	if err != nil {
+		fmt.Println("launch:", err)
+		return
+	}
+	fmt.Println(c.pid)
+	if how == "running" {
+		place(c, spin)
+		c.Do([]Op{Run(entry, 1)}, time.Hour)
+	}
+	time.Sleep(time.Hour)
+}
+
+// Whatever ends the monitor ends the child: nobody else would.
+func TestChildDiesWithTheMonitor(t *testing.T) {
+	launch(t).Close() // or skip
+	for _, how := range []string{"running", "stopped"} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR="+how)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		var pid int
+		if _, err := fmt.Sscan(line, &pid); err != nil {
+			t.Fatalf("the monitor says %q", line)
+		}
+		if !running(pid) {
+			t.Errorf("%s: there is no child %d to begin with", how, pid)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		for end := time.Now().Add(generous); running(pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				unix.Kill(pid, unix.SIGKILL)
+				t.Fatalf("%s: child %d outlives its monitor", how, pid)
+			}
+		}
+	}
+}
+
+// running reports whether a process is there and not just waiting to be reaped: in a
+// container, nobody may reap orphans.
+func running(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// belongings counts what a child costs the monitor.
+func belongings(t *testing.T) (descriptors, mappings, children int) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, task := range tasks { // a child is listed with the thread that forked it
+		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		children += len(strings.Fields(string(list)))
+	}
+	return len(fds), strings.Count(string(maps), "bbprof-shared"), children
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	launch(t).Close()
+	fds, maps, children := belongings(t)
+	check := func(when string) {
+		t.Helper()
+		if f, m, c := belongings(t); f != fds || m != maps || c != children {
+			t.Fatalf("%s: %d descriptors, %d mappings, %d children; before, there were %d, %d and %d", when, f, m, c, fds, maps, children)
+		}
+	}
+	for i := range 200 {
+		c, err := Launch(fsBase, gsBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := c.pid
+		switch i % 4 { // in which state it is closed
+		case 1:
+			c.Do(nil, generous)
+		case 2:
+			place(c, spin)
+			c.Do([]Op{Run(entry, 1)}, time.Microsecond)
+		case 3:
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		c.Close()
+		if unix.Kill(pid, 0) != unix.ESRCH {
+			t.Fatalf("child %d is still there", pid)
+		}
+		c.Close() // a second time does nothing
+		if i < 4 {
+			check(fmt.Sprintf("launch %d", i))
+		}
+	}
+	check("after all")
+}
+
+// region by region what the child may hold, as /proc/PID/maps shows it.
+func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
+	c := launch(t)
+	want := map[string]bool{fmt.Sprintf("%x-%x r-xp", space.Stub, space.Stub+space.PageSize): true}
+	for _, r := range []struct {
+		at, size uint64
+		rights   string
+	}{
+		{space.Control, space.ControlSize, "rw-s"},
+		{space.Ops, space.OpsSize, "rw-s"},
+		{space.Samples, space.SamplesSize, "rw-s"},
+		{space.Restore, space.RestoreSize, "r--s"},
+		{space.Frames, space.FramesSize, "rw-s"},
+		{space.Code, space.CodeSize, "r-xs"},
+	} {
+		want[fmt.Sprintf("%x-%x %s", r.at, r.at+r.size, r.rights)] = true
+	}
+	for line := range strings.Lines(mappings(t, c)) {
+		f := strings.Fields(line)
+		if f[len(f)-1] == "[vsyscall]" { // the kernel's own, the same in every process
+			continue
+		}
+		if key := f[0] + " " + f[1]; !want[key] {
+			t.Errorf("the child holds %s", line)
+		} else {
+			delete(want, key)
+		}
+	}
+	for key := range want {
+		t.Errorf("the child does not hold %s", key)
+	}
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
+	if err != nil || len(fds) != 0 {
+		t.Errorf("the child has descriptors %v (%v)", fds, err)
+	}
+	for field, want := range map[string]string{"Seccomp": "2", "NoNewPrivs": "1"} {
+		if got := statusLine(c.pid, field); got != want {
+			t.Errorf("%s is %q, want %q", field, got, want)
+		}
+	}
+}
+
+// A descriptor that the monitor leaves open across exec must not reach the child.
+func TestInheritedDescriptor(t *testing.T) {
+	fd, err := unix.Dup(2) // not close-on-exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	c := launch(t)
+	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)); err != nil || len(fds) != 0 {
+		t.Errorf("the child has descriptors %v (%v)", fds, err)
+	}
+}
+
+// Seccomp turned store bypass off before Linux 5.16; the result says what the child runs
+// with, which must be what the monitor has.
+func TestSpeculativeStoreBypass(t *testing.T) {
+	c := launch(t)
+	own := statusLine(os.Getpid(), "Speculation_Store_Bypass")
+	if own == "" {
+		t.Skip("this kernel does not report Speculation_Store_Bypass")
+	}
+	if c.SpeculativeStoreBypass != own {
+		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
+	}
+	if got := statusLine(c.pid, "no such field"); got != "" {
+		t.Errorf("a field that is not there reads %q", got)
+	}
+}
+
+// Signals from outside are dropped, and the child goes on where it was.
+func TestSignalsFromOutside(t *testing.T) {
+	c := launch(t)
+	place(c, func(e *asm.Emitter) { // runs until the monitor sets the slot, then says so
+		e.MovImm(asm.RDX, 12345)
+		loop := e.PC()
+		e.Load(asm.RAX, space.SlotSamples)
+		e.AddImm8(asm.RAX, 0)
+		f := e.ForwardJz()
+		e.Store(space.SlotPolls, asm.RDX)
+		e.Epilogue(entry, asm.TSC)
+		e.Land(f)
+		e.Jmp(loop)
+	})
+	pid := c.pid
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		for range 5 {
+			for _, s := range []unix.Signal{
+				unix.SIGUSR1, unix.SIGSTOP, unix.SIGCONT, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGALRM, unix.SIGURG,
+				unix.SIGSEGV, unix.SIGTRAP, unix.SIGBUS, unix.SIGILL, unix.SIGFPE, unix.SIGSYS, // those that blocks raise
+			} {
+				unix.Kill(pid, s)
+				unix.Tgkill(pid, pid, s)
+				time.Sleep(50 * time.Microsecond)
+			}
+		}
+		c.SetWord(space.SlotSamples, 1)
+	}()
+	stop := do(t, c, Run(entry, 1))
+	<-released
+	if !stop.Done || c.Word(space.SlotPolls) != 12345 {
+		t.Errorf("%+v, slot %d", stop, c.Word(space.SlotPolls))
+	}
+	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGSTOP, unix.SIGTRAP, unix.SIGSEGV} { // to a stopped child
+		unix.Kill(pid, s)
+		mustServe(t, c)
+	}
+}

@@ -1,0 +1,255 @@
+package tracee
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// count places an image that counts its runs in a slot.
+func count(c *Tracee) {
+	place(c, func(e *asm.Emitter) {
+		e.Load(asm.RAX, space.SlotSamples)
+		e.AddImm8(asm.RAX, 1)
+		e.Store(space.SlotSamples, asm.RAX)
+		e.Epilogue(entry, asm.TSC)
+	})
+}
+
+func TestRunTimes(t *testing.T) {
+	c := launch(t)
+	count(c)
+	for _, times := range []uint64{1, 2, 1000} {
+		c.SetWord(space.SlotSamples, 0)
+		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(space.SlotSamples) != times {
+			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(space.SlotSamples))
+		}
+	}
+}
+
+func TestListLength(t *testing.T) {
+	c := launch(t)
+	count(c)
+	var ops []Op
+	for range space.MaxOps {
+		ops = append(ops, Run(entry, 1))
+	}
+	for _, n := range []int{0, 1, space.MaxOps} {
+		c.SetWord(space.SlotSamples, 0)
+		if stop := do(t, c, ops[:n]...); !stop.Done || c.Word(space.SlotSamples) != uint64(n) {
+			t.Errorf("%d steps: %+v after %d", n, stop, c.Word(space.SlotSamples))
+		}
+	}
+	if _, err := c.Do(append(ops, Run(entry, 1)), generous); err == nil {
+		t.Error("one step more than fits is accepted")
+	}
+	mustServe(t, c)
+}
+
+func TestFailedOp(t *testing.T) {
+	c := launch(t)
+	count(c)
+	c.SetWord(space.SlotSamples, 0)
+	kernel := MapFrame(1<<63, 0)
+	for i := range 4 {
+		var ops []Op
+		for range i {
+			ops = append(ops, Run(entry, 1))
+		}
+		stop := do(t, c, append(ops, kernel, Run(entry, 1000))...)
+		if stop.Done || stop.FailedOp != i || unix.Errno(stop.Errno) != unix.EINVAL && unix.Errno(stop.Errno) != unix.ENOMEM {
+			t.Errorf("behind %d steps: %+v", i, stop)
+		}
+	}
+	if n := c.Word(space.SlotSamples); n != 0+1+2+3 {
+		t.Errorf("%d runs: what stands behind a failed step ran too, or what stands before did not", n)
+	}
+}
+
+// All registers of a stop are the child's, in the order of their numbers in encodings.
+func TestStopRegisters(t *testing.T) {
+	c := launch(t)
+	place(c, func(e *asm.Emitter) {
+		for r := range asm.Reg(16) {
+			e.MovImm(r, 0x1111_0000_0000+uint64(r))
+		}
+		e.Raw(0xf9)       // stc
+		e.Raw(0x0f, 0x0b) // ud2
+	})
+	for range 2 {
+		stop := do(t, c, Run(entry, 1))
+		const at = entry + 16*10 + 1
+		if stop.Done || stop.FailedOp != -1 || stop.Signal != SIGILL || stop.Regs.RIP != at || stop.Addr != at || stop.Regs.Flags&1 == 0 {
+			t.Errorf("%+v, want SIGILL at %#x with carry", stop, uint64(at))
+		}
+		for r, v := range stop.Regs.GPR {
+			if v != 0x1111_0000_0000+uint64(r) {
+				t.Errorf("register %d is %#x", r, v)
+			}
+		}
+	}
+}
+
+// What one list leaves in registers and flags is gone at the next.
+func TestListStartsAfresh(t *testing.T) {
+	c := launch(t)
+	place(c, func(e *asm.Emitter) {
+		e.MovImm(asm.RSP, space.Samples+0x100)
+		e.Raw(0x68, 0x00, 0x46, 0x04, 0x00, 0x9d) // push 0x44600; popf: AC, NT, DF
+		e.Raw(0x0f, 0x0b)
+	})
+	if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGILL || stop.Regs.Flags&0x44400 != 0x44400 {
+		t.Fatalf("%+v", stop)
+	}
+	place(c, func(e *asm.Emitter) { e.Raw(0x0f, 0x0b) })
+	if stop := do(t, c, Run(entry, 1)); stop.Regs.Flags&0x44400 != 0 || stop.Regs.GPR[asm.RSP] != 0 {
+		t.Errorf("flags %#x, rsp %#x", stop.Regs.Flags, stop.Regs.GPR[asm.RSP])
+	}
+}
+
+func TestSignals(t *testing.T) {
+	c := launch(t)
+	for _, s := range []struct {
+		name       string
+		code       []byte
+		sig, codes int
+		addr       uint64
+	}{
+		{"load from an unmapped page", []byte{0x8b, 0x04, 0x25, 0, 0x10, 0x34, 0x12}, SIGSEGV, SegvMapErr, 0x12341000},
+		{"store to the code", []byte{0x88, 0x05, 0, 0, 0, 0}, SIGSEGV, SegvAccErr, entry + 6},
+		{"store to the restore list", []byte{0x88, 0x05, 0xfa, 0xef, 0xf5, 0xff}, SIGSEGV, SegvAccErr, space.Restore},
+		{"hlt", []byte{0xf4}, SIGSEGV, SiKernel, 0},
+		{"push non-canonical", []byte{0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0x50}, SIGBUS, SiKernel, 0},
+		{"div by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, SIGFPE, 1, entry + 2},
+		{"int3", []byte{0xcc}, SIGTRAP, SiKernel, 0},
+	} {
+		copy(c.Code()[entry-space.Code:], s.code)
+		stop := do(t, c, UnmapBelow(), Run(entry, 1))
+		if stop.Done || stop.FailedOp != -1 || stop.Signal != s.sig || stop.Code != s.codes || stop.Addr != s.addr {
+			t.Errorf("%s: %+v, want signal %d, code %d, address %#x", s.name, stop, s.sig, s.codes, s.addr)
+		}
+	}
+	mustServe(t, c)
+}
+
+// fs and gs are those of Launch.
+func TestSegmentBases(t *testing.T) {
+	c := launch(t)
+	binary.LittleEndian.PutUint64(c.Frame(1)[fsBase%4096+0x28:], 0xf5)
+	binary.LittleEndian.PutUint64(c.Frame(2)[gsBase%4096+0x28:], 0x95)
+	place(c, func(e *asm.Emitter) {
+		e.Raw(0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0) // mov rax, fs:0x28
+		e.Store(space.SlotSamples, asm.RAX)
+		e.Raw(0x65, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0)
+		e.Store(space.SlotPolls, asm.RAX)
+		e.Epilogue(entry, asm.TSC)
+	})
+	stop := do(t, c, MapFrame(fsBase&^4095, 1), MapFrame(gsBase&^4095, 2), Run(entry, 1))
+	if fs, gs := c.Word(space.SlotSamples), c.Word(space.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
+		t.Errorf("%+v: fs:0x28 is %#x, gs:0x28 %#x", stop, fs, gs)
+	}
+}
+
+// Monitor and child see the same memory, by every name that the monitor has for it.
+func TestSharedViews(t *testing.T) {
+	c := launch(t)
+	c.SetRestore([]uint64{7, 8, 9})
+	if n := c.Word(space.SlotRestore); n != 3 {
+		t.Errorf("%d words to restore, want 3", n)
+	}
+	place(c, func(e *asm.Emitter) {
+		for i := range uint64(3) { // the restore list, to the samples
+			e.Load(asm.RAX, space.Restore+8*i)
+			e.Store(space.Samples+8*i, asm.RAX)
+		}
+		e.MovImm(asm.RAX, 0x77)
+		e.Store(space.Frames+space.FramesSize-8, asm.RAX)
+		e.Store(space.Samples+space.SamplesSize-8, asm.RAX)
+		e.Epilogue(entry, asm.TSC)
+	})
+	if stop := do(t, c, Run(entry, 1)); !stop.Done {
+		t.Fatalf("%+v", stop)
+	}
+	word := func(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+	for i := range 3 {
+		if v := word(c.Samples()[8*i:]); v != uint64(7+i) {
+			t.Errorf("sample %d is %d", i, v)
+		}
+	}
+	if word(c.Frame(space.MaxFrames - 1)[4088:]) != 0x77 || word(c.Samples()[space.SamplesSize-8:]) != 0x77 {
+		t.Error("the last frame or the last sample is elsewhere")
+	}
+	if len(c.Code()) != space.CodeSize || len(c.Samples()) != space.SamplesSize || len(c.Frame(0)) != space.PageSize {
+		t.Error("an area has the wrong size")
+	}
+}
+
+// The pages that a reset removes are those below and above, up to the last that user space
+// has; the own region stays.
+func TestUnmap(t *testing.T) {
+	c := launch(t)
+	before := mappings(t, c)
+	for _, addr := range []uint64{0x10_0000, space.Base - 4096, space.End, space.UserEnd - 4096} {
+		if stop := do(t, c, MapFrame(addr, 0)); !stop.Done {
+			t.Errorf("mapping %#x: %+v", addr, stop)
+		}
+		if mappings(t, c) == before {
+			t.Errorf("nothing was mapped at %#x", addr)
+		}
+		if stop := do(t, c, UnmapBelow(), UnmapAbove()); !stop.Done {
+			t.Errorf("unmapping: %+v", stop)
+		}
+		if now := mappings(t, c); now != before {
+			t.Errorf("after a page at %#x, the child holds\n%s", addr, now)
+		}
+	}
+	if stop := do(t, c, MapFrame(space.UserEnd, 0)); stop.Done || stop.FailedOp != 0 {
+		t.Errorf("the page at the end of user space: %+v", stop)
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	c := launch(t)
+	do(t, c, UsageBefore(), UsageAfter())
+	if n := c.Switches(); n > 2 { // none, unless the machine is busy
+		t.Errorf("%d switches between two calls in a row", n)
+	}
+	do(t, c, UsageBefore())
+	for range 20 { // each stop gives the CPU to the monitor
+		do(t, c)
+	}
+	do(t, c, UsageAfter())
+	if n := c.Switches(); n < 20 {
+		t.Errorf("%d switches in 21 stops", n)
+	}
+}
+
+func TestBind(t *testing.T) {
+	c := launch(t)
+	var own, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &own); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range 1024 {
+		if !own.IsSet(cpu) {
+			continue
+		}
+		if err := c.Bind(cpu); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedGetaffinity(c.pid, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
+			t.Errorf("bound to CPU %d: %v, %v", cpu, set, err)
+		}
+	}
+	c.Close()
+	if err := c.Bind(0); err == nil {
+		t.Error("a child that is gone can be bound")
+	}
+	if err := unix.SchedGetaffinity(0, &set); err != nil || set != own {
+		t.Errorf("the monitor itself was bound")
+	}
+}

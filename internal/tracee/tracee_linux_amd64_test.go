@@ -1,0 +1,73 @@
+package tracee
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// generous is a limit for what ends by itself, however busy the machine is.
+const generous = 30 * time.Second
+
+// launch starts a child for one test, or skips it with what this host lacks.
+func launch(t testing.TB) *Tracee {
+	t.Helper()
+	runtime.LockOSThread()
+	c, err := Launch(fsBase, gsBase)
+	if err != nil {
+		runtime.UnlockOSThread()
+		var host *verdict.HostError
+		if errors.As(err, &host) {
+			t.Skip(host)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		runtime.UnlockOSThread()
+	})
+	return c
+}
+
+const (
+	fsBase = 0x2345_6800
+	gsBase = 0x3456_7a00
+	entry  = space.Code + 0x1000 // where tests put code
+)
+
+// place writes code to entry.
+func place(c *Tracee, emit func(e *asm.Emitter)) {
+	e := asm.NewEmitter(entry)
+	emit(e)
+	copy(c.Code()[entry-space.Code:], e.Bytes())
+}
+
+// do expects a stop.
+func do(t *testing.T, c *Tracee, ops ...Op) Stop {
+	t.Helper()
+	stop, err := c.Do(ops, generous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stop
+}
+
+// mustServe checks that the child still works through a list.
+func mustServe(t *testing.T, c *Tracee) {
+	t.Helper()
+	c.SetWord(space.SlotSamples, 41)
+	place(c, func(e *asm.Emitter) {
+		e.Load(asm.RAX, space.SlotSamples)
+		e.AddImm8(asm.RAX, 1)
+		e.Store(space.SlotSamples, asm.RAX)
+		e.Epilogue(entry, asm.TSC)
+	})
+	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(space.SlotSamples) != 42 {
+		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(space.SlotSamples))
+	}
+}
