@@ -18,7 +18,8 @@ import (
 // paper's verdict. What fails for its context rather than for itself is tried again with more
 // frames, and then with the other initial states.
 func (r *run) prepare() error {
-	first := error(nil)
+	var first error
+	var firstResult Result // what a block that cannot be rescued is reported with
 	for i, init := range r.inits {
 		err := r.prepareWith(init, i == 0)
 		if err == nil {
@@ -26,7 +27,7 @@ func (r *run) prepare() error {
 			return nil
 		}
 		if first == nil {
-			first = err
+			first, firstResult = err, r.result
 		}
 		var rejection *verdict.Rejection
 		if !errors.As(err, &rejection) {
@@ -36,7 +37,7 @@ func (r *run) prepare() error {
 			break
 		}
 	}
-	r.result.Init = r.inits[0]
+	r.result = firstResult
 	return first
 }
 
