@@ -12,11 +12,12 @@ type Init struct {
 	MXCSR  uint32     `json:"mxcsr"`
 }
 
-// MXCSR bits (SDM vol. 1, 10.2.3).
+// DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
+// computed (SDM vol. 1, 10.2.3). The next two flush them.
 const (
-	mxcsrMasked = 0x1f80 // all six exceptions masked, round to nearest
-	mxcsrDAZ    = 0x0040
-	mxcsrFTZ    = 0x8000
+	DefaultMXCSR = 0x1f80
+	mxcsrDAZ     = 0x0040
+	mxcsrFTZ     = 0x8000
 )
 
 // The segment bases of every initial state: pages of their own, as thread-local storage is
@@ -34,7 +35,7 @@ const paperWord = 0x1234_5600
 func PaperInit() Init { return uniform("paper", paperWord) }
 
 func uniform(name string, word uint64) Init {
-	s := Init{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: mxcsrMasked | mxcsrDAZ | mxcsrFTZ}
+	s := Init{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ}
 	for i := range s.GPR {
 		s.GPR[i] = word
 	}
@@ -116,9 +117,12 @@ type CPU struct {
 	AVX512BW bool
 }
 
-// turns of the loop before the first copy. A taken branch right before an aligned target
-// lets the op cache take over from the decoders; one is not enough on Zen 5, four are.
-const modeSwitchTurns = 4
+// ModeSwitchTurns is the least number of turns of the loop before the first copy, in
+// SlotTurns. A taken branch right before an aligned target lets the op cache take over from the
+// decoders; one is not enough on Zen 5, four are. The sampler takes up to three more, so that
+// the copies meet the rename groups at each of four places: where they start decides which
+// ports their instructions are bound to, for the whole run.
+const ModeSwitchTurns = 4
 
 // Prologue appends what stands between two runs of the block and restores the initial
 // state, and ends at a multiple of 64, where the first copy goes. The segment bases are not
@@ -153,7 +157,7 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	e.Lfence()
 
 	tail := e.enterTail(init)
-	e.MovImm(RCX, modeSwitchTurns)
+	e.Load(RCX, space.SlotTurns)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(RCX)

@@ -23,14 +23,27 @@ func TSC(e *Emitter) {
 // the clock at the end of the last run less that some runs earlier; the first runs are not
 // timed, so that caches, op cache and predictors are the image's own. Before each phase it
 // waits a few turns more or less (SlotDither), so that a clock that moves in steps is met at
-// every point of its step.
+// every point of its step, and varies SlotTurns.
 //
 // Before and after each sample stands the sentinel: turns of a loop of independent adds,
 // which is slower as soon as another hardware thread takes issue slots of this core. A
 // sample between two quiet sentinels is confirmed, any other is overwritten.
-func (e *Emitter) Sampler(clock Clock, phases, turns int, done uint64) (entry uint64) {
+//
+// A core switches the upper halves of its vector units off when nothing has used them for
+// some 0.7 ms, and runs at a quarter of its speed for some 10 µs when something does again
+// (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for a quiet core can
+// take that long, so the sampler for a wide block uses vectorBits of them at each reading.
+func (e *Emitter) Sampler(clock Clock, phases, turns, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
+	switch vectorBits {
+	case 256:
+		e.Raw(0xc5, 0xfc, 0x58, 0xc0) // vaddps ymm0, ymm0, ymm0
+		e.Raw(0xc5, 0xf8, 0x77)       // vzeroupper
+	case 512:
+		e.Raw(0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0) // vaddps zmm0, zmm0, zmm0
+		e.Raw(0xc5, 0xf8, 0x77)
+	}
 	e.sentinel(clock, turns)
 	e.Store(space.SlotSentinel, RAX)
 	e.CmpMem(RAX, space.SlotQuiet)
@@ -57,6 +70,9 @@ func (e *Emitter) Sampler(clock Clock, phases, turns int, done uint64) (entry ui
 	e.AddImm8(RAX, 23) // odd: all 64 delays come, neighbours far apart
 	e.AndImm8(RAX, 63)
 	e.Store(space.SlotDither, RAX)
+	e.AndImm8(RAX, 3)
+	e.AddImm8(RAX, ModeSwitchTurns)
+	e.Store(space.SlotTurns, RAX)
 
 	phase := e.PC()
 	e.Load(RSI, space.SlotPhase)

@@ -8,6 +8,7 @@ type State struct {
 	Vector       bool // an xmm, ymm or zmm register
 	VEX          bool // a vector instruction encoded with VEX or EVEX, which writes whole registers
 	EVEX         bool // an EVEX encoding
+	VectorBits   int  // width of the widest VEX or EVEX vector operation, 0 if there is none
 	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
 	Opmask       bool // an opmask register, read or written
 	OpmaskWrite  bool // one written
@@ -38,6 +39,9 @@ func (s *State) add(d *rawInst) {
 	s.Vector = s.Vector || f.isVec
 	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
 	s.EVEX = s.EVEX || d.enc == encEVEX
+	if f.isVec && d.enc != encLegacy {
+		s.VectorBits = max(s.VectorBits, d.vectorBits())
+	}
 	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0
 	s.OpmaskWrite = s.OpmaskWrite || f.writesMask || f.vsib && d.enc == encEVEX // gathers clear theirs
 	s.Uncached = s.Uncached || f.uncached
@@ -139,4 +143,12 @@ func (d *rawInst) highByte(o operand) int {
 		return n - 4
 	}
 	return n
+}
+
+// vectorBits is the vector length; with a rounding mode in its place it is always 512.
+func (d *rawInst) vectorBits() int {
+	if d.enc == encEVEX && d.evexB && !d.hasMem {
+		return 512
+	}
+	return 128 << d.vl
 }

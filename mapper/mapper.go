@@ -32,6 +32,7 @@ type Plan struct {
 	Frames int           // page i is put on frame i mod Frames
 	Pages  int           // at most so many, else too_many_pages
 	Limit  time.Duration // for one run, else timeout
+	Fresh  uint64        // image that puts all state back which prologues leave alone
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -53,7 +54,7 @@ type Mapping struct {
 // left with the pages mapped and the frames as the block left them.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	var m Mapping
-	ops := reset()
+	ops := append(reset(), tracee.Run(p.Fresh, 1))
 	for {
 		p.Refill(c)
 		stop, err := c.Do(append(ops, tracee.Run(im.At, 1)), p.Limit)
@@ -91,7 +92,7 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 // RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
 // with these pages before.
 func (p Plan) RunOnce(c Child, im unroll.Image) error {
-	stop, err := c.Do([]tracee.Op{tracee.Run(im.At, 1)}, p.Limit)
+	stop, err := c.Do([]tracee.Op{tracee.Run(p.Fresh, 1), tracee.Run(im.At, 1)}, p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}

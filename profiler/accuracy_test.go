@@ -113,7 +113,7 @@ func TestKnownAnswers(t *testing.T) {
 // copies, timed in the same run.
 func TestHotLoop(t *testing.T) {
 	for _, c := range []struct{ name, hex string }{
-		{"adds", "4801c04801c94801d24801f6"},
+		{"adds", "4801c04801c94801d24801f64801ff4d01c04d01c94d01d2"},
 		{"leas", "488d4c2408488d542410488d742418"},
 		{"moves", "4889c14889c24889c6"},
 		{"loads", "488b0b488b5308"},
@@ -137,7 +137,7 @@ func TestHotLoop(t *testing.T) {
 // hotLoop times 16 copies of a block in a counted loop that its registers r15 drives.
 func hotLoop(t *testing.T, block []byte) float64 {
 	t.Helper()
-	const copies, shortTurns, longTurns = 16, 100, 300
+	const copies, shortTurns, longTurns = 16, 50, 150
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cpus, err := host.AllowedCPUs()
@@ -154,7 +154,7 @@ func hotLoop(t *testing.T, block []byte) float64 {
 		t.Fatal(err)
 	}
 	r := &run{session: s, insts: insts, reset: resetFor(insts), factors: unroll.Factors{Short: copies * shortTurns, Long: copies * longTurns}}
-	r.plan = mapper.Plan{Insts: insts, Init: s.inits[0], Frames: 1, Pages: maxPages, Limit: runLimit}
+	r.plan = mapper.Plan{Insts: insts, Init: s.inits[0], Frames: 1, Pages: maxPages, Limit: runLimit, Fresh: s.fresh}
 	frame := r.frame()
 	if r.short, err = unroll.BuildLoop(s.images, insts, copies, shortTurns, asm.R15, frame); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,12 @@ func hotLoop(t *testing.T, block []byte) float64 {
 	}
 	var cycles []float64
 	for try := 0; len(cycles) < 6; try++ {
-		w, err := r.oneWindow(4, windowSamples, windowPolls, s.quietTicks())
+		r.plan.Refill(s.child)
+		w, err := s.window(windowPlan{
+			setup: r.mapping.Remap(),
+			short: timedImage{r.short.At, 1, 1}, long: timedImage{r.long.At, 1, 1},
+			samples: windowSamples, polls: windowPolls, quiet: s.quietTicks(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

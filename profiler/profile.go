@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
@@ -158,10 +159,20 @@ func (r *run) frame() unroll.Frame {
 	return unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit}
 }
 
-// layOut builds both images and places them.
+// layOut builds both images for mapping.
 func (r *run) layOut() (err error) {
+	if err := r.build(0); err != nil {
+		return err
+	}
+	r.dirty = nil
+	r.child.SetRestore(nil)
+	return nil
+}
+
+// build lays the images out, shift bytes on from where blocks go, and places them.
+func (r *run) build(shift uint64) (err error) {
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, r.frame()); err != nil {
+	if r.short, err = unroll.Build(r.images+shift, r.insts, r.factors.Short, r.frame()); err != nil {
 		return err
 	}
 	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.frame()); err != nil {
@@ -175,8 +186,6 @@ func (r *run) layOut() (err error) {
 	}
 	r.place(r.short)
 	r.place(r.long)
-	r.dirty = nil
-	r.child.SetRestore(nil)
 	return nil
 }
 
@@ -184,12 +193,17 @@ func (r *run) layOut() (err error) {
 func (r *run) place(im unroll.Image) { copy(r.child.Code()[im.At-space.Code:], im.Code) }
 
 const (
-	windowSamples = 12
+	windowSamples = 8
 	windowPolls   = 5_000 // sentinel readings, 0.4 µs each, before the monitor looks what is wrong
 	patience      = 3     // windows without a quiet moment, before another CPU is tried
-	minWindows    = 6
-	maxWindows    = 24
+	minWindows    = 8
+	maxWindows    = 32
 	imageWarm     = 2
+	// A block bound by throughput settles into one of a few speeds, some percent apart, and
+	// keeps it until its code moves. Successive windows lay it out at so many places, bytes
+	// apart, and their mean is what repeats.
+	layouts    = 4
+	layoutStep = 5 * 64
 	// A timing lasts about so many ticks, and so many steps of the clock.
 	timingTicks = 3000
 	timingSteps = 150
@@ -249,16 +263,21 @@ func (r *run) time() error {
 		why, r.opts.Budget, len(r.windows), minWindows, r.result.WindowsSwitched, r.result.WindowsUnsteady)}
 }
 
-// oneWindow maps the block afresh and samples it.
+// oneWindow lays the block out and maps it afresh, and samples it.
 func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) {
 	r.plan.Refill(r.child)
+	if err := r.build(uint64(len(r.windows)%layouts) * layoutStep); err != nil {
+		return window{}, err
+	}
 	return r.window(windowPlan{
-		setup:   r.mapping.Remap(),
+		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
 		short:   timedImage{r.short.At, imageWarm, runs},
 		long:    timedImage{r.long.At, imageWarm, runs},
 		samples: samples,
 		polls:   polls,
 		quiet:   quiet,
+
+		vectorBits: asm.StateOf(r.insts).VectorBits,
 	})
 }
 

@@ -36,6 +36,8 @@ type Options struct {
 	Frames int
 	// Init names the only initial state to use (asm.Inits).
 	Init string
+	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
+	NoFTZ bool
 	// NoRescue keeps to the paper's initial state.
 	NoRescue bool
 	// Detail adds the listing, the mapping steps and the host to each Result.

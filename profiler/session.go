@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -23,14 +24,15 @@ type session struct {
 	child *tracee.Tracee
 	clock counter.Clock
 
-	sampler uint64       // entry of the sampler
-	chains  []timedImage // the clock's calibration chains
-	images  uint64       // where the block's images go
-	turns   int          // of the sentinel's loop
-	quiet   float64      // the sentinel's time in cycles on a core that nobody else uses
-	report  ClockReport  // of the calibration
-	rate    float64      // latest ticks per cycle
-	onCPU   int          // where thread and child run now
+	samplers map[int]uint64 // entries, by the vector width in bits that they keep awake
+	chains   []timedImage   // the clock's calibration chains
+	fresh    uint64         // image that restores everything a block can disturb
+	images   uint64         // where the block's images go
+	turns    int            // of the sentinel's loop
+	quiet    float64        // the sentinel's time in cycles on a core that nobody else uses
+	report   ClockReport    // of the calibration
+	rate     float64        // latest ticks per cycle
+	onCPU    int            // where thread and child run now
 }
 
 // timedImage is what one phase of the sampler times.
@@ -42,6 +44,11 @@ type timedImage struct {
 
 func newSession(opts Options) (*session, error) {
 	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
+	if opts.NoFTZ {
+		for i := range s.inits {
+			s.inits[i].MXCSR = asm.DefaultMXCSR
+		}
+	}
 	if opts.NoRescue {
 		s.inits = s.inits[:1]
 	}
@@ -119,26 +126,36 @@ func (s *session) launch() error {
 	}
 	s.child = child
 	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
+	child.SetWord(space.SlotTurns, asm.ModeSwitchTurns)
 	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
 	if s.clock != nil {
-		s.emit(s.clock) // a replacement: same machine, same clock
-		return nil
+		return s.emit(s.clock) // a replacement: same machine, same clock
 	}
 	return s.calibrate()
 }
 
-// emit writes sampler and chains to the start of the code region.
-func (s *session) emit(clock counter.Clock) {
+// emit writes sampler, chains and the fresh image to the start of the code region.
+func (s *session) emit(clock counter.Clock) error {
 	s.clock = clock
 	e := asm.NewEmitter(space.Code)
 	chains := clock.Chains()
-	s.sampler = e.Sampler(clock.Emit, len(chains)+2, s.turns, s.child.Resume())
+	s.samplers = map[int]uint64{}
+	for _, bits := range s.cpu.VectorBits() {
+		s.samplers[bits] = e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume())
+	}
 	s.chains = s.chains[:0]
 	for _, c := range chains {
 		s.chains = append(s.chains, timedImage{c.Emit(e, clock.Emit), chainWarm, c.Runs()})
 	}
 	copy(s.child.Code(), e.Bytes())
-	s.images = e.PC()
+	everything := asm.Reset{Vector: true, High: true, X87: true, MXCSR: true, Flags: true}
+	fresh, err := unroll.Build(e.PC(), nil, 0, unroll.Frame{Init: s.inits[0], Reset: everything, CPU: s.cpu.Features, Clock: clock.Emit})
+	if err != nil {
+		return err
+	}
+	copy(s.child.Code()[fresh.At-space.Code:], fresh.Code)
+	s.fresh, s.images = fresh.At, fresh.End()
+	return nil
 }
 
 const (
@@ -157,7 +174,9 @@ const (
 // sentinel is on a quiet core.
 func (s *session) calibrate() error {
 	s.turns = sentinelTurns
-	s.emit(counter.TSC{StepTicks: 1})
+	if err := s.emit(counter.TSC{StepTicks: 1}); err != nil {
+		return err
+	}
 	mul, err := s.multiplyChains()
 	if err != nil {
 		return err
@@ -170,7 +189,9 @@ func (s *session) calibrate() error {
 	if turns := s.turns * int(math.Ceil(sentinelSteps*step/stat.Median(floats(w.columns[0])))); turns > s.turns {
 		s.turns = turns
 	}
-	s.emit(counter.TSC{StepTicks: step})
+	if err := s.emit(counter.TSC{StepTicks: step}); err != nil {
+		return err
+	}
 	if mul, err = s.multiplyChains(); err != nil {
 		return err
 	}

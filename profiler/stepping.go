@@ -40,7 +40,7 @@ func (r *run) step(image unroll.Image) ([]asm.Access, error) {
 		byOffset[r.insts[i].Offset] = i
 	}
 	var all []asm.Access
-	stop, err := r.child.Step([]tracee.Op{tracee.Run(image.At, 1)}, stepLimit, func(at tracee.Regs) {
+	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, stepLimit, func(at tracee.Regs) {
 		copy, offset, ok := image.Locate(at.RIP)
 		if !ok {
 			return

@@ -19,6 +19,7 @@ type windowPlan struct {
 	samples     int    // wanted
 	polls       int    // sentinel readings to spend on them
 	quiet       uint64 // longest sentinel reading of a quiet core, in ticks
+	vectorBits  int    // width of the vector units to keep awake
 }
 
 // window is what came back.
@@ -56,7 +57,7 @@ func (s *session) window(p windowPlan) (window, error) {
 
 	ops := append(append([]tracee.Op(nil), p.setup...),
 		tracee.Run(p.short.entry, warmRuns), tracee.Run(p.long.entry, warmRuns),
-		tracee.UsageBefore(), tracee.Run(s.sampler, 0), tracee.UsageAfter())
+		tracee.UsageBefore(), tracee.Run(s.samplerFor(p.vectorBits), 0), tracee.UsageAfter())
 	stop, err := s.child.Do(ops, windowLimit)
 	if err != nil {
 		return window{}, err
@@ -79,6 +80,14 @@ func (s *session) window(p windowPlan) (window, error) {
 		}
 	}
 	return w, nil
+}
+
+// samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
+func (s *session) samplerFor(bits int) uint64 {
+	if entry, ok := s.samplers[bits]; ok {
+		return entry
+	}
+	return s.samplers[128]
 }
 
 const windowLimit = 5 * time.Second

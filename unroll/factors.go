@@ -42,10 +42,10 @@ var pairs = [...]Factors{
 
 // Shares of the front end that the longer image may take. The shorter one, the sampler and
 // the calibration chains need the rest: straight-line code that misses the op cache once
-// runs from the decoders until its end. On Skylake images of up to about 45 % kept the speed
+// runs from the decoders until its end. On Skylake images of up to about 30 % kept the speed
 // of a hot loop and larger ones did not (docs/front-end.md).
 const (
-	opCacheShare = 0.45
+	opCacheShare = 0.30
 	l1iShare     = 0.5
 )
 

@@ -57,6 +57,19 @@ func Detect() CPU {
 	}
 }
 
+// VectorBits lists the vector widths that the CPU executes, 128 first: no unit of that width
+// is ever switched off.
+func (c CPU) VectorBits() []int {
+	bits := []int{128}
+	if c.Features.AVX {
+		bits = append(bits, 256)
+	}
+	if c.Features.AVX512 {
+		bits = append(bits, 512)
+	}
+	return bits
+}
+
 // orDefault takes the smallest size in use where a hypervisor hides the true one.
 func orDefault(bytes, otherwise int) int {
 	if bytes <= 0 {
