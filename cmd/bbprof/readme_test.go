@@ -1,0 +1,85 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "copy the README's examples from a run")
+
+// TestREADME runs the examples: each fenced console block is a command behind "$ " and
+// what it prints. The digits may differ from run to run, nothing else.
+func TestREADME(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	const file = "../../README.md"
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
+	count := 0
+	updated := example.ReplaceAllStringFunc(string(readme), func(block string) string {
+		count++
+		parts := example.FindStringSubmatch(block)
+		command, want := parts[1], parts[2]
+		got := runExample(t, command)
+		if !*update && withoutDigits(got) != withoutDigits(want) {
+			t.Errorf("$ %s\nprints:\n%s\nthe README says:\n%s\n(make readme copies the examples from a run)", command, got, want)
+		}
+		return "```console\n$ " + command + "\n" + got + "```"
+	})
+	if count < 3 {
+		t.Errorf("found %d examples", count)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(updated), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runExample is what a command prints, tried again when it was disturbed.
+func runExample(t *testing.T, command string) string {
+	t.Helper()
+	var got []byte
+	for range 4 {
+		// TestMain has put this bbprof on the PATH.
+		got, _ = exec.Command("sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof")).CombinedOutput()
+		if !disturbed(string(got)) {
+			break
+		}
+	}
+	return string(got)
+}
+
+// withoutDigits leaves what stays the same from run to run: numbers differ, and with them
+// the spaces that align them.
+func withoutDigits(s string) string {
+	s = regexp.MustCompile(`\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
+	return regexp.MustCompile(` +`).ReplaceAllString(s, " ")
+}
+
+// TestREADMECommands: the README gives the command that measures and the one for the
+// tests, which is also what a merge has to pass.
+func TestREADMECommands(t *testing.T) {
+	for file, commands := range map[string][]string{
+		"../../README.md": {"\n$ go run ./cmd/bbprof -hex 4801c0\n", "\ngo test ./...\n"},
+		"../../.ci/run":   {"\tgo test ./...\n"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range commands {
+			if !strings.Contains(string(text), command) {
+				t.Errorf("%s does not hold %q", file, command)
+			}
+		}
+	}
+}
