@@ -56,7 +56,7 @@ decimals, and ci_low to ci_high is their 95 % interval. What is not known is emp
 written as soon as its block is done. A summary goes to standard error.
 
 Flags:
-  -o FILE         write to FILE instead of standard output
+  -o FILE         write to FILE instead of standard output, which is also -
   -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of each block, U < V (default: what the front end holds)
