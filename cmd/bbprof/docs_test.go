@@ -84,3 +84,35 @@ func TestREADMECommands(t *testing.T) {
 		}
 	}
 }
+
+// TestARCHITECTUREFolders: the table of folders names every package, and imports point down
+// it.
+func TestARCHITECTUREFolders(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank := map[string]int{}
+	for i, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		rank[row[1]] = i
+	}
+	const module = "github.com/bbprof/bbprof/"
+	list := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", module+"...")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", list, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		from := strings.TrimPrefix(fields[0], module)
+		if _, ok := rank[from]; !ok {
+			t.Errorf("%s is not in the table", from)
+			continue
+		}
+		for _, imported := range fields[1:] {
+			if to, ours := strings.CutPrefix(imported, module); ours && rank[to] <= rank[from] {
+				t.Errorf("%s imports %s, which stands above it", from, to)
+			}
+		}
+	}
+}
