@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/corpus"
 )
 
 var update = flag.Bool("update", false, "copy the README's examples from a run")
@@ -114,5 +117,25 @@ func TestARCHITECTUREFolders(t *testing.T) {
 				t.Errorf("%s imports %s, which stands above it", from, to)
 			}
 		}
+	}
+}
+
+// TestUsage: the help texts name what there is.
+func TestUsage(t *testing.T) {
+	var names []string
+	for _, init := range asm.Inits() {
+		names = append(names, init.Name)
+	}
+	for _, usage := range []string{usageOne, usageBatch} {
+		if states := strings.Join(names, ", "); !strings.Contains(usage, "initial state to use: "+states+"\n") {
+			t.Errorf("the initial states are not said to be %s in:\n%s", states, usage)
+		}
+	}
+	var header strings.Builder
+	if _, err := corpus.NewWriter(&header); err != nil {
+		t.Fatal(err)
+	}
+	if columns := strings.ReplaceAll(usageBatch, "\n  ", ""); !strings.Contains(columns, strings.TrimSpace(header.String())) {
+		t.Errorf("the columns are not said to be %s in:\n%s", header.String(), usageBatch)
 	}
 }
