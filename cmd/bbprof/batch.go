@@ -83,9 +83,9 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// openOutput creates the file, unless that would empty the input; no name is stdout.
+// openOutput creates the file, unless that would empty the input; no name and - are stdout.
 func openOutput(name string, in io.Reader, stdout io.Writer) (out io.Writer, done func() error, err error) {
-	if name == "" {
+	if name == "" || name == "-" {
 		return stdout, func() error { return nil }, nil
 	}
 	if f, ok := in.(*os.File); ok {

@@ -5,14 +5,37 @@ package main
 import (
 	"bufio"
 	"encoding/csv"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// startBatch starts bbprof batch on its standard input.
+func startBatch(t *testing.T) (cmd *exec.Cmd, stdin io.Writer, stdout io.Reader, stderr *strings.Builder) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(exe)
+	cmd.Args = []string{"bbprof", "batch", "-"} // by this name the test binary is bbprof; see TestMain
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	stderr = new(strings.Builder)
+	cmd.Stderr = stderr
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	t.Cleanup(func() { stuck.Stop() })
+	return cmd, stdin, stdout, stderr
+}
 
 // TestInterrupted ends a batch that waits for its next row: what is written is whole, and
 // the exit code and the message say that it is not all.
@@ -22,23 +45,7 @@ func TestInterrupted(t *testing.T) {
 			if why := cannotMeasure(t); why != "" {
 				t.Skip(why)
 			}
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			// By this name the test binary is bbprof; see TestMain.
-			cmd := exec.Command(exe)
-			cmd.Args = []string{"bbprof", "batch", "-"}
-			stdin, _ := cmd.StdinPipe()
-			stdout, _ := cmd.StdoutPipe()
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-			defer stuck.Stop()
-
+			cmd, stdin, stdout, stderr := startBatch(t)
 			io.WriteString(stdin, "4801c0\nc3\n")
 			out := bufio.NewReader(stdout)
 			var rows strings.Builder
@@ -63,5 +70,42 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%d rows, error %v: %q", len(got), err, rows.String())
 			}
 		})
+	}
+}
+
+// TestInterruptedTwice: when the first signal has to wait, here for a reader of the results
+// who does not read, the second ends the run at once.
+func TestInterruptedTwice(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	cmd, stdin, stdout, _ := startBatch(t)
+	var fed atomic.Int64
+	go func() {
+		for {
+			if _, err := io.WriteString(stdin, "no block\n4801\n"); err != nil {
+				return
+			}
+			fed.Add(1)
+		}
+	}()
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for last := int64(-1); last != fed.Load() || last == 0; time.Sleep(200 * time.Millisecond) {
+		last = fed.Load() // until it takes no more, for its own output is stuck
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	cmd.Process.Signal(syscall.SIGINT)
+	select {
+	case err := <-ended:
+		t.Fatalf("ended at the first signal: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	<-ended
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("ended with %v, want death by the second signal", cmd.ProcessState)
 	}
 }

@@ -58,13 +58,18 @@ func one(args []string, std streams) int {
 	if err != nil {
 		return failure(std, fmt.Errorf("writing the result: %w", err))
 	}
-	switch result.Status {
+	return verdictCode(result, std)
+}
+
+// verdictCode is the exit code of one block's result.
+func verdictCode(r profiler.Result, std streams) int {
+	switch r.Status {
 	case profiler.OK:
 		return exitOK
 	case profiler.Rejected:
 		return exitRejected
 	}
-	return failure(std, fmt.Errorf("internal failure: %s", result.Failure))
+	return failure(std, fmt.Errorf("internal failure: %s", r.Failure))
 }
 
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -22,6 +23,14 @@ func measuring(f *flag.FlagSet, o *profiler.Options) {
 	})
 	f.Func("unroll", "", func(s string) (err error) {
 		o.Unroll, err = parseUnroll(s)
+		return err
+	})
+	f.Func("frames", "", func(s string) (err error) {
+		o.Frames, err = parseFrames(s)
+		return err
+	})
+	f.Func("init", "", func(s string) (err error) {
+		o.Init, err = parseInit(s)
 		return err
 	})
 	f.Func("budget", "", func(s string) (err error) {
@@ -62,6 +71,25 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 		return nil, fmt.Errorf("there is room for %d bytes of code, so for at most so many copies", maxCopies)
 	}
 	return &unroll.Factors{Short: u, Long: v}, nil
+}
+
+func parseFrames(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > space.MaxFrames {
+		return 0, fmt.Errorf("write a number from 1 to %d", space.MaxFrames)
+	}
+	return n, nil
+}
+
+func parseInit(s string) (string, error) {
+	var names []string
+	for _, init := range asm.Inits() {
+		if init.Name == s {
+			return s, nil
+		}
+		names = append(names, init.Name)
+	}
+	return "", fmt.Errorf("the initial states are %s", strings.Join(names, ", "))
 }
 
 func parseBudget(s string) (time.Duration, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/profiler"
@@ -49,6 +50,7 @@ func (w *reporter) run(r profiler.Result) {
 	} else {
 		w.line("memory", "%s on %s", plural(r.Pages, "page"), plural(r.Frames, "frame"))
 	}
+	w.line("state", "%s", state(r))
 	w.line("unrolled", "%d and %d copies", r.UnrollShort, r.UnrollLong)
 	if r.RunsPerSample > 0 {
 		w.line("samples", "%d kept, %d dropped; windows: %d kept, %d dropped for a context switch, %d for a busy core; %s a sample",
@@ -58,6 +60,18 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("clock", "%s", c.Method)
 		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the idle core's sentinel %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
 	}
+}
+
+// state names the initial state, and what is to be known of it.
+func state(r profiler.Result) string {
+	s := r.Init.Name
+	if paper := r.PaperVerdict; paper != "" && paper != string(profiler.OK) && r.Status == profiler.OK {
+		s += "; the paper's, with all pages on one frame, gives " + paper
+	}
+	if n := r.SelfForwarding; n > 0 {
+		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers start equal", plural(n, "load"))
+	}
+	return s
 }
 
 func (w *reporter) rejection(r profiler.Result) {
@@ -87,9 +101,34 @@ func (w *reporter) detail(r profiler.Result) {
 	}
 	if h := r.Host; h != nil {
 		w.line("host", "%s, CPU %d; speculative store bypass: %s", strings.TrimSpace(h.CPU.Brand), h.OnCPU, h.SpeculativeStoreBypass)
-		w.line("init", "registers %#x, memory %#016x, fs base %#x, gs base %#x, mxcsr %#x",
-			r.Init.GPR[0], r.Init.Fill, r.Init.FSBase, r.Init.GSBase, r.Init.MXCSR)
+		w.line("registers", "%s", registers(r.Init.GPR))
+		w.line("", "fs base %#x, gs base %#x, mxcsr %#x; memory is filled with %#016x", r.Init.FSBase, r.Init.GSBase, r.Init.MXCSR, r.Init.Fill)
 	}
+}
+
+// registerNames are in the order of their encoding, that of Init.GPR.
+var registerNames = [16]string{
+	"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+}
+
+// registers are the initial general registers, in one number if all are equal.
+func registers(gpr [16]uint64) string {
+	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
+		return fmt.Sprintf("all %#x", gpr[0])
+	}
+	var all strings.Builder
+	for i, v := range gpr {
+		switch {
+		case i == 0:
+		case i%4 == 0:
+			fmt.Fprintf(&all, "\n%-12s", "")
+		default:
+			all.WriteString("  ")
+		}
+		fmt.Fprintf(&all, "%s %#x", registerNames[i], v)
+	}
+	return all.String()
 }
 
 // plural counts things.

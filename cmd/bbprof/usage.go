@@ -22,6 +22,10 @@ Flags:
   -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of the block, U < V (default: what the front end holds)
+  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
+                  one for each page where sharing it would be felt)
+  -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
+                  (default: paper, and the others where it makes the block fail)
   -budget TIME    longest time to spend on timing, such as 500ms (default 3s)
 
 Examples:
@@ -56,10 +60,14 @@ decimals, and ci_low to ci_high is their 95 % interval. What is not known is emp
 written as soon as its block is done. A summary goes to standard error.
 
 Flags:
-  -o FILE         write to FILE instead of standard output
+  -o FILE         write to FILE instead of standard output, which is also -
   -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of each block, U < V (default: what the front end holds)
+  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
+                  one for each page where sharing it would be felt)
+  -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
+                  (default: paper, and the others where it makes the block fail)
   -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s)
 
 Examples:

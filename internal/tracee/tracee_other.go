@@ -29,6 +29,9 @@ func Launch(fsBase, gsBase uint64) (*Tracee, error) { return nil, elsewhere() }
 // Do returns a *verdict.HostError.
 func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
 
+// Step returns a *verdict.HostError.
+func (t *Tracee) Step([]Op, time.Duration, func(Regs)) (Stop, error) { return Stop{}, elsewhere() }
+
 // Bind returns a *verdict.HostError.
 func (t *Tracee) Bind(int) error { return elsewhere() }
 
@@ -38,6 +41,7 @@ func (t *Tracee) Close()                 {}
 func (t *Tracee) Kill()                  {}
 func (t *Tracee) Alive() bool            { return false }
 func (t *Tracee) Code() []byte           { return nil }
+func (t *Tracee) Log() []byte            { return nil }
 func (t *Tracee) Frame(int) []byte       { return nil }
 func (t *Tracee) Samples() []byte        { return nil }
 func (t *Tracee) SetRestore([]uint64)    {}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"flag"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/corpus"
+)
+
+var update = flag.Bool("update", false, "copy the README's examples from a run")
+
+// TestREADME runs the examples: each fenced console block is a command behind "$ " and
+// what it prints. The digits may differ from run to run, nothing else.
+func TestREADME(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	const file = "../../README.md"
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
+	count := 0
+	updated := example.ReplaceAllStringFunc(string(readme), func(block string) string {
+		count++
+		parts := example.FindStringSubmatch(block)
+		command, want := parts[1], parts[2]
+		got := runExample(t, command)
+		if !*update && withoutDigits(got) != withoutDigits(want) {
+			t.Errorf("$ %s\nprints:\n%s\nthe README says:\n%s\n(make readme copies the examples from a run)", command, got, want)
+		}
+		return "```console\n$ " + command + "\n" + got + "```"
+	})
+	if count < 3 {
+		t.Errorf("found %d examples", count)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(updated), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runExample is what a command prints, tried again when it was disturbed.
+func runExample(t *testing.T, command string) string {
+	t.Helper()
+	var got []byte
+	for range 4 {
+		// TestMain has put this bbprof on the PATH.
+		got, _ = exec.Command("sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof")).CombinedOutput()
+		if !disturbed(string(got)) {
+			return string(got)
+		}
+	}
+	t.Fatalf("$ %s\nwas disturbed each time:\n%s", command, got)
+	return ""
+}
+
+// withoutDigits leaves what stays the same from run to run: numbers differ, and with them
+// the spaces that align them.
+func withoutDigits(s string) string {
+	s = regexp.MustCompile(`\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
+	return regexp.MustCompile(` +`).ReplaceAllString(s, " ")
+}
+
+// TestREADMECommands: the README gives the command that measures and the one for the
+// tests, which is also what a merge has to pass.
+func TestREADMECommands(t *testing.T) {
+	for file, commands := range map[string][]string{
+		"../../README.md": {"\n$ go run ./cmd/bbprof -hex 4801c0\n", "\ngo test ./...\n"},
+		"../../.ci/run":   {"\tgo test ./...\n"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range commands {
+			if !strings.Contains(string(text), command) {
+				t.Errorf("%s does not hold %q", file, command)
+			}
+		}
+	}
+}
+
+// TestARCHITECTUREFolders: the table of folders names every package, and imports point down
+// it.
+func TestARCHITECTUREFolders(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank := map[string]int{}
+	for i, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		rank[row[1]] = i
+	}
+	const root, module = "../..", "github.com/bbprof/bbprof/"
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		from, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		at, ok := rank[filepath.ToSlash(from)]
+		if !ok {
+			t.Errorf("%s is not in the table, and %s is in it", from, path)
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			if to, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module); ours && rank[to] <= at {
+				t.Errorf("%s imports %s, which stands above it", path, to)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUsage: the help texts name what there is.
+func TestUsage(t *testing.T) {
+	var names []string
+	for _, init := range asm.Inits() {
+		names = append(names, init.Name)
+	}
+	for _, usage := range []string{usageOne, usageBatch} {
+		if states := strings.Join(names, ", "); !strings.Contains(usage, "initial state to use: "+states+"\n") {
+			t.Errorf("the initial states are not said to be %s in:\n%s", states, usage)
+		}
+	}
+	var header strings.Builder
+	if _, err := corpus.NewWriter(&header); err != nil {
+		t.Fatal(err)
+	}
+	if columns := strings.ReplaceAll(usageBatch, "\n  ", ""); !strings.Contains(columns, strings.TrimSpace(header.String())) {
+		t.Errorf("the columns are not said to be %s in:\n%s", header.String(), usageBatch)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestExitCodes covers the endings that no script can bring about.
+func TestExitCodes(t *testing.T) {
+	host := fmt.Errorf("starting a child: %w", &verdict.HostError{Missing: "ptrace", Remedy: "be root"})
+	other := errors.New("it broke")
+	for _, c := range []struct {
+		name string
+		end  func(streams) int
+		want int
+		says string
+	}{
+		{"one: a failed result", func(s streams) int {
+			return verdictCode(profiler.Result{Status: profiler.Failed, Failure: "child died"}, s)
+		}, exitInternal, "bbprof: internal failure: child died\n"},
+		{"one: a host that cannot", func(s streams) int { return failure(s, host) }, exitHost,
+			"bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
+		{"one: another error", func(s streams) int { return failure(s, other) }, exitInternal, "bbprof: it broke\n"},
+		{"batch: a host that cannot, after a row", func(s streams) int { return (&tally{ok: 1}).exit(s, host) }, exitHost,
+			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
+		{"batch: the input breaks", func(s streams) int { return (&tally{ok: 1, failed: 1}).exit(s, &readError{other}) }, exitUsage,
+			"bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
+		{"batch: another error", func(s streams) int { return (&tally{}).exit(s, other) }, exitInternal,
+			"bbprof: it broke, with 0 rows done and written in full\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			if got := c.end(streams{strings.NewReader(""), &stdout, &stderr}); got != c.want {
+				t.Errorf("exit code %d, want %d", got, c.want)
+			}
+			if stderr.String() != c.says || stdout.String() != "" {
+				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
+			}
+		})
+	}
+}
+
+// TestBatchOfRealBlocks: of compilers' blocks each is a row, and bbprof fails on none.
+func TestBatchOfRealBlocks(t *testing.T) {
+	blocks, err := os.ReadFile("../../../shared/corpus/blocks-1k.csv")
+	if err != nil {
+		t.Skipf("no corpus beside the project: %v", err)
+	}
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	const n = 100
+	lines := strings.SplitAfterN(string(blocks), "\n", n+1)[:n]
+	var stdout, stderr strings.Builder
+	if code := run([]string{"batch", "-"}, strings.NewReader(strings.Join(lines, "")), &stdout, &stderr); code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	r := csv.NewReader(strings.NewReader(stdout.String()))
+	if _, err := r.Read(); err != nil { // the header
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		row, err := r.Read()
+		if err == io.EOF {
+			if i != n {
+				t.Errorf("%d rows, want %d", i, n)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		hex, status := row[0], row[1]
+		if want, _, _ := strings.Cut(lines[i], ","); hex != want {
+			t.Errorf("row %d is of %s, want %s", i+1, hex, want)
+		}
+		if status != "ok" && status != "rejected" {
+			t.Errorf("row %d: %q", i+1, row)
+		}
+	}
+}
