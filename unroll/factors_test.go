@@ -58,7 +58,8 @@ func TestLinesOf(t *testing.T) {
 		// 5 bytes: the seventh starts at 30 and belongs to the first window; it needs a
 		// second line there. The next window has 35, 40, …, 60: six.
 		{"an instruction across a window counts where it starts", decode(t, nop5...), 7, narrow, 2},
-		{"and the next window's six", decode(t, nop5...), 13, narrow, 3},
+		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // by their ends, six and six would take 2
+		{"or six", decode(t, nop5...), 13, narrow, 3},
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
 		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one behind
 	} {
