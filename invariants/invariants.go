@@ -37,19 +37,23 @@ type Memory struct {
 const noTrace = "the addresses within the pages are not known"
 
 // L1D infers that all data stay in L1D. Caches are indexed and tagged by physical address
-// within a page, so a frame takes one line of each set whatever pages stand on it; control
-// page, samples and restore list together take at most another three.
+// within a page, so a frame takes one line of each set whatever pages stand on it. Control
+// page and samples take another each; the list of words to restore holds 8 bytes for each
+// 8 bytes of the frames that a block may write, so as many lines as they.
 func L1D(m Memory, ways int) Evidence {
-	const own = 3
+	lines := m.Frames + 2
+	if m.Stores {
+		lines += m.Frames
+	}
 	e := Evidence{Invariant: verdict.L1DMiss, Kind: Inferred}
 	switch {
 	case m.Pages == 0:
 		e.Detail = "no page was touched"
-	case m.Frames+own <= ways:
-		e.Detail = fmt.Sprintf("%d page(s) on %d frame(s) of %d bytes: at most %d lines per set with bbprof's own, of %d ways", m.Pages, m.Frames, space.PageSize, m.Frames+own, ways)
+	case lines <= ways:
+		e.Detail = fmt.Sprintf("%d page(s) on %d frame(s) of %d bytes: at most %d lines per set with bbprof's own, of %d ways", m.Pages, m.Frames, space.PageSize, lines, ways)
 	default:
 		e.Kind = Unchecked
-		e.Detail = fmt.Sprintf("%d frames and bbprof's own lines may exceed %d ways", m.Frames, ways)
+		e.Detail = fmt.Sprintf("%d frame(s) and bbprof's own lines may take %d lines per set, of %d ways", m.Frames, lines, ways)
 	}
 	return e
 }

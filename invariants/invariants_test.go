@@ -17,11 +17,12 @@ func TestEvidence(t *testing.T) {
 	}{
 		{"no page", L1D(Memory{}, 8), verdict.L1DMiss, Inferred, "no page"},
 		{"no page, no cache", L1D(Memory{}, 0), verdict.L1DMiss, Inferred, "no page"},
-		{"frames and 3 fill the ways", L1D(Memory{Pages: 5, Frames: 5}, 8), verdict.L1DMiss, Inferred, "8 lines per set"},
-		{"one frame more", L1D(Memory{Pages: 6, Frames: 6}, 8), verdict.L1DMiss, Unchecked, "6 frames"},
-		{"many pages on one frame", L1D(Memory{Pages: 1000, Frames: 1}, 8), verdict.L1DMiss, Inferred, "4 lines per set"},
-		{"one frame, few ways", L1D(Memory{Pages: 1, Frames: 1}, 4), verdict.L1DMiss, Inferred, ""},
-		{"one way fewer", L1D(Memory{Pages: 1, Frames: 1}, 3), verdict.L1DMiss, Unchecked, ""},
+		{"frames and 2 fill the ways", L1D(Memory{Pages: 6, Frames: 6, Loads: true}, 8), verdict.L1DMiss, Inferred, "8 lines per set"},
+		{"one frame more", L1D(Memory{Pages: 7, Frames: 7, Loads: true}, 8), verdict.L1DMiss, Unchecked, "7 frame"},
+		{"twice the frames and 2, to restore them", L1D(Memory{Pages: 3, Frames: 3, Stores: true}, 8), verdict.L1DMiss, Inferred, "8 lines per set"},
+		{"one frame more to restore", L1D(Memory{Pages: 4, Frames: 4, Stores: true}, 8), verdict.L1DMiss, Unchecked, "10 lines per set"},
+		{"many pages on one frame", L1D(Memory{Pages: 1000, Frames: 1, Stores: true}, 8), verdict.L1DMiss, Inferred, "4 lines per set"},
+		{"one way too few", L1D(Memory{Pages: 1, Frames: 1, Stores: true}, 3), verdict.L1DMiss, Unchecked, ""},
 
 		{"code that fills L1I", L1I(32768, 32768), verdict.L1IMiss, Inferred, "32768 bytes of code"},
 		{"a byte more", L1I(32769, 32768), verdict.L1IMiss, Unchecked, "32769 bytes of code"},
