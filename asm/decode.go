@@ -13,6 +13,7 @@ var (
 	errTooLong   = errors.New("longer than 15 bytes")
 	errOpcode    = errors.New("unassigned opcode")
 	errPrefix    = errors.New("a prefix that this encoding forbids")
+	errOverlap   = errors.New("destination and source are the same register")
 	errReserved  = errors.New("reserved bits set")
 )
 
@@ -113,7 +114,7 @@ func (d *rawInst) decode(code []byte) error {
 		if d.modrm, err = r.byte(); err != nil {
 			return err
 		}
-		if d.evexB && d.modrm >= 0xc0 {
+		if d.evexB && d.modrm >= 0xc0 && d.form.rounds() {
 			d.rounding, d.vl = d.vl, 2
 		}
 		if d.modrm < 0xc0 && d.form.mod != modIgnored {
@@ -129,146 +130,6 @@ func (d *rawInst) decode(code []byte) error {
 	return d.check()
 }
 
-// prefixes reads everything before the opcode's last byte, and says in which map that is.
-func (d *rawInst) prefixes(r *reader) (opcodeMap int, err error) {
-	var rex byte
-	for {
-		c, err := r.byte()
-		if err != nil {
-			return 0, err
-		}
-		if c&0xf0 == 0x40 { // counts only right before the opcode (Intel SDM vol. 2, 2.2.1)
-			rex = c
-			continue
-		}
-		switch c {
-		case 0x66:
-			d.opsize16 = true
-		case 0x67:
-			d.addr32 = true
-		case 0xf2, 0xf3:
-			d.rep = c
-		case 0xf0:
-			d.lock = true
-		case 0x64:
-			d.segment = FS
-		case 0x65:
-			d.segment = GS
-		case 0x2e, 0x36, 0x3e, 0x26:
-			d.ignored = c
-		case 0xc4, 0xc5, 0x62:
-			if rex != 0 || d.opsize16 || d.rep != 0 || d.lock {
-				return 0, errPrefix
-			}
-			if c == 0x62 {
-				return d.evex(r)
-			}
-			return d.vex(c, r)
-		default:
-			d.setREX(rex)
-			if c != 0x0f {
-				r.pos--
-				return 0, nil
-			}
-			return d.escape(r)
-		}
-		rex = 0
-	}
-}
-
-// escape reads what follows 0f.
-func (d *rawInst) escape(r *reader) (opcodeMap int, err error) {
-	c, err := r.byte()
-	if err != nil {
-		return 0, err
-	}
-	switch c {
-	case 0x38:
-		return 2, nil
-	case 0x3a:
-		return 3, nil
-	}
-	r.pos--
-	return 1, nil
-}
-
-// setREX takes 0100WRXB apart (Intel SDM vol. 2, 2.2.1.2).
-func (d *rawInst) setREX(rex byte) {
-	d.rex = rex != 0
-	d.w = rex&8 != 0
-	d.r, d.x, d.b = rex>>2&1<<3, rex>>1&1<<3, rex&1<<3
-}
-
-// vex reads the rest of a two- or three-byte VEX prefix (Intel SDM vol. 2, 2.3.5):
-//
-//	c5  R vvvv L pp
-//	c4  R X B mmmmm  W vvvv L pp
-//
-// R, X, B and vvvv are stored inverted.
-func (d *rawInst) vex(first byte, r *reader) (opcodeMap int, err error) {
-	d.enc = encVEX
-	p, err := r.byte()
-	if err != nil {
-		return 0, err
-	}
-	d.r = (^p >> 7 & 1) << 3
-	opcodeMap = 1
-	if first == 0xc4 {
-		d.x, d.b = (^p>>6&1)<<3, (^p>>5&1)<<3
-		opcodeMap = int(p & 31)
-		if p, err = r.byte(); err != nil {
-			return 0, err
-		}
-		d.w = p&0x80 != 0
-	}
-	d.vvvv = ^p >> 3 & 15
-	d.vl = p >> 2 & 1
-	d.setPP(p & 3)
-	if opcodeMap == 0 || opcodeMap > 3 {
-		return 0, errOpcode
-	}
-	return opcodeMap, nil
-}
-
-// evex reads the three payload bytes of an EVEX prefix (Intel SDM vol. 2, 2.7.1):
-//
-//	R X B R' 0 mmm   W vvvv 1 pp   z L'L b V' aaa
-//
-// R, X, B, R', vvvv and V' are stored inverted.
-func (d *rawInst) evex(r *reader) (opcodeMap int, err error) {
-	d.enc = encEVEX
-	var p [3]byte
-	for i := range p {
-		if p[i], err = r.byte(); err != nil {
-			return 0, err
-		}
-	}
-	if p[0]&8 != 0 || p[1]&4 == 0 {
-		return 0, errReserved
-	}
-	d.r, d.x, d.b = (^p[0]>>7&1)<<3, (^p[0]>>6&1)<<3, (^p[0]>>5&1)<<3
-	d.r4 = (^p[0] >> 4 & 1) << 4
-	d.w = p[1]&0x80 != 0
-	d.v4 = (^p[2] >> 3 & 1) << 4
-	d.vvvv = ^p[1]>>3&15 | d.v4
-	d.setPP(p[1] & 3)
-	d.evexZ = p[2]&0x80 != 0
-	d.vl = p[2] >> 5 & 3
-	d.evexB = p[2]&0x10 != 0
-	d.opmask = p[2] & 7
-	opcodeMap = int(p[0] & 7)
-	if opcodeMap == 0 || opcodeMap == 4 || opcodeMap == 7 {
-		return 0, errOpcode
-	}
-	return opcodeMap, nil
-}
-
-// setPP takes the prefix that VEX and EVEX hold in two bits.
-func (d *rawInst) setPP(pp byte) {
-	d.opsize16 = pp == 1
-	d.rep = [4]uint8{0, 0, 0xf3, 0xf2}[pp]
-}
-
 // choose finds the form that the opcode, the prefixes and a peek at ModRM select.
 func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 	modrm, peekErr := r.byte()
@@ -276,7 +137,7 @@ func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 		r.pos--
 	}
 	for _, f := range tables().forms[d.enc][opcodeMap][d.opcode] {
-		if !d.prefixSelects(f.prefix) || f.legacyZ && d.b != 0 {
+		if !d.prefixSelects(f.prefix) || f.notREXB && d.b != 0 {
 			continue
 		}
 		if f.w >= 0 && (f.w == 1) != d.w {
@@ -330,10 +191,13 @@ func (f *form) matchesModRM(modrm byte) bool {
 	return true
 }
 
+// rounds reports whether EVEX.b of the register form says something about rounding.
+func (f *form) rounds() bool { return f.er || f.sae }
+
 // lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the
 // register form EVEX.b turns L'L into a rounding mode, and the length is 512 bits.
 func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
-	if d.enc == encEVEX && d.evexB && modrm >= 0xc0 {
+	if d.evexB && modrm >= 0xc0 && f.rounds() {
 		return f.lengths == 7 || f.lengths&4 != 0
 	}
 	return d.vl < 3 && f.lengths>>d.vl&1 != 0
@@ -437,51 +301,6 @@ func (d *rawInst) immediates(r *reader) error {
 		if n < len(d.imm) {
 			d.imm[n] = v
 			n++
-		}
-	}
-	return nil
-}
-
-// check rejects what raises #UD whatever the processor (Intel SDM vol. 2, 2.4 to 2.7.11).
-func (d *rawInst) check() error {
-	f := d.form
-	if d.enc == encLegacy {
-		for _, o := range f.ops {
-			if o.kind == opSeg && d.modrm>>3&7 > 5 { // there are six
-				return errReserved
-			}
-		}
-		return nil
-	}
-	if !f.usesVVVV && d.vvvv&15 != 0 {
-		return errReserved
-	}
-	if d.enc == encEVEX && !f.usesVVVV && !f.vsib && d.v4 != 0 {
-		return errReserved
-	}
-	if d.evexB {
-		if d.hasMem && f.broadcast == 0 || !d.hasMem && !f.er && !f.sae {
-			return errReserved
-		}
-	}
-	for _, o := range f.ops {
-		switch o.kind {
-		case opKReg:
-			if d.r|d.r4 != 0 {
-				return errReserved
-			}
-		case opKVVVV:
-			if d.vvvv > 7 {
-				return errReserved
-			}
-		case opG:
-			if d.r4 != 0 {
-				return errReserved
-			}
-		case opB:
-			if d.v4 != 0 {
-				return errReserved
-			}
 		}
 	}
 	return nil

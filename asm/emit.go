@@ -161,6 +161,16 @@ func (e *Emitter) StoreAt(base Reg, disp int8, r Reg) {
 	e.Raw(0x48|byte(r>>3)<<2|byte(base>>3), 0x89, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
 }
 
+// StoreIndexed is mov [base+8*index], r, for the low eight registers but rbp as base.
+func (e *Emitter) StoreIndexed(base, index, r Reg) {
+	e.Raw(0x48, 0x89, 0x04|byte(r)<<3, 0xc0|byte(index)<<3|byte(base))
+}
+
+// LoadIndexed is mov r, [base+8*index], as StoreIndexed.
+func (e *Emitter) LoadIndexed(r, base, index Reg) {
+	e.Raw(0x48, 0x8b, 0x04|byte(r)<<3, 0xc0|byte(index)<<3|byte(base))
+}
+
 // Jmp is jmp addr.
 func (e *Emitter) Jmp(addr uint64) {
 	e.Raw(0xe9)

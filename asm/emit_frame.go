@@ -4,6 +4,7 @@ import "github.com/bbprof/bbprof/internal/space"
 
 // Init is the state that a block starts from, the same before every run.
 type Init struct {
+	Name   string     `json:"name"`
 	GPR    [16]uint64 `json:"gpr"`     // by encoding number, rsp included
 	FSBase uint64     `json:"fs_base"` //
 	GSBase uint64     `json:"gs_base"` //
@@ -18,19 +19,79 @@ const (
 	mxcsrFTZ    = 0x8000
 )
 
-// PaperInit is the one initial state of the BHive paper (IISWC 2019, section 3): every
-// register and every word of memory is 0x12345600, read as a pointer a mappable address in
-// the middle of a page. The segment bases are ours (the paper has none): pages of their
-// own, as thread-local storage is apart from the stack, at lines of their own.
-func PaperInit() Init {
-	s := Init{
-		FSBase: 0x2345_6800,
-		GSBase: 0x3456_7a00,
-		Fill:   0x1234_5600,
-		MXCSR:  mxcsrMasked | mxcsrDAZ | mxcsrFTZ,
-	}
+// The segment bases of every initial state: pages of their own, as thread-local storage is
+// apart from the stack, at lines of their own. The paper has none.
+const (
+	fsBase = 0x2345_6800
+	gsBase = 0x3456_7a00
+)
+
+// paperWord is the paper's value for every register and every word of memory: read as a
+// pointer, a mappable address in the middle of a page.
+const paperWord = 0x1234_5600
+
+// PaperInit is the one initial state of the BHive paper (IISWC 2019, section 3).
+func PaperInit() Init { return uniform("paper", paperWord) }
+
+func uniform(name string, word uint64) Init {
+	s := Init{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: mxcsrMasked | mxcsrDAZ | mxcsrFTZ}
 	for i := range s.GPR {
-		s.GPR[i] = 0x1234_5600
+		s.GPR[i] = word
+	}
+	return s
+}
+
+// Inits are all initial states, the paper's first, then those that a block is given when it
+// fails for its context rather than for itself, in the order in which they are tried.
+func Inits() []Init {
+	return []Init{PaperInit(), distinctInit(), stackInit(), divisibleInit(), lowInit(), alignedInit()}
+}
+
+// distinctInit gives every register a page and a line of its own: no two pointers are equal,
+// nor are their low 12 bits, which lie 192 bytes apart.
+func distinctInit() Init {
+	s := uniform("distinct", paperWord)
+	for i := range s.GPR {
+		s.GPR[i] = distinctPointer(i)
+	}
+	return s
+}
+
+func distinctPointer(i int) uint64 { return 0x1234_0000 + uint64(i)*0x2_1000 + 0x200 + uint64(i)*0xc0 }
+
+// stackInit is distinct, with the stack as it is at the entry of a function: 8 bytes off a
+// multiple of 16 (System V ABI for AMD64, 3.2.2).
+func stackInit() Init {
+	s := distinctInit()
+	s.Name = "stack"
+	s.GPR[RSP] += 8
+	s.GPR[RBP] += 8
+	return s
+}
+
+// divisibleInit lets divisions through: rdx, the upper half of a dividend, is 0, and in the
+// other registers and in memory ax / cl, too, fits 8 bits.
+func divisibleInit() Init {
+	s := uniform("divisible", 0x1234_1040)
+	s.GPR[RDX] = 0
+	return s
+}
+
+// lowInit has small values, whose sums, products and shifts stay canonical for longer, and
+// which are pointers all the same, just above the highest usual vm.mmap_min_addr.
+func lowInit() Init {
+	s := uniform("low", 0x2_0040)
+	for i := range s.GPR {
+		s.GPR[i] = 0x2_0000 + uint64(i)*0x1000 + 0x200 + uint64(i)*0xc0
+	}
+	return s
+}
+
+// alignedInit points every register at the first byte of a page of its own.
+func alignedInit() Init {
+	s := uniform("aligned", 0x1234_5000)
+	for i := range s.GPR {
+		s.GPR[i] = distinctPointer(i) &^ 0xfff
 	}
 	return s
 }
@@ -43,14 +104,16 @@ type Reset struct {
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
+	Filled int  // x87 registers that hold 1.0 at the start
 	MXCSR  bool // sticky flags or control bits
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
 }
 
-// CPU says which encodings the prologue may use.
+// CPU says which encodings our own code may use.
 type CPU struct {
-	AVX    bool
-	AVX512 bool
+	AVX      bool
+	AVX512   bool
+	AVX512BW bool
 }
 
 // turns of the loop before the first copy. A taken branch right before an aligned target
@@ -71,6 +134,9 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	}
 	if reset.X87 {
 		e.Fninit()
+		for range reset.Filled {
+			e.Raw(0xd9, 0xe8) // fld1
+		}
 	}
 	if reset.Vector {
 		e.clearVectors(cpu)
@@ -153,12 +219,20 @@ func (e *Emitter) clearHigh() {
 	}
 }
 
-// Epilogue appends what follows the last copy: wait for it, then run again from entry or,
-// after the last of SlotCount runs, go where SlotReturn says. It uses no register, since
-// all of them are the block's.
-func (e *Emitter) Epilogue(entry uint64) {
-	e.Lfence()
-	e.DecMem(space.SlotCount)
+// Epilogue appends what follows the last copy: wait for it, note the time in the table at
+// space.Times under the number of runs left, run again from entry or, after the last of
+// SlotCount runs, go where SlotReturn says.
+//
+// The clock is read at the end of every run and not by whoever wanted the runs, because
+// leaving the loop costs a mispredicted branch or not, as the predictor pleases: this way
+// that always comes after the last reading.
+func (e *Emitter) Epilogue(entry uint64, clock Clock) {
+	clock(e)
+	e.Load(RCX, space.SlotCount)
+	e.Lea(RDX, space.Times)
+	e.StoreIndexed(RDX, RCX, RAX)
+	e.AddImm8(RCX, -1)
+	e.Store(space.SlotCount, RCX) // changes no flag
 	e.Jnz(entry)
 	e.JmpMem(space.SlotReturn)
 }

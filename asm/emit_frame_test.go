@@ -88,7 +88,7 @@ func allResets() []Reset {
 	var all []Reset
 	for bits := range 64 {
 		on := func(i int) bool { return bits>>i&1 != 0 }
-		all = append(all, Reset{on(0), on(1), on(2), on(3), on(4), on(5)})
+		all = append(all, Reset{Memory: on(0), Vector: on(1), High: on(2), X87: on(3), Filled: bits >> 3 & 1 * 2, MXCSR: on(4), Flags: on(5)})
 	}
 	return all
 }
@@ -144,7 +144,7 @@ func TestPrologueWherever(t *testing.T) {
 func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 	for _, cpu := range cpus {
 		e := NewEmitter(space.Code)
-		e.Prologue(PaperInit(), Reset{true, true, true, true, true, true}, cpu)
+		e.Prologue(PaperInit(), Reset{Memory: true, Vector: true, High: true, X87: true, MXCSR: true, Flags: true}, cpu)
 		for _, l := range disassemble(t, space.Code, e.Bytes()) {
 			for _, bad := range []string{"mfence", "sfence", "xrstor", "fxrstor", "rep", "cpuid", "serialize"} {
 				if strings.HasPrefix(l.text, bad) {
@@ -219,6 +219,7 @@ func TestPrologueParts(t *testing.T) {
 	avx, all := CPU{AVX: true}, CPU{AVX: true, AVX512: true}
 	expect("nothing", plain(Reset{}, all))
 	expect("x87", plain(Reset{X87: true}, all), "fninit")
+	expect("x87 with two registers in use", plain(Reset{X87: true, Filled: 2}, all), "fninit", "fld1", "fld1")
 	expect("vector", plain(Reset{Vector: true}, avx), "vzeroall")
 	expect("high without AVX-512", plain(Reset{High: true}, avx))
 
@@ -269,14 +270,21 @@ func TestPrologueParts(t *testing.T) {
 func TestEpilogue(t *testing.T) {
 	for _, entry := range []uint64{space.Code, space.Code + 0x8_0000} {
 		e := NewEmitter(space.Code + 0x4_0007)
-		e.Epilogue(entry)
+		e.Epilogue(entry, TSC)
 		lines := disassemble(t, space.Code+0x4_0007, e.Bytes())
 		want := []struct {
 			prefix string
 			target uint64
 		}{
 			{"lfence", 0},
-			{"dec QWORD PTR [rip", space.SlotCount},
+			{"rdtsc", 0},
+			{"shl rdx,0x20", 0},
+			{"or rax,rdx", 0},
+			{"mov rcx,QWORD PTR [rip", space.SlotCount},
+			{"lea rdx,[rip", space.Times},
+			{"mov QWORD PTR [rdx+rcx*8+0x0],rax", 0},
+			{"add rcx,", 0}, // -1
+			{"mov QWORD PTR [rip", space.SlotCount},
 			{"jne ", entry},
 			{"jmp QWORD PTR [rip", space.SlotReturn},
 		}
@@ -325,8 +333,8 @@ func TestSampler(t *testing.T) {
 						t.Errorf("%q leads to %#x, where no phase goes on", l.text, l.target)
 					}
 				case op == "lea":
-					if end := uint64(space.Phases + phases*space.PhaseSize); l.target != space.Phases && l.target != end {
-						t.Errorf("%q means %#x, neither end of the table", l.text, l.target)
+					if end := uint64(space.Phases + phases*space.PhaseSize); l.target != space.Phases && l.target != end && l.target != space.Times {
+						t.Errorf("%q means %#x, neither end of the table nor Times", l.text, l.target)
 					}
 				case strings.Contains(l.text, "rip"):
 					if l.target < space.Control || l.target >= space.Phases || l.target%8 != 0 {

@@ -2,16 +2,15 @@ package asm
 
 import "github.com/bbprof/bbprof/internal/space"
 
-// Clock appends code that leaves a clock reading in rax, taken after everything before it
-// and before everything behind it. It may change rcx and rdx.
+// Clock appends code that waits for everything before it and then leaves a clock reading in
+// rax. It may change rdx.
 type Clock func(e *Emitter)
 
-// TSC reads the time-stamp counter. The lfence pair is the ordering that the SDM (vol. 2,
+// TSC reads the time-stamp counter behind an lfence, the ordering that the SDM (vol. 2,
 // RDTSC) and AMD's APM prescribe.
 func TSC(e *Emitter) {
 	e.Lfence()
 	e.Rdtsc()
-	e.Lfence()
 	e.Shl(RDX, 32)
 	e.Or(RAX, RDX)
 }
@@ -20,11 +19,11 @@ func TSC(e *Emitter) {
 // SlotPolls sentinel readings are used up, and then goes to done.
 //
 // A sample is the sentinel's reading and one clock difference per phase of the table at
-// space.Phases, 8 bytes each. Each phase runs
-// its image a few times unclocked, so that caches, op cache and predictors are the image's
-// own, then SlotCount times between two readings. Before each timing it waits a few turns
-// more or less (SlotDither), so that a clock that moves in steps is met at every phase of
-// its step.
+// space.Phases, 8 bytes each. Each phase runs its image a number of times in a row and takes
+// the clock at the end of the last run less that some runs earlier; the first runs are not
+// timed, so that caches, op cache and predictors are the image's own. Before each phase it
+// waits a few turns more or less (SlotDither), so that a clock that moves in steps is met at
+// every point of its step.
 //
 // Before and after each sample stands the sentinel: turns of a loop of independent adds,
 // which is slower as soon as another hardware thread takes issue slots of this core. A
@@ -65,30 +64,23 @@ func (e *Emitter) Sampler(clock Clock, phases, turns int, done uint64) (entry ui
 	e.Store(space.SlotEntry, RAX)
 	e.LoadAt(RAX, RSI, 8)
 	e.Store(space.SlotCount, RAX)
-	toWarm := e.ForwardLea(RAX)
-	e.Store(space.SlotReturn, RAX)
-	e.JmpMem(space.SlotEntry)
-
-	e.Align(64)
-	e.Land(toWarm)
-	e.Load(RSI, space.SlotPhase)
-	e.LoadAt(RAX, RSI, 16)
-	e.Store(space.SlotCount, RAX)
-	toTimed := e.ForwardLea(RAX)
+	back := e.ForwardLea(RAX)
 	e.Store(space.SlotReturn, RAX)
 	e.Load(RCX, space.SlotDither)
 	e.AddImm8(RCX, 1)
 	wait := e.PC()
 	e.Dec(RCX)
 	e.JnzShort(wait)
-	clock(e)
-	e.Store(space.SlotStart, RAX)
 	e.JmpMem(space.SlotEntry)
 
 	e.Align(64)
-	e.Land(toTimed)
-	clock(e)
-	e.SubMem(RAX, space.SlotStart)
+	e.Land(back)
+	e.Load(RSI, space.SlotPhase)
+	e.LoadAt(RCX, RSI, 16)
+	e.Lea(RDX, space.Times)
+	e.LoadAt(RAX, RDX, 8)
+	e.LoadIndexed(RCX, RDX, RCX)
+	e.Sub(RAX, RCX)
 	e.Load(RDI, space.SlotOut)
 	e.StoreAt(RDI, 0, RAX)
 	e.AddImm8(RDI, 8)
@@ -120,6 +112,7 @@ const SentinelAdds = 64
 
 func (e *Emitter) sentinel(clock Clock, turns int) {
 	clock(e)
+	e.Lfence()
 	e.Store(space.SlotStart, RAX)
 	e.MovImm(RCX, uint64(turns))
 	e.Align(64)

@@ -189,7 +189,7 @@ func TestNopLengths(t *testing.T) {
 	}
 }
 
-func TestAlign(t *testing.T) {
+func TestEmitterAlign(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 32, 64} {
 		for start := range uint64(130) {
 			e := NewEmitter(space.Code + start)

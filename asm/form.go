@@ -14,13 +14,17 @@ type form struct {
 	ops     []operand
 
 	hasModRM       bool
-	legacyZ        bool  // the 90 of nop: not with REX.B
+	notREXB        bool  // the 90 of nop: not with REX.B
 	agen           bool  // computes an address and does not access it: lea, nop, prefetch
 	fp             bool  // may set the sticky flags of MXCSR
 	aligned        bool  // demands alignment to the width of the operand in any encoding
 	align          int   // demands this alignment
 	unaligned      bool  // legacy SSE that does without it
 	er, sae        bool  // EVEX.b rounds (suppresses exceptions) in the register form
+	bIgnored       bool  // EVEX.b does nothing there
+	distinct       bool  // the destination must not be a source
+	uncached       bool  // writes its line past or out of the caches
+	noMask         bool  // EVEX.aaa must be 0
 	broadcast      uint8 // EVEX.b broadcasts an element of so many bytes; 0: not allowed
 	dispScale      uint8 // N of disp8*N where it is not the width of the operand
 	reads          gprSet
@@ -33,6 +37,7 @@ type form struct {
 	isVec          bool
 	vsib           bool
 	writesMask     bool
+	namesMask      bool // has an opmask for an operand
 	maskedByVector bool // vmaskmov: the top bits of vvvv's elements enable
 	bitOffset      bool // bt and its like with a register, which may point beyond the operand
 }

@@ -50,13 +50,13 @@ func (d *rawInst) width(s operandSize) int {
 		return 2 << d.vl
 	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
 		return d.width(sizeV) + 2
-	case sizeEnv:
-		if d.opsize16 {
+	case sizeEnv: // REX.W overrides 66 here too, as a Cascade Lake shows
+		if d.opsize16 && !d.w {
 			return 14
 		}
 		return 28
 	case sizeFPU:
-		if d.opsize16 {
+		if d.opsize16 && !d.w {
 			return 94
 		}
 		return 108
@@ -114,12 +114,8 @@ func (d *rawInst) accesses() []Mem {
 		list = append(list, d.stack(0, accRead))
 	}
 	if !f.agen {
-		// Of the two operands of movs, the second is read before the first is written.
-		for i := len(f.ops) - 1; i >= 0; i-- {
-			if m, ok := d.operandAccess(f.ops[i]); ok {
-				list = append(list, m)
-			}
-		}
+		list = d.appendOperands(list, false)
+		list = d.appendOperands(list, true)
 	}
 	switch f.implicit {
 	case implicitPush:
@@ -144,6 +140,20 @@ func (d *rawInst) accesses() []Mem {
 		m := d.at(GPR(d.number(opG)), 64, accWrite)
 		m.Segment = NoSegment // it is in es
 		list = append(list, m)
+	}
+	return list
+}
+
+// appendOperands adds the accesses of the operands that are written, or of those that are
+// only read, which comes first: movs names its destination before its source.
+func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
+	for _, o := range d.form.ops {
+		if (o.access&accWrite != 0) != written {
+			continue
+		}
+		if m, ok := d.operandAccess(o); ok {
+			list = append(list, m)
+		}
 	}
 	return list
 }

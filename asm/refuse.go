@@ -1,10 +1,6 @@
 package asm
 
-import (
-	"encoding/hex"
-
-	"github.com/bbprof/bbprof/verdict"
-)
+import "github.com/bbprof/bbprof/verdict"
 
 // A refusal is why an instruction must not run in a profile.
 type refusal struct {
@@ -45,14 +41,14 @@ var refusals = gather(
 	group(verdict.Privileged, whyRing0,
 		"hlt", "cli", "sti", "clts", "lgdt", "lidt", "lldt", "ltr", "lmsw", "lkgs", "invd", "wbinvd", "wbnoinvd",
 		"invlpg", "invlpga", "invlpgb", "tlbsync", "invpcid", "swapgs", "wrmsr", "wrmsrns", "rdmsr", "xsetbv",
-		"sysret", "sysexit", "rsm", "clac", "stac", "monitor", "mwait", "monitorx", "mwaitx", "xsaves", "xsaves64",
+		"sysret", "sysexit", "rsm", "clac", "stac", "monitor", "mwait", "xsaves", "xsaves64",
 		"xrstors", "xrstors64", "hreset", "encls", "enclv", "pconfig", "erets", "eretu", "psmash", "pvalidate",
-		"rmpadjust", "rmpupdate", "setssbsy", "clrssbsy", "wrussd", "wrussq", "enqcmds"),
+		"rmpadjust", "rmpupdate", "rmpquery", "setssbsy", "clrssbsy", "wrussd", "wrussq", "enqcmds"),
 	group(verdict.Privileged, whyIO, "in", "out", "ins", "outs"),
 	group(verdict.Privileged, whyUMIP, "sgdt", "sidt", "sldt", "str", "smsw"),
 	group(verdict.Privileged, whyVM,
 		"vmcall", "vmlaunch", "vmresume", "vmxoff", "vmxon", "vmfunc", "vmread", "vmwrite", "vmptrld", "vmptrst",
-		"vmclear", "invept", "invvpid", "vmrun", "vmmcall", "vmload", "vmsave", "stgi", "clgi", "skinit", "getsec"),
+		"vmclear", "invept", "invvpid", "vmrun", "vmmcall", "vmgexit", "vmload", "vmsave", "stgi", "clgi", "skinit", "getsec"),
 
 	group(verdict.Nondeterministic, whyTime, "rdtsc", "rdtscp", "rdpmc", "rdpru", "rdrand", "rdseed"),
 	group(verdict.Nondeterministic, whyMachine, "cpuid", "xgetbv", "rdpid", "rdpkru", "lar", "lsl", "verr", "verw"),
@@ -64,13 +60,16 @@ var refusals = gather(
 		"tdpbf16ps", "tdpfp16ps", "tdpbuud", "tdpbusd", "tdpbsud", "tdpbssd"),
 	group(verdict.UnsupportedISA, whyShadow,
 		"incsspd", "incsspq", "rdsspd", "rdsspq", "rstorssp", "saveprevssp", "wrssd", "wrssq"),
-	group(verdict.UnsupportedISA, whyWait, "umonitor", "umwait", "tpause"),
+	group(verdict.UnsupportedISA, whyWait, "umonitor", "umwait", "tpause", "monitorx", "mwaitx"),
 	group(verdict.UnsupportedISA, whyState,
 		"xsave", "xsave64", "xsaveopt", "xsaveopt64", "xsavec", "xsavec64", "xrstor", "xrstor64"),
 	group(verdict.UnsupportedISA, whyMPX, "bndmk", "bndcl", "bndcu", "bndcn", "bndmov", "bndldx", "bndstx"),
 	group(verdict.UnsupportedISA, whyDirect, "movdir64b", "enqcmd", "clzero"),
 	group(verdict.UnsupportedISA, whyProtection, "wrpkru"),
 	group(verdict.UnsupportedISA, whyUIntr, "testui", "clui", "stui", "senduipi"),
+	group(verdict.UnsupportedISA, "needs a key that only ring 0 can load",
+		"aesenc128kl", "aesdec128kl", "aesenc256kl", "aesdec256kl", "aesencwide128kl", "aesdecwide128kl",
+		"aesencwide256kl", "aesdecwide256kl", "loadiwkey", "encodekey128", "encodekey256"),
 	group(verdict.UnsupportedISA, "enters an enclave", "enclu"),
 	group(verdict.UnsupportedISA, "probes and copies more of the stack than its operand shows", "enter"),
 	group(verdict.UnsupportedISA, "waits for stores to reach memory", "mcommit"),
@@ -104,13 +103,7 @@ func Refuse(insts []Inst) *verdict.Rejection {
 		if r.reason == "" {
 			continue
 		}
-		return &verdict.Rejection{
-			Reason: r.reason,
-			Detail: in.Mnemonic + " " + r.why,
-			Inst: &verdict.Inst{
-				Index: i, Offset: in.Offset, Text: in.Text(), Hex: hex.EncodeToString(in.Bytes),
-			},
-		}
+		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + r.why, Inst: in.Verdict(i)}
 	}
 	return nil
 }

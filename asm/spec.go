@@ -39,8 +39,10 @@ import (
 // Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
 // any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes), n4 (disp8 counts in 4 bytes), x87, mmx, vec (uses that state without an operand
-// that shows it), norexb, push, pop, xlat and so on (implicitMem), and implicit general
+// bytes), bignored (EVEX.b does nothing in the register
+// form), nomask (no opmask), distinct (the
+// destination must not be a source), n4 (disp8 counts in 4 bytes), uncached (writes its line past or
+// out of the caches), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
 	forms [numEncodings][8][256][]*form
@@ -48,7 +50,9 @@ type table struct {
 }
 
 // tables are the parsed tables. A test checks that they hold no error.
-var tables = sync.OnceValue(func() *table {
+var tables = sync.OnceValue(buildTables)
+
+func buildTables() *table {
 	t := new(table)
 	t.parse(0, tableOneByte)
 	t.parse(1, table0F)
@@ -62,7 +66,7 @@ var tables = sync.OnceValue(func() *table {
 	t.parse(5, tableFP16Map5)
 	t.parse(6, tableFP16Map6)
 	return t
-})
+}
 
 func (t *table) parse(opcodeMap int, text string) {
 	for line := range strings.Lines(text) {
@@ -200,6 +204,7 @@ func (f *form) finish(class encoding) {
 		case opV, opH, opW, opU, opL, opVSIB:
 			f.isVec = true
 		case opKReg, opKVVVV, opKMem, opKRM:
+			f.namesMask = true
 			f.writesMask = f.writesMask || o.access&accWrite != 0
 		}
 		if o.kind == opVSIB {
@@ -223,7 +228,7 @@ func legacyOperands(ops []operand) []operand {
 			out = append(out, o)
 		}
 	}
-	if len(out) < len(ops) && out[0].access == accWrite {
+	if len(out) < len(ops) && (out[0].access == accWrite || ops[0].kind == opH) {
 		out[0].access = accBoth
 	}
 	return out
@@ -238,177 +243,4 @@ func mmxOperands(ops []operand) []operand {
 		}
 	}
 	return ops
-}
-
-var prefixNames = map[string]mandatory{
-	"np": noPrefix, "66": prefix66, "f3": prefixF3, "f2": prefixF2, "nf": noRepeat,
-}
-
-type opcodeSpec struct {
-	code, spread, stride int
-	digit                int8
-	modrm                int16
-}
-
-func parseOpcode(s string) (opcodeSpec, error) {
-	op := opcodeSpec{spread: 1, stride: 1, digit: -1, modrm: -1}
-	code, rest := s[:min(2, len(s))], s[min(2, len(s)):]
-	n, err := strconv.ParseUint(code, 16, 8)
-	if err != nil {
-		return op, err
-	}
-	op.code = int(n)
-	if rest == "" {
-		return op, nil
-	}
-	switch mark, arg := rest[0], rest[1:]; mark {
-	case '+':
-		op.spread, op.stride = 8, 8
-	case '/':
-		n, err = strconv.ParseUint(arg, 10, 3)
-		op.digit = int8(n)
-	case '=':
-		n, err = strconv.ParseUint(arg, 16, 8)
-		op.modrm = int16(n)
-	case ':':
-		op.stride, err = strconv.Atoi(arg)
-	default:
-		err = fmt.Errorf("opcode %q", s)
-	}
-	return op, err
-}
-
-// sizes are the operand sizes by letter; a number is a size in bytes.
-var sizes = map[string]operandSize{
-	"b": 1, "w": 2, "d": 4, "q": 8, "t": 10,
-	"v": sizeV, "z": sizeZ, "y": sizeY, "u": sizeU, "p": sizeP,
-	"x": sizeX, "h": sizeH, "f": sizeF, "e": sizeE,
-	"env": sizeEnv, "fpu": sizeFPU,
-}
-
-var operandKinds = []struct {
-	prefix string
-	kind   operandKind
-}{
-	{"kg", opKReg}, {"kh", opKVVVV}, {"ke", opKMem}, {"ku", opKRM},
-	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bnd", opBound}, {"sti", opSTI},
-	{"E", opE}, {"R", opR}, {"M", opM}, {"G", opG}, {"B", opB}, {"Z", opZ}, {"A", opA},
-	{"V", opV}, {"H", opH}, {"W", opW}, {"U", opU}, {"L", opL},
-	{"P", opP}, {"Q", opQ}, {"N", opN},
-	{"Is", opImmS}, {"I", opImm}, {"J", opRel}, {"O", opMoffs}, {"X", opX}, {"Y", opY},
-	{"S", opSeg}, {"C", opCR}, {"D", opDR},
-}
-
-func parseOperands(s string) ([]operand, error) {
-	if s == "-" {
-		return nil, nil
-	}
-	var ops []operand
-	for i, field := range strings.Split(s, ",") {
-		o := operand{access: accRead}
-		if i == 0 {
-			o.access = accWrite
-		}
-		switch field[0] {
-		case '+':
-			o.access, field = accBoth, field[1:]
-		case '-':
-			o.access, field = accRead, field[1:]
-		case '>':
-			o.access, field = accWrite, field[1:]
-		}
-		if err := o.parse(field); err != nil {
-			return nil, err
-		}
-		ops = append(ops, o)
-	}
-	return ops, nil
-}
-
-func (o *operand) parse(s string) error {
-	if idx, ok := strings.CutPrefix(s, "vsib"); ok && len(idx) == 2 {
-		o.kind, o.index, o.size = opVSIB, uint8(sizes[idx[:1]]), sizes[idx[1:]]
-		return nil
-	}
-	for _, k := range operandKinds {
-		size, ok := strings.CutPrefix(s, k.prefix)
-		if !ok {
-			continue
-		}
-		o.kind = k.kind
-		switch n, err := strconv.Atoi(size); {
-		case err == nil:
-			o.size = operandSize(n)
-			if n <= 0 || n >= int(sizeV) {
-				return fmt.Errorf("operand size %d", n)
-			}
-		case size == "":
-			o.size = 0
-			if k.kind == opImmS {
-				o.size = 1
-			}
-		default:
-			if o.size, ok = sizes[size]; !ok {
-				return fmt.Errorf("operand %q", s)
-			}
-		}
-		return nil
-	}
-	if _, ok := fixedOperands[s]; !ok {
-		return fmt.Errorf("operand %q", s)
-	}
-	o.kind, o.name = opFixed, s
-	return nil
-}
-
-// fixedOperands are the operands that an opcode implies and assembly spells, each with
-// the general register that it stands for, or -1.
-var fixedOperands = map[string]int{
-	"al": numAX, "ax": numAX, "eax": numAX, "rax": numAX, "cl": numCX, "dx": numDX,
-	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
-}
-
-func (f *form) attribute(a string) error {
-	flags := map[string]*bool{
-		"fp": &f.fp, "aligned": &f.aligned, "unaligned": &f.unaligned, "agen": &f.agen,
-		"er": &f.er, "sae": &f.sae, "x87": &f.isX87, "mmx": &f.isMMX, "vec": &f.isVec, "norexb": &f.legacyZ,
-	}
-	if p, ok := flags[a]; ok {
-		*p = true
-		return nil
-	}
-	if m, ok := implicitNames[a]; ok {
-		f.implicit = m
-		return nil
-	}
-	if len(a) > 1 {
-		if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil && a[0] == 'b' {
-			f.broadcast = uint8(n)
-			return nil
-		} else if err == nil && a[0] == 'n' {
-			f.dispScale = uint8(n)
-			return nil
-		} else if err == nil && a[0] == 'a' {
-			f.align = int(n)
-			return nil
-		}
-		for n, name := range gprNames[3] {
-			if name != a[1:] {
-				continue
-			}
-			if a[0] == '<' || a[0] == '+' {
-				f.reads |= 1 << n
-			}
-			if a[0] == '>' || a[0] == '+' {
-				f.writes |= 1 << n
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("attribute %q", a)
-}
-
-var implicitNames = map[string]implicitMem{
-	"push": implicitPush, "pop": implicitPop, "xlat": implicitXlat, "leave": implicitLeave,
-	"maskmov": implicitMaskmov, "movdir": implicitMovdir,
 }

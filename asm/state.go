@@ -1,6 +1,7 @@
 package asm
 
-// State is what a block changes beside memory, as far as a rerun has to put it back.
+// State is what a block uses and changes beside memory: what a rerun has to put back, and
+// what has to have a known value before the first run.
 type State struct {
 	X87          bool // an x87 instruction
 	MMX          bool // an MMX register, which is an x87 register
@@ -8,7 +9,9 @@ type State struct {
 	VEX          bool // a vector instruction encoded with VEX or EVEX, which writes whole registers
 	EVEX         bool // an EVEX encoding
 	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
-	Opmask       bool // k0 to k7 written
+	Opmask       bool // an opmask register, read or written
+	OpmaskWrite  bool // one written
+	Uncached     bool // non-temporal stores and line flushes, after which a line need not be in L1
 	MXCSRLoaded  bool // ldmxcsr, fxrstor
 	MXCSRSticky  bool // an SSE operation that may set exception flags in MXCSR
 	Direction    bool // std or cld
@@ -35,7 +38,9 @@ func (s *State) add(d *rawInst) {
 	s.Vector = s.Vector || f.isVec
 	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
 	s.EVEX = s.EVEX || d.enc == encEVEX
-	s.Opmask = s.Opmask || f.writesMask
+	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0
+	s.OpmaskWrite = s.OpmaskWrite || f.writesMask || f.vsib && d.enc == encEVEX // gathers clear theirs
+	s.Uncached = s.Uncached || f.uncached
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
 	switch f.name {
 	case "ldmxcsr", "vldmxcsr", "fxrstor", "fxrstor64", "xrstor", "xrstor64":

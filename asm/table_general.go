@@ -143,13 +143,16 @@ const table0F = `
 01/5 f3 rstorssp +Mq
 01/6 lmsw -Ew
 01/7 invlpg -Mb agen
-01=c0 np enclv|vmcall|vmlaunch|vmresume|vmxoff|pconfig|wrmsrns -
+01=c1 vmcall -
+01=c0 np enclv|_|vmlaunch|vmresume|vmxoff|pconfig|wrmsrns -
 01=c8 np monitor|mwait|clac|stac|_|_|_|encls -
 01=ca f2 erets -
 01=ca f3 eretu -
 01=d0 np xgetbv - <rcx >rax >rdx
 01=d1 np xsetbv|_|_|vmfunc|xend|xtest|enclu -
-01=d8 vmrun|vmmcall|vmload|vmsave|stgi|clgi|skinit|invlpga -
+01=d9 f3 vmgexit -
+01=d9 vmmcall -
+01=d8 np vmrun|_|vmload|vmsave|stgi|clgi|skinit|invlpga -
 01=e8 np serialize -
 01=e8 f3 setssbsy -
 01=e8 f2 xsusldtrk|xresldtrk -
@@ -160,9 +163,10 @@ const table0F = `
 01=f9 rdtscp - >rax >rcx >rdx
 01=fa np monitorx -
 01=fa f3 mcommit -
-01=fb mwaitx -
-01=fc clzero - <rax
-01=fd rdpru - <rcx >rax >rdx
+01=fb np mwaitx -
+01=fc np clzero - <rax
+01=fd f3 rmpquery -
+01=fd np rdpru - <rcx >rax >rdx
 01=fe np invlpgb|tlbsync -
 01=fe f3 rmpadjust|psmash -
 01=fe f2 rmpupdate|pvalidate -
@@ -229,10 +233,10 @@ ae/1 np S0 fxrstor -M512 a16 x87 vec
 ae/1 np S1 fxrstor64 -M512 a16 x87 vec
 ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
 ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
-ae/2 np ldmxcsr -Md vec
-ae/3 np stmxcsr Md vec
-ae/7 np clflush -Mb
-ae/6 66 clwb|clflushopt -Mb
+ae/2 np S,V.0 ldmxcsr -Md vec
+ae/3 np S,V.0 stmxcsr Md vec
+ae/7 np clflush -Mb uncached
+ae/6 66 clwb|clflushopt -Mb uncached
 ae/0 f3 rdfsbase|rdgsbase Ry
 ae/2 f3 wrfsbase|wrgsbase -Ry
 ae/4 f3 ptwrite -Ey
@@ -240,8 +244,8 @@ ae/5 f3 S0 incsspd -Rd
 ae/5 f3 S1 incsspq -Rq
 ae/6 f3 clrssbsy +Mq
 ae/6 f3 umonitor -Rq
-ae/6 f2 umwait -Rd
-ae/6 66 tpause -Rd
+ae/6 f2 umwait -Ry
+ae/6 66 tpause -Ry
 ae=e8 np lfence|lfence|lfence|lfence|lfence|lfence|lfence|lfence -
 ae=f0 np mfence|mfence|mfence|mfence|mfence|mfence|mfence|mfence -
 ae=f8 np sfence|sfence|sfence|sfence|sfence|sfence|sfence|sfence -
@@ -266,7 +270,7 @@ be movsx Gv,Eb
 bf movsx Gv,Ew
 c0 xadd +Eb,+Gb
 c1 xadd +Ev,+Gv
-c3 np movnti My,Gy
+c3 np movnti My,Gy uncached
 c7/1 S0 cmpxchg8b +Mq +rax +rdx <rbx <rcx
 c7/1 S1 cmpxchg16b +M16 a16 +rax +rdx <rbx <rcx
 c7/3 np S0 xrstors|xsavec|xsaves +M576 a64 x87 vec
@@ -305,10 +309,16 @@ f7 np V.0 bextr Gy,Ey,By
 f7 66 V.0 shlx Gy,Ey,By
 f7 f3 V.0 sarx Gy,Ey,By
 f7 f2 V.0 shrx Gy,Ey,By
-f8 66 movdir64b -Gq,M64 movdir
+d8/0 f3 aesencwide128kl|aesdecwide128kl -M48 vec
+d8/2 f3 aesencwide256kl|aesdecwide256kl -M64 vec
+dc f3 aesenc128kl|aesdec128kl +Vx,M48
+dc f3 loadiwkey -Vx,Ux
+de f3 aesenc256kl|aesdec256kl +Vx,M64
+fa f3 encodekey128|encodekey256 Gd,Rd vec
+f8 66 movdir64b -Gq,M64 movdir uncached
 f8 f2 enqcmd -Gq,M64 movdir
 f8 f3 enqcmds -Gq,M64 movdir
-f9 np movdiri My,Gy
+f9 np movdiri My,Gy uncached
 fc np aadd +My,Gy
 fc 66 aand +My,Gy
 fc f3 axor +My,Gy
@@ -320,5 +330,5 @@ e8 66 V.0 cmpsxadd|cmpnsxadd|cmppxadd|cmpnpxadd|cmplxadd|cmpnlxadd|cmplexadd|cmp
 // Intel SDM vol. 2 appendix A, table A-5 (0f 3a xx), general registers only.
 const table0F3A = `
 f0 f2 V.0 rorx Gy,Ey,Ib
-f0 f3 S hreset -Ib
+f0=c0 f3 hreset -Ib
 `

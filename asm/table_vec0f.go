@@ -15,49 +15,49 @@ const tableVector0F = `
 11 f3 S,V,E0 movss Ud,Hd,Vd
 11 f2 S,V,E1 movsd Mq,Vq
 11 f2 S,V,E1 movsd Uq,Hq,Vq
-12 np S,V.0,E0.0 movlps Vq,Hq,Mq
-12 np S,V.0,E0.0 movhlps Vq,Hq,Uq
-12 66 S,V.0,E1.0 movlpd Vq,Hq,Mq
+12 np S,V.0,E0.0 movlps Vq,Hq,Mq nomask
+12 np S,V.0,E0.0 movhlps Vq,Hq,Uq nomask
+12 66 S,V.0,E1.0 movlpd Vq,Hq,Mq nomask
 12 f3 S,V,E0 movsldup Vx,Wx
 12 f2 S,V.0,E1.0 movddup Vx,Wq
 12 f2 V.1,E1.12 vmovddup Vx,Wx
-13 np S,V.0,E0.0 movlps Mq,Vq
-13 66 S,V.0,E1.0 movlpd Mq,Vq
+13 np S,V.0,E0.0 movlps Mq,Vq nomask
+13 66 S,V.0,E1.0 movlpd Mq,Vq nomask
 14 np S,V,E0 unpcklps Vx,Hx,Wx b4
 14 66 S,V,E1 unpcklpd Vx,Hx,Wx b8
 15 np S,V,E0 unpckhps Vx,Hx,Wx b4
 15 66 S,V,E1 unpckhpd Vx,Hx,Wx b8
-16 np S,V.0,E0.0 movhps Vq,Hq,Mq
-16 np S,V.0,E0.0 movlhps Vq,Hq,Uq
-16 66 S,V.0,E1.0 movhpd Vq,Hq,Mq
+16 np S,V.0,E0.0 movhps Vq,Hq,Mq nomask
+16 np S,V.0,E0.0 movlhps Vq,Hq,Uq nomask
+16 66 S,V.0,E1.0 movhpd Vq,Hq,Mq nomask
 16 f3 S,V,E0 movshdup Vx,Wx
-17 np S,V.0,E0.0 movhps Mq,Vq
-17 66 S,V.0,E1.0 movhpd Mq,Vq
+17 np S,V.0,E0.0 movhps Mq,Vq nomask
+17 66 S,V.0,E1.0 movhpd Mq,Vq nomask
 28 np S,V,E0 movaps Vx,Wx aligned
 28 66 S,V,E1 movapd Vx,Wx aligned
 29 np S,V,E0 movaps Wx,Vx aligned
 29 66 S,V,E1 movapd Wx,Vx aligned
 2a np cvtpi2ps +Vq,Qq fp
 2a 66 cvtpi2pd Vx,Qq
-2a f3 S,V,E cvtsi2ss Vd,Hd,Ey fp er
-2a f2 S,V,E0 cvtsi2sd Vq,Hq,Ey fp
-2a f2 E1 vcvtsi2sd Vq,Hq,Ey fp er
-2b np S,V,E0 movntps Mx,Vx aligned
-2b 66 S,V,E1 movntpd Mx,Vx aligned
-2b f3 movntss Md,Vd
-2b f2 movntsd Mq,Vq
+2a f3 S,V,E cvtsi2ss Vd,Hd,Ey fp er nomask
+2a f2 S,V,E0 cvtsi2sd Vq,Hq,Ey fp bignored nomask
+2a f2 E1 vcvtsi2sd Vq,Hq,Ey fp er nomask
+2b np S,V,E0 movntps Mx,Vx aligned nomask uncached
+2b 66 S,V,E1 movntpd Mx,Vx aligned nomask uncached
+2b f3 movntss Md,Vd uncached
+2b f2 movntsd Mq,Vq uncached
 2c np cvttps2pi Pq,Wq fp
 2c 66 cvttpd2pi Pq,W16 fp
-2c f3 S,V,E cvttss2si Gy,Wd fp sae
-2c f2 S,V,E cvttsd2si Gy,Wq fp sae
+2c f3 S,V,E cvttss2si Gy,Wd fp sae nomask
+2c f2 S,V,E cvttsd2si Gy,Wq fp sae nomask
 2d np cvtps2pi Pq,Wq fp
 2d 66 cvtpd2pi Pq,W16 fp
-2d f3 S,V,E cvtss2si Gy,Wd fp er
-2d f2 S,V,E cvtsd2si Gy,Wq fp er
-2e np S,V,E0 ucomiss -Vd,Wd fp sae
-2e 66 S,V,E1 ucomisd -Vq,Wq fp sae
-2f np S,V,E0 comiss -Vd,Wd fp sae
-2f 66 S,V,E1 comisd -Vq,Wq fp sae
+2d f3 S,V,E cvtss2si Gy,Wd fp er nomask
+2d f2 S,V,E cvtsd2si Gy,Wq fp er nomask
+2e np S,V,E0 ucomiss -Vd,Wd fp sae nomask
+2e 66 S,V,E1 ucomisd -Vq,Wq fp sae nomask
+2f np S,V,E0 comiss -Vd,Wd fp sae nomask
+2f 66 S,V,E1 comisd -Vq,Wq fp sae nomask
 41 np V0.1 kandw kg,kh,ku
 41 np V1.1 kandq kg,kh,ku
 41 66 V0.1 kandb kg,kh,ku
@@ -78,8 +78,8 @@ const tableVector0F = `
 4a np V1.1 kaddq|kunpckdq kg,kh,ku
 4a 66 V0.1 kaddb|kunpckbw kg,kh,ku
 4a 66 V1.1 kaddd kg,kh,ku
-50 np S,V movmskps Gd,Ux
-50 66 S,V movmskpd Gd,Ux
+50 np S,V movmskps Gy,Ux
+50 66 S,V movmskpd Gy,Ux
 51 np S,V,E0 sqrtps Vx,Wx fp b4 er
 51 66 S,V,E1 sqrtpd Vx,Wx fp b8 er
 51 f3 S,V,E0 sqrtss Vd,Hd,Wd fp er
@@ -124,8 +124,8 @@ const tableVector0F = `
 6c 66 S,V,E1 punpcklqdq|punpckhqdq Vx,Hx,Wx b8
 6e np S0 movd Pq,Ed
 6e np S1 movq Pq,Eq
-6e 66 S0,V0.0,E0.0 movd Vd,Ed
-6e 66 S1,V1.0,E1.0 movq Vq,Eq
+6e 66 S0,V0.0,E0.0 movd Vd,Ed nomask
+6e 66 S1,V1.0,E1.0 movq Vq,Eq nomask
 6f np movq Pq,Qq
 6f 66 S,V movdqa Vx,Wx aligned
 6f 66 E0 vmovdqa32 Vx,Wx aligned
@@ -149,7 +149,7 @@ const tableVector0F = `
 73/2 66 N,S,V psrlq|_|_|_|psllq Hx,Ux,Ib
 73/2 66 E1 vpsrlq|_|_|_|vpsllq Hx,Wx,Ib b8
 73/3 66 S,V psrldq|_|_|_|pslldq Hx,Ux,Ib
-73/3 66 E vpsrldq|_|_|_|vpslldq Hx,Wx,Ib
+73/3 66 E vpsrldq|_|_|_|vpslldq Hx,Wx,Ib nomask
 74 66 N,S,V pcmpeqb|pcmpeqw|pcmpeqd Vx,Hx,Wx
 74 66 E vpcmpeqb|vpcmpeqw kg,Hx,Wx
 76 66 E0 vpcmpeqd kg,Hx,Wx b4
@@ -161,24 +161,24 @@ const tableVector0F = `
 78 np E1 vcvttpd2udq|vcvtpd2udq Vh,Wx fp b8 er
 78 66 E0 vcvttps2uqq|vcvtps2uqq|vcvttps2qq|vcvtps2qq Vx,Wh fp b4 er
 78 66 E1 vcvttpd2uqq|vcvtpd2uqq|vcvttpd2qq|vcvtpd2qq Vx,Wx fp b8 er
-78 f3 E vcvttss2usi|vcvtss2usi Gy,Wd fp er
-78 f2 E vcvttsd2usi|vcvtsd2usi Gy,Wq fp er
+78 f3 E vcvttss2usi|vcvtss2usi Gy,Wd fp er nomask
+78 f2 E vcvttsd2usi|vcvtsd2usi Gy,Wq fp er nomask
 79 66 extrq +V16,U16
 79 f2 insertq +V16,U16
-7a f3 E0 vcvtudq2pd Vx,Wh b4 er
+7a f3 E0 vcvtudq2pd Vx,Wh b4 bignored
 7a f3 E1 vcvtuqq2pd Vx,Wx fp b8 er
 7a f2 E0 vcvtudq2ps Vx,Wx fp b4 er
 7a f2 E1 vcvtuqq2ps Vh,Wx fp b8 er
-7b f3 E vcvtusi2ss Vd,Hd,Ey fp er
-7b f2 E0 vcvtusi2sd Vq,Hq,Ey fp
-7b f2 E1 vcvtusi2sd Vq,Hq,Ey fp er
+7b f3 E vcvtusi2ss Vd,Hd,Ey fp er nomask
+7b f2 E0 vcvtusi2sd Vq,Hq,Ey fp bignored nomask
+7b f2 E1 vcvtusi2sd Vq,Hq,Ey fp er nomask
 7c 66 S,V haddpd|hsubpd Vx,Hx,Wx fp
 7c f2 S,V haddps|hsubps Vx,Hx,Wx fp
 7e np S0 movd Ed,Pq
 7e np S1 movq Eq,Pq
-7e 66 S0,V0.0,E0.0 movd Ed,Vd
-7e 66 S1,V1.0,E1.0 movq Eq,Vq
-7e f3 S,V.0,E1.0 movq Vq,Wq
+7e 66 S0,V0.0,E0.0 movd Ed,Vd nomask
+7e 66 S1,V1.0,E1.0 movq Eq,Vq nomask
+7e f3 S,V.0,E1.0 movq Vq,Wq nomask
 7f np movq Qq,Pq
 7f 66 S,V movdqa Wx,Vx aligned
 7f 66 E0 vmovdqa32 Wx,Vx aligned
@@ -218,10 +218,10 @@ c2 f3 E0 vcmpss kg,Hd,Wd,Ib fp sae
 c2 f2 E1 vcmpsd kg,Hq,Wq,Ib fp sae
 c4 np pinsrw +Pq,Mw,Ib
 c4 np pinsrw +Pq,Rd,Ib
-c4 66 S,V.0,E.0 pinsrw V16,H16,Mw,Ib
-c4 66 S,V.0,E.0 pinsrw V16,H16,Rd,Ib
+c4 66 S,V.0,E.0 pinsrw V16,H16,Mw,Ib nomask
+c4 66 S,V.0,E.0 pinsrw V16,H16,Rd,Ib nomask
 c5 np pextrw Gd,Nq,Ib
-c5 66 S,V.0,E.0 pextrw Gd,U16,Ib
+c5 66 S,V.0,E.0 pextrw Gd,U16,Ib nomask
 c6 np S,V,E0 shufps Vx,Hx,Wx,Ib b4
 c6 66 S,V,E1 shufpd Vx,Hx,Wx,Ib b8
 d0 66 S,V addsubpd Vx,Hx,Wx fp
@@ -231,11 +231,11 @@ d2 66 N,S,V,E0 psrld Vx,Hx,W16
 d3 66 N,S,V,E1 psrlq Vx,Hx,W16
 d4 66 N,S,V,E1 paddq Vx,Hx,Wx b8
 d5 66 N,S,V,E pmullw Vx,Hx,Wx
-d6 66 S,V.0,E1.0 movq Wq,Vq
+d6 66 S,V.0,E1.0 movq Wq,Vq nomask
 d6 f3 movq2dq V16,Nq
 d6 f2 movdq2q Pq,U16
-d7 np pmovmskb Gd,Nq
-d7 66 S,V pmovmskb Gd,Ux
+d7 np pmovmskb Gy,Nq
+d7 66 S,V pmovmskb Gy,Ux
 d8 66 N,S,V,E psubusb|psubusw|pminub Vx,Hx,Wx
 db 66 N,S,V pand Vx,Hx,Wx
 db 66 E0 vpandd Vx,Hx,Wx b4
@@ -250,11 +250,11 @@ e2 66 N,S,V,E0 psrad Vx,Hx,W16
 e2 66 E1 vpsraq Vx,Hx,W16
 e3 66 N,S,V,E pavgw|pmulhuw|pmulhw Vx,Hx,Wx
 e6 66 S,V,E1 cvttpd2dq Vh,Wx fp b8 sae
-e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 er
+e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 bignored
 e6 f3 E1 vcvtqq2pd Vx,Wx fp b8 er
 e6 f2 S,V,E1 cvtpd2dq Vh,Wx fp b8 er
-e7 np movntq Mq,Pq
-e7 66 S,V,E0 movntdq Mx,Vx aligned
+e7 np movntq Mq,Pq uncached
+e7 66 S,V,E0 movntdq Mx,Vx aligned nomask uncached
 e8 66 N,S,V,E psubsb|psubsw|pminsw Vx,Hx,Wx
 eb 66 N,S,V por Vx,Hx,Wx
 eb 66 E0 vpord Vx,Hx,Wx b4
@@ -268,9 +268,10 @@ f1 66 N,S,V,E psllw Vx,Hx,W16
 f2 66 N,S,V,E0 pslld Vx,Hx,W16
 f3 66 N,S,V,E1 psllq Vx,Hx,W16
 f4 66 N,S,V,E1 pmuludq Vx,Hx,Wx b8
-f5 66 N,S,V,E pmaddwd|psadbw Vx,Hx,Wx
-f7 np maskmovq -Pq,Nq maskmov
-f7 66 S,V.0 maskmovdqu -V16,U16 maskmov
+f5 66 N,S,V,E pmaddwd Vx,Hx,Wx
+f6 66 N,S,V,E psadbw Vx,Hx,Wx nomask
+f7 np maskmovq -Pq,Nq maskmov uncached
+f7 66 S,V.0 maskmovdqu -V16,U16 maskmov uncached
 f8 66 N,S,V,E psubb|psubw Vx,Hx,Wx
 fa 66 N,S,V,E0 psubd Vx,Hx,Wx b4
 fb 66 N,S,V,E1 psubq Vx,Hx,Wx b8

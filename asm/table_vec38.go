@@ -58,14 +58,14 @@ const tableVector0F38 = `
 27 f3 E0 vptestnmd kg,Hx,Wx b4
 27 f3 E1 vptestnmq kg,Hx,Wx b8
 28 66 S,V,E1 pmuldq Vx,Hx,Wx b8
-28 f3 E0 vpmovm2b Vx,ku
-28 f3 E1 vpmovm2w Vx,ku
+28 f3 E0 vpmovm2b Vx,ku nomask
+28 f3 E1 vpmovm2w Vx,ku nomask
 29 66 S,V pcmpeqq Vx,Hx,Wx
 29 66 E1 vpcmpeqq kg,Hx,Wx b8
-29 f3 E0 vpmovb2m kg,Ux
-29 f3 E1 vpmovw2m kg,Ux
-2a 66 S,V,E0 movntdqa Vx,Mx aligned
-2a f3 E1 vpbroadcastmb2q Vx,ku
+29 f3 E0 vpmovb2m kg,Ux nomask
+29 f3 E1 vpmovw2m kg,Ux nomask
+2a 66 S,V,E0 movntdqa Vx,Mx aligned nomask
+2a f3 E1 vpbroadcastmb2q Vx,ku nomask
 2b 66 S,V,E0 packusdw Vx,Hx,Wx b4
 2c 66 V0 vmaskmovps|vmaskmovpd Vx,Hx,Mx
 2e 66 V0 vmaskmovps|vmaskmovpd Mx,Hx,Vx
@@ -90,14 +90,14 @@ const tableVector0F38 = `
 37 66 S,V pcmpgtq Vx,Hx,Wx
 37 66 E1 vpcmpgtq kg,Hx,Wx b8
 38 66 S,V,E pminsb Vx,Hx,Wx
-38 f3 E0 vpmovm2d Vx,ku
-38 f3 E1 vpmovm2q Vx,ku
+38 f3 E0 vpmovm2d Vx,ku nomask
+38 f3 E1 vpmovm2q Vx,ku nomask
 39 66 S,V,E0 pminsd Vx,Hx,Wx b4
 39 66 E1 vpminsq Vx,Hx,Wx b8
-39 f3 E0 vpmovd2m kg,Ux
-39 f3 E1 vpmovq2m kg,Ux
+39 f3 E0 vpmovd2m kg,Ux nomask
+39 f3 E1 vpmovq2m kg,Ux nomask
 3a 66 S,V,E pminuw Vx,Hx,Wx
-3a f3 E0 vpbroadcastmw2d Vx,ku
+3a f3 E0 vpbroadcastmw2d Vx,ku nomask
 3b 66 S,V,E0 pminud Vx,Hx,Wx b4
 3b 66 E1 vpminuq Vx,Hx,Wx b8
 3c 66 S,V,E pmaxsb Vx,Hx,Wx
@@ -119,7 +119,7 @@ const tableVector0F38 = `
 49 np V0.0 ldtilecfg -M64
 49 66 V0.0 sttilecfg M64
 49=c0 np V0.0 tilerelease -
-49 f2 V0.0 tilezero tg
+49 f2 V0.0 tilezero tg reg
 4b f2 V0.0 tileloadd tg,M agen
 4b 66 V0.0 tileloaddt1 tg,M agen
 4b f3 V0.0 tilestored -M,tg agen
@@ -196,14 +196,14 @@ const tableVector0F38 = `
 8d 66 E0 vpermb Vx,Hx,Wx
 8d 66 E1 vpermw Vx,Hx,Wx
 8f 66 E0 vpshufbitqmb kg,Hx,Wx
-90 66 V0 vpgatherdd|_|vgatherdps +Vx,vsibdd,+Hx
-90 66 V1 vpgatherdq|_|vgatherdpd +Vx,vsibdq,+Hx
-91 66 V0 vpgatherqd|_|vgatherqps +Vh,vsibqd,+Hh
-91 66 V1 vpgatherqq|_|vgatherqpd +Vx,vsibqq,+Hx
-90 66 E0 vpgatherdd|_|vgatherdps +Vx,vsibdd
-90 66 E1 vpgatherdq|_|vgatherdpd +Vx,vsibdq
-91 66 E0 vpgatherqd|_|vgatherqps +Vh,vsibqd
-91 66 E1 vpgatherqq|_|vgatherqpd +Vx,vsibqq
+90 66 V0 vpgatherdd|_|vgatherdps +Vx,vsibdd,+Hx distinct
+90 66 V1 vpgatherdq|_|vgatherdpd +Vx,vsibdq,+Hx distinct
+91 66 V0 vpgatherqd|_|vgatherqps +Vh,vsibqd,+Hh distinct
+91 66 V1 vpgatherqq|_|vgatherqpd +Vx,vsibqq,+Hx distinct
+90 66 E0 vpgatherdd|_|vgatherdps +Vx,vsibdd distinct
+90 66 E1 vpgatherdq|_|vgatherdpd +Vx,vsibdq distinct
+91 66 E0 vpgatherqd|_|vgatherqps +Vh,vsibqd distinct
+91 66 E1 vpgatherqq|_|vgatherqpd +Vx,vsibqq distinct
 96 66 V0,E0 vfmaddsub132ps|vfmsubadd132ps|vfmadd132ps|_|vfmsub132ps|_|vfnmadd132ps|_|vfnmsub132ps +Vx,Hx,Wx fp b4 er
 96 66 V1,E1 vfmaddsub132pd|vfmsubadd132pd|vfmadd132pd|_|vfmsub132pd|_|vfnmadd132pd|_|vfnmsub132pd +Vx,Hx,Wx fp b8 er
 99 66 V0,E0 vfmadd132ss|_|vfmsub132ss|_|vfnmadd132ss|_|vfnmsub132ss +Vd,Hd,Wd fp er
@@ -244,5 +244,5 @@ da 66 V0.0 vsm3msg2 +Vx,Hx,Wx
 da f3 V0 vsm4key4 Vx,Hx,Wx
 da f2 V0 vsm4rnds4 Vx,Hx,Wx
 db 66 S,V.0 aesimc Vx,Wx
-dc 66 S,V,E aesenc|aesenclast|aesdec|aesdeclast Vx,Hx,Wx
+dc 66 S,V,E aesenc|aesenclast|aesdec|aesdeclast Vx,Hx,Wx nomask
 `

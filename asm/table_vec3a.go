@@ -21,13 +21,13 @@ const tableVector0F3A = `
 0b 66 E1 vrndscalesd Vq,Hq,Wq,Ib fp sae
 0c 66 S,V blendps|blendpd|pblendw Vx,Hx,Wx,Ib
 0f 66 N,S,V,E palignr Vx,Hx,Wx,Ib
-14 66 S,V.0,E.0 pextrb Mb,V16,Ib
-14 66 S,V.0,E.0 pextrb Rd,V16,Ib
-15 66 S,V.0,E.0 pextrw Mw,V16,Ib
-15 66 S,V.0,E.0 pextrw Rd,V16,Ib
-16 66 S0,V0.0,E0.0 pextrd Ed,V16,Ib
-16 66 S1,V1.0,E1.0 pextrq Eq,V16,Ib
-17 66 S,V.0,E.0 extractps Ed,V16,Ib
+14 66 S,V.0,E.0 pextrb Mb,V16,Ib nomask
+14 66 S,V.0,E.0 pextrb Rd,V16,Ib nomask
+15 66 S,V.0,E.0 pextrw Mw,V16,Ib nomask
+15 66 S,V.0,E.0 pextrw Rd,V16,Ib nomask
+16 66 S0,V0.0,E0.0 pextrd Ed,V16,Ib nomask
+16 66 S1,V1.0,E1.0 pextrq Eq,V16,Ib nomask
+17 66 S,V.0,E.0 extractps Ed,V16,Ib nomask
 18 66 V0.1 vinsertf128 Vx,Hx,W16,Ib
 18 66 E0.12 vinsertf32x4 Vx,Hx,W16,Ib
 18 66 E1.12 vinsertf64x2 Vx,Hx,W16,Ib
@@ -41,11 +41,11 @@ const tableVector0F3A = `
 1d 66 V0,E0 vcvtps2ph Wh,Vx,Ib fp sae
 1e 66 E0 vpcmpud|vpcmpd kg,Hx,Wx,Ib b4
 1e 66 E1 vpcmpuq|vpcmpq kg,Hx,Wx,Ib b8
-20 66 S,V.0,E.0 pinsrb V16,H16,Mb,Ib
-20 66 S,V.0,E.0 pinsrb V16,H16,Rd,Ib
-21 66 S,V.0,E0.0 insertps V16,H16,Wd,Ib
-22 66 S0,V0.0,E0.0 pinsrd V16,H16,Ed,Ib
-22 66 S1,V1.0,E1.0 pinsrq V16,H16,Eq,Ib
+20 66 S,V.0,E.0 pinsrb V16,H16,Mb,Ib nomask
+20 66 S,V.0,E.0 pinsrb V16,H16,Rd,Ib nomask
+21 66 S,V.0,E0.0 insertps V16,H16,Wd,Ib nomask
+22 66 S0,V0.0,E0.0 pinsrd V16,H16,Ed,Ib nomask
+22 66 S1,V1.0,E1.0 pinsrq V16,H16,Eq,Ib nomask
 23 66 E0.12 vshuff32x4 Vx,Hx,Wx,Ib b4
 23 66 E1.12 vshuff64x2 Vx,Hx,Wx,Ib b8
 25 66 E0 vpternlogd +Vx,Hx,Wx,Ib b4
@@ -76,7 +76,7 @@ const tableVector0F3A = `
 42 66 E0 vdbpsadbw Vx,Hx,Wx,Ib
 43 66 E0.12 vshufi32x4 Vx,Hx,Wx,Ib b4
 43 66 E1.12 vshufi64x2 Vx,Hx,Wx,Ib b8
-44 66 S,V,E pclmulqdq Vx,Hx,Wx,Ib
+44 66 S,V,E pclmulqdq Vx,Hx,Wx,Ib nomask
 46 66 V0.1 vperm2i128 Vx,Hx,Wx,Ib
 4a 66 V0 vblendvps|vblendvpd|vpblendvb Vx,Hx,Wx,Lx
 50 66 E0 vrangeps Vx,Hx,Wx,Ib fp b4 sae
@@ -91,6 +91,8 @@ const tableVector0F3A = `
 56 66 E1 vreducepd Vx,Wx,Ib fp b8 sae
 57 66 E0 vreducess Vd,Hd,Wd,Ib fp sae
 57 66 E1 vreducesd Vq,Hq,Wq,Ib fp sae
+5c 66 V0 vfmaddsubps|vfmaddsubpd|vfmsubaddps|vfmsubaddpd Vx,Hx,Wx,Lx fp // FMA4: AMD APM vol. 4
+5c 66 V1 vfmaddsubps|vfmaddsubpd|vfmsubaddps|vfmsubaddpd Vx,Hx,Lx,Wx fp
 60 66 S,V.0 pcmpestrm -Vx,Wx,Ib unaligned <rax <rdx
 61 66 S,V.0 pcmpestri -Vx,Wx,Ib unaligned <rax <rdx >rcx
 62 66 S,V.0 pcmpistrm -Vx,Wx,Ib unaligned
@@ -99,6 +101,18 @@ const tableVector0F3A = `
 66 66 E1 vfpclasspd kg,Wx,Ib b8
 67 66 E0 vfpclassss kg,Wd,Ib
 67 66 E1 vfpclasssd kg,Wq,Ib
+68 66 V0 vfmaddps|vfmaddpd|_|_|vfmsubps|vfmsubpd Vx,Hx,Wx,Lx fp
+68 66 V1 vfmaddps|vfmaddpd|_|_|vfmsubps|vfmsubpd Vx,Hx,Lx,Wx fp
+6a 66 V0 vfmaddss|_|_|_|vfmsubss Vd,Hd,Wd,Ld fp
+6a 66 V1 vfmaddss|_|_|_|vfmsubss Vd,Hd,Ld,Wd fp
+6b 66 V0 vfmaddsd|_|_|_|vfmsubsd Vq,Hq,Wq,Lq fp
+6b 66 V1 vfmaddsd|_|_|_|vfmsubsd Vq,Hq,Lq,Wq fp
+78 66 V0 vfnmaddps|vfnmaddpd|_|_|vfnmsubps|vfnmsubpd Vx,Hx,Wx,Lx fp
+78 66 V1 vfnmaddps|vfnmaddpd|_|_|vfnmsubps|vfnmsubpd Vx,Hx,Lx,Wx fp
+7a 66 V0 vfnmaddss|_|_|_|vfnmsubss Vd,Hd,Wd,Ld fp
+7a 66 V1 vfnmaddss|_|_|_|vfnmsubss Vd,Hd,Ld,Wd fp
+7b 66 V0 vfnmaddsd|_|_|_|vfnmsubsd Vq,Hq,Wq,Lq fp
+7b 66 V1 vfnmaddsd|_|_|_|vfnmsubsd Vq,Hq,Lq,Wq fp
 70 66 E1 vpshldw Vx,Hx,Wx,Ib
 71 66 E0 vpshldd Vx,Hx,Wx,Ib b4
 71 66 E1 vpshldq Vx,Hx,Wx,Ib b8

@@ -4,7 +4,8 @@ package asm
 // undocumented aliases of AMD APM vol. 3 appendix A that every processor executes.
 const tableX87 = `
 d8/0 fadd|fmul|fcom|fcomp|fsub|fsubr|fdiv|fdivr -Md
-d8/0 fadd|fmul|fcom|fcomp|fsub|fsubr|fdiv|fdivr -st,sti
+d8/0 fadd|fmul|_|_|fsub|fsubr|fdiv|fdivr -st,sti
+d8/2 fcom|fcomp -sti
 d9/0 fld -Md
 d9/2 fst|fstp Md
 d9/4 fldenv -Menv
@@ -14,7 +15,7 @@ d9/7 fnstcw Mw
 d9/0 fld -sti
 d9/1 fxch -sti
 d9=d0 fnop -
-d9/3 fstpnce -sti
+d9/3 fstp -sti
 d9=e0 fchs|fabs|_|_|ftst|fxam -
 d9=e8 fld1|fldl2t|fldl2e|fldpi|fldlg2|fldln2|fldz -
 d9=f0 f2xm1|fyl2x|fptan|fpatan|fxtract|fprem1|fdecstp|fincstp -
@@ -27,7 +28,7 @@ db/1 fisttp|fist|fistp Md
 db/5 fld -Mt
 db/7 fstp Mt
 db/0 fcmovnb|fcmovne|fcmovnbe|fcmovnu -st,sti
-db=e0 fneni|fndisi|fnclex|fninit|fnsetpm -
+db=e0 fneni|fndisi|fnclex|fninit|fnsetpm|frstpm -
 db/5 fucomi|fcomi -st,sti
 dc/0 fadd|fmul|fcom|fcomp|fsub|fsubr|fdiv|fdivr -Mq
 dc/0 fadd|fmul -sti,st

@@ -74,7 +74,7 @@ func (d *rawInst) appendMask(b []byte) []byte {
 	return b
 }
 
-func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem }
+func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem && d.form.rounds() }
 
 func (d *rawInst) roundingName() string {
 	if d.form.er {

@@ -34,12 +34,17 @@ type Clock interface {
 // Chain is a timed image of bbprof's own: Length dependent instructions behind an lfence.
 type Chain struct {
 	Length   int
-	Runs     int // timed at once
 	Multiply bool
 }
 
-// Emit appends the chain as an image, and returns its entry.
-func (c Chain) Emit(e *asm.Emitter) (entry uint64) {
+// chainRuns is how many runs of a chain are timed at once.
+const chainRuns = 16
+
+// Runs is how many runs are timed at once.
+func (Chain) Runs() int { return chainRuns }
+
+// Emit appends the chain as an image that reads clock, and returns its entry.
+func (c Chain) Emit(e *asm.Emitter, clock asm.Clock) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.Lfence() // nothing before the chain may hide some of it
@@ -50,6 +55,6 @@ func (c Chain) Emit(e *asm.Emitter) (entry uint64) {
 			e.Add(asm.RAX, asm.RAX)
 		}
 	}
-	e.Epilogue(entry)
+	e.Epilogue(entry, clock)
 	return entry
 }

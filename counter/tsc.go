@@ -19,13 +19,11 @@ type TSC struct {
 	StepTicks float64
 }
 
-// The lengths of the two chains and how often each runs between two readings. The lengths
-// differ by 1,024 cycles a timing, and together they take less than a fifth of the smallest
-// op cache.
+// Lengths of the two chains. They differ by 2,048 cycles a timing, and together they take
+// less than a sixth of the smallest op cache.
 const (
-	chainShort = 64
-	chainLong  = 128
-	chainRuns  = 16
+	chainShort = 32
+	chainLong  = 160
 )
 
 // Name is "tsc".
@@ -39,7 +37,7 @@ func (c TSC) Step() float64 { return c.StepTicks }
 
 // Chains are the short and the long chain of adds.
 func (TSC) Chains() []Chain {
-	return []Chain{{Length: chainShort, Runs: chainRuns}, {Length: chainLong, Runs: chainRuns}}
+	return []Chain{{Length: chainShort}, {Length: chainLong}}
 }
 
 // Rate is in ticks per core cycle.
@@ -62,7 +60,8 @@ func ticksPerAdd(d [][]float64) []float64 {
 
 // Describe says what a cycle is here.
 func (c TSC) Describe() string {
-	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block", c.StepTicks, chainShort, chainLong)
+	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
+		c.StepTicks, chainShort, chainLong)
 }
 
 // MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
@@ -70,7 +69,7 @@ func (c TSC) Describe() string {
 // be an integer. If adds ever took less than a cycle, or the clock were not what we think,
 // it would not be.
 func MultiplyChains() []Chain {
-	return []Chain{{Length: 32, Runs: 16, Multiply: true}, {Length: 64, Runs: 16, Multiply: true}}
+	return []Chain{{Length: chainShort, Multiply: true}, {Length: chainLong, Multiply: true}}
 }
 
 // multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
@@ -81,7 +80,7 @@ const multiplyTolerance = 0.01
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	per := make([]float64, len(d[0]))
 	for i := range per {
-		per[i] = (d[1][i] - d[0][i]) / (32 * 16)
+		per[i] = (d[1][i] - d[0][i]) / ((chainLong - chainShort) * chainRuns)
 	}
 	latency = stat.MidMean(per).Value / rate
 	whole := math.Round(latency)

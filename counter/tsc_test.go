@@ -64,11 +64,11 @@ func TestRateOfSteppedClock(t *testing.T) {
 			d := synthetic(rng, n, rate, 77, step, addCycles)
 			got := TSC{StepTicks: step}.Rate(d)
 			// The difference of two readings has a deviation of up to step/2 for either chain.
-			tolerance := (0.25 + 4*math.Sqrt(0.5)/math.Sqrt(n)) * step / 1024
+			tolerance := (0.25 + 4*math.Sqrt(0.5)/math.Sqrt(n)) * step / ((chainLong - chainShort) * chainRuns)
 			if math.Abs(got.Value-rate) > tolerance {
 				t.Errorf("rate %g, step %g: %g, off by more than %g", rate, step, got.Value, tolerance)
 			}
-			if got.N != n || got.Half < 0 || got.Half > 0.5*step/1024 {
+			if got.N != n || got.Half < 0 || got.Half > 0.5*step/((chainLong-chainShort)*chainRuns) {
 				t.Errorf("rate %g, step %g: %+v", rate, step, got)
 			}
 		}
@@ -76,8 +76,8 @@ func TestRateOfSteppedClock(t *testing.T) {
 }
 
 func TestRateExact(t *testing.T) {
-	// 1,024 cycles apart, 512 ticks apart: half a tick a cycle, whatever stands around it.
-	d := [][]float64{{600, 601, 599, 600}, {1112, 1113, 1111, 1112}}
+	// 2,048 cycles apart, 1,024 ticks apart: half a tick a cycle, whatever stands around it.
+	d := [][]float64{{600, 601, 599, 600}, {1624, 1625, 1623, 1624}}
 	if got := (TSC{}).Rate(d); got.Value != 0.5 || got.Half != 0 || got.N != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -86,11 +86,11 @@ func TestRateExact(t *testing.T) {
 func TestFastRate(t *testing.T) {
 	// What shares the core adds time to the longer chain more than to the shorter.
 	short := []float64{100, 100, 100, 100, 100, 100, 100}
-	long := []float64{612, 612, 612, 612, 5000, 6000, 7000}
+	long := []float64{1124, 1124, 1124, 1124, 5000, 6000, 7000}
 	if got := (TSC{}).FastRate([][]float64{short, long}); got != 0.5 {
 		t.Errorf("fast half of 7: %g, want 0.5", got)
 	}
-	if got := (TSC{}).FastRate([][]float64{{100}, {612}}); got != 0.5 {
+	if got := (TSC{}).FastRate([][]float64{{100}, {1124}}); got != 0.5 {
 		t.Errorf("of one: %g, want 0.5", got)
 	}
 	if got := (TSC{}).FastRate([][]float64{{}, {}}); !math.IsNaN(got) {
@@ -103,7 +103,7 @@ func TestFastRate(t *testing.T) {
 
 func TestCheckMultiply(t *testing.T) {
 	chains := MultiplyChains()
-	cycles := float64((chains[1].Length - chains[0].Length) * chains[0].Runs)
+	cycles := float64((chains[1].Length - chains[0].Length) * chains[0].Runs())
 	check := func(latency float64) (float64, bool) {
 		short, long := make([]float64, 8), make([]float64, 8)
 		for i := range short {
@@ -142,16 +142,16 @@ func TestCheckMultiply(t *testing.T) {
 func TestChains(t *testing.T) {
 	c := TSC{StepTicks: 26}
 	chains := c.Chains()
-	if len(chains) != 2 || chains[0].Length != chainShort || chains[1].Length != chainLong || chains[0].Runs != chainRuns || chains[1].Runs != chainRuns || chains[0].Multiply || chains[1].Multiply {
+	if len(chains) != 2 || chains[0].Length != chainShort || chains[1].Length != chainLong || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
 		t.Errorf("%+v", chains)
 	}
-	if m := MultiplyChains(); len(m) != 2 || (m[1].Length-m[0].Length)*m[0].Runs != 32*16 || m[0].Runs != m[1].Runs || !m[0].Multiply || !m[1].Multiply {
+	if m := MultiplyChains(); len(m) != 2 || m[1].Length-m[0].Length != chainLong-chainShort || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {
 		t.Errorf("%+v", m)
 	}
 	for _, chain := range append(chains, MultiplyChains()...) {
 		e := asm.NewEmitter(space.Code)
 		e.Nop(3)
-		entry := chain.Emit(e)
+		entry := chain.Emit(e, asm.TSC)
 		body := e.Bytes()[entry-space.Code:]
 		inst, name := "\x48\x01\xc0", "add rax,rax"
 		if chain.Multiply {
@@ -165,7 +165,7 @@ func TestChains(t *testing.T) {
 	if clock.Step() != 26 || clock.Name() != "tsc" || !strings.Contains(clock.Describe(), "26") {
 		t.Errorf("%s: %s, step %g", clock.Name(), clock.Describe(), clock.Step())
 	}
-	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {1024, 1024, 1024, 1024}})
+	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {2048, 2048, 2048, 2048}})
 	if e.Value != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -53,7 +53,7 @@ func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
 		t.Fatal(err)
 	}
 	p := Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := unroll.Build(space.Code, insts, 3, p.Init, asm.Reset{Memory: true}, asm.CPU{})
+	im, err := unroll.Build(space.Code, insts, 3, unroll.Frame{Init: p.Init, Reset: asm.Reset{Memory: true}, Clock: asm.TSC})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,19 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	}
 }
 
+// RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
+// with these pages before.
+func (p Plan) RunOnce(c Child, im unroll.Image) error {
+	stop, err := c.Do([]tracee.Op{tracee.Run(im.At, 1)}, p.Limit)
+	if err != nil {
+		return p.timeout(err)
+	}
+	if !stop.Done {
+		return fmt.Errorf("signal %d, code %d, address %#x at %#x in a block that ran before", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
+	}
+	return nil
+}
+
 // Remap maps known pages afresh; the list goes before the runs that need them.
 func (m Mapping) Remap() []tracee.Op {
 	ops := reset()

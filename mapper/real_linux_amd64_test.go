@@ -47,7 +47,7 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 		t.Fatal(err)
 	}
 	p.Insts, p.Init = insts, asm.PaperInit()
-	im, err := unroll.Build(space.Code, insts, copies, p.Init, asm.Reset{Flags: true}, asm.CPU{})
+	im, err := unroll.Build(space.Code, insts, copies, unroll.Frame{Init: p.Init, Reset: asm.Reset{Flags: true}, Clock: asm.TSC})
 	if err != nil {
 		t.Fatal(err)
 	}

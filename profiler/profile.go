@@ -24,26 +24,30 @@ type run struct {
 	block  Block
 	result Result
 
-	insts   []asm.Inst
-	reset   asm.Reset
-	factors unroll.Factors
-	plan    mapper.Plan
-	mapping mapper.Mapping
-	short   unroll.Image
-	long    unroll.Image
-	windows []window
+	insts []asm.Inst
+	reset asm.Reset
+	inits []asm.Init // to try
+
+	factors  unroll.Factors
+	plan     mapper.Plan
+	mapping  mapper.Mapping
+	short    unroll.Image
+	long     unroll.Image
+	dirty    []uint64 // words that a run changes
+	tracing  invariants.Trace
+	findings []invariants.Evidence
+	windows  []window
 }
 
 // profile is what happens to a block. A *verdict.Rejection as error says why it has no
 // throughput; the result then holds what was found out until there.
 func (s *session) profile(ctx context.Context, b Block) (Result, error) {
-	r := &run{session: s, ctx: ctx, block: b, result: Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.init}}
+	r := &run{session: s, ctx: ctx, block: b, result: Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.inits[0]}, inits: s.inits}
 	for _, step := range []func() error{
 		r.decode,
 		r.refuse,
 		r.choose,
-		r.mapPages,
-		r.findDirty,
+		r.prepare,
 		r.time,
 		r.judge,
 		r.derive,
@@ -73,6 +77,10 @@ func (r *run) refuse() error {
 		return rejection
 	}
 	r.reset = resetFor(r.insts)
+	if _, net := asm.X87Stack(r.insts); net != 0 {
+		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
+			"each copy leaves the x87 stack %+d deep, so copies in a row do not do what one does", net)}
+	}
 	return nil
 }
 
@@ -86,6 +94,7 @@ func resetFor(insts []asm.Inst) asm.Reset {
 		MXCSR:  s.MXCSRLoaded || s.MXCSRSticky,
 		Flags:  s.Direction || s.FlagsLoaded,
 	}
+	reset.Filled, _ = asm.X87Stack(insts)
 	for i := range insts {
 		for _, m := range insts[i].Mem {
 			reset.Memory = reset.Memory || m.Write
@@ -126,7 +135,6 @@ const (
 // mapPages maps the longer image. A block that moves on with every copy gets fewer copies
 // rather than a page for each.
 func (r *run) mapPages() (err error) {
-	r.plan = mapper.Plan{Insts: r.insts, Init: r.init, Frames: 1, Pages: maxPages, Limit: runLimit}
 	for {
 		if err := r.layOut(); err != nil {
 			return err
@@ -145,46 +153,35 @@ func (r *run) mapPages() (err error) {
 	}
 }
 
-// layOut builds both images and writes them to the child.
+// frame is what stands around the copies of this block.
+func (r *run) frame() unroll.Frame {
+	return unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit}
+}
+
+// layOut builds both images and places them.
 func (r *run) layOut() (err error) {
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, r.init, r.reset, r.cpu.Features); err != nil {
+	if r.short, err = unroll.Build(r.images, r.insts, r.factors.Short, r.frame()); err != nil {
 		return err
 	}
-	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.init, r.reset, r.cpu.Features); err != nil {
+	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.frame()); err != nil {
 		return err
 	}
-	if r.long.End() > space.End {
+	if r.long.End() > space.Log {
 		return &verdict.Rejection{
 			Reason: verdict.CodeExceedsL1I,
 			Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
 		}
 	}
-	for _, im := range []unroll.Image{r.short, r.long} {
-		copy(r.child.Code()[im.At-space.Code:], im.Code)
-	}
+	r.place(r.short)
+	r.place(r.long)
+	r.dirty = nil
 	r.child.SetRestore(nil)
 	return nil
 }
 
-// findDirty lists the words that a run changes: those changed after one run of either
-// length, which differ if a later copy puts a word back.
-func (r *run) findDirty() error {
-	dirty := r.mapping.Dirty(r.child, r.init)
-	r.plan.Refill(r.child)
-	mapping, err := mapper.Map(r.child, r.plan, r.short)
-	if err != nil {
-		return err
-	}
-	dirty = append(dirty, mapping.Dirty(r.child, r.init)...)
-	slices.Sort(dirty)
-	dirty = slices.Compact(dirty)
-	if len(dirty) > space.MaxRestore {
-		return fmt.Errorf("%d words change in a run, at most %d can be restored", len(dirty), space.MaxRestore)
-	}
-	r.child.SetRestore(dirty)
-	return nil
-}
+// place writes an image to the child.
+func (r *run) place(im unroll.Image) { copy(r.child.Code()[im.At-space.Code:], im.Code) }
 
 const (
 	windowSamples = 12
@@ -308,22 +305,10 @@ func (r *run) judge() error {
 	for _, w := range r.windows {
 		r.result.SamplesKept += w.samples()
 	}
-	memory := invariants.Memory{Pages: r.result.Pages, Frames: r.result.Frames}
-	for i := range r.insts {
-		for _, m := range r.insts[i].Mem {
-			memory.Loads = memory.Loads || m.Read
-			memory.Stores = memory.Stores || m.Write
-		}
-	}
 	code := int(r.long.End() - space.Code)
-	r.result.Evidence = []invariants.Evidence{
-		invariants.L1D(memory, r.cpu.L1DWays()),
+	r.result.Evidence = append(r.findings,
 		invariants.L1I(code, r.cpu.FrontEnd.L1I),
-		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched),
-		invariants.Misaligned(memory),
-		invariants.Alias4K(memory),
-		invariants.AliasFrame(memory),
-	}
+		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	e := stat.MidMean(r.cyclesOf())
 	if limit := math.Max(unstableShare*e.Value, unstableCycles); e.Half > limit {
 		c := r.cyclesOf()

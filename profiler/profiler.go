@@ -31,9 +31,19 @@ type Options struct {
 	Unroll *unroll.Factors
 	// Budget is the longest time to spend on the timing of one block, default 3 s.
 	Budget time.Duration
+	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
+	// that is harmless, else one a page; 1 is the paper's.
+	Frames int
+	// Init names the only initial state to use (asm.Inits).
+	Init string
+	// NoRescue keeps to the paper's initial state.
+	NoRescue bool
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
 }
+
+// AutoFrames lets each block have as many frames as it needs.
+const AutoFrames = 0
 
 // Block is machine code without control flow.
 type Block struct {

@@ -43,6 +43,14 @@ type Result struct {
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`
 
+	// PaperVerdict is what one frame and the paper's initial state give: "ok" or a reason.
+	PaperVerdict string `json:"paper_verdict,omitempty"`
+	// Rescued says that Init is not the paper's.
+	Rescued bool `json:"rescued"`
+	// SelfForwarding counts loads fed by a store that hit the same address only because
+	// registers start equal.
+	SelfForwarding int `json:"self_forwarding_loads"`
+
 	Clock    *ClockReport          `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
 	Warnings []string              `json:"warnings,omitempty"`

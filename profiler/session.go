@@ -19,7 +19,7 @@ import (
 type session struct {
 	opts  Options
 	cpu   host.CPU
-	init  asm.Init
+	inits []asm.Init // to give blocks, in this order
 	child *tracee.Tracee
 	clock counter.Clock
 
@@ -36,12 +36,22 @@ type session struct {
 // timedImage is what one phase of the sampler times.
 type timedImage struct {
 	entry uint64
-	warm  int // runs before the clock is read
-	runs  int // between two readings
+	warm  int // runs before those that are timed, at least 1
+	runs  int // timed at once
 }
 
 func newSession(opts Options) (*session, error) {
-	s := &session{opts: opts, cpu: host.Detect(), init: asm.PaperInit(), onCPU: opts.CPUs[0]}
+	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
+	if opts.NoRescue {
+		s.inits = s.inits[:1]
+	}
+	if opts.Init != "" {
+		i := slices.IndexFunc(s.inits, func(i asm.Init) bool { return i.Name == opts.Init })
+		if i < 0 {
+			return nil, fmt.Errorf("no initial state is called %q", opts.Init)
+		}
+		s.inits = s.inits[i : i+1]
+	}
 	if err := s.pin(); err != nil {
 		return nil, err
 	}
@@ -103,12 +113,12 @@ func (s *session) discard() {
 
 // launch starts a child and readies its clock.
 func (s *session) launch() error {
-	child, err := tracee.Launch(s.init.FSBase, s.init.GSBase)
+	child, err := tracee.Launch(s.inits[0].FSBase, s.inits[0].GSBase)
 	if err != nil {
 		return err
 	}
 	s.child = child
-	child.SetWord(space.SlotMXCSR, uint64(s.init.MXCSR))
+	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
 	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
 	if s.clock != nil {
 		s.emit(s.clock) // a replacement: same machine, same clock
@@ -125,19 +135,22 @@ func (s *session) emit(clock counter.Clock) {
 	s.sampler = e.Sampler(clock.Emit, len(chains)+2, s.turns, s.child.Resume())
 	s.chains = s.chains[:0]
 	for _, c := range chains {
-		s.chains = append(s.chains, timedImage{c.Emit(e), 1, c.Runs})
+		s.chains = append(s.chains, timedImage{c.Emit(e, clock.Emit), chainWarm, c.Runs()})
 	}
 	copy(s.child.Code(), e.Bytes())
 	s.images = e.PC()
 }
 
 const (
+	chainWarm          = 1
 	calibrationSamples = 200
 	calibrationLimit   = 10 * time.Second
 	// The sentinel lasts at least so many steps of the clock, so that one step is not the
 	// difference between quiet and busy.
 	sentinelSteps = 30
 	sentinelTurns = 64 // at least: about 1,000 cycles
+	// A fenced clock reading takes up to so many cycles: 40 on Skylake, 50 on Zen 5.
+	readingCycles = 60
 )
 
 // calibrate learns the clock's step, its rate, whether adds take a cycle, and how fast the
@@ -169,7 +182,7 @@ func (s *session) multiplyChains() ([2]timedImage, error) {
 	var images [2]timedImage
 	e := asm.NewEmitter(s.images)
 	for i, c := range counter.MultiplyChains() {
-		images[i] = timedImage{c.Emit(e), 1, c.Runs}
+		images[i] = timedImage{c.Emit(e, s.clock.Emit), chainWarm, c.Runs()}
 	}
 	copy(s.child.Code()[s.images-space.Code:], e.Bytes())
 	return images, nil
@@ -245,7 +258,7 @@ func (s *session) plausible(quiet float64) bool {
 		return true
 	}
 	ideal := float64(s.turns*(asm.SentinelAdds+2)) / float64(s.cpu.AddsPerCycle)
-	return quiet < 1.15*ideal
+	return quiet <= 1.02*ideal+readingCycles
 }
 
 // quietTicks is the longest reading that still counts as quiet: 4 % and a step above.

@@ -45,8 +45,8 @@ func (s *session) window(p windowPlan) (window, error) {
 	for i, image := range table {
 		at := space.Phases + uint64(i)*space.PhaseSize
 		s.child.SetWord(at, image.entry)
-		s.child.SetWord(at+8, uint64(image.warm))
-		s.child.SetWord(at+16, uint64(image.runs))
+		s.child.SetWord(at+8, uint64(image.warm+image.runs))
+		s.child.SetWord(at+16, uint64(image.runs+1)) // where space.Times has the start
 	}
 	s.child.SetWord(space.SlotOut, space.Samples)
 	s.child.SetWord(space.SlotKept, space.Samples)

@@ -16,7 +16,7 @@ type Image struct {
 	At     uint64 // address of Code[0], the prologue
 	First  uint64 // address of the first copy, a multiple of 64
 	Copies int
-	block  int // bytes of one copy
+	block  int // bytes of one copy, 0 if copies are not plain
 }
 
 // End is the address behind the image.
@@ -32,35 +32,93 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return d / im.block, d % im.block, true
 }
 
-// Build lays out copies of a block behind their prologue at the first 64-byte boundary from
-// at on. Rip-relative operands are rewritten in each copy so that all of them mean the place
-// that they mean in a block at space.Home.
-func Build(at uint64, insts []asm.Inst, copies int, init asm.Init, reset asm.Reset, cpu asm.CPU) (Image, error) {
-	im := Image{At: (at + 63) &^ 63, Copies: copies, block: length(insts)}
+// Frame is what stands around the copies.
+type Frame struct {
+	Init  asm.Init
+	Reset asm.Reset
+	CPU   asm.CPU
+	Clock asm.Clock
+}
+
+// Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
+// Rip-relative operands are rewritten in each copy so that all of them mean the place that
+// they mean in a block at space.Home.
+func Build(at uint64, insts []asm.Inst, copies int, f Frame) (Image, error) {
+	return build(at, insts, copies, f, shape{})
+}
+
+// BuildLoop is Build with the copies executed turns times by a counted loop. counter is a
+// register that the block leaves alone.
+func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter asm.Reg, f Frame) (Image, error) {
+	return build(at, insts, copies, f, shape{
+		before: func(e *asm.Emitter) {
+			e.MovImm(counter, uint64(turns))
+			e.Align(64)
+		},
+		behind: func(e *asm.Emitter, first uint64) {
+			e.Dec(counter)
+			e.Jnz(first)
+		},
+	})
+}
+
+// BuildProbed is Build with each copy logging its accesses from space.Log on.
+func BuildProbed(at uint64, insts []asm.Inst, copies int, f Frame, probe *asm.Probe) (Image, error) {
+	return build(at, insts, copies, f, shape{probe: probe})
+}
+
+// shape is how an image differs from plain copies in a row; nil fields do not.
+type shape struct {
+	before func(e *asm.Emitter)               // ahead of the first copy
+	probe  *asm.Probe                         // around each instruction
+	behind func(e *asm.Emitter, first uint64) // behind the last copy
+}
+
+func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, error) {
+	im := Image{At: (at + 63) &^ 63, Copies: copies}
+	if s.probe == nil {
+		im.block = length(insts)
+	}
 	e := asm.NewEmitter(im.At)
-	e.Prologue(init, reset, cpu)
+	e.Prologue(f.Init, f.Reset, f.CPU)
+	if s.before != nil {
+		s.before(e)
+	}
 	im.First = e.PC()
+	log := uint64(space.Log)
 	for range copies {
-		home := int64(space.Home) - int64(e.PC()) // from this copy to the block's place
 		for i := range insts {
-			code, err := relocate(&insts[i], i, home)
+			if s.probe != nil {
+				s.probe.Before(e, i, log)
+			}
+			code, err := relocate(&insts[i], i, e.PC())
 			if err != nil {
 				return Image{}, err
 			}
 			e.Raw(code...)
+			if s.probe != nil {
+				s.probe.Behind(e, i, log)
+			}
+		}
+		if s.probe != nil {
+			log += uint64(s.probe.LogSize())
 		}
 	}
-	e.Epilogue(im.At)
+	if s.behind != nil {
+		s.behind(e, im.First)
+	}
+	e.Epilogue(im.At, f.Clock)
 	im.Code = e.Bytes()
 	return im, nil
 }
 
-// relocate gives an instruction's bytes with its rip-relative displacement, if it has one,
-// moved by home.
-func relocate(in *asm.Inst, index int, home int64) ([]byte, error) {
+// relocate gives an instruction's bytes for address at, with a rip-relative displacement
+// that means the same place as in a block at space.Home.
+func relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	if in.RIPDisp == 0 {
 		return in.Bytes, nil
 	}
+	home := int64(space.Home+uint64(in.Offset)) - int64(at)
 	code := append([]byte(nil), in.Bytes...)
 	field := code[in.RIPDisp:]
 	disp := int64(int32(binary.LittleEndian.Uint32(field))) + home

@@ -15,9 +15,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func build(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
+// plain surrounds the copies with the least.
+var plain = Frame{Init: asm.PaperInit(), Clock: asm.TSC}
+
+func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
-	im, err := Build(at, insts, copies, asm.PaperInit(), asm.Reset{}, asm.CPU{})
+	im, err := Build(at, insts, copies, plain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +32,7 @@ func TestBuildLayout(t *testing.T) {
 	insts := decode(t, block...)
 	for _, at := range []uint64{space.Code, space.Code + 1, space.Code + 63, space.Code + 64} {
 		for _, copies := range []int{1, 2, 48} {
-			im := build(t, at, insts, copies)
+			im := buildAt(t, at, insts, copies)
 			if im.At%64 != 0 || im.At < at || im.At >= at+64 || im.First%64 != 0 || im.First < im.At || im.Copies != copies {
 				t.Errorf("at %#x: prologue at %#x, first copy at %#x", at, im.At, im.First)
 			}
@@ -41,7 +44,7 @@ func TestBuildLayout(t *testing.T) {
 				t.Errorf("the copies are % x", got[:len(want)])
 			}
 			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
-			e.Epilogue(im.At)
+			e.Epilogue(im.At, asm.TSC)
 			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
 				t.Errorf("behind the copies stands % x, not the epilogue", got[copies*len(block):])
 			}
@@ -51,7 +54,7 @@ func TestBuildLayout(t *testing.T) {
 
 func TestLocate(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), nop2...)...) // 7 bytes
-	im := build(t, space.Code+5, insts, 3)
+	im := buildAt(t, space.Code+5, insts, 3)
 	for _, c := range []struct {
 		addr         uint64
 		copy, offset int
@@ -92,7 +95,7 @@ func TestRelocation(t *testing.T) {
 	block := append(append(append(append([]byte{}, nop...), ripLoad(0x1000)...), imm...), lea...)
 	insts := decode(t, block...)
 	const at = space.Code + 0x8_0000
-	im := build(t, at, insts, 20)
+	im := buildAt(t, at, insts, 20)
 	code, pc, found := im.Code[im.First-im.At:], im.First, 0
 	for copy := range 20 {
 		for i, want := range []uint64{
@@ -127,7 +130,7 @@ func TestRelocation(t *testing.T) {
 // The furthest displacement forward is what the first copy, which has to add most, still
 // holds in 32 bits; backwards none is too far, since Home lies behind the code.
 func TestRelocationReach(t *testing.T) {
-	im := build(t, space.Code, decode(t, nop...), 1)
+	im := buildAt(t, space.Code, decode(t, nop...), 1)
 	home := int64(space.Home - im.First)
 	furthest := math.MaxInt32 - home
 	for _, c := range []struct {
@@ -140,7 +143,7 @@ func TestRelocationReach(t *testing.T) {
 		{math.MinInt32, true},
 	} {
 		insts := decode(t, ripLoad(int32(c.disp))...)
-		_, err := Build(space.Code, insts, 2, asm.PaperInit(), asm.Reset{}, asm.CPU{})
+		_, err := Build(space.Code, insts, 2, plain)
 		if c.ok {
 			if err != nil {
 				t.Errorf("%#x: %v", c.disp, err)

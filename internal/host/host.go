@@ -7,6 +7,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -23,6 +24,7 @@ type CPU struct {
 	// 0 if it is not known.
 	AddsPerCycle int `json:"adds_per_cycle"`
 
+	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
 	Features asm.CPU         `json:"-"`
 }
@@ -37,13 +39,20 @@ func Detect() CPU {
 		Model:        c.Model,
 		L1D:          orDefault(c.Cache.L1D, 32<<10),
 		AddsPerCycle: addsPerCycle(c.VendorID, c.Family, c.Model),
+		Core: invariants.Core{
+			// L1D is indexed by the address within a page, so each way holds a page.
+			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / space.PageSize,
+			StoreBuffer:  storeBuffer(c.VendorID, c.Family, c.Model),
+			WayPredicted: c.VendorID != cpuid.Intel, // AMD from Zen on; unknown cores may
+		},
 		FrontEnd: unroll.FrontEnd{
 			L1I:     orDefault(c.Cache.L1I, 32<<10),
 			OpCache: opCache(c.VendorID, c.Family, c.Model),
 		},
 		Features: asm.CPU{
-			AVX:    c.Supports(cpuid.AVX),
-			AVX512: c.Supports(cpuid.AVX512F),
+			AVX:      c.Supports(cpuid.AVX),
+			AVX512:   c.Supports(cpuid.AVX512F),
+			AVX512BW: c.Supports(cpuid.AVX512BW),
 		},
 	}
 }
@@ -55,10 +64,6 @@ func orDefault(bytes, otherwise int) int {
 	}
 	return bytes
 }
-
-// L1DWays is the associativity. L1 data caches are indexed by the address within a page, so
-// each way holds one page.
-func (c CPU) L1DWays() int { return c.L1D / space.PageSize }
 
 // addsPerCycle is the smaller of the rename width and the number of integer ALUs. Sources
 // as for opCache; uops.info.
@@ -80,6 +85,38 @@ func addsPerCycle(vendor cpuid.Vendor, family, model int) int {
 		return 6
 	}
 	return 0
+}
+
+// storeBuffer is how many stores the core can hold back from L1D.
+// Sources as for opCache: Haswell 42, Skylake 56, Ice Lake 72, Golden Cove 112; Zen 44, Zen 2
+// 48, Zen 3 and 4 64, Zen 5 104.
+func storeBuffer(vendor cpuid.Vendor, family, model int) int {
+	const largest = 112 // conservative where the core is not known
+	switch {
+	case vendor == cpuid.Intel && family == 6:
+		switch opCache(vendor, family, model).Lines {
+		case 384:
+			return 72
+		case 512:
+			return 112
+		}
+		switch model {
+		case 0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0xa5, 0xa6: // Skylake to Comet Lake
+			return 56
+		case 0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56: // Haswell, Broadwell
+			return 42
+		}
+	case vendor == cpuid.AMD && family == 0x17:
+		if model < 0x30 {
+			return 44
+		}
+		return 48
+	case vendor == cpuid.AMD && family == 0x19:
+		return 64
+	case vendor == cpuid.AMD && family == 0x1a:
+		return 104
+	}
+	return largest
 }
 
 // opCache is the geometry of the decoded-instruction cache. Sources: Intel 64 and IA-32

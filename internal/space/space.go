@@ -9,7 +9,8 @@
 //	     ├ samples 64 KiB  rw-  clock readings, written by the sampler
 //	     ├ restore 64 KiB  r--  addresses of the words to put back before each run
 //	     ├ frames  64 KiB  rw-  the physical pages; the child maps copies of these
-//	     └ code     1 MiB  r-x  sampler, calibration chains and the block's images
+//	     ├ code     2 MiB  r-x  sampler, calibration chains and the block's images
+//	     └ log      4 MiB  rw-  effective addresses, written by the instrumented image
 //	End
 //
 // It lies between where Linux puts position-independent programs (about 0x5555…) and its
@@ -28,7 +29,8 @@ const (
 	Restore = Base + 0x0006_0000
 	Frames  = Base + 0x0008_0000
 	Code    = Base + 0x0010_0000
-	End     = Base + 0x0020_0000
+	Log     = Base + 0x0030_0000
+	End     = Base + 0x0070_0000
 
 	PageSize    = 4096
 	ControlSize = PageSize
@@ -36,7 +38,8 @@ const (
 	SamplesSize = 64 << 10
 	RestoreSize = 64 << 10
 	FramesSize  = MaxFrames * PageSize
-	CodeSize    = End - Code
+	CodeSize    = Log - Code
+	LogSize     = End - Log
 
 	// MaxFrames is how many frames a block can be given: no L1D has more ways than this.
 	MaxFrames = 16
@@ -57,7 +60,7 @@ const (
 	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
 	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
 	SlotPhase  = Control + 0x18 // address of the current phase
-	SlotStart  = Control + 0x20 // clock reading at the start of a timing
+	SlotStart  = Control + 0x20 // clock reading at the start of the sentinel
 	SlotOut    = Control + 0x28 // where the next difference goes
 	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
 	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
@@ -72,13 +75,19 @@ const (
 	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
 
 	SlotRestore = Control + 0x80 // words to put back before each run
+	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
 
-	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, warm-up runs, timed runs
+	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
 
 	Usage    = Control + 0x200 // struct rusage (getrusage(2), 144 bytes) before a window
 	UsageEnd = Control + 0x300 // and after it
+
+	// Times holds the clock at the end of each run, by the number of runs that were left,
+	// itself included: the last run's is Times[1].
+	Times   = Control + 0x400
+	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
 
 const (

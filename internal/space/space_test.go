@@ -18,7 +18,7 @@ func TestOwns(t *testing.T) {
 		{End - 1, 1, true},
 		{End, 1, false},
 		{Base + 0x2000, 8, true}, // nothing is mapped there, and nothing will be
-		{Base - 4096, 3 << 20, true},
+		{Base - 4096, End - Base + 8192, true},
 		{0, 1, false},
 		{0, Base, false},
 		{0, Base + 1, true},
@@ -39,7 +39,7 @@ func TestAreas(t *testing.T) {
 	}
 	areas := []area{
 		{"stub", Stub, PageSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
-		{"restore", Restore, RestoreSize}, {"frames", Frames, FramesSize}, {"code", Code, CodeSize}, {"end", End, 0},
+		{"restore", Restore, RestoreSize}, {"frames", Frames, FramesSize}, {"code", Code, CodeSize}, {"log", Log, LogSize}, {"end", End, 0},
 	}
 	for i, a := range areas[:len(areas)-1] {
 		if a.at%PageSize != 0 || a.size%PageSize != 0 || a.at < Base || a.at+a.size > areas[i+1].at {
@@ -62,7 +62,7 @@ func TestAreas(t *testing.T) {
 func TestSlots(t *testing.T) {
 	slots := []uint64{
 		SlotCount, SlotReturn, SlotEntry, SlotPhase, SlotStart, SlotOut, SlotKept, SlotDither,
-		SlotSamples, SlotPolls, SlotQuiet, SlotSentinel, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore,
+		SlotSamples, SlotPolls, SlotQuiet, SlotSentinel, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
 	}
 	if s := slices.Compact(slices.Clone(slots)); len(s) != len(slots) || !slices.IsSorted(slots) {
 		t.Error("two slots are one, or out of order")
@@ -73,7 +73,7 @@ func TestSlots(t *testing.T) {
 		}
 	}
 	const rusage = 144 // struct rusage (getrusage(2))
-	if Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Control+ControlSize {
+	if Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times || Times+8*(MaxRuns+1) > Control+ControlSize {
 		t.Error("table and usage overlap")
 	}
 	if MaxPhases < 4 {

@@ -32,7 +32,7 @@ func callHere(c *Tracee, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
 		e.Syscall()
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 	})
 }
 
@@ -155,7 +155,7 @@ func TestCompatibilityCalls(t *testing.T) {
 		place(c, func(e *asm.Emitter) {
 			call(e, nr, 0, 0)
 			e.Raw(0xcd, 0x80) // int 0x80
-			e.Epilogue(entry)
+			e.Epilogue(entry, asm.TSC)
 		})
 		// A kernel without 32-bit emulation refuses the instruction itself, with SIGSEGV.
 		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
@@ -179,7 +179,7 @@ func TestSysenter(t *testing.T) {
 			e.MovImm(asm.RSP, 0x1000_0100) // where the sixth argument is fetched from
 			e.MovImm(asm.RBP, 0x1000_0100)
 			e.Raw(0x0f, 0x34)
-			e.Epilogue(entry)
+			e.Epilogue(entry, asm.TSC)
 		})
 		stop, err := c.Do([]Op{MapFrame(0x1000_0000, 0), Run(entry, 1)}, generous)
 		var dead *DeadError
@@ -210,7 +210,7 @@ func TestVsyscall(t *testing.T) {
 			e.MovImm(asm.RSI, result+64)
 			e.MovImm(asm.RAX, 0xffff_ffff_ff60_0000+i*1024)
 			e.Raw(0xff, 0xd0) // call rax
-			e.Epilogue(entry)
+			e.Epilogue(entry, asm.TSC)
 		})
 		stop := do(t, c, Run(entry, 1))
 		if stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
@@ -239,7 +239,7 @@ func TestRemapBoundary(t *testing.T) {
 				e.MovImm(asm.RSI, addr)
 				e.LoadAt(asm.RAX, asm.RSI, 8)
 				e.Store(space.SlotSamples, asm.RAX)
-				e.Epilogue(entry)
+				e.Epilogue(entry, asm.TSC)
 			})
 			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(space.SlotSamples)) != byte(7+frame) {
 				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(space.SlotSamples))

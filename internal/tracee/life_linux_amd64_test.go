@@ -158,6 +158,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		{space.Restore, space.RestoreSize, "r--s"},
 		{space.Frames, space.FramesSize, "rw-s"},
 		{space.Code, space.CodeSize, "r-xs"},
+		{space.Log, space.LogSize, "rw-s"},
 	} {
 		want[fmt.Sprintf("%x-%x %s", r.at, r.at+r.size, r.rights)] = true
 	}
@@ -225,7 +226,7 @@ func TestSignalsFromOutside(t *testing.T) {
 		e.AddImm8(asm.RAX, 0)
 		f := e.ForwardJz()
 		e.Store(space.SlotPolls, asm.RDX)
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 		e.Land(f)
 		e.Jmp(loop)
 	})

@@ -16,14 +16,14 @@ func count(c *Tracee) {
 		e.Load(asm.RAX, space.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
 		e.Store(space.SlotSamples, asm.RAX)
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 	})
 }
 
 func TestRunTimes(t *testing.T) {
 	c := launch(t)
 	count(c)
-	for _, times := range []uint64{1, 2, 1000} {
+	for _, times := range []uint64{1, 2, space.MaxRuns} {
 		c.SetWord(space.SlotSamples, 0)
 		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(space.SlotSamples) != times {
 			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(space.SlotSamples))
@@ -146,7 +146,7 @@ func TestSegmentBases(t *testing.T) {
 		e.Store(space.SlotSamples, asm.RAX)
 		e.Raw(0x65, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0)
 		e.Store(space.SlotPolls, asm.RAX)
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 	})
 	stop := do(t, c, MapFrame(fsBase&^4095, 1), MapFrame(gsBase&^4095, 2), Run(entry, 1))
 	if fs, gs := c.Word(space.SlotSamples), c.Word(space.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
@@ -169,7 +169,7 @@ func TestSharedViews(t *testing.T) {
 		e.MovImm(asm.RAX, 0x77)
 		e.Store(space.Frames+space.FramesSize-8, asm.RAX)
 		e.Store(space.Samples+space.SamplesSize-8, asm.RAX)
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 	})
 	if stop := do(t, c, Run(entry, 1)); !stop.Done {
 		t.Fatalf("%+v", stop)
@@ -252,4 +252,27 @@ func TestBind(t *testing.T) {
 	if err := unix.SchedGetaffinity(0, &set); err != nil || set != own {
 		t.Errorf("the monitor itself was bound")
 	}
+}
+
+// Stepping sees each instruction of a run once, the stub's own included, and ends as Do does.
+func TestStep(t *testing.T) {
+	c := launch(t)
+	count(c)
+	c.SetWord(space.SlotSamples, 0)
+	seen := map[uint64]int{}
+	stop, err := c.Step([]Op{UsageBefore(), Run(entry, 3)}, generous, func(r Regs) { seen[r.RIP]++ })
+	if err != nil || !stop.Done || c.Word(space.SlotSamples) != 3 {
+		t.Errorf("%+v, %v, after %d runs", stop, err, c.Word(space.SlotSamples))
+	}
+	if seen[entry] != 3 || seen[entry+7] != 3 || seen[entry+1] != 0 {
+		t.Errorf("the first instruction was seen %d times, the second %d", seen[entry], seen[entry+7])
+	}
+	place(c, func(e *asm.Emitter) { e.Raw(0x90, 0x0f, 0x0b) })
+	if stop, err := c.Step([]Op{Run(entry, 1)}, generous, func(Regs) {}); err != nil || stop.Signal != SIGILL || stop.Regs.RIP != entry+1 {
+		t.Errorf("ud2: %+v, %v", stop, err)
+	}
+	if stop, err := c.Step([]Op{MapFrame(1<<63, 0)}, generous, func(Regs) {}); err != nil || stop.FailedOp != 0 || stop.Errno == 0 {
+		t.Errorf("a failed call: %+v, %v", stop, err)
+	}
+	mustServe(t, c)
 }

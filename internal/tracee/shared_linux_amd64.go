@@ -28,7 +28,8 @@ const (
 	offRestore = offSamples + space.SamplesSize
 	offFrames  = offRestore + space.RestoreSize
 	offCode    = offFrames + space.FramesSize
-	sharedSize = offCode + space.CodeSize
+	offLog     = offCode + space.CodeSize
+	sharedSize = offLog + space.LogSize
 )
 
 // Nothing is both writable and executable in the child.
@@ -39,6 +40,7 @@ var regions = [...]region{
 	{"the restore list", space.Restore, space.RestoreSize, unix.PROT_READ, offRestore},
 	{"the frames", space.Frames, space.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
 	{"the code", space.Code, space.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
+	{"the log", space.Log, space.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
 }
 
 // shared is the memory that monitor and child both map.

@@ -65,7 +65,7 @@ func mustServe(t *testing.T, c *Tracee) {
 		e.Load(asm.RAX, space.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
 		e.Store(space.SlotSamples, asm.RAX)
-		e.Epilogue(entry)
+		e.Epilogue(entry, asm.TSC)
 	})
 	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(space.SlotSamples) != 42 {
 		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(space.SlotSamples))

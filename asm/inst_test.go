@@ -1,0 +1,276 @@
+package asm
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func TestDecodeSplits(t *testing.T) {
+	insts := mustDecode(t, "f20f1008 660f28c1 f20f118d40ffffff c5f877 f30f1efa 660f38f6c1")
+	want := []struct {
+		offset int
+		text   string
+	}{
+		{0, "movsd xmm1, qword ptr [rax]"},
+		{4, "movapd xmm0, xmm1"},
+		{8, "movsd qword ptr [rbp-0xc0], xmm1"},
+		{16, "vzeroupper"},
+		{19, "endbr64"},
+		{23, "adcx eax, ecx"},
+	}
+	if len(insts) != len(want) {
+		t.Fatalf("%d instructions, want %d", len(insts), len(want))
+	}
+	for i, w := range want {
+		if insts[i].Offset != w.offset || insts[i].Text() != w.text {
+			t.Errorf("instruction %d: %q at %d, want %q at %d", i, insts[i].Text(), insts[i].Offset, w.text, w.offset)
+		}
+	}
+}
+
+func TestDecodeEmpty(t *testing.T) {
+	insts, err := Decode(nil)
+	if err != nil || len(insts) != 0 {
+		t.Errorf("an empty block: %d instructions, %v", len(insts), err)
+	}
+}
+
+func TestUndecodable(t *testing.T) {
+	tests := []struct {
+		hex    string
+		offset int
+		detail string
+	}{
+		{"06", 0, "unassigned opcode"},              // push es, gone in 64-bit mode
+		{"90 0f0a", 1, "unassigned opcode"},         //
+		{"90 48", 1, "the block ends inside it"},    // a prefix alone
+		{"48b8 11223344556677", 0, "ends inside"},   // one byte short
+		{"8b8500000000 8b85000000", 6, "inside it"}, // inside a displacement
+		{"66 c5fc5803", 0, "forbids"},               // 66 before VEX
+		{"48 c5fc5803", 0, "forbids"},               // REX before VEX
+		{"c5f0 51c1", 0, "reserved"},                // vsqrtps with vvvv
+		{"62f17c185803", 0, ""},                     // vaddps with a broadcast
+		{"62f17d186f03", 0, "reserved"},             // vmovdqa32 with one
+		{"62f17c8958c1", 0, ""},                     // {k1}{z}
+		{"62f17c8858c1", 0, "reserved"},             // {z} alone
+		{"62f17c8911c1", 0, ""},                     // {z} to a register
+		{"62f17c891101", 0, "reserved"},             // {z} to memory
+		{"c4e26990040b", 0, ""},                     // gather: three registers
+		{"c4e27190040b", 0, "same register"},        // mask and index are one
+		{"62f27d49904c0b01", 0, "same register"},    // destination and index are one
+		{"62f27d4890440b01", 0, "reserved"},         // gather without an opmask
+		{"666666666666666666666666666690", 0, ""},
+		{"66666666666666666666666666666690", 0, "longer than 15"},
+	}
+	for _, tt := range tests {
+		block, err := hex.DecodeString(strings.ReplaceAll(tt.hex, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Decode(block)
+		if tt.detail == "" {
+			if err != nil {
+				t.Errorf("%s: %v", tt.hex, err)
+			}
+			continue
+		}
+		var r *verdict.Rejection
+		if !errors.As(err, &r) {
+			t.Errorf("%s: error %v, want a rejection", tt.hex, err)
+			continue
+		}
+		if r.Reason != verdict.Undecodable || r.Inst == nil || r.Inst.Offset != tt.offset || !strings.Contains(r.Detail, tt.detail) {
+			t.Errorf("%s: %+v at %+v, want offset %d, %q", tt.hex, r, r.Inst, tt.offset, tt.detail)
+		}
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	tests := []struct {
+		hex    string
+		reason verdict.Reason // "" is none
+	}{
+		{"90", ""},
+		{"f390", ""}, // pause
+		{"0fa2", verdict.Nondeterministic},
+		{"0f31", verdict.Nondeterministic},
+		{"0f01f9", verdict.Nondeterministic},
+		{"0fc7f0", verdict.Nondeterministic},   // rdrand
+		{"0fc7f8", verdict.Nondeterministic},   // rdseed
+		{"f30fc7f8", verdict.Nondeterministic}, // rdpid
+		{"0f01d0", verdict.Nondeterministic},   // xgetbv
+		{"0f01fd", verdict.Nondeterministic},   // rdpru
+		{"0f33", verdict.Nondeterministic},     // rdpmc
+		{"7500", verdict.ControlFlow},
+		{"e800000000", verdict.ControlFlow},
+		{"ff10", verdict.ControlFlow},
+		{"f3c3", verdict.ControlFlow},
+		{"e3fe", verdict.ControlFlow},
+		{"cc", verdict.ControlFlow},
+		{"f1", verdict.ControlFlow},
+		{"0f0b", verdict.ControlFlow},
+		{"0f05", verdict.Syscall},
+		{"0f34", verdict.Syscall},
+		{"cd80", verdict.Syscall},
+		{"f4", verdict.Privileged},
+		{"fa", verdict.Privileged},
+		{"ec", verdict.Privileged},
+		{"f36c", verdict.Privileged},
+		{"0f20c0", verdict.Privileged},
+		{"0f23c0", verdict.Privileged},
+		{"0f0113", verdict.Privileged}, // lgdt
+		{"0f0103", verdict.Privileged}, // sgdt
+		{"0f01f8", verdict.Privileged}, // swapgs
+		{"0f30", verdict.Privileged},
+		{"8ed8", verdict.UnsupportedISA},         // mov ds, ax
+		{"8cd8", ""},                             // mov eax, ds
+		{"0fa1", verdict.UnsupportedISA},         // pop fs
+		{"0fa0", ""},                             // push fs
+		{"0fb203", verdict.UnsupportedISA},       // lss
+		{"f30faed0", verdict.UnsupportedISA},     // wrfsbase
+		{"f30faec0", ""},                         // rdfsbase
+		{"0f01ef", verdict.UnsupportedISA},       // wrpkru
+		{"0fae2b", verdict.UnsupportedISA},       // xrstor
+		{"0fae0b", ""},                           // fxrstor
+		{"c7f800000000", verdict.UnsupportedISA}, // xbegin
+		{"c4e2784903", verdict.UnsupportedISA},   // ldtilecfg
+		{"660faef0", verdict.UnsupportedISA},     // tpause
+		{"c8100000", verdict.UnsupportedISA},     // enter
+		{"f30f1efa", ""},                         // endbr64
+		{"0faee8", ""},                           // lfence
+		{"9d", ""},                               // popf
+	}
+	for _, tt := range tests {
+		insts := mustDecode(t, "4889c8"+tt.hex)
+		r := Refuse(insts)
+		if r == nil {
+			if tt.reason != "" {
+				t.Errorf("%s %s: not refused, want %s", tt.hex, insts[1].Text(), tt.reason)
+			}
+			continue
+		}
+		if r.Reason != tt.reason {
+			t.Errorf("%s %s: %s, want %q", tt.hex, insts[1].Text(), r.Reason, tt.reason)
+		}
+		if r.Inst == nil || r.Inst.Index != 1 || r.Inst.Offset != 3 || r.Inst.Hex != tt.hex || r.Inst.Text != insts[1].Text() {
+			t.Errorf("%s: points at %+v", tt.hex, r.Inst)
+		}
+	}
+}
+
+// The first offending instruction is the one that is named.
+func TestRefuseFirst(t *testing.T) {
+	r := Refuse(mustDecode(t, "90 0fa2 f4"))
+	if r == nil || r.Inst.Index != 1 || r.Reason != verdict.Nondeterministic {
+		t.Errorf("%+v, want cpuid", r)
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	const rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi = 1, 2, 4, 8, 16, 32, 64, 128
+	tests := []struct {
+		hex  string
+		want State
+	}{
+		{"90", State{}},
+		{"4801c8", State{GPRRead: rax | rcx, GPRWritten: rax}},
+		{"89c8", State{GPRRead: rcx, GPRWritten: rax}},
+		{"88e0", State{GPRRead: rax, GPRWritten: rax}},         // mov al, ah
+		{"4088e0", State{GPRRead: rsp | rax, GPRWritten: rax}}, // mov al, spl
+		{"4539c8", State{GPRRead: 0x300}},                      // cmp r8d, r9d
+		{"488b44cb08", State{GPRRead: rbx | rcx, GPRWritten: rax}},
+		{"50", State{GPRRead: rax | rsp, GPRWritten: rsp, StackPointer: true}},
+		{"48f7e1", State{GPRRead: rax | rcx, GPRWritten: rax | rdx}},
+		{"48f7f1", State{GPRRead: rax | rcx | rdx, GPRWritten: rax | rdx}},
+		{"4899", State{GPRRead: rax, GPRWritten: rdx}},
+		{"f348a5", State{GPRRead: rsi | rdi | rcx, GPRWritten: rsi | rdi | rcx}},
+		{"aa", State{GPRRead: rdi | rax, GPRWritten: rdi}},
+		{"c9", State{GPRRead: rbp, GPRWritten: rsp | rbp, StackPointer: true}},
+		{"c4e2f3f6c2", State{GPRRead: rdx, GPRWritten: rax | rcx}}, // mulx rax, rcx, rdx
+		{"480fb10b", State{GPRRead: rax | rcx | rbx, GPRWritten: rax}},
+		{"d9e8", State{X87: true}},
+		{"0f77", State{X87: true, MMX: true}},
+		{"0ffcc1", State{MMX: true}},
+		{"0f58c1", State{Vector: true, MXCSRSticky: true}},
+		{"0f28c1", State{Vector: true}},
+		{"0f54c1", State{Vector: true}},
+		{"c5f858c1", State{Vector: true, VEX: true, MXCSRSticky: true}},
+		{"c5f877", State{Vector: true, VEX: true}},
+		{"62f17c4858c1", State{Vector: true, VEX: true, EVEX: true, MXCSRSticky: true}},
+		{"62b17d486fc1", State{Vector: true, VEX: true, EVEX: true, HighVector: true}}, // zmm17
+		{"62f17d4b6fc1", State{Vector: true, VEX: true, EVEX: true, Opmask: true}},
+		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, MXCSRSticky: true, Opmask: true, OpmaskWrite: true}},
+		{"c5fb92c0", State{Opmask: true, OpmaskWrite: true, GPRRead: rax}},
+		{"c5fb93c0", State{Opmask: true, GPRWritten: rax}},
+		{"0fae13", State{Vector: true, MXCSRLoaded: true, GPRRead: rbx}},
+		{"fd", State{Direction: true}},
+		{"fc", State{Direction: true}},
+		{"9d", State{FlagsLoaded: true, GPRRead: rsp, GPRWritten: rsp, StackPointer: true}},
+		{"0fc303", State{Uncached: true, GPRRead: rax | rbx}}, // movnti
+		{"0fae3b", State{Uncached: true, GPRRead: rbx}},       // clflush
+	}
+	for _, tt := range tests {
+		insts := mustDecode(t, tt.hex)
+		if got := StateOf(insts); got != tt.want {
+			t.Errorf("%s %s:\n got %+v\nwant %+v", tt.hex, insts[0].Text(), got, tt.want)
+		}
+	}
+	both := StateOf(mustDecode(t, "d9e8 0f58c1 4801c8"))
+	if !both.X87 || !both.Vector || both.GPRWritten != rax {
+		t.Errorf("a block gathers the facts of all its instructions: %+v", both)
+	}
+}
+
+// FuzzDecode: no panic; a block is either refused or covered by instructions of 1 to 15
+// bytes, each of which decodes alike on its own.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		"488b4308", "f30f1efa", "c5fc5803", "62f17c585843ff", "c4e26990040b", "f348a5", "66666690", "8b0501000000", "c4", "62f1",
+	} {
+		b, _ := hex.DecodeString(seed)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, block []byte) {
+		insts, err := Decode(block)
+		if (err != nil) == (insts != nil) {
+			t.Fatalf("%d instructions and error %v", len(insts), err)
+		}
+		if err != nil {
+			var r *verdict.Rejection
+			if !errors.As(err, &r) || r.Reason != verdict.Undecodable || r.Inst == nil || r.Inst.Offset >= len(block) {
+				t.Fatalf("not a rejection: %v", err)
+			}
+			return
+		}
+		offset := 0
+		for i := range insts {
+			in := &insts[i]
+			if in.Offset != offset || len(in.Bytes) < 1 || len(in.Bytes) > maxLength {
+				t.Fatalf("instruction %d: %d bytes at %d, expected at %d", i, len(in.Bytes), in.Offset, offset)
+			}
+			offset += len(in.Bytes)
+			var alone Inst
+			if err := alone.decode(in.Bytes); err != nil || alone.Text() != in.Text() || len(alone.Bytes) != len(in.Bytes) {
+				t.Fatalf("%x: %q, alone %q, %v", in.Bytes, in.Text(), alone.Text(), err)
+			}
+			if in.RIPDisp+4 > len(in.Bytes) && in.RIPDisp != 0 || in.Text() == "" || strings.Contains(in.Text(), "?") {
+				t.Fatalf("%x: %q, displacement at %d", in.Bytes, in.Text(), in.RIPDisp)
+			}
+			for _, m := range in.Mem {
+				if m.Width <= 0 || !m.Read && !m.Write {
+					t.Fatalf("%x %s: access %+v", in.Bytes, in.Text(), m)
+				}
+				m.Addr(&Regs{})
+			}
+		}
+		if offset != len(block) {
+			t.Fatalf("%d of %d bytes covered", offset, len(block))
+		}
+		Refuse(insts)
+		StateOf(insts)
+	})
+}

@@ -1,0 +1,413 @@
+package asm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// Access is one memory access that a block made.
+type Access struct {
+	Copy  int    // which copy of the block, from 0
+	Inst  int    // which instruction of the block, from 0
+	Mem   int    // which of its Mem
+	Addr  uint64 // linear address of the lowest byte
+	Width int    // bytes from there on
+	Elem  int    // bytes at a time: less than Width for a rep string operation
+	Read  bool
+	Write bool
+}
+
+// Probe turns a block into an instrumented one, which logs what its effective addresses are
+// made of just before each instruction. It changes no register and no flag: one register is
+// saved to a slot, takes the address by lea, goes to the log, and is loaded back; mov and lea
+// leave flags alone. Every copy logs to places of its own, so no log pointer is needed.
+type Probe struct {
+	insts []Inst
+	plan  [][]capture // per instruction
+	size  int         // bytes of log a copy
+	cpu   CPU
+}
+
+// capture is one value to log.
+type capture struct {
+	what captureKind
+	mem  int   // which Mem of the instruction, for captureAddress
+	reg  uint8 // else which register
+	wide bool  // a vector by its EVEX name
+	at   int   // offset in the copy's log
+}
+
+type captureKind uint8
+
+const (
+	captureAddress  captureKind = iota // base + index·scale + displacement
+	captureGPR                         // a general register, before the instruction
+	captureGPRAfter                    // and behind it
+	captureOpmask
+	captureVector
+	captureMMX
+)
+
+// Bytes of log for a capture.
+const (
+	wordCapture   = 8
+	vectorCapture = 64
+)
+
+// NotInstrumentable says why a block's addresses cannot be logged.
+type NotInstrumentable struct {
+	Inst *Inst
+	Why  string
+}
+
+func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
+
+// NewProbe plans the instrumentation of a block.
+func NewProbe(insts []Inst, cpu CPU) (*Probe, error) {
+	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), cpu: cpu}
+	flagsLoaded := StateOf(insts).FlagsLoaded
+	for i := range insts {
+		in := &insts[i]
+		for k, m := range in.Mem {
+			if m.String && flagsLoaded {
+				return nil, &NotInstrumentable{in, "the direction depends on flags that the block loads"}
+			}
+			p.planMem(i, k, m)
+		}
+	}
+	return p, nil
+}
+
+func (p *Probe) planMem(i, k int, m Mem) {
+	evex := p.insts[i].raw.enc == encEVEX
+	if !static(m) {
+		p.add(i, capture{what: captureAddress, mem: k})
+	}
+	if n, ok := m.Index.Vector(); ok {
+		p.add(i, capture{what: captureVector, reg: uint8(n), wide: evex})
+	}
+	if n, ok := m.BitOffset.GPR(); ok {
+		p.add(i, capture{what: captureGPR, reg: uint8(n)})
+	}
+	if n, ok := m.Mask.Opmask(); ok {
+		p.add(i, capture{what: captureOpmask, reg: uint8(n)})
+	} else if n, ok := m.Mask.Vector(); ok {
+		p.add(i, capture{what: captureVector, reg: uint8(n), wide: evex})
+	} else if m.Mask >= firstMMX {
+		p.add(i, capture{what: captureMMX, reg: uint8(m.Mask - firstMMX)})
+	}
+	if m.String && m.Repeat != Once {
+		p.add(i, capture{what: captureGPR, reg: numCX})
+		if m.Repeat != Rep {
+			p.add(i, capture{what: captureGPRAfter, reg: numCX})
+		}
+	}
+}
+
+func (p *Probe) add(i int, c capture) {
+	c.at = p.size
+	p.plan[i] = append(p.plan[i], c)
+	if c.what == captureVector {
+		p.size += vectorCapture
+	} else {
+		p.size += wordCapture
+	}
+}
+
+// static reports whether an address is the same always.
+func static(m Mem) bool {
+	return (m.Base == NoRegister || m.Base == RIP) && m.Index == NoRegister
+}
+
+// LogSize is how many bytes of log a copy of the block fills.
+func (p *Probe) LogSize() int { return p.size }
+
+// Before appends what goes ahead of instruction i in a copy whose log is at log.
+func (p *Probe) Before(e *Emitter, i int, log uint64) {
+	saved := false
+	for _, c := range p.plan[i] {
+		at := log + uint64(c.at)
+		switch c.what {
+		case captureAddress:
+			if !saved {
+				e.Store(space.SlotScratch, RAX)
+				saved = true
+			} else {
+				e.Load(RAX, space.SlotScratch) // the operand may use it
+			}
+			m := p.insts[i].Mem[c.mem]
+			if m.Index == AL {
+				e.Raw(0x0f, 0xb6, 0xc0) // movzx eax, al
+			}
+			e.LeaMem(RAX, m)
+			e.Store(at, RAX)
+		case captureGPR:
+			if saved && c.reg == numAX {
+				e.Load(RAX, space.SlotScratch)
+			}
+			e.Store(at, Reg(c.reg))
+		case captureOpmask:
+			e.storeOpmask(at, c.reg, p.cpu.AVX512BW)
+		case captureVector:
+			e.storeVector(at, c.reg, c.wide, p.cpu.AVX)
+		case captureMMX:
+			e.Raw(0x0f, 0x7f, 0x05|c.reg<<3) // movq [rip+…], mm
+			e.rel32(at, 0)
+		}
+	}
+	if saved {
+		e.Load(RAX, space.SlotScratch)
+	}
+}
+
+// Behind appends what goes behind it.
+func (p *Probe) Behind(e *Emitter, i int, log uint64) {
+	for _, c := range p.plan[i] {
+		if c.what == captureGPRAfter {
+			e.Store(log+uint64(c.at), Reg(c.reg))
+		}
+	}
+}
+
+// LeaMem is lea r, m, without a segment base, a vector index or rip; with al as index it
+// takes rax for it.
+func (e *Emitter) LeaMem(r Reg, m Mem) {
+	base, hasBase := m.Base.GPR()
+	index, hasIndex := m.Index.GPR()
+	if m.Index == AL {
+		index, hasIndex = numAX, true
+	}
+	if m.AddrSize == 32 {
+		e.Raw(0x67)
+	}
+	rex := byte(0x48) | byte(r>>3)<<2
+	if hasBase {
+		rex |= byte(base >> 3)
+	}
+	if hasIndex {
+		rex |= byte(index>>3) << 1
+	}
+	e.Raw(rex, 0x8d)
+	reg := byte(r&7) << 3
+	const sib, none = 4, 4 // rm 100 announces a SIB byte; index 100 means none
+	var scale byte
+	for s := m.Scale; s > 1; s >>= 1 {
+		scale++
+	}
+	if !hasBase { // mod 00, base 101: disp32 alone
+		x := byte(none)
+		if hasIndex {
+			x = byte(index & 7)
+		}
+		e.Raw(reg|sib, scale<<6|x<<3|5)
+		e.imm32(uint32(m.Disp))
+		return
+	}
+	if hasIndex || base&7 == numSP {
+		x := byte(none)
+		if hasIndex {
+			x = byte(index & 7)
+		}
+		e.Raw(0x80|reg|sib, scale<<6|x<<3|byte(base&7)) // mod 10: disp32
+	} else {
+		e.Raw(0x80 | reg | byte(base&7))
+	}
+	e.imm32(uint32(m.Disp))
+}
+
+// storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory.
+func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
+	if quad {
+		e.Raw(0xc4, 0xe1, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W1 91
+	} else {
+		e.Raw(0xc5, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W0 91
+	}
+	e.rel32(at, 0)
+}
+
+// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a
+// ymm, or movups.
+func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
+	modrm := 0x05 | r&7<<3
+	switch {
+	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
+		e.Raw(0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, modrm)
+	case avx: // VEX.256.F3.0F 7F
+		e.Raw(0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, modrm)
+	default: // 0F 11
+		e.Raw(0x40|r>>3<<2, 0x0f, 0x11, modrm)
+	}
+	e.rel32(at, 0)
+}
+
+// Accesses reads the log of a run of copies and lists what they accessed, in program order.
+// The block's rip is that of one at space.Home.
+func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
+	var all []Access
+	down := false // the direction flag
+	for c := range copies {
+		part := log[c*p.size:][:p.size]
+		for i := range p.insts {
+			in := &p.insts[i]
+			values := p.values(i, part)
+			for k, m := range in.Mem {
+				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, init)
+			}
+			switch in.Mnemonic {
+			case "std":
+				down = true
+			case "cld":
+				down = false
+			}
+		}
+	}
+	return all
+}
+
+// logged is what was captured for one Mem of an instruction.
+type logged struct {
+	address, bits, count, left uint64
+	index, mask                []byte
+}
+
+// values sorts an instruction's captures by the Mem that they belong to: planMem made them
+// in the order of Mem.
+func (p *Probe) values(i int, part []byte) []logged {
+	out := make([]logged, len(p.insts[i].Mem))
+	plan := p.plan[i]
+	next := func(what captureKind) []byte {
+		c := plan[0]
+		if c.what != what {
+			panic(fmt.Sprintf("asm: capture %d where %d was planned", c.what, what)) // planMem and values disagree: a bug
+		}
+		plan = plan[1:]
+		if what == captureVector {
+			return part[c.at:][:vectorCapture]
+		}
+		return part[c.at:][:wordCapture]
+	}
+	word := func(what captureKind) uint64 { return binary.LittleEndian.Uint64(next(what)) }
+	for k, m := range p.insts[i].Mem {
+		v := &out[k]
+		if !static(m) {
+			v.address = word(captureAddress)
+		} else {
+			v.address = uint64(m.Disp)
+			if m.Base == RIP {
+				v.address += space.Home + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
+			}
+			if m.AddrSize == 32 {
+				v.address = uint64(uint32(v.address))
+			}
+		}
+		if _, ok := m.Index.Vector(); ok {
+			v.index = next(captureVector)
+		}
+		if _, ok := m.BitOffset.GPR(); ok {
+			v.bits = word(captureGPR)
+		}
+		if _, ok := m.Mask.Opmask(); ok {
+			v.mask = next(captureOpmask)
+		} else if _, ok := m.Mask.Vector(); ok {
+			v.mask = next(captureVector)
+		} else if m.Mask >= firstMMX {
+			v.mask = next(captureMMX)
+		}
+		if m.String && m.Repeat != Once {
+			v.count = word(captureGPR)
+			if m.Repeat != Rep {
+				v.left = word(captureGPRAfter)
+			}
+		}
+	}
+	return out
+}
+
+// expand appends the accesses that a Mem stands for.
+func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, down bool, init Init) []Access {
+	v := values[k]
+	segment := uint64(0)
+	switch m.Segment {
+	case FS:
+		segment = init.FSBase
+	case GS:
+		segment = init.GSBase
+	}
+	if m.Mask != NoRegister && !m.Masked(v.mask) {
+		return all
+	}
+	switch {
+	case m.Elements > 0:
+		for n := range m.Elements {
+			if m.Mask != NoRegister && !m.enabled(v.mask, n) {
+				continue
+			}
+			a.Addr = v.address + m.element(v.index, n)*uint64(m.Scale)
+			if m.AddrSize == 32 {
+				a.Addr = uint64(uint32(a.Addr))
+			}
+			a.Addr += segment
+			all = append(all, a)
+		}
+		return all
+	case m.String:
+		rounds := uint64(1)
+		if m.Repeat != Once {
+			count, left := v.count, v.left
+			if m.AddrSize == 32 {
+				count, left = uint64(uint32(count)), uint64(uint32(left))
+			}
+			rounds = count - left
+		}
+		if rounds == 0 {
+			return all
+		}
+		a.Addr = v.address + segment
+		a.Width = int(rounds) * m.Width
+		if down {
+			a.Addr -= (rounds - 1) * uint64(m.Width)
+		}
+		return append(all, a)
+	}
+	a.Addr = v.address
+	if m.BitOffset != NoRegister {
+		a.Addr += bitDisplacement(v.bits, m.Bits)
+		if m.AddrSize == 32 {
+			a.Addr = uint64(uint32(a.Addr))
+		}
+	}
+	a.Addr += segment
+	return append(all, a)
+}
+
+// Masked reports whether a mask of these bytes enables anything. Of a masked access that is
+// not a gather all bytes count if any is enabled.
+func (m Mem) Masked(mask []byte) bool {
+	if _, ok := m.Mask.Opmask(); ok {
+		return binary.LittleEndian.Uint64(mask) != 0
+	}
+	for _, b := range mask[:min(len(mask), max(m.Width, 8))] {
+		if b&0x80 != 0 {
+			return true
+		}
+	}
+	return m.Elements > 0
+}
+
+// enabled reports whether element n of a gather or scatter is made.
+func (m Mem) enabled(mask []byte, n int) bool {
+	if _, ok := m.Mask.Opmask(); ok {
+		return mask[n/8]>>(n%8)&1 != 0
+	}
+	return mask[(n+1)*m.Width-1]&0x80 != 0 // the top bit of the element
+}
+
+// element is the sign-extended index of element n.
+func (m Mem) element(index []byte, n int) uint64 {
+	if m.IndexSize == 4 {
+		return uint64(int64(int32(binary.LittleEndian.Uint32(index[4*n:]))))
+	}
+	return binary.LittleEndian.Uint64(index[8*n:])
+}

@@ -1,0 +1,295 @@
+package asm
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// describe writes an access on one line, for tables and golden files: direction and width,
+// then the address, then whatever else is set.
+func describe(m Mem) string {
+	var b strings.Builder
+	b.WriteString(map[access]string{accRead: "r", accWrite: "w", accBoth: "rw"}[memAccess(m)])
+	fmt.Fprintf(&b, "%d ", m.Width)
+	b.WriteString([]string{"", "fs:", "gs:"}[m.Segment])
+	b.WriteString("[")
+	var parts []string
+	if m.Base != NoRegister {
+		parts = append(parts, m.Base.String())
+	}
+	if m.Index != NoRegister {
+		parts = append(parts, fmt.Sprintf("%v*%d", m.Index, m.Scale))
+	}
+	if m.BitOffset != NoRegister {
+		parts = append(parts, fmt.Sprintf("%v bits of %d", m.BitOffset, m.Bits))
+	}
+	if m.Disp != 0 || len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("%#x", m.Disp))
+	}
+	b.WriteString(strings.Join(parts, "+") + "]")
+	if m.AddrSize != 64 {
+		fmt.Fprintf(&b, " addr%d", m.AddrSize)
+	}
+	if m.Implicit {
+		b.WriteString(" implicit")
+	}
+	if m.String {
+		b.WriteString([]string{" string", " rep", " repe", " repne"}[m.Repeat])
+	}
+	if m.Elements != 0 {
+		fmt.Fprintf(&b, " %d elements, index %d", m.Elements, m.IndexSize)
+	}
+	if m.Mask != NoRegister {
+		fmt.Fprintf(&b, " mask %v", m.Mask)
+	}
+	return b.String()
+}
+
+func memAccess(m Mem) (a access) {
+	if m.Read {
+		a |= accRead
+	}
+	if m.Write {
+		a |= accWrite
+	}
+	return a
+}
+
+// mustDecode decodes a block of a test table.
+func mustDecode(t *testing.T, hexBytes string) []Inst {
+	t.Helper()
+	block, err := hex.DecodeString(strings.ReplaceAll(hexBytes, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	insts, err := Decode(block)
+	if err != nil {
+		t.Fatalf("%s: %v", hexBytes, err)
+	}
+	return insts
+}
+
+func TestMemoryAccesses(t *testing.T) {
+	tests := []struct {
+		hex, text string
+		mem       []string
+	}{
+		// Explicit, by direction.
+		{"488b4308", "mov rax, qword ptr [rbx+0x8]", []string{"r8 [rbx+0x8]"}},
+		{"8803", "mov byte ptr [rbx], al", []string{"w1 [rbx]"}},
+		{"4801448b80", "add qword ptr [rbx+rcx*4-0x80], rax", []string{"rw8 [rbx+rcx*4+-0x80]"}},
+		{"3903", "cmp dword ptr [rbx], eax", []string{"r4 [rbx]"}},
+		{"668503", "test word ptr [rbx], ax", []string{"r2 [rbx]"}},
+		{"0f9403", "sete byte ptr [rbx]", []string{"w1 [rbx]"}},
+		{"f7 23", "mul dword ptr [rbx]", []string{"r4 [rbx]"}},
+		{"0fb603", "movzx eax, byte ptr [rbx]", []string{"r1 [rbx]"}},
+		{"f00fc103", "lock xadd dword ptr [rbx], eax", []string{"rw4 [rbx]"}},
+		{"480fc70b", "cmpxchg16b xmmword ptr [rbx]", []string{"rw16 [rbx]"}},
+		{"6448 8b042528000000", "mov rax, qword ptr fs:[0x28]", []string{"r8 fs:[0x28]"}},
+		{"67 8b4424f0", "mov eax, dword ptr [esp-0x10]", []string{"r4 [rsp+-0x10] addr32"}},
+		{"8b05 f0ffffff", "mov eax, dword ptr [rip-0x10]", []string{"r4 [rip+-0x10]"}},
+		{"a1 8877665544332211", "mov eax, dword ptr [0x1122334455667788]", []string{"r4 [0x1122334455667788]"}},
+		// Addresses that nothing accesses.
+		{"488d4308", "lea rax, [rbx+0x8]", nil},
+		{"0f1f440000", "nop dword ptr [rax+rax*1]", nil},
+		{"0f1803", "prefetchnta byte ptr [rbx]", nil},
+		{"0f0d0b", "prefetchw byte ptr [rbx]", nil},
+		{"89c0", "mov eax, eax", nil},
+		// A flush faults as a load of a byte does.
+		{"0fae3b", "clflush byte ptr [rbx]", []string{"r1 [rbx]"}},
+		// The stack: what is pushed was read before; pop to memory addresses with the new rsp.
+		{"50", "push rax", []string{"w8 [rsp+-0x8] implicit"}},
+		{"6650", "push ax", []string{"w2 [rsp+-0x2] implicit"}},
+		{"6aff", "push 0xffffffffffffffff", []string{"w8 [rsp+-0x8] implicit"}},
+		{"ff7008", "push qword ptr [rax+0x8]", []string{"r8 [rax+0x8]", "w8 [rsp+-0x8] implicit"}},
+		{"ff742408", "push qword ptr [rsp+0x8]", []string{"r8 [rsp+0x8]", "w8 [rsp+-0x8] implicit"}},
+		{"58", "pop rax", []string{"r8 [rsp] implicit"}},
+		{"8f03", "pop qword ptr [rbx]", []string{"r8 [rsp] implicit", "w8 [rbx]"}},
+		{"8f442408", "pop qword ptr [rsp+0x8]", []string{"r8 [rsp] implicit", "w8 [rsp+0x10]"}},
+		{"668f0424", "pop word ptr [rsp]", []string{"r2 [rsp] implicit", "w2 [rsp+0x2]"}},
+		{"9c", "pushf", []string{"w8 [rsp+-0x8] implicit"}},
+		{"c9", "leave", []string{"r8 [rbp] implicit"}},
+		{"0fa0", "push fs", []string{"w8 [rsp+-0x8] implicit"}},
+		{"ff10", "call qword ptr [rax]", []string{"r8 [rax]", "w8 [rsp+-0x8] implicit"}},
+		{"c3", "ret", []string{"r8 [rsp] implicit"}},
+		// String operations. A segment prefix moves the source alone.
+		{"a4", "movs byte ptr [rdi], byte ptr [rsi]", []string{"r1 [rsi] implicit string", "w1 [rdi] implicit string"}},
+		{"f3 64 48a5", "rep movs qword ptr [rdi], qword ptr fs:[rsi]", []string{"r8 fs:[rsi] implicit rep", "w8 [rdi] implicit rep"}},
+		{"f3 67 ab", "rep stos dword ptr [edi], eax", []string{"w4 [rdi] addr32 implicit rep"}},
+		{"f3a6", "repe cmps byte ptr [rsi], byte ptr [rdi]", []string{"r1 [rsi] implicit repe", "r1 [rdi] implicit repe"}},
+		{"f266af", "repne scas ax, word ptr [rdi]", []string{"r2 [rdi] implicit repne"}},
+		{"f2ac", "repne lods al, byte ptr [rsi]", []string{"r1 [rsi] implicit rep"}},
+		{"d7", "xlat", []string{"r1 [rbx+al*1] implicit"}},
+		// A register bit offset moves the address; an immediate does not.
+		{"480fa303", "bt qword ptr [rbx], rax", []string{"r8 [rbx+rax bits of 64]"}},
+		{"660fab0b", "bts word ptr [rbx], cx", []string{"rw2 [rbx+rcx bits of 16]"}},
+		{"0fba2b23", "bts dword ptr [rbx], 0x23", []string{"rw4 [rbx]"}},
+		// x87 and state.
+		{"d903", "fld dword ptr [rbx]", []string{"r4 [rbx]"}},
+		{"db2b", "fld tbyte ptr [rbx]", []string{"r10 [rbx]"}},
+		{"db3b", "fstp tbyte ptr [rbx]", []string{"w10 [rbx]"}},
+		{"df33", "fbstp tbyte ptr [rbx]", []string{"w10 [rbx]"}},
+		{"d933", "fnstenv [rbx]", []string{"w28 [rbx]"}},
+		{"66d933", "fnstenv [rbx]", []string{"w14 [rbx]"}},
+		{"6648d933", "fnstenv [rbx]", []string{"w28 [rbx]"}}, // REX.W wins, as the CPU showed
+		{"dd33", "fnsave [rbx]", []string{"w108 [rbx]"}},
+		{"66dd23", "frstor [rbx]", []string{"r94 [rbx]"}},
+		{"0fae03", "fxsave [rbx]", []string{"w512 [rbx]"}},
+		{"0fae0b", "fxrstor [rbx]", []string{"r512 [rbx]"}},
+		{"0fae1b", "stmxcsr dword ptr [rbx]", []string{"w4 [rbx]"}},
+		// SSE and AVX.
+		{"f20f1003", "movsd xmm0, qword ptr [rbx]", []string{"r8 [rbx]"}},
+		{"0f1703", "movhps qword ptr [rbx], xmm0", []string{"w8 [rbx]"}},
+		{"660f3a140305", "pextrb byte ptr [rbx], xmm0, 0x5", []string{"w1 [rbx]"}},
+		{"660f3a210310", "insertps xmm0, dword ptr [rbx], 0x10", []string{"r4 [rbx]"}},
+		{"0f6003", "punpcklbw mm0, dword ptr [rbx]", []string{"r4 [rbx]"}},
+		{"c5fc5803", "vaddps ymm0, ymm0, ymmword ptr [rbx]", []string{"r32 [rbx]"}},
+		{"c5fbf0 03", "vlddqu xmm0, xmmword ptr [rbx]", []string{"r16 [rbx]"}},
+		{"c4e27d2003", "vpmovsxbw ymm0, xmmword ptr [rbx]", []string{"r16 [rbx]"}},
+		{"0ff7c1", "maskmovq mm0, mm1", []string{"w8 [rdi] implicit mask mm1"}},
+		{"66 65 67 0ff7c1", "maskmovdqu xmm0, xmm1", []string{"w16 gs:[rdi] addr32 implicit mask v1"}},
+		{"c4e2752e03", "vmaskmovps ymmword ptr [rbx], ymm1, ymm0", []string{"w32 [rbx] mask v1"}},
+		{"c4e2f18c03", "vpmaskmovq xmm0, xmm1, xmmword ptr [rbx]", []string{"r16 [rbx] mask v1"}},
+		{"c4e26990040b", "vpgatherdd xmm0, dword ptr [rbx+xmm1*1], xmm2", []string{"r4 [rbx+v1*1] 4 elements, index 4 mask v2"}},
+		{"c4e2ed90440b10", "vpgatherdq ymm0, qword ptr [rbx+xmm1*1+0x10], ymm2", []string{"r8 [rbx+v1*1+0x10] 4 elements, index 4 mask v2"}},
+		// EVEX: disp8 counts in the width of the access.
+		{"62f17c485801", "vaddps zmm0, zmm0, zmmword ptr [rcx]", []string{"r64 [rcx]"}},
+		{"62f17c48584301", "vaddps zmm0, zmm0, zmmword ptr [rbx+0x40]", []string{"r64 [rbx+0x40]"}},
+		{"62f17c585843ff", "vaddps zmm0, zmm0, dword ptr [rbx-0x4]{1to16}", []string{"r4 [rbx+-0x4]"}},
+		{"62f1ff08104301", "vmovsd xmm0, qword ptr [rbx+0x8]", []string{"r8 [rbx+0x8]"}},
+		{"62f17cc9104301", "vmovups zmm0{k1}{z}, zmmword ptr [rbx+0x40]", []string{"r64 [rbx+0x40] mask k1"}},
+		{"62f27d4a8a4301", "vcompressps zmmword ptr [rbx+0x4]{k2}, zmm0", []string{"w64 [rbx+0x4] mask k2"}},
+		{"62f27e48314301", "vpmovdb xmmword ptr [rbx+0x10], zmm0", []string{"w16 [rbx+0x10]"}},
+		{"62f27d49a0440b01", "vpscatterdd dword ptr [rbx+zmm1*1+0x4]{k1}, zmm0", []string{"w4 [rbx+v1*1+0x4] 16 elements, index 4 mask k1"}},
+		{"62f2fd4193440b01", "vgatherqpd zmm0{k1}, qword ptr [rbx+zmm17*1+0x8]", []string{"r8 [rbx+v17*1+0x8] 8 elements, index 8 mask k1"}},
+		{"62f27d4993440b01", "vgatherqps ymm0{k1}, dword ptr [rbx+zmm1*1+0x4]", []string{"r4 [rbx+v1*1+0x4] 8 elements, index 8 mask k1"}},
+		{"c4e1f99003", "kmovd k0, dword ptr [rbx]", []string{"r4 [rbx]"}},
+	}
+	for _, tt := range tests {
+		insts := mustDecode(t, tt.hex)
+		if len(insts) != 1 {
+			t.Errorf("%s: %d instructions", tt.hex, len(insts))
+			continue
+		}
+		if got := insts[0].Text(); got != tt.text {
+			t.Errorf("%s: text %q, want %q", tt.hex, got, tt.text)
+		}
+		var got []string
+		for _, m := range insts[0].Mem {
+			got = append(got, describe(m))
+		}
+		if !slices.Equal(got, tt.mem) {
+			t.Errorf("%s %s: accesses %q, want %q", tt.hex, tt.text, got, tt.mem)
+		}
+	}
+}
+
+func TestAlign(t *testing.T) {
+	tests := []struct {
+		hex  string
+		want int
+	}{
+		{"0f2803", 16},       // movaps
+		{"0f28c1", 0},        // movaps between registers
+		{"0f1003", 0},        // movups
+		{"660f6f03", 16},     // movdqa
+		{"f30f6f03", 0},      // movdqu
+		{"f20ff003", 0},      // lddqu
+		{"0f5803", 16},       // addps
+		{"f30f5803", 0},      // addss
+		{"660f3a630300", 0},  // pcmpistri
+		{"660f3a0f0300", 16}, // palignr
+		{"0f3a0f0300", 0},    // palignr, mmx
+		{"0f2b03", 16},       // movntps
+		{"0fe703", 0},        // movntq
+		{"660f5a03", 16},     // cvtpd2ps
+		{"0f5a03", 0},        // cvtps2pd, 8 bytes
+		{"660f2c03", 16},     // cvttpd2pi
+		{"c5f82803", 16},     // vmovaps xmm
+		{"c5fc2803", 32},     // vmovaps ymm
+		{"62f17c482803", 64}, // vmovaps zmm
+		{"62f17c492803", 64}, // vmovaps zmm{k1}
+		{"c5fc5803", 0},      // vaddps
+		{"c5fde703", 32},     // vmovntdq
+		{"c4e27d2a03", 32},   // vmovntdqa
+		{"480fc70b", 16},     // cmpxchg16b
+		{"0fc70b", 0},        // cmpxchg8b
+		{"0fae03", 16},       // fxsave
+		{"0fae23", 64},       // xsave
+		{"4889 03", 0},       // mov
+	}
+	for _, tt := range tests {
+		in := mustDecode(t, tt.hex)[0]
+		if in.Align != tt.want {
+			t.Errorf("%s %s: align %d, want %d", tt.hex, in.Text(), in.Align, tt.want)
+		}
+	}
+}
+
+func TestRIPDisp(t *testing.T) {
+	tests := []struct {
+		hex  string
+		want int
+	}{
+		{"8b0501000000", 2},
+		{"488b0501000000", 3},
+		{"c7050100000002000000", 2},
+		{"488d0501000000", 3}, // an address, not accessed
+		{"c5fc580501000000", 4},
+		{"62f17c48580501000000", 6},
+		{"8b042501000000", 0}, // absolute
+		{"8b8501000000", 0},   // rbp
+	}
+	for _, tt := range tests {
+		in := mustDecode(t, tt.hex)[0]
+		if in.RIPDisp != tt.want {
+			t.Errorf("%s %s: displacement at %d, want %d", tt.hex, in.Text(), in.RIPDisp, tt.want)
+		}
+	}
+}
+
+func TestAddr(t *testing.T) {
+	regs := &Regs{RIP: 0x400010, FSBase: 0x7000, GSBase: 0x9000}
+	for i := range regs.GPR {
+		regs.GPR[i] = 0x1000 * uint64(i+1)
+	}
+	regs.GPR[numAX] = 0xfffffffffffff1ff // al is ff
+	regs.GPR[numSI] = 0xffffffff80000000
+	const rbx, rcx, rsp = 0x4000, 0x2000, 0x5000
+	tests := []struct {
+		hex  string
+		nth  int
+		want uint64
+	}{
+		{"488b4308", 0, rbx + 8},
+		{"8b44cbf8", 0, rbx + rcx*8 - 8},
+		{"8b0510000000", 0, 0x400020},
+		{"648b03", 0, rbx + 0x7000},
+		{"658b042528000000", 0, 0x9028},
+		{"8b042500000080", 0, 0xffffffff80000000}, // disp32 is sign-extended
+		{"678b042500000080", 0, 0x80000000},       // and truncated under 67
+		{"678b06", 0, 0x80000000},                 // 67: the low half of rsi
+		{"67648b06", 0, 0x80007000},               // then the segment's base
+		{"50", 0, rsp - 8},
+		{"8f0424", 1, rsp + 8},
+		{"d7", 0, rbx + 0xff},
+		// bt dword [rbx], eax: the signed bit offset -0xe01 is in dword -0x71, 0x1c4 bytes below.
+		{"0fa303", 0, rbx - 0x1c4},
+		{"480fa30b", 0, rbx + rcx/64*8},
+		{"480fba2305", 0, rbx},
+	}
+	for _, tt := range tests {
+		in := mustDecode(t, tt.hex)[0]
+		if got := in.Mem[tt.nth].Addr(regs); got != tt.want {
+			t.Errorf("%s %s: address %#x, want %#x", tt.hex, in.Text(), got, tt.want)
+		}
+	}
+	gather := mustDecode(t, "c4e26990440b10")[0].Mem[0] // [rbx+xmm1*1+0x10]
+	minus := int64(-4)
+	if got := gather.AddrAt(regs, uint64(minus)); got != rbx+0xc {
+		t.Errorf("gather element: address %#x, want %#x", got, rbx+0xc)
+	}
+}

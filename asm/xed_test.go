@@ -1,0 +1,285 @@
+package asm
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/arch/x86/x86csv"
+	"golang.org/x/arch/x86/xeddata"
+)
+
+// xedFacts are what Intel's XED data says of all encodings of one instruction class: each a
+// set, since a class has several encodings.
+type xedFacts struct {
+	explicit, implicit map[access]bool // of memory
+	mxcsr, aligned     map[bool]bool
+	masked             map[bool]bool // EVEX encodings alone
+	written            gprSet        // general registers that no operand shows
+}
+
+// archDir is where the data of golang.org/x/arch lies; it skips the test if nowhere.
+func archDir(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/arch").Output()
+	if err != nil {
+		t.Skip("the go command cannot say where golang.org/x/arch is: ", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "x86")
+}
+
+// xedDatabase reads the XED data that golang.org/x/arch carries for its own tests.
+func xedDatabase(t *testing.T) map[string]*xedFacts {
+	t.Helper()
+	dir := filepath.Join(archDir(t), "x86avxgen", "testdata", "xedpath")
+	classes := make(map[string]*xedFacts)
+	err := xeddata.WalkInsts(dir, func(inst *xeddata.Inst) {
+		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
+		f := classes[key]
+		if f == nil {
+			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0}
+			classes[key] = f
+		}
+		f.add(inst)
+	})
+	if err != nil {
+		t.Skip("no XED data in golang.org/x/arch: ", err)
+	}
+	return classes
+}
+
+func xedKey(iclass string, evex, vex bool) string {
+	switch {
+	case evex:
+		return iclass + " EVEX"
+	case vex:
+		return iclass + " VEX"
+	}
+	return iclass
+}
+
+func (f *xedFacts) add(inst *xeddata.Inst) {
+	memory := false
+	for _, op := range strings.Fields(inst.Operands) {
+		name, rest, _ := strings.Cut(op, ":")
+		a := xedAccess(rest)
+		suppressed := strings.Contains(rest, "SUPP")
+		switch {
+		case strings.HasPrefix(name, "MEM") && suppressed:
+			f.implicit[a] = true
+		case strings.HasPrefix(name, "MEM"):
+			f.explicit[a] = true
+			memory = true
+		case suppressed && a&accWrite != 0:
+			f.written |= xedGPR(name)
+		}
+	}
+	f.mxcsr[inst.HasAttribute("MXCSR") || inst.HasAttribute("mxcsr")] = true
+	if memory {
+		f.aligned[inst.HasAttribute("REQUIRES_ALIGNMENT")] = true
+	}
+	f.masked[inst.HasAttribute("MASKOP_EVEX")] = true
+}
+
+func xedAccess(rest string) access {
+	mode, _, _ := strings.Cut(rest, ":")
+	var a access
+	if strings.Contains(mode, "r") {
+		a |= accRead
+	}
+	if strings.Contains(mode, "w") {
+		a |= accWrite
+	}
+	return a
+}
+
+// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or
+// REG0=XED_REG_EDX; none for any other.
+func xedGPR(name string) gprSet {
+	_, reg, _ := strings.Cut(name, "=")
+	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
+	reg = strings.Replace(reg, "or", "r", 1)
+	for _, names := range gprNames {
+		for n, s := range names {
+			if s == reg {
+				return 1 << n
+			}
+		}
+	}
+	return 0
+}
+
+// xedNames are the classes that a form may belong to: XED spells conditions and a few
+// others its own way.
+func xedNames(f *form, class encoding) []string {
+	name := strings.ToUpper(f.name)
+	names := []string{name, name + "_XMM", name + "_NEAR"}
+	for _, stem := range []string{"J", "SET", "CMOV"} {
+		if cond, ok := strings.CutPrefix(name, stem); ok {
+			for ours, theirs := range map[string]string{"AE": "NB", "E": "Z", "NE": "NZ", "A": "NBE", "GE": "NL", "G": "NLE"} {
+				if cond == ours {
+					names = append(names, stem+theirs)
+				}
+			}
+		}
+	}
+	suffix := [numEncodings]string{"", " VEX", " EVEX"}[class]
+	for i := range names {
+		names[i] += suffix
+	}
+	return names
+}
+
+// eachForm calls visit with every form of the tables once.
+func eachForm(visit func(class encoding, f *form)) {
+	seen := make(map[*form]bool)
+	for class, maps := range tables().forms {
+		for _, opcodes := range maps {
+			for _, forms := range opcodes {
+				for _, f := range forms {
+					if !seen[f] {
+						seen[f] = true
+						visit(encoding(class), f)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks
+// and hidden registers against Intel's data, class by class.
+func TestFormsAgainstXED(t *testing.T) {
+	classes := xedDatabase(t)
+	compared, unknown := 0, map[string]bool{}
+	eachForm(func(class encoding, f *form) {
+		var x *xedFacts
+		for _, name := range xedNames(f, class) {
+			if x = classes[name]; x != nil {
+				break
+			}
+		}
+		if x == nil {
+			unknown[f.name] = true
+			return
+		}
+		compared++
+		for _, o := range f.ops {
+			memory := o.kind.isMemory() && f.mod != modReg && !f.agen
+			if memory && len(x.explicit) > 0 && !x.explicit[o.access] && !knownXED(f, "direction") {
+				t.Errorf("%s: memory access %d, XED %v", f.name, o.access, x.explicit)
+			}
+			if memory && class == encEVEX && len(x.aligned) == 1 && x.aligned[f.aligned] == false && !knownXED(f, "alignment") {
+				t.Errorf("%s: aligned %v, XED %v", f.name, f.aligned, x.aligned)
+			}
+		}
+		if !x.mxcsr[f.fp] && class != encLegacy && !knownXED(f, "mxcsr") {
+			t.Errorf("%s: MXCSR %v, XED %v", f.name, f.fp, x.mxcsr)
+		}
+		if class == encEVEX && !x.masked[!f.noMask] && !knownXED(f, "mask") {
+			t.Errorf("%s: opmask %v, XED %v", f.name, !f.noMask, x.masked)
+		}
+		if missing := x.written &^ hiddenWrites(f); missing != 0 && f.refusal.reason == "" && !knownXED(f, "register") {
+			t.Errorf("%s: writes registers %#x that XED hides, table has %#x", f.name, x.written, hiddenWrites(f))
+		}
+	})
+	t.Logf("%d forms compared, %d mnemonics without a class in XED", compared, len(unknown))
+	if compared < 1000 {
+		t.Errorf("only %d forms have a class in XED", compared)
+	}
+}
+
+// hiddenWrites are the registers that a form writes without an operand in its text.
+func hiddenWrites(f *form) gprSet {
+	w := f.writes
+	for _, o := range f.ops {
+		switch o.kind {
+		case opX:
+			w |= 1<<numSI | 1<<numCX
+		case opY:
+			w |= 1<<numDI | 1<<numCX
+		case opA:
+			w |= 1 << numAX
+		}
+	}
+	if f.implicit == implicitPush || f.implicit == implicitPop {
+		w |= 1 << numSP
+	}
+	return w
+}
+
+// knownXED are the differences that are on purpose, by fact.
+func knownXED(f *form, fact string) bool {
+	switch fact {
+	case "direction": // the header of a save area is read as well as written; all are refused
+		return f.refusal.reason != ""
+	case "mxcsr": // XED's attribute says "reads MXCSR": these do, and raise nothing
+		for _, stem := range []string{"vrcp14", "vrsqrt14", "vfpclass", "vcvtdq2pd", "vldmxcsr"} {
+			if strings.HasPrefix(f.name, stem) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions
+// against x86.v0.2.csv of golang.org/x/arch, made from Intel's manual.
+func TestMemoryAgainstManual(t *testing.T) {
+	file, err := os.Open(filepath.Join(archDir(t), "x86.v0.2.csv"))
+	if err != nil {
+		t.Skip("no instruction list in golang.org/x/arch: ", err)
+	}
+	defer file.Close()
+	list, err := x86csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct {
+		name          string
+		operands, nth int
+	}
+	actions := make(map[place]map[access]bool)
+	for _, inst := range list {
+		args := inst.IntelArgs()
+		modes := strings.Split(inst.Action, ",")
+		if len(args) != len(modes) || inst.Mode64 != "V" {
+			continue
+		}
+		for i := range args {
+			at := place{strings.ToLower(inst.IntelOpcode()), len(args), i}
+			if actions[at] == nil {
+				actions[at] = make(map[access]bool)
+			}
+			actions[at][xedAccess(modes[i])] = true
+		}
+	}
+	compared := 0
+	eachForm(func(class encoding, f *form) {
+		if f.refusal.reason != "" {
+			return
+		}
+		for i, o := range f.ops {
+			want := actions[place{f.name, len(f.ops), i}]
+			if len(want) == 0 || f.agen || !o.kind.isMemory() || f.mod == modReg {
+				continue
+			}
+			compared++
+			if !want[o.access] && !listIsWrong[f.name] {
+				t.Errorf("%s: operand %d is %d, the manual %v", f.name, i, o.access, want)
+			}
+		}
+	})
+	t.Logf("%d memory operands compared", compared)
+}
+
+// listIsWrong are instructions whose memory operand the list has wrong: shifts read what
+// they shift, setcc writes, one-operand imul and div read, and a flush writes nothing.
+var listIsWrong = map[string]bool{
+	"rol": true, "ror": true, "rcl": true, "rcr": true, "shld": true, "shrd": true, "imul": true, "div": true,
+	"clflush": true, "clflushopt": true,
+	"seto": true, "setno": true, "setb": true, "setae": true, "sete": true, "setne": true, "setbe": true, "seta": true,
+	"sets": true, "setns": true, "setp": true, "setnp": true, "setl": true, "setge": true, "setle": true, "setg": true,
+}

@@ -1,0 +1,111 @@
+// Command bbprof measures how many core cycles a basic block takes at steady state. See
+// bbprof -h.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes, as the help texts promise them.
+const (
+	exitOK          = 0
+	exitRejected    = 1
+	exitUsage       = 2
+	exitHost        = 3
+	exitInternal    = 4
+	exitInterrupted = 130 // 128 + SIGINT, the shells' convention
+)
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// A command gets the arguments behind its name and returns the exit code.
+type command func(args []string, std streams) int
+
+func commands() map[string]command {
+	return map[string]command{"batch": batch, "help": help, "version": version}
+}
+
+// run is the whole program.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	std := streams{stdin, stdout, stderr}
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usageOne)
+		return exitUsage
+	}
+	name := args[0]
+	if strings.HasPrefix(name, "-") {
+		return one(args, std)
+	}
+	if c, ok := commands()[name]; ok {
+		return c(args[1:], std)
+	}
+	hint := "the subcommands are batch, version and help"
+	if _, err := corpus.ParseHex(name, profiler.MaxBlock); err == nil {
+		hint = "to measure a block, write bbprof -hex " + name
+	}
+	return usageError(std, "unknown subcommand %q: %s", name, hint)
+}
+
+// usageError reports what is wrong with the command line or the input.
+func usageError(std streams, format string, args ...any) int {
+	fmt.Fprintf(std.err, "bbprof: "+format+"\n", args...)
+	return exitUsage
+}
+
+// failure reports an error of a measurement by what kind it is.
+func failure(std streams, err error) int {
+	fmt.Fprintf(std.err, "bbprof: %v\n", err)
+	return exitOf(err)
+}
+
+// exitOf tells a host that cannot measure from a failure of bbprof's own.
+func exitOf(err error) int {
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		return exitHost
+	}
+	return exitInternal
+}
+
+// newFlags is an empty flag set that leaves all reporting to parse. name is the command.
+func newFlags(name string) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	return f
+}
+
+// parse reads flags, also those behind an operand, and returns the operands. If done is
+// true the command ends with code: help was asked for, or something is wrong.
+func parse(f *flag.FlagSet, args []string, usage string, std streams) (operands []string, code int, done bool) {
+	for {
+		err := f.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(std.out, usage)
+			return nil, exitOK, true
+		}
+		if err != nil {
+			return nil, usageError(std, "%v (%s -h lists the flags)", err, f.Name()), true
+		}
+		if f.NArg() == 0 {
+			return operands, 0, false
+		}
+		operands = append(operands, f.Arg(0))
+		args = f.Args()[1:]
+	}
+}

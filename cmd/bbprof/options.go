@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// measuring adds the flags that all measuring commands share. The flag package names flag
+// and value before each of their errors.
+func measuring(f *flag.FlagSet, o *profiler.Options) {
+	f.Func("cpu", "", func(s string) (err error) {
+		o.CPUs, err = parseCPUs(s)
+		return err
+	})
+	f.Func("unroll", "", func(s string) (err error) {
+		o.Unroll, err = parseUnroll(s)
+		return err
+	})
+	f.Func("budget", "", func(s string) (err error) {
+		o.Budget, err = parseBudget(s)
+		return err
+	})
+}
+
+// parseCPUs reads numbers such as 1 or 0,1.
+func parseCPUs(s string) ([]int, error) {
+	var cpus []int
+	for _, field := range strings.Split(s, ",") {
+		cpu, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || cpu < 0 {
+			return nil, fmt.Errorf("%q is no CPU; write numbers from 0 on, such as 1 or 0,1", field)
+		}
+		cpus = append(cpus, cpu)
+	}
+	return cpus, nil
+}
+
+// maxCopies is how many copies of a one-byte block there is room for.
+const maxCopies = space.CodeSize
+
+// parseUnroll reads u,u' such as 100,200.
+func parseUnroll(s string) (*unroll.Factors, error) {
+	short, long, ok := strings.Cut(s, ",")
+	u, err1 := strconv.Atoi(strings.TrimSpace(short))
+	v, err2 := strconv.Atoi(strings.TrimSpace(long))
+	switch {
+	case !ok || err1 != nil || err2 != nil:
+		return nil, errors.New("write two numbers of copies, such as 100,200")
+	case u < 1:
+		return nil, fmt.Errorf("%d copies are none; the first number must be at least 1", u)
+	case u >= v:
+		return nil, fmt.Errorf("the second number must be larger than the first: the throughput comes from their difference")
+	case v > maxCopies:
+		return nil, fmt.Errorf("there is room for %d bytes of code, so for at most so many copies", maxCopies)
+	}
+	return &unroll.Factors{Short: u, Long: v}, nil
+}
+
+func parseBudget(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, errors.New("write a number with its unit, such as 500ms or 10s")
+	case d <= 0:
+		return 0, errors.New("no time is left to measure in; write a duration above 0, such as 500ms")
+	}
+	return d, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bbprof": main})
+}
+
+// TestScripts runs bbprof as its users do. Scripts that measure begin with
+//
+//	[!measures] skip $WHY_NOT
+func TestScripts(t *testing.T) {
+	testscript.RunT(oneByOne{t}, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			if why := cannotMeasure(t); why != "" {
+				env.Setenv("WHY_NOT", why)
+			}
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "measures" {
+				return cannotMeasure(t) == "", nil
+			}
+			return false, errors.New("unknown condition " + name)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"field":  field,
+			"column": column,
+		},
+	})
+}
+
+// oneByOne keeps scripts from running beside each other: they would measure each other.
+type oneByOne struct{ *testing.T }
+
+func (oneByOne) Parallel() {}
+
+func (t oneByOne) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(oneByOne{t}) })
+}
+
+func (t oneByOne) Verbose() bool { return testing.Verbose() }
+
+// cannotMeasure is why this host cannot measure, "" if it can.
+func cannotMeasure(t testing.TB) string {
+	t.Helper()
+	err := tryOnce()
+	var host *verdict.HostError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &host):
+		return err.Error()
+	}
+	t.Fatalf("starting a profiler: %v", err)
+	return ""
+}
+
+var tryOnce = sync.OnceValue(func() error {
+	p, err := profiler.New(profiler.Options{})
+	if err == nil {
+		p.Close()
+	}
+	return err
+})
+
+// exits runs a program and demands its exit code:
+//
+//	exits CODE PROGRAM [ARG...] [< FILE]
+//
+// stdout and stderr then look at its output. A measurement that something else on the
+// machine disturbed is tried again: it says nothing about bbprof.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...] [< FILE]")
+	}
+	want, program, rest := args[0], args[1], args[2:]
+	var input string
+	if n := len(rest); n >= 2 && rest[n-2] == "<" {
+		input, rest = ts.ReadFile(rest[n-1]), rest[:n-2]
+	}
+	const tries = 4
+	for try := 1; ; try++ {
+		var stdout, stderr strings.Builder
+		cmd := exec.Command(program, rest...)
+		cmd.Dir = ts.MkAbs(".")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+			ts.Fatalf("%v", err)
+		}
+		got := strconv.Itoa(cmd.ProcessState.ExitCode())
+		if disturbed(stdout.String()+stderr.String()) && try < tries {
+			ts.Logf("disturbed, trying again:\n%s%s", stdout.String(), stderr.String())
+			continue
+		}
+		io.WriteString(ts.Stdout(), stdout.String())
+		io.WriteString(ts.Stderr(), stderr.String())
+		if got != want {
+			ts.Fatalf("exit code %s, want %s", got, want)
+		}
+		return
+	}
+}
+
+// disturbed reports whether an output tells of other work on the core: in a report or JSON,
+// in a row of CSV, or in the message of a calibration that failed.
+func disturbed(output string) bool {
+	return regexp.MustCompile(`(rejected: |"reason":"|,rejected,)(unstable|context_switch)|is not left alone`).MatchString(output)
+}
+
+// field demands that a field of the one JSON object in a file matches a pattern:
+//
+//	field FILE PATH PATTERN
+//
+// PATH is names and indices joined by dots.
+func field(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: [!] field FILE PATH PATTERN")
+	}
+	var value any
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	d.UseNumber()
+	ts.Check(d.Decode(&value))
+	if d.More() {
+		ts.Fatalf("more than one JSON value")
+	}
+	for _, name := range strings.Split(args[1], ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			ts.Check(err)
+			value = nil
+			if i < len(v) {
+				value = v[i]
+			}
+		default:
+			value = nil
+		}
+	}
+	match(ts, neg, args[1], args[2], fmt.Sprint(value))
+}
+
+// column demands that a column of a row of CSV matches a pattern:
+//
+//	column FILE ROW NAME PATTERN
+//
+// Row 1 is the first below the header.
+func column(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: [!] column FILE ROW NAME PATTERN")
+	}
+	rows, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
+	ts.Check(err)
+	row, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if row >= len(rows) {
+		ts.Fatalf("%d rows, no row %d", len(rows)-1, row)
+	}
+	i := slices.Index(rows[0], args[2])
+	if i < 0 {
+		ts.Fatalf("no column %s in %v", args[2], rows[0])
+	}
+	match(ts, neg, args[2], args[3], rows[row][i])
+}
+
+func match(ts *testscript.TestScript, neg bool, what, pattern, value string) {
+	re, err := regexp.Compile("^(?:" + pattern + ")$")
+	ts.Check(err)
+	if re.MatchString(value) == neg {
+		ts.Fatalf("%s is %q, pattern %s, negated %v", what, value, pattern, neg)
+	}
+}

@@ -1,0 +1,47 @@
+//go:build !linux || !amd64
+
+package tracee
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Tracee needs Linux on x86-64; elsewhere there is none to be had, so that whatever asks
+// for one still compiles and can say why it cannot measure.
+type Tracee struct {
+	SpeculativeStoreBypass string
+}
+
+func elsewhere() error {
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("this is %s on %s", runtime.GOOS, runtime.GOARCH),
+		Remedy:  "run bbprof on Linux on an x86-64 machine",
+	}
+}
+
+// Launch returns a *verdict.HostError.
+func Launch(fsBase, gsBase uint64) (*Tracee, error) { return nil, elsewhere() }
+
+// Do returns a *verdict.HostError.
+func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
+
+// Bind returns a *verdict.HostError.
+func (t *Tracee) Bind(int) error { return elsewhere() }
+
+// The others have nothing to work on.
+
+func (t *Tracee) Close()                 {}
+func (t *Tracee) Kill()                  {}
+func (t *Tracee) Alive() bool            { return false }
+func (t *Tracee) Code() []byte           { return nil }
+func (t *Tracee) Frame(int) []byte       { return nil }
+func (t *Tracee) Samples() []byte        { return nil }
+func (t *Tracee) SetRestore([]uint64)    {}
+func (t *Tracee) Word(uint64) uint64     { return 0 }
+func (t *Tracee) SetWord(uint64, uint64) {}
+func (t *Tracee) Resume() uint64         { return 0 }
+func (t *Tracee) Switches() uint64       { return 0 }

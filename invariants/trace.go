@@ -1,0 +1,294 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Trace is every access of one run of the longer image, in program order, and the frame that
+// each of its pages stands on.
+type Trace struct {
+	Accesses []asm.Access
+	Copies   int
+	Frame    map[uint64]int // by page address
+	Insts    []asm.Inst
+}
+
+// Core is what of a core decides about aliasing and residency.
+type Core struct {
+	L1DWays     int `json:"l1d_ways"`
+	StoreBuffer int `json:"store_buffer_entries"`
+	// WayPredicted says that the L1D way is predicted from the linear address, so that two
+	// pages that use one line of a frame slow each other down without any store: AMD's
+	// family 17h on (Software Optimization Guide, "L1 data cache", µtags).
+	WayPredicted bool `json:"l1d_way_predicted"`
+}
+
+const (
+	line   = 64
+	page   = space.PageSize
+	within = page - 1
+)
+
+// Finding is what a rule says: evidence that it held, or the rejection.
+type Finding struct {
+	Evidence  Evidence
+	Rejection *verdict.Rejection
+}
+
+func held(reason verdict.Reason, format string, args ...any) Finding {
+	return Finding{Evidence: Evidence{reason, Inferred, fmt.Sprintf(format, args...)}}
+}
+
+func (t Trace) broken(reason verdict.Reason, a asm.Access, format string, args ...any) Finding {
+	addr := a.Addr
+	return Finding{Rejection: &verdict.Rejection{
+		Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: t.Insts[a.Inst].Verdict(a.Inst), Address: &addr,
+	}}
+}
+
+// Split finds accesses that cross a cache line. Wider ones than a line (xsave, fxsave) take
+// several lines by nature and count only if they do not start at one.
+func Split(t Trace) Finding {
+	n := 0
+	var first asm.Access
+	for _, a := range t.Accesses {
+		if splits(a) {
+			if n == 0 {
+				first = a
+			}
+			n++
+		}
+	}
+	if n > 0 {
+		return t.broken(verdict.Misaligned, first, "%d of %d accesses cross a %d-byte line, the first %s of %d bytes at %#x",
+			n, len(t.Accesses), line, kind(first), first.Elem, first.Addr)
+	}
+	return held(verdict.Misaligned, "none of %d accesses crosses a %d-byte line", len(t.Accesses), line)
+}
+
+func splits(a asm.Access) bool {
+	if a.Elem > line {
+		return a.Addr%line != 0
+	}
+	for addr := a.Addr; addr < a.Addr+uint64(a.Width); addr += uint64(a.Elem) {
+		if addr%line+uint64(a.Elem) > line {
+			return true
+		}
+		if addr%line == 0 && line%a.Elem == 0 {
+			return false // from an aligned start on, elements never cross
+		}
+	}
+	return false
+}
+
+func kind(a asm.Access) string {
+	switch {
+	case a.Read && a.Write:
+		return "a read and write"
+	case a.Write:
+		return "a store"
+	}
+	return "a load"
+}
+
+// Alias4K finds loads that overlap, in the low 12 bits of the address alone, a store that may
+// still be in the store buffer: the core compares those bits first and delays the load (Intel
+// Optimization Manual, "4-KByte aliasing"). As many stores as the buffer has entries count
+// as still there, whatever stands between, which is conservative. Two pages on one frame are
+// AliasFrame's: there the overlap is real.
+func Alias4K(t Trace, core Core) Finding {
+	recent := make([]asm.Access, 0, core.StoreBuffer) // the last stores
+	at, pairs := 0, 0
+	var load, store asm.Access
+	for _, a := range t.Accesses {
+		if a.Read {
+			for _, s := range recent {
+				if overlap12(a, s) && !overlap(a, s) && t.frame(a) != t.frame(s) {
+					if pairs == 0 {
+						load, store = a, s
+					}
+					pairs++
+				}
+			}
+		}
+		if a.Write {
+			if len(recent) < cap(recent) {
+				recent = append(recent, a)
+			} else {
+				recent[at] = a
+				at = (at + 1) % len(recent)
+			}
+		}
+	}
+	if pairs > 0 {
+		return t.broken(verdict.Alias4K, load, "%d loads meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+			pairs, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
+	}
+	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
+}
+
+func (t Trace) frame(a asm.Access) int { return t.Frame[a.Addr&^within] }
+
+func overlap(a, b asm.Access) bool {
+	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
+}
+
+// overlap12 is overlap of the low 12 bits, which wrap around.
+func overlap12(a, b asm.Access) bool {
+	return (a.Addr-b.Addr)&within < uint64(b.Width) || (b.Addr-a.Addr)&within < uint64(a.Width)
+}
+
+// AliasFrame finds two pages that use one line of one frame. With a store among them that
+// makes a dependency that the program does not have. Loads alone suffer where the L1D way
+// is predicted from the linear address.
+func AliasFrame(t Trace, core Core) Finding {
+	var users [space.MaxFrames][page / line]user
+	n := 0
+	var last asm.Access
+	var other uint64
+	at := lookup{of: t.Frame}
+	for _, a := range t.Accesses {
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			u := &users[at.frame(addr)][addr&within/line]
+			if !u.used {
+				*u = user{used: true, page: addr &^ within}
+			}
+			was := u.harmful(core)
+			u.several = u.several || u.page != addr&^within
+			u.stored = u.stored || a.Write
+			if !was && u.harmful(core) {
+				n++
+				last, other = a, u.page
+			}
+		}
+	}
+	if n > 0 {
+		return t.broken(verdict.AliasFrame, last, "%d line(s) of a frame are used through two pages, such as %#x by %#x and by the page at %#x", n, last.Addr&within&^(line-1), last.Addr, other)
+	}
+	return held(verdict.AliasFrame, "no line of a frame is used through two pages")
+}
+
+// lookup finds frames; successive accesses mostly are to one page.
+type lookup struct {
+	of   map[uint64]int
+	page uint64
+	last int
+	any  bool
+}
+
+func (l *lookup) frame(addr uint64) int {
+	if p := addr &^ within; !l.any || p != l.page {
+		l.page, l.last, l.any = p, l.of[p], true
+	}
+	return l.last
+}
+
+// user is who used a line of a frame.
+type user struct {
+	used    bool
+	page    uint64 // the first page
+	several bool   // and another one
+	stored  bool
+}
+
+func (u *user) harmful(core Core) bool { return u.several && (u.stored || core.WayPredicted) }
+
+// Residency counts the lines of each L1D set, bbprof's own in the same sets included, and
+// infers from them that nothing is evicted. L1D is indexed by the address within a page and
+// tagged by the physical one, so pages on one frame share their lines.
+func Residency(t Trace, core Core, own [page / line]int) Finding {
+	var used [space.MaxFrames][page / line]bool
+	at := lookup{of: t.Frame}
+	lines, perSet := 0, own
+	for _, a := range t.Accesses {
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			set := addr & within / line
+			if u := &used[at.frame(addr)][set]; !*u {
+				*u = true
+				lines++
+				perSet[set]++
+			}
+		}
+	}
+	worst := slices.Max(perSet[:])
+	if worst > core.L1DWays {
+		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
+			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
+	}
+	return held(verdict.L1DMiss, "%d lines on %d frame(s); the fullest set holds %d with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+}
+
+func (t Trace) frames() int {
+	distinct := map[int]bool{}
+	for _, f := range t.Frame {
+		distinct[f] = true
+	}
+	return len(distinct)
+}
+
+// SelfForwarding counts loads that a store fed only because two registers start equal: the
+// store and the load name their address by different registers. Such a dependency is an
+// artefact of the initial state, not of the block.
+func SelfForwarding(t Trace, core Core) (loads int, example string) {
+	recent := make([]asm.Access, 0, core.StoreBuffer)
+	at := 0
+	for _, a := range t.Accesses {
+		if a.Read {
+			for k := range recent { // the youngest overlapping store feeds the load
+				s := recent[(at+len(recent)-1-k)%len(recent)]
+				if !overlap(a, s) {
+					continue
+				}
+				if a.Inst != s.Inst && t.otherRegisters(a, s) {
+					if loads == 0 {
+						example = fmt.Sprintf("instruction %d loads at %#x what instruction %d stored", a.Inst+1, a.Addr, s.Inst+1)
+					}
+					loads++
+				}
+				break
+			}
+		}
+		if a.Write {
+			if len(recent) < cap(recent) {
+				recent = append(recent, a)
+				at = 0
+			} else {
+				recent[at] = a
+				at = (at + 1) % len(recent)
+			}
+		}
+	}
+	return loads, example
+}
+
+// otherRegisters reports whether two accesses name their addresses by different registers.
+func (t Trace) otherRegisters(a, b asm.Access) bool {
+	x, y := t.Insts[a.Inst].Mem[a.Mem], t.Insts[b.Inst].Mem[b.Mem]
+	return x.Base != y.Base || x.Index != y.Index || x.Segment != y.Segment
+}
+
+// NewPages is how many pages the second half of the copies touches that the first did not:
+// a block that walks on never has a steady state in one set of pages.
+func NewPages(t Trace) int {
+	early, late := map[uint64]bool{}, map[uint64]bool{}
+	var last asm.Access
+	for i, a := range t.Accesses {
+		if i > 0 && (a.Copy < t.Copies/2) == (last.Copy < t.Copies/2) && a.Addr&^within == last.Addr&^within && a.Addr&within+uint64(a.Width) <= page {
+			continue // seen with the one before
+		}
+		last = a
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+			if a.Copy < t.Copies/2 {
+				early[p] = true
+			} else if !early[p] {
+				late[p] = true
+			}
+		}
+	}
+	return len(late)
+}

@@ -1,0 +1,178 @@
+package profiler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// prepare finds an initial state and a number of frames with which the block runs and all its
+// accesses are harmless. The paper's state on one frame comes first; what that gives is the
+// paper's verdict. What fails for its context rather than for itself is tried again with more
+// frames, and then with the other initial states.
+func (r *run) prepare() error {
+	var first error
+	var firstResult Result // what a block that cannot be rescued is reported with
+	for i, init := range r.inits {
+		err := r.prepareWith(init, i == 0)
+		if err == nil {
+			r.result.Rescued = i > 0
+			return nil
+		}
+		if first == nil {
+			first, firstResult = err, r.result
+		}
+		var rejection *verdict.Rejection
+		if !errors.As(err, &rejection) {
+			return err
+		}
+		if !ofContext[rejection.Reason] {
+			break
+		}
+	}
+	r.result = firstResult
+	return first
+}
+
+// ofContext are the reasons that another initial state may do away with.
+var ofContext = map[verdict.Reason]bool{
+	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
+	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
+	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
+}
+
+// prepareWith is prepare with one initial state.
+func (r *run) prepareWith(init asm.Init, paper bool) error {
+	r.result.Init = init
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Pages: maxPages, Limit: runLimit}
+	err := r.mapAndTrace()
+	if paper && r.plan.Frames == 1 {
+		r.result.PaperVerdict = "ok" // until the samples say otherwise
+		var rejection *verdict.Rejection
+		if errors.As(err, &rejection) {
+			r.result.PaperVerdict = string(rejection.Reason)
+		}
+	}
+	var rejection *verdict.Rejection
+	if r.opts.Frames == AutoFrames && errors.As(err, &rejection) && rejection.Reason == verdict.AliasFrame {
+		// A frame for each page ends the sharing, if L1D has a way for each.
+		r.plan.Frames = min(len(r.mapping.Pages), space.MaxFrames)
+		return r.mapAndTrace()
+	}
+	return err
+}
+
+func (r *run) mapAndTrace() error {
+	for _, step := range []func() error{r.mapPages, r.trace, r.findDirty, r.judgeTrace} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
+func (r *run) maxTraced(probe *asm.Probe) int {
+	const perInst = 160 // more than any instruction with its captures takes
+	n := int(space.End-space.Log) / max(probe.LogSize(), 1)
+	return min(r.factors.Long, n, int(space.Log-r.long.End()-4096)/(perInst*len(r.insts)))
+}
+
+// trace runs the instrumented copy once and reads what it logged.
+func (r *run) trace() error {
+	r.tracing = invariants.Trace{Insts: r.insts, Frame: map[uint64]int{}}
+	for _, p := range r.mapping.Pages {
+		r.tracing.Frame[p.Addr] = p.Frame
+	}
+	if len(r.mapping.Pages) == 0 {
+		return nil
+	}
+	probe, err := asm.NewProbe(r.insts, r.cpu.Features)
+	if err != nil {
+		return r.traceByStepping(err)
+	}
+	copies := r.maxTraced(probe)
+	image, err := unroll.BuildProbed(r.long.End(), r.insts, copies, r.frame(), probe)
+	if err != nil {
+		return err
+	}
+	if image.End() > space.Log {
+		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
+	}
+	r.place(image)
+	r.dirty = r.mapping.Dirty(r.child, r.plan.Init)
+	r.plan.Refill(r.child)
+	if err := r.plan.RunOnce(r.child, image); err != nil {
+		return err
+	}
+	r.tracing.Copies = copies
+	r.tracing.Accesses = probe.Accesses(r.child.Log(), copies, r.plan.Init)
+	if copies < r.factors.Long {
+		r.warn("only the first %d of %d copies were traced: the log is full", copies, r.factors.Long)
+	}
+	return nil
+}
+
+// findDirty lists the words that a run changes: those changed after one run of either
+// length, which differ if a later copy puts a word back.
+func (r *run) findDirty() error {
+	if !r.reset.Memory || len(r.mapping.Pages) == 0 {
+		return nil
+	}
+	r.plan.Refill(r.child)
+	if err := r.plan.RunOnce(r.child, r.short); err != nil {
+		return err
+	}
+	dirty := append(r.dirty, r.mapping.Dirty(r.child, r.plan.Init)...)
+	slices.Sort(dirty)
+	dirty = slices.Compact(dirty)
+	if len(dirty) > space.MaxRestore {
+		return fmt.Errorf("%d words change in a run, at most %d can be restored", len(dirty), space.MaxRestore)
+	}
+	r.dirty = dirty
+	r.child.SetRestore(dirty)
+	return nil
+}
+
+// judgeTrace holds the rules against the accesses.
+func (r *run) judgeTrace() error {
+	core := r.cpu.Core
+	r.findings = nil
+	for _, f := range []invariants.Finding{
+		invariants.Residency(r.tracing, core, r.ownLines()),
+		invariants.Split(r.tracing),
+		invariants.Alias4K(r.tracing, core),
+		invariants.AliasFrame(r.tracing, core),
+	} {
+		if f.Rejection != nil {
+			return f.Rejection
+		}
+		r.findings = append(r.findings, f.Evidence)
+	}
+	r.result.SelfForwarding, _ = invariants.SelfForwarding(r.tracing, core)
+	return nil
+}
+
+// ownLines is how many lines of each L1D set bbprof itself uses while it samples.
+func (r *run) ownLines() (own [space.PageSize / 64]int) {
+	use := func(from, bytes uint64) {
+		for line := from / 64; line <= (from+bytes-1)/64; line++ {
+			own[line%uint64(len(own))]++
+		}
+	}
+	phases := uint64(len(r.chains) + 2)
+	use(space.SlotCount, space.Phases+phases*space.PhaseSize-space.SlotCount)
+	use(space.Times, 8*(maxRuns+imageWarm+2))
+	use(space.Samples, 8*(phases+1)*windowSamples)
+	if len(r.dirty) > 0 {
+		use(space.Restore, 8*uint64(len(r.dirty)))
+	}
+	return own
+}
