@@ -72,7 +72,7 @@ func MultiplyChains() []Chain {
 	return []Chain{{Length: chainShort, Multiply: true}, {Length: chainLong, Multiply: true}}
 }
 
-// multiplyTolerance bounds how far the ratio may lie from an integer.
+// multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
 const multiplyTolerance = 0.01
 
 // CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
@@ -87,12 +87,13 @@ func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	return latency, whole >= 2 && math.Abs(latency-whole) <= multiplyTolerance*whole
 }
 
-// StepOf is the step of a counter from successive raw readings: the greatest common divisor
-// of their differences.
+// StepOf is the step of a counter from its readings, or from differences of them: the
+// greatest common divisor of how far each is from the one before, up or down.
 func StepOf(readings []uint64) float64 {
 	var g uint64
 	for i := 1; i < len(readings); i++ {
 		d := readings[i] - readings[i-1]
+		d = min(d, -d) // modulo 2^64, of which steps like 26 are no divisor
 		for d != 0 {
 			g, d = d, g%d
 		}

@@ -37,7 +37,7 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 		return p.protection(stop, index, regs)
 
 	case stop.Signal == tracee.SIGBUS && stop.Code == tracee.BusAdrAln:
-		return reject(verdict.SIGBUS, &addr, "an unaligned access to %#x while the block had set the alignment-check flag", addr)
+		return p.alignmentCheck(stop, index, regs)
 	case stop.Signal == tracee.SIGBUS:
 		return reject(verdict.SIGBUS, &addr, "bus error, code %d, at %#x", stop.Code, addr)
 	case stop.Signal == tracee.SIGFPE:
@@ -86,6 +86,9 @@ func (p Plan) protection(stop tracee.Stop, index int, regs asm.Regs) (Page, erro
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)
 		if last := addr + uint64(max(m.Width, 1)) - 1; !canonical(addr) || !canonical(last) {
+			if canonical(addr) {
+				addr = last
+			}
 			return Page{}, &verdict.Rejection{
 				Reason:  verdict.Unmappable,
 				Detail:  fmt.Sprintf("%#x is not canonical: its upper bits are not all equal", addr),
@@ -110,6 +113,27 @@ func (p Plan) protection(stop tracee.Stop, index int, regs asm.Regs) (Page, erro
 		Detail: "a general protection fault that no operand's address explains",
 		Inst:   in.Verdict(index),
 	}
+}
+
+// alignmentCheck explains an access that is not aligned by its own width, where the kernel
+// knows no address either. The flag makes the CPU check every access; without it, only Linux
+// asks for a check, of locked accesses that cross a cache line (split_lock_detect=fatal).
+func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) (Page, error) {
+	const alignmentFlag = 1 << 18 // AC (SDM vol. 1, 3.4.3.3)
+	in := &p.Insts[index]
+	r := &verdict.Rejection{Reason: verdict.SIGBUS, Inst: in.Verdict(index)}
+	if stop.Regs.Flags&alignmentFlag != 0 {
+		r.Detail = "an unaligned access while the block had set the alignment-check flag"
+	} else {
+		r.Detail = "a locked access across two cache lines, which this kernel forbids (split_lock_detect)"
+	}
+	for _, m := range in.Mem {
+		if addr := m.Addr(&regs); m.Width > 1 && addr%uint64(m.Width) != 0 {
+			r.Address = &addr
+			break
+		}
+	}
+	return Page{}, r
 }
 
 // canonical reports whether bits 63 to 47 are equal (SDM vol. 1, 3.3.7.1), as 4-level paging

@@ -22,8 +22,8 @@ func (e Estimate) Low() float64 { return e.Value - e.Half }
 // High is the upper end of the interval.
 func (e Estimate) High() float64 { return e.Value + e.Half }
 
-// Median is the middle value, or the mean of the two middle ones; NaN of none. It does not
-// change xs.
+// Median is the middle value, or the mean of the two middle ones; NaN of none, or if any is
+// NaN. It does not change xs.
 func Median(xs []float64) float64 {
 	n := len(xs)
 	if n == 0 {
@@ -31,6 +31,9 @@ func Median(xs []float64) float64 {
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
+	if math.IsNaN(s[0]) { // where Sort puts it
+		return math.NaN()
+	}
 	if n%2 == 1 {
 		return s[n/2]
 	}
@@ -42,7 +45,8 @@ func Median(xs []float64) float64 {
 // the mean, which one interrupt ruins. Its interval is that of Tukey and McLaughlin (Sankhya
 // A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
 // winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
-// With fewer than four values the half-width is infinite.
+// With fewer than four values the half-width is infinite. A NaN among them is not trimmed
+// away: nobody knows where it belongs, and the estimate is NaN.
 func MidMean(xs []float64) Estimate {
 	const gamma = 0.25
 	n := len(xs)
@@ -51,6 +55,9 @@ func MidMean(xs []float64) Estimate {
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
+	if math.IsNaN(s[0]) { // where Sort puts it
+		return Estimate{Value: math.NaN(), Half: math.Inf(1), N: n}
+	}
 	g := int(gamma * float64(n))
 	mid := s[g : n-g]
 	value := mean(mid)

@@ -20,7 +20,7 @@ const (
 	Syscall          Reason = "syscall"          // enters the kernel
 	Nondeterministic Reason = "nondeterministic" // cpuid, rdtsc, rdrand, xgetbv, …
 	UnsupportedISA   Reason = "unsupported_isa"  // this CPU, or bbprof, does not run it
-	CodeExceedsL1I   Reason = "code_exceeds_l1i" // two copies do not fit L1I
+	CodeExceedsL1I   Reason = "code_exceeds_l1i" // not even the fewest copies fit L1I
 
 	// Of a run.
 	Unmappable       Reason = "unmappable"        // an address that no page can be put at

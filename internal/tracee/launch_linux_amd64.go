@@ -131,6 +131,12 @@ func (t *Tracee) settle() error {
 		if s.nr == unix.SYS_CLOSE_RANGE && errors.Is(err, unix.ENOSYS) { // before Linux 5.9
 			_, err = t.inject(unix.SYS_CLOSE, 0)
 		}
+		if s.nr == unix.SYS_MUNMAP && errors.Is(err, unix.EPERM) {
+			return &verdict.HostError{
+				Missing: "the kernel seals the vdso into every process (CONFIG_MSEAL_SYSTEM_MAPPINGS), and blocks could touch it",
+				Remedy:  "boot with vdso=0, or use a kernel without that option", Err: err,
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
@@ -195,18 +201,27 @@ func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
 	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
 		return 0, fmt.Errorf("writing registers: %w", err)
 	}
-	if err := unix.PtraceCont(t.pid, 0); err != nil {
-		return 0, fmt.Errorf("continuing: %w", err)
-	}
-	status, err := t.wait()
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
-		return 0, fmt.Errorf("reading registers: %w", err)
-	}
-	if status.StopSignal() != unix.SIGTRAP || regs.Rip != t.stub.inject+3 { // syscall is 2 bytes, int3 1
-		return 0, fmt.Errorf("stopped by %v at %#x during system call %d", status.StopSignal(), regs.Rip, nr)
+	for {
+		if err := unix.PtraceCont(t.pid, 0); err != nil {
+			return 0, fmt.Errorf("continuing: %w", err)
+		}
+		status, err := t.wait()
+		if err != nil {
+			return 0, err
+		}
+		if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
+			return 0, fmt.Errorf("reading registers: %w", err)
+		}
+		if status.StopSignal() == unix.SIGTRAP && regs.Rip == t.stub.inject+3 { // syscall is 2 bytes, int3 1
+			break
+		}
+		si, err := getSiginfo(t.pid)
+		if err != nil {
+			return 0, err
+		}
+		if si.code > 0 { // else sent by a process, and dropped as in Do
+			return 0, fmt.Errorf("stopped by %v at %#x during system call %d", status.StopSignal(), regs.Rip, nr)
+		}
 	}
 	if e := int64(regs.Rax); e < 0 && e > -4096 { // MAX_ERRNO, linux/err.h
 		return 0, unix.Errno(-e)

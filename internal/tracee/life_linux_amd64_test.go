@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"testing"
@@ -157,6 +158,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		{space.Restore, space.RestoreSize, "r--s"},
 		{space.Frames, space.FramesSize, "rw-s"},
 		{space.Code, space.CodeSize, "r-xs"},
+		{space.Log, space.LogSize, "rw-s"},
 	} {
 		want[fmt.Sprintf("%x-%x %s", r.at, r.at+r.size, r.rights)] = true
 	}
@@ -252,5 +254,51 @@ func TestSignalsFromOutside(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGSTOP, unix.SIGTRAP, unix.SIGSEGV} { // to a stopped child
 		unix.Kill(pid, s)
 		mustServe(t, c)
+	}
+}
+
+// Signals that arrive while the child is still being set up are dropped, too.
+func TestSignalsDuringLaunch(t *testing.T) {
+	launch(t).Close() // or skip
+	c := &Tracee{stub: buildStub(), pidfd: -1}
+	defer c.Close()
+	if err := c.shared.create(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.exec(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGTRAP, unix.SIGSEGV, unix.SIGSTOP} {
+		unix.Kill(c.pid, s)
+		if pid, err := c.inject(unix.SYS_GETPID); err != nil || pid != uint64(c.pid) {
+			t.Errorf("%v: getpid says %d, %v; want %d", s, pid, err, c.pid)
+		}
+	}
+	if _, err := c.inject(unix.SYS_CLOSE, 1000); err != unix.EBADF {
+		t.Errorf("closing what is not open: %v", err)
+	}
+}
+
+// Where memory cannot be had, the descriptor does not stay open.
+func TestSharedMemoryRefused(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Skip(err)
+	}
+	signal.Ignore(unix.SIGXFSZ) // which goes with EFBIG
+	defer signal.Reset(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}); err != nil {
+		t.Skip(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
+	fds, _, _ := belongings(t)
+	var s shared
+	if err := s.create(); err == nil {
+		s.close()
+		t.Skip("the limit on file sizes does not bind memory files here")
+	}
+	s.close()
+	if now, _, _ := belongings(t); now != fds {
+		t.Errorf("%d descriptors, before there were %d", now, fds)
 	}
 }

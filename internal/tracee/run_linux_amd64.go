@@ -106,7 +106,7 @@ func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 		switch {
 		case err != nil:
 			return stop, err
-		case ours && visit != nil && stop.Signal == SIGTRAP && stop.Code == trapTrace:
+		case ours && visit != nil && stop.Signal == SIGTRAP && (stop.Code == trapTrace || stop.Code == trapSyscall):
 			visit(stop.Regs)
 		case ours:
 			return stop, nil
@@ -115,8 +115,12 @@ func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	}
 }
 
-// trapTrace is si_code of a single step (TRAP_TRACE, asm-generic/siginfo.h).
-const trapTrace = 2
+// si_code of a single step, and of one over a system call, for which Linux takes that of a
+// breakpoint (asm-generic/siginfo.h; user_single_step_report). An int3 has SI_KERNEL.
+const (
+	trapTrace   = 2 // TRAP_TRACE
+	trapSyscall = 1 // TRAP_BRKPT
+)
 
 func (t *Tracee) resume(step bool) error {
 	if step {

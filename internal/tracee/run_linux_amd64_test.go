@@ -23,7 +23,7 @@ func count(c *Tracee) {
 func TestRunTimes(t *testing.T) {
 	c := launch(t)
 	count(c)
-	for _, times := range []uint64{1, 2, 1000} {
+	for _, times := range []uint64{1, 2, space.MaxRuns} {
 		c.SetWord(space.SlotSamples, 0)
 		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(space.SlotSamples) != times {
 			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(space.SlotSamples))
@@ -252,4 +252,27 @@ func TestBind(t *testing.T) {
 	if err := unix.SchedGetaffinity(0, &set); err != nil || set != own {
 		t.Errorf("the monitor itself was bound")
 	}
+}
+
+// Stepping sees each instruction of a run once, the stub's own included, and ends as Do does.
+func TestStep(t *testing.T) {
+	c := launch(t)
+	count(c)
+	c.SetWord(space.SlotSamples, 0)
+	seen := map[uint64]int{}
+	stop, err := c.Step([]Op{UsageBefore(), Run(entry, 3)}, generous, func(r Regs) { seen[r.RIP]++ })
+	if err != nil || !stop.Done || c.Word(space.SlotSamples) != 3 {
+		t.Errorf("%+v, %v, after %d runs", stop, err, c.Word(space.SlotSamples))
+	}
+	if seen[entry] != 3 || seen[entry+7] != 3 || seen[entry+1] != 0 {
+		t.Errorf("the first instruction was seen %d times, the second %d", seen[entry], seen[entry+7])
+	}
+	place(c, func(e *asm.Emitter) { e.Raw(0x90, 0x0f, 0x0b) })
+	if stop, err := c.Step([]Op{Run(entry, 1)}, generous, func(Regs) {}); err != nil || stop.Signal != SIGILL || stop.Regs.RIP != entry+1 {
+		t.Errorf("ud2: %+v, %v", stop, err)
+	}
+	if stop, err := c.Step([]Op{MapFrame(1<<63, 0)}, generous, func(Regs) {}); err != nil || stop.FailedOp != 0 || stop.Errno == 0 {
+		t.Errorf("a failed call: %+v, %v", stop, err)
+	}
+	mustServe(t, c)
 }

@@ -49,18 +49,24 @@ type shared struct {
 	mem []byte
 }
 
-func (s *shared) create() error {
-	var err error
-	if s.fd, err = memfd("bbprof-shared"); err != nil {
+func (s *shared) create() (err error) {
+	fd, err := memfd("bbprof-shared")
+	if err != nil {
 		return err
 	}
-	if err := unix.Ftruncate(s.fd, sharedSize); err != nil {
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	if err := unix.Ftruncate(fd, sharedSize); err != nil {
 		return fmt.Errorf("sizing shared memory: %w", err)
 	}
-	s.mem, err = unix.Mmap(s.fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("mapping shared memory: %w", err)
 	}
+	s.fd, s.mem = fd, mem
 	return nil
 }
 

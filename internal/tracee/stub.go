@@ -65,6 +65,7 @@ func buildStub() stub {
 	e.Land(toFailed)
 	e.Int3()
 	s.failed = e.PC()
+	e.Nop(1) // so that a single step to toDone does not stand where that int3 ends
 
 	e.Land(toDone)
 	e.Int3()

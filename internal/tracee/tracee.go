@@ -49,7 +49,7 @@ const (
 	sysGetrusage = 98
 )
 
-// Run runs the image at entry times times. Code that does not count its runs, like the
+// Run runs the image at entry times times, at most space.MaxRuns. Code that does not count its runs, like the
 // sampler, returns through [Tracee.Resume] when it likes.
 func Run(entry, times uint64) Op { return Op{opRun, [6]uint64{entry, times}} }
 

@@ -1,0 +1,375 @@
+package mapper
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// fake answers each list with the next stop of a script, and writes the lists down.
+type fake struct {
+	t      *testing.T
+	script []tracee.Stop
+	err    error // behind the script
+	lists  [][]tracee.Op
+	frames [space.MaxFrames][space.PageSize]byte
+	onDo   func()
+}
+
+func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
+	if limit != limitOfPlan {
+		f.t.Errorf("a limit of %v", limit)
+	}
+	f.lists = append(f.lists, append([]tracee.Op(nil), ops...))
+	if f.onDo != nil {
+		f.onDo()
+	}
+	if n := len(f.lists) - 1; n < len(f.script) {
+		return f.script[n], nil
+	}
+	return tracee.Stop{Done: f.err == nil, FailedOp: -1}, f.err
+}
+
+func (f *fake) Frame(i int) []byte { return f.frames[i][:] }
+
+const limitOfPlan = 3 * time.Second
+
+// plan is that of a block of nops, unless bytes are given, and its image.
+func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
+	t.Helper()
+	if len(code) == 0 {
+		code = []byte{0x90}
+	}
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1, Pages: 4, Limit: limitOfPlan}
+	im, err := unroll.Build(space.Code, insts, 3, unroll.Frame{Init: p.Init, Reset: asm.Reset{Memory: true}, Clock: asm.TSC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, im
+}
+
+// fault is a stop at the first copy's first byte.
+func fault(im unroll.Image, sig, code int, addr uint64) tracee.Stop {
+	return tracee.Stop{FailedOp: -1, Signal: sig, Code: code, Addr: addr, Regs: tracee.Regs{RIP: im.First}}
+}
+
+func rejected(t *testing.T, err error, reason verdict.Reason) *verdict.Rejection {
+	t.Helper()
+	var r *verdict.Rejection
+	if !errors.As(err, &r) {
+		t.Fatalf("%v, want %s", err, reason)
+	}
+	if r.Reason != reason {
+		t.Fatalf("%v, want %s", r, reason)
+	}
+	return r
+}
+
+// internal demands an error that blames neither the block nor the host.
+func internal(t *testing.T, err error, hint string) {
+	t.Helper()
+	var r *verdict.Rejection
+	var h *verdict.HostError
+	if err == nil || errors.As(err, &r) || errors.As(err, &h) || !strings.Contains(err.Error(), hint) {
+		t.Errorf("%v, want an internal failure about %q", err, hint)
+	}
+}
+
+// Each fault maps its page and starts over; the first list clears what was there before.
+func TestMapLists(t *testing.T) {
+	p, im := plan(t)
+	p.Frames = 2
+	c := &fake{t: t, script: []tracee.Stop{
+		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5678),
+		fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_6000),
+		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0xfff),
+	}}
+	m, err := Map(c, p, im)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := tracee.Run(im.At, 1)
+	want := [][]tracee.Op{
+		{tracee.UnmapBelow(), tracee.UnmapAbove(), run},
+		{tracee.MapFrame(0x1234_5000, 0), run},
+		{tracee.MapFrame(0x1234_6000, 1), run},
+		{tracee.MapFrame(0, 0), run},
+	}
+	if len(c.lists) != len(want) || m.Stops != len(want) {
+		t.Fatalf("%d lists, %d stops: %v", len(c.lists), m.Stops, c.lists)
+	}
+	for i := range want {
+		if !equal(c.lists[i], want[i]) {
+			t.Errorf("list %d is %v, want %v", i, c.lists[i], want[i])
+		}
+	}
+	if got := m.Pages; len(got) != 3 ||
+		got[0] != (Page{0x1234_5000, 0, 0, 0x1234_5678}) || got[1] != (Page{0x1234_6000, 1, 0, 0x1234_6000}) || got[2] != (Page{0, 0, 0, 0xfff}) {
+		t.Errorf("pages %+v", got)
+	}
+	if again := m.Remap(); !equal(again, append(append([]tracee.Op{}, want[0][:2]...), want[1][0], want[2][0], want[3][0])) {
+		t.Errorf("remapping by %v", again)
+	}
+}
+
+func equal(a, b []tracee.Op) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Before each run all frames in use hold the fill, whatever the last one left there.
+func TestMapRefillsBeforeEachRun(t *testing.T) {
+	p, im := plan(t)
+	p.Frames = 2
+	c := &fake{t: t, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)}}
+	c.frames[2][0] = 0x55 // not in use
+	c.onDo = func() {
+		for i := range p.Frames {
+			for off := 0; off < space.PageSize; off += 8 {
+				if v := binary.LittleEndian.Uint64(c.frames[i][off:]); v != p.Init.Fill {
+					t.Fatalf("run %d: frame %d holds %#x at %#x", len(c.lists), i, v, off)
+				}
+			}
+			for j := range c.frames[i] {
+				c.frames[i][j] = 0xee
+			}
+		}
+	}
+	if _, err := Map(c, p, im); err != nil {
+		t.Fatal(err)
+	}
+	if c.frames[2][0] != 0x55 {
+		t.Error("a frame that is not in use was filled")
+	}
+}
+
+func TestTooManyPages(t *testing.T) {
+	p, im := plan(t)
+	var script []tracee.Stop
+	for i := range uint64(p.Pages) {
+		script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10_0000+i*space.PageSize))
+	}
+	if m, err := Map(&fake{t: t, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
+		t.Errorf("as many as may be: %v, %d pages", err, len(m.Pages))
+	}
+	script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x20_0008))
+	m, err := Map(&fake{t: t, script: script}, p, im)
+	r := rejected(t, err, verdict.TooManyPages)
+	if len(m.Pages) != p.Pages || r.Address == nil || *r.Address != 0x20_0008 || r.Inst == nil {
+		t.Errorf("one more: %+v, %d pages", r, len(m.Pages))
+	}
+}
+
+// A page that is mapped and faults again would loop for ever.
+func TestPageFaultsTwice(t *testing.T) {
+	p, im := plan(t)
+	first := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5008)
+	second := fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_5ff0)
+	_, err := Map(&fake{t: t, script: []tracee.Stop{first, second}}, p, im)
+	internal(t, err, "0x12345000")
+}
+
+func TestAddressesThatNoPageCanBeAt(t *testing.T) {
+	p, im := plan(t)
+	for _, c := range []struct {
+		addr uint64
+		ok   bool
+		hint string
+	}{
+		{0, true, ""},
+		{space.Base - 1, true, ""},
+		{space.Base, false, "own region"},
+		{space.Base + 0x2000, false, "own region"}, // a gap in it
+		{space.End - 1, false, "own region"},
+		{space.End, true, ""},
+		{space.UserEnd - 1, true, ""},
+		{space.UserEnd, false, "above user space"},
+		{1<<47 - 1, false, "above user space"},
+		{1 << 47, false, "above user space"}, // canonical with 5-level paging
+		{1<<56 - 1, false, "above user space"},
+		{1<<63 - 1, false, "above user space"},
+		{1 << 63, false, "kernel"},
+		{^uint64(0), false, "kernel"},
+	} {
+		for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
+			m, err := Map(&fake{t: t, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
+			if c.ok {
+				if err != nil || len(m.Pages) != 1 || m.Pages[0].Addr != c.addr&^4095 {
+					t.Errorf("%#x: %v, %+v", c.addr, err, m.Pages)
+				}
+				continue
+			}
+			r := rejected(t, err, verdict.Unmappable)
+			if !strings.Contains(r.Detail, c.hint) || r.Address == nil || *r.Address != c.addr || r.Inst == nil {
+				t.Errorf("%#x: %v, want %q", c.addr, r, c.hint)
+			}
+		}
+	}
+}
+
+// The kernel refuses a page: what it means depends on the error.
+func TestRefusedPage(t *testing.T) {
+	p, im := plan(t)
+	for _, c := range []struct {
+		errno int
+		hint  string
+	}{
+		{1, "mmap_min_addr"},  // EPERM
+		{13, "mmap_min_addr"}, // EACCES
+		{12, "memory"},        // ENOMEM
+	} {
+		_, err := Map(&fake{t: t, script: []tracee.Stop{
+			fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
+			{FailedOp: 0, Errno: c.errno},
+		}}, p, im)
+		r := rejected(t, err, verdict.Unmappable)
+		if !strings.Contains(r.Detail, c.hint) || r.Address == nil || *r.Address != 0x10 || r.Inst == nil || r.Inst.Text != "nop" {
+			t.Errorf("errno %d: %v", c.errno, r)
+		}
+	}
+	_, err := Map(&fake{t: t, script: []tracee.Stop{
+		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
+		{FailedOp: 0, Errno: 22},
+	}}, p, im)
+	internal(t, err, "errno 22")
+	_, err = Map(&fake{t: t, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
+	internal(t, err, "clearing")
+}
+
+// A fault outside of the copies is not the block's.
+func TestFaultOutsideOfTheCopies(t *testing.T) {
+	p, im := plan(t)
+	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), space.Stub, 0} {
+		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
+		stop.Regs.RIP = rip
+		_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+		internal(t, err, "outside")
+	}
+}
+
+// Which instruction of which copy; a trap is reported behind its instruction.
+func TestBlame(t *testing.T) {
+	p, im := plan(t, 0x90, 0x66, 0x90, 0x0f, 0x1f, 0x00) // nops of 1, 2 and 3 bytes
+	for copy := range uint64(3) {
+		for _, c := range []struct {
+			sig    int
+			offset uint64
+			index  int
+		}{
+			{tracee.SIGILL, 0, 0}, {tracee.SIGILL, 1, 1}, {tracee.SIGILL, 2, 1}, {tracee.SIGILL, 3, 2}, {tracee.SIGILL, 5, 2},
+			{tracee.SIGTRAP, 1, 0}, {tracee.SIGTRAP, 3, 1}, {tracee.SIGTRAP, 6, 2},
+			{tracee.SIGSYS, 1, 0}, {tracee.SIGSYS, 3, 1}, {tracee.SIGSYS, 6, 2},
+		} {
+			stop := fault(im, c.sig, 1, 0)
+			stop.Regs.RIP = im.First + 6*copy + c.offset
+			_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+			var r *verdict.Rejection
+			if !errors.As(err, &r) || r.Inst == nil || r.Inst.Index != c.index {
+				t.Errorf("signal %d at byte %d of copy %d: %v, want instruction %d", c.sig, c.offset, copy, err, c.index)
+			}
+		}
+	}
+}
+
+func TestOtherSignals(t *testing.T) {
+	p, im := plan(t)
+	for _, c := range []struct {
+		sig, code int
+		reason    verdict.Reason
+		hint      string
+	}{
+		{tracee.SIGFPE, 1, verdict.SIGFPE, "divi"},
+		{tracee.SIGFPE, 3, verdict.SIGFPE, "code 3"},
+		{tracee.SIGILL, 2, verdict.SIGILL, "CPU"},
+		{tracee.SIGTRAP, 2, verdict.SIGTRAP, "code 2"},
+		{tracee.SIGSYS, 1, verdict.Syscall, "system call"},
+		{tracee.SIGBUS, tracee.BusAdrAln, verdict.SIGBUS, "split_lock"}, // no flag is set
+		{tracee.SIGBUS, 2, verdict.SIGBUS, "code 2"},
+		{tracee.SIGBUS, tracee.SiKernel, verdict.SIGSEGV, "protection fault"}, // a nop has no operand to blame
+		{tracee.SIGSEGV, tracee.SiKernel, verdict.SIGSEGV, "protection fault"},
+		{tracee.SIGSEGV, 4, verdict.SIGSEGV, "code 4"}, // SEGV_PKUERR
+	} {
+		stop := fault(im, c.sig, c.code, 0)
+		if c.sig == tracee.SIGTRAP || c.sig == tracee.SIGSYS {
+			stop.Regs.RIP++
+		}
+		_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+		if r := rejected(t, err, c.reason); !strings.Contains(r.Detail, c.hint) {
+			t.Errorf("signal %d, code %d: %v", c.sig, c.code, r)
+		}
+	}
+}
+
+func TestLostChild(t *testing.T) {
+	p, im := plan(t)
+	_, err := Map(&fake{t: t, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
+	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "3s") {
+		t.Error(r)
+	}
+	dead := &tracee.DeadError{Status: "killed by killed"}
+	if _, err = Map(&fake{t: t, err: dead}, p, im); err != dead {
+		t.Errorf("%v, want the death as it is", err)
+	}
+	broken := errors.New("broken")
+	if _, err = Map(&fake{t: t, err: broken}, p, im); err != broken {
+		t.Errorf("%v", err)
+	}
+}
+
+// Words that differ from the fill, once each, by the first page on their frame.
+func TestDirty(t *testing.T) {
+	p, _ := plan(t)
+	p.Frames = 2
+	c := &fake{t: t}
+	p.Refill(c)
+	m := Mapping{Pages: []Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
+	if d := m.Dirty(c, p.Init); len(d) != 0 {
+		t.Errorf("after a refill: %#x", d)
+	}
+	c.frames[0][0]++     // the first byte
+	c.frames[0][4095]++  // the last
+	c.frames[1][0x10]++  // two bytes of one word
+	c.frames[1][0x17]++  //
+	c.frames[1][0x18]++  // and the next
+	c.frames[2][0x100]++ // no page stands there
+	want := []uint64{0x3010, 0x3018, 0x9000, 0x9ff8}
+	d := m.Dirty(c, p.Init)
+	if len(d) != len(want) {
+		t.Fatalf("%#x, want %#x", d, want)
+	}
+	for i := range want {
+		if d[i] != want[i] {
+			t.Errorf("%#x, want %#x", d, want)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for addr, want := range map[uint64]bool{
+		0: true, 1<<47 - 1: true, 1 << 47: false, 1 << 62: false, 1<<63 - 1: false, 1 << 63: false,
+		0xffff_7fff_ffff_ffff: false, 0xffff_8000_0000_0000: true, ^uint64(0): true,
+	} {
+		if canonical(addr) != want {
+			t.Errorf("canonical(%#x) = %v", addr, !want)
+		}
+	}
+}

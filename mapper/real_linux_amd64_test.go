@@ -1,0 +1,306 @@
+package mapper
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// child launches a real one, or skips the test with what this host lacks.
+func child(t *testing.T) *tracee.Tracee {
+	t.Helper()
+	runtime.LockOSThread()
+	init := asm.PaperInit()
+	c, err := tracee.Launch(init.FSBase, init.GSBase)
+	if err != nil {
+		runtime.UnlockOSThread()
+		var host *verdict.HostError
+		if errors.As(err, &host) {
+			t.Skip(host)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		runtime.UnlockOSThread()
+	})
+	return c
+}
+
+// mapReal maps copies of a block in a real child. Nothing is refused here: what must not run
+// in a profile serves to raise signals.
+func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, unroll.Image, Mapping, error) {
+	t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Insts, p.Init = insts, asm.PaperInit()
+	im, err := unroll.Build(space.Code, insts, copies, unroll.Frame{Init: p.Init, Reset: asm.Reset{Flags: true}, Clock: asm.TSC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetWord(space.SlotFlags, 0x202)
+	copy(c.Code(), im.Code)
+	m, err := Map(c, p, im)
+	return p, im, m, err
+}
+
+var usual = Plan{Frames: 1, Pages: 16, Limit: 30 * time.Second}
+
+func code(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+// set is mov r64, imm64 with the register's number.
+func set(r byte, v uint64) []byte {
+	return binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8 | r}, v)
+}
+
+const (
+	rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi = 0, 1, 2, 3, 4, 5, 6, 7
+
+	crooked = 0x1234_5678_9abc_def0 // not canonical, whatever the paging
+)
+
+var (
+	load    = []byte{0x48, 0x8b, 0x03}                               // mov rax, [rbx]
+	storeIt = []byte{0x48, 0xc7, 0x43, 0x08, 0x01, 0x00, 0x00, 0x00} // mov qword [rbx+8], 1
+	nop     = []byte{0x90}
+)
+
+func TestPagesOfRealBlocks(t *testing.T) {
+	c := child(t)
+	for _, b := range []struct {
+		name  string
+		code  []byte
+		pages []uint64
+	}{
+		{"no access", nop, nil},
+		{"load", load, []uint64{0x1234_5000}},
+		{"across two pages", code(set(rbx, 0x1234_5ffc), load), []uint64{0x1234_5000, 0x1234_6000}},
+		{"across two pages, by one byte", code(set(rbx, 0x1234_5ff9), load), []uint64{0x1234_5000, 0x1234_6000}},
+		{"up to the end of a page", code(set(rbx, 0x1234_5ff8), load), []uint64{0x1234_5000}},
+		{"two pages, the upper first", []byte{0x8a, 0x83, 0, 0x10, 0, 0, 0x8a, 0x03}, []uint64{0x1234_6000, 0x1234_5000}},
+		{"push", []byte{0x50}, []uint64{0x1234_5000}},
+		{"fs", []byte{0x64, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, []uint64{0x2345_6000}},
+		{"gs", []byte{0x65, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, []uint64{0x3456_7000}},
+		{"32-bit address", code(set(rbx, 0xffff_ffff_1234_5600), []byte{0x67, 0x8b, 0x03}), []uint64{0x1234_5000}},
+		{"rip-relative", []byte{0x8b, 0x05, 0, 0x10, 0, 0}, []uint64{space.Home + 0x1000}},
+		{"a pointer from memory", code(load, []byte{0x8a, 0x80, 0, 0x20, 0, 0}), []uint64{0x1234_5000, 0x1234_7000}},
+		{"below the own region", code(set(rbx, space.Base-8), load), []uint64{space.Base - 0x1000}},
+		{"above it", code(set(rbx, space.End), load), []uint64{space.End}},
+		{"the last page of user space", code(set(rbx, space.UserEnd-8), load), []uint64{space.UserEnd - 0x1000}},
+	} {
+		p, im, m, err := mapReal(t, c, usual, 3, b.code)
+		if err != nil {
+			t.Errorf("%s: %v", b.name, err)
+			continue
+		}
+		var got []uint64
+		for _, page := range m.Pages {
+			got = append(got, page.Addr)
+		}
+		if !slices.Equal(got, b.pages) || m.Stops != len(b.pages)+1 {
+			t.Errorf("%s: pages %#x in %d stops, want %#x", b.name, got, m.Stops, b.pages)
+		}
+		// With the same pages mapped afresh it runs through at once.
+		if stop, err := c.Do(append(m.Remap(), tracee.Run(im.At, 5)), p.Limit); err != nil || !stop.Done {
+			t.Errorf("%s: remapped, %+v, %v", b.name, stop, err)
+		}
+	}
+}
+
+func TestRejectionsOfRealBlocks(t *testing.T) {
+	c := child(t)
+	at := func(v uint64) *uint64 { return &v }
+	for _, b := range []struct {
+		name   string
+		code   []byte
+		reason verdict.Reason
+		index  int
+		addr   *uint64
+		hint   string
+	}{
+		{"non-canonical load", code(set(rbx, crooked), load), verdict.Unmappable, 1, at(crooked), "canonical"},
+		{"non-canonical push", code(set(rsp, crooked), []byte{0x50}), verdict.Unmappable, 1, at(crooked - 8), "canonical"},
+		{"non-canonical by rbp", code(set(rbp, crooked), []byte{0x8b, 0x45, 0x00}), verdict.Unmappable, 1, at(crooked), "canonical"},
+		{"non-canonical leave", code(set(rbp, crooked), []byte{0xc9}), verdict.Unmappable, 1, at(crooked), "canonical"},
+		{"non-canonical lodsb", code(set(rsi, crooked), []byte{0xac}), verdict.Unmappable, 1, at(crooked), "canonical"},
+		{"non-canonical by index", code(set(rbx, crooked), []byte{0x8b, 0x44, 0xcb, 0x08}), verdict.Unmappable, 1, at(crooked + 8*0x1234_5600 + 8), "canonical"},
+		{"kernel half", code(set(rbx, ^uint64(0)-0xfff), load), verdict.Unmappable, 1, at(^uint64(0) - 0xfff), "kernel"},
+		{"the page that user space lacks", code(set(rbx, space.UserEnd), load), verdict.Unmappable, 1, at(space.UserEnd), "above user space"},
+		{"into that page", code(set(rbx, space.UserEnd-4), load), verdict.Unmappable, 1, at(space.UserEnd), "above user space"},
+		{"store to the code", code(set(rbx, space.Code), storeIt), verdict.Unmappable, 1, at(space.Code + 8), "own region"},
+		{"a gap of the own region", code(set(rbx, space.Base+0x2000), load), verdict.Unmappable, 1, at(space.Base + 0x2000), "own region"},
+		{"movaps", []byte{0x90, 0x0f, 0x28, 0x43, 0x08}, verdict.UnalignedOperand, 1, at(0x1234_5608), "16"},
+		{"addps", []byte{0x0f, 0x58, 0x43, 0x04}, verdict.UnalignedOperand, 0, at(0x1234_5604), "16"},
+		{"cmpxchg16b", []byte{0x48, 0x0f, 0xc7, 0x4b, 0x08}, verdict.UnalignedOperand, 0, at(0x1234_5608), "16"},
+		{"fxsave", []byte{0x0f, 0xae, 0x43, 0x08}, verdict.UnalignedOperand, 0, at(0x1234_5608), "16"},
+		{"divide by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, verdict.SIGFPE, 1, nil, "divi"},
+		{"quotient overflow", []byte{0xf7, 0xf1}, verdict.SIGFPE, 0, nil, "divi"},
+		{"ud2", []byte{0x90, 0x0f, 0x0b}, verdict.SIGILL, 1, nil, ""},
+		{"hlt", []byte{0xf4}, verdict.SIGSEGV, 0, nil, "protection"},
+		{"int3", []byte{0x90, 0xcc}, verdict.SIGTRAP, 1, nil, ""},
+		{"int1", []byte{0x90, 0xf1}, verdict.SIGTRAP, 1, nil, ""},
+		{"trap flag", []byte{0x68, 0x02, 0x03, 0, 0, 0x9d, 0x90, 0x66, 0x90}, verdict.SIGTRAP, 2, nil, ""},
+		{"alignment check", []byte{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, verdict.SIGBUS, 2, at(0x1234_5601), "alignment-check"},
+		{"syscall", []byte{0x90, 0x0f, 0x05}, verdict.Syscall, 1, nil, ""},
+		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1235_5000), "16"}, // rep stosb
+	} {
+		_, _, _, err := mapReal(t, c, usual, 2, b.code)
+		var r *verdict.Rejection
+		if !errors.As(err, &r) {
+			t.Errorf("%s: %v, want %s", b.name, err, b.reason)
+			continue
+		}
+		if r.Reason != b.reason || !strings.Contains(r.Detail, b.hint) || r.Inst == nil || r.Inst.Index != b.index {
+			t.Errorf("%s: %v, want %s about %q, instruction %d", b.name, r, b.reason, b.hint, b.index)
+		}
+		switch {
+		case (r.Address == nil) != (b.addr == nil):
+			t.Errorf("%s: %v: the address is there or not, against expectation", b.name, r)
+		case b.addr != nil && *r.Address != *b.addr:
+			t.Errorf("%s: address %#x, want %#x", b.name, *r.Address, *b.addr)
+		}
+	}
+}
+
+// An access across the end of the lower half: with 4-level paging its last byte is at fault,
+// with 5-level paging its first.
+func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
+	_, _, _, err := mapReal(t, child(t), usual, 2, code(set(rbx, 1<<47-1), load))
+	if r := rejected(t, err, verdict.Unmappable); r.Address == nil || *r.Address != 1<<47+6 && *r.Address != 1<<47-1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Page 0 is mapped with the right to, and explained without.
+func TestPageZero(t *testing.T) {
+	c := child(t)
+	_, _, m, err := mapReal(t, c, usual, 2, code([]byte{0x31, 0xdb}, load)) // xor ebx, ebx
+	if err == nil {
+		if len(m.Pages) != 1 || m.Pages[0].Addr != 0 {
+			t.Errorf("%+v", m.Pages)
+		}
+		return
+	}
+	if os.Geteuid() == 0 {
+		t.Logf("as root: %v", err)
+	}
+	if r := rejected(t, err, verdict.Unmappable); !strings.Contains(r.Detail, "mmap_min_addr") {
+		t.Error(r)
+	}
+}
+
+func TestTimeoutOfRealBlock(t *testing.T) {
+	c := child(t)
+	p := usual
+	p.Limit = 20 * time.Millisecond
+	_, _, _, err := mapReal(t, c, p, 1, []byte{0xeb, 0xfe})
+	rejected(t, err, verdict.Timeout)
+	if c.Alive() {
+		t.Error("the child counts as alive")
+	}
+}
+
+// A block that moves on by a page with every copy: as many pages as copies, or one too many.
+func TestPagesAtTheLimit(t *testing.T) {
+	c := child(t)
+	block := []byte{0x8a, 0x03, 0x48, 0x81, 0xc3, 0, 0x10, 0, 0} // mov al, [rbx]; add rbx, 0x1000
+	p := usual
+	for _, copies := range []int{p.Pages, p.Pages + 1} {
+		_, _, m, err := mapReal(t, c, p, copies, block)
+		if copies == p.Pages {
+			if err != nil || len(m.Pages) != copies {
+				t.Errorf("%d copies: %v, %d pages", copies, err, len(m.Pages))
+			}
+			continue
+		}
+		if r := rejected(t, err, verdict.TooManyPages); *r.Address != 0x1234_5600+uint64(p.Pages)*space.PageSize {
+			t.Errorf("address %#x", *r.Address)
+		}
+	}
+}
+
+// Pages share frames in turn, and what is written through one page stands in the other.
+func TestFramesInTurn(t *testing.T) {
+	c := child(t)
+	p := usual
+	p.Frames = 2
+	block := []byte{
+		0xc7, 0x03, 0x77, 0, 0, 0, // mov dword [rbx], 0x77
+		0x8b, 0x83, 0, 0x10, 0, 0, // mov eax, [rbx+0x1000]
+		0x8b, 0x8b, 0, 0x20, 0, 0, // mov ecx, [rbx+0x2000]
+		0x89, 0x43, 0x08, // mov [rbx+8], eax
+		0x89, 0x4b, 0x10, // mov [rbx+16], ecx
+	}
+	p, _, m, err := mapReal(t, c, p, 1, block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, page := range m.Pages {
+		if page.Frame != i%2 || page.Inst != i {
+			t.Errorf("page %d: %+v", i, page)
+		}
+	}
+	word := func(off int) uint32 { return binary.LittleEndian.Uint32(c.Frame(0)[0x600+off:]) }
+	if word(0) != 0x77 || word(8) != 0x1234_5600 || word(16) != 0x77 {
+		t.Errorf("read back %#x from the other frame and %#x from the same", word(8), word(16))
+	}
+	if d, want := m.Dirty(c, p.Init), []uint64{0x1234_5600, 0x1234_5610}; !slices.Equal(d, want) {
+		t.Errorf("dirty words %#x, want %#x", d, want)
+	}
+	p.Refill(c)
+	if d := m.Dirty(c, p.Init); len(d) != 0 {
+		t.Errorf("after a refill: %#x", d)
+	}
+}
+
+// Each try starts from the first state: a counter in memory ends at the number of copies,
+// however many faults stood between.
+func TestRestartIsFromTheBeginning(t *testing.T) {
+	c := child(t)
+	block := []byte{
+		0x48, 0xff, 0x03, // inc qword [rbx]
+		0x48, 0x83, 0xc1, 0x01, // add rcx, 1
+		0x48, 0x89, 0x4b, 0x08, // mov [rbx+8], rcx
+		0x8a, 0x83, 0, 0x10, 0, 0, // mov al, [rbx+0x1000]
+		0x8a, 0x83, 0, 0x20, 0, 0, // mov al, [rbx+0x2000]
+	}
+	p := usual
+	p.Frames = 3
+	if _, _, m, err := mapReal(t, c, p, 5, block); err != nil || m.Stops != 4 {
+		t.Fatalf("%v in %d stops", err, m.Stops)
+	}
+	memory := binary.LittleEndian.Uint64(c.Frame(0)[0x600:])
+	register := binary.LittleEndian.Uint64(c.Frame(0)[0x608:])
+	if memory != 0x1234_5605 || register != 0x1234_5605 {
+		t.Errorf("counted to %#x in memory and %#x in a register, want 0x12345605", memory, register)
+	}
+}
+
+// Blocks of all kinds of ends, one after the other in one child: none leaves anything behind.
+func TestOneChildForMany(t *testing.T) {
+	c := child(t)
+	for range 20 {
+		for _, b := range [][]byte{
+			code(set(rbx, crooked), load), {0x0f, 0x0b}, {0xf3, 0xaa}, {0xcc}, {0x31, 0xc9, 0xf7, 0xf1},
+			{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, {0xfd}, // std
+		} {
+			mapReal(t, c, usual, 2, b)
+			if _, _, m, err := mapReal(t, c, usual, 2, load); err != nil || len(m.Pages) != 1 || m.Stops != 2 {
+				t.Fatalf("behind % x: %v, %+v", b, err, m)
+			}
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package unroll
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// decode makes instructions of bytes that are known to be some.
+func decode(t testing.TB, code ...byte) []asm.Inst {
+	t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return insts
+}
+
+// repeat is n times the same instruction.
+func repeat(t testing.TB, n int, inst ...byte) []asm.Inst {
+	t.Helper()
+	var code []byte
+	for range n {
+		code = append(code, inst...)
+	}
+	return decode(t, code...)
+}
+
+var (
+	nop  = []byte{0x90}
+	nop2 = []byte{0x66, 0x90}
+	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
+	nop8 = []byte{0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0}
+)
+
+func TestLinesOf(t *testing.T) {
+	narrow := OpCache{Lines: 256, OpsPerLine: 6, Window: 32}
+	wide := OpCache{Lines: 512, OpsPerLine: 8, Window: 64}
+	for _, c := range []struct {
+		name   string
+		insts  []asm.Inst
+		copies int
+		cache  OpCache
+		want   int
+	}{
+		{"nothing", nil, 100, narrow, 0},
+		{"one instruction", decode(t, nop...), 1, narrow, 1},
+		{"a line's worth", decode(t, nop...), 6, narrow, 1},
+		{"one more", decode(t, nop...), 7, narrow, 2},
+		{"a window of one-byte instructions: 32 in lines of 6", decode(t, nop...), 32, narrow, 6},
+		{"and the next window", decode(t, nop...), 33, narrow, 7},
+		{"64 in lines of 8", decode(t, nop...), 64, wide, 8},
+		{"four to a window", decode(t, nop8...), 4, narrow, 1},
+		{"five take a second", decode(t, nop8...), 5, narrow, 2},
+		{"100 windows of four", decode(t, nop8...), 400, narrow, 100},
+		// 5 bytes: the seventh starts at 30 and belongs to the first window; it needs a
+		// second line there. The next window has 35, 40, …, 60: six.
+		{"an instruction across a window counts where it starts", decode(t, nop5...), 7, narrow, 2},
+		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // by their ends, six and six would take 2
+		{"or six", decode(t, nop5...), 13, narrow, 3},
+		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
+		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one behind
+	} {
+		if got := c.cache.linesOf(c.insts, c.copies); got != c.want {
+			t.Errorf("%s: %d lines, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A front end in which the op cache decides: 256 lines, of which 115 may be used.
+var front = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}
+
+func choose(t *testing.T, insts []asm.Inst, fe FrontEnd) (Factors, bool) {
+	t.Helper()
+	f, fits, err := Choose(insts, fe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, fits
+}
+
+func TestChooseAtTheBoundary(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		insts []asm.Inst
+		want  Factors
+		fits  bool
+	}{
+		// 512 copies of 1, 2 and 3 windows' quarters: lines as counted above.
+		{"the largest pair", decode(t, nop...), Factors{128, 512}, true}, // 16 windows of 6 lines: 96
+		{"8 bytes: 4 to a line, 460 copies in 115 lines", decode(t, nop8...), Factors{128, 384}, true},
+		// 48 copies may take 115 lines: 2.39 a copy; 40 copies 2.87.
+		{"9 instructions of 8 bytes: 2.25 lines", repeat(t, 9, nop8...), Factors{16, 48}, true},
+		{"10 of them: 2.5 lines", repeat(t, 10, nop8...), Factors{8, 40}, true},
+		// 3 copies in 115 lines: 38 lines each, 153 instructions; one more is 116 lines.
+		{"the last that fits at all", repeat(t, 153, nop8...), Factors{1, 3}, true},
+		{"one instruction more", repeat(t, 154, nop8...), Factors{1, 3}, false},
+		// 192 copies of 64,192 against 160 of 32,160: 2 to 3 instructions of 8 bytes.
+		{"2 of 8 bytes: 96 lines for 192 copies, 128 for 256", repeat(t, 2, nop8...), Factors{64, 192}, true},
+		{"3 of 8 bytes: 120 lines for 160 copies, 96 for 128", repeat(t, 3, nop8...), Factors{32, 128}, true},
+	} {
+		got, fits := choose(t, c.insts, front)
+		if got != c.want || fits != c.fits {
+			t.Errorf("%s: %v, fits %v; want %v, %v", c.name, got, fits, c.want, c.fits)
+		}
+		if again, _ := choose(t, c.insts, front); again != got {
+			t.Errorf("%s: %v, and then %v", c.name, got, again)
+		}
+	}
+}
+
+// Where the instruction cache is the tighter one, half of it may be used.
+func TestChooseByL1I(t *testing.T) {
+	fe := FrontEnd{L1I: 4096, OpCache: OpCache{Lines: 1 << 20, OpsPerLine: 6, Window: 32}}
+	for _, c := range []struct {
+		bytes int // of instructions of 8 bytes
+		want  Factors
+	}{
+		{40, Factors{16, 48}}, // 48 copies: 1,920 bytes, 80: 3,200
+		{48, Factors{8, 40}},  // 40 copies: 1,920 bytes, 48: 2,304
+		{680, Factors{1, 3}},  // 3 copies: 2,040 bytes
+	} {
+		if got, fits := choose(t, repeat(t, c.bytes/8, nop8...), fe); got != c.want || !fits {
+			t.Errorf("%d bytes: %v, fits %v; want %v", c.bytes, got, fits, c.want)
+		}
+	}
+	if got, fits := choose(t, repeat(t, 86, nop8...), fe); fits || got != (Factors{1, 3}) { // 2,064 bytes
+		t.Errorf("688 bytes: %v fits", got)
+	}
+}
+
+// The smallest pair needs four copies in L1I.
+func TestChooseRejectsWhatExceedsL1I(t *testing.T) {
+	fe := front
+	fe.L1I = 4096
+	if _, fits := choose(t, repeat(t, 128, nop8...), fe); fits { // 4 × 1,024
+		t.Error("a block of a quarter of L1I fits the half")
+	}
+	for _, insts := range [][]asm.Inst{
+		decode(t, append(repeatBytes(128, nop8), nop...)...), // one byte more
+		repeat(t, 129, nop8...),
+	} {
+		_, fits, err := Choose(insts, fe)
+		var r *verdict.Rejection
+		if !errors.As(err, &r) || r.Reason != verdict.CodeExceedsL1I || fits {
+			t.Errorf("%d bytes: %v, fits %v", length(insts), err, fits)
+		}
+	}
+}
+
+func repeatBytes(n int, inst []byte) []byte {
+	var code []byte
+	for range n {
+		code = append(code, inst...)
+	}
+	return code
+}
+
+// A block that is longer never gets more copies, and what was chosen does fit.
+func TestChooseIsMonotonic(t *testing.T) {
+	for _, inst := range [][]byte{nop, nop2, nop5, nop8} {
+		last := pairs[len(pairs)-1]
+		for n := 1; n < 200; n++ {
+			insts := repeat(t, n, inst...)
+			f, fits := choose(t, insts, front)
+			if f.Long > last.Long {
+				t.Errorf("%d × %d bytes: %v, one less has %v", n, len(inst), f, last)
+			}
+			if lines := front.OpCache.linesOf(insts, f.Long); fits && float64(lines) > 0.45*256 {
+				t.Errorf("%d × %d bytes: %v takes %d lines", n, len(inst), f, lines)
+			}
+			last = f
+		}
+	}
+}
+
+func TestPairs(t *testing.T) {
+	for i, p := range pairs {
+		if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= pairs[i-1].Long {
+			t.Errorf("%v behind %v: the grid must ascend", p, pairs[max(i-1, 0)])
+		}
+		if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
+			t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
+		}
+	}
+}
+
+func TestSmaller(t *testing.T) {
+	for i := len(pairs) - 1; i > 0; i-- {
+		if f, ok := pairs[i].Smaller(); !ok || f != pairs[i-1] {
+			t.Errorf("below %v: %v, %v", pairs[i], f, ok)
+		}
+	}
+	if f, ok := pairs[0].Smaller(); ok || f != pairs[0] {
+		t.Errorf("below the smallest: %v, %v", f, ok)
+	}
+	// Factors of the user's choice, between two of the grid.
+	if f, ok := (Factors{100, 200}).Smaller(); !ok || f != (Factors{64, 192}) {
+		t.Errorf("below 100,200: %v, %v", f, ok)
+	}
+}
+
+func TestThroughput(t *testing.T) {
+	for _, c := range []struct {
+		short, long float64
+		f           Factors
+		want        float64
+	}{
+		{100, 300, Factors{16, 48}, 6.25},
+		{300, 100, Factors{16, 48}, -6.25},
+		{50, 50, Factors{1, 3}, 0},
+	} {
+		if got := Throughput(c.short, c.long, c.f); got != c.want {
+			t.Errorf("Throughput(%g, %g, %v) = %g, want %g", c.short, c.long, c.f, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package unroll
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// plain surrounds the copies with the least.
+var plain = Frame{Init: asm.PaperInit(), Clock: asm.TSC}
+
+func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
+	t.Helper()
+	im, err := Build(at, insts, copies, plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
+func TestBuildLayout(t *testing.T) {
+	block := append(append([]byte{}, nop5...), 0x48, 0x01, 0xd8) // nop; add rax, rbx
+	insts := decode(t, block...)
+	for _, at := range []uint64{space.Code, space.Code + 1, space.Code + 63, space.Code + 64} {
+		for _, copies := range []int{1, 2, 48} {
+			im := buildAt(t, at, insts, copies)
+			if im.At%64 != 0 || im.At < at || im.At >= at+64 || im.First%64 != 0 || im.First < im.At || im.Copies != copies {
+				t.Errorf("at %#x: prologue at %#x, first copy at %#x", at, im.At, im.First)
+			}
+			if im.End() != im.At+uint64(len(im.Code)) {
+				t.Errorf("ends at %#x", im.End())
+			}
+			got := im.Code[im.First-im.At:]
+			if want := bytes.Repeat(block, copies); !bytes.HasPrefix(got, want) {
+				t.Errorf("the copies are % x", got[:len(want)])
+			}
+			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
+			e.Epilogue(im.At, asm.TSC)
+			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
+				t.Errorf("behind the copies stands % x, not the epilogue", got[copies*len(block):])
+			}
+		}
+	}
+}
+
+func TestLocate(t *testing.T) {
+	insts := decode(t, append(append([]byte{}, nop5...), nop2...)...) // 7 bytes
+	im := buildAt(t, space.Code+5, insts, 3)
+	for _, c := range []struct {
+		addr         uint64
+		copy, offset int
+		ok           bool
+	}{
+		{im.At, 0, 0, false},
+		{im.First - 1, 0, 0, false},
+		{im.First, 0, 0, true},
+		{im.First + 6, 0, 6, true},
+		{im.First + 7, 1, 0, true},
+		{im.First + 13, 1, 6, true},
+		{im.First + 20, 2, 6, true},
+		{im.First + 21, 0, 0, false}, // the epilogue
+		{im.End(), 0, 0, false},
+		{0, 0, 0, false},
+		{^uint64(0), 0, 0, false},
+	} {
+		copy, offset, ok := im.Locate(c.addr)
+		if copy != c.copy || offset != c.offset || ok != c.ok {
+			t.Errorf("Locate(First%+d) = %d, %d, %v; want %d, %d, %v", int64(c.addr-im.First), copy, offset, ok, c.copy, c.offset, c.ok)
+		}
+	}
+	if _, _, ok := (Image{}).Locate(0); ok {
+		t.Error("an image of nothing holds an address")
+	}
+}
+
+// ripLoad is mov rax, [rip+disp] and what else a displacement can be followed by.
+func ripLoad(disp int32) []byte {
+	return binary.LittleEndian.AppendUint32([]byte{0x48, 0x8b, 0x05}, uint32(disp))
+}
+
+// In every copy, every rip-relative operand means the place that it means at Home; another
+// decoder says which that is.
+func TestRelocation(t *testing.T) {
+	imm := append(binary.LittleEndian.AppendUint32([]byte{0xc7, 0x05}, 0x40), 1, 0, 0, 0) // mov dword [rip+0x40], 1
+	lea := binary.LittleEndian.AppendUint32([]byte{0x48, 0x8d, 0x0d}, 0xffff_f000)        // lea rcx, [rip-0x1000]
+	block := append(append(append(append([]byte{}, nop...), ripLoad(0x1000)...), imm...), lea...)
+	insts := decode(t, block...)
+	const at = space.Code + 0x8_0000
+	im := buildAt(t, at, insts, 20)
+	code, pc, found := im.Code[im.First-im.At:], im.First, 0
+	for copy := range 20 {
+		for i, want := range []uint64{
+			0,
+			space.Home + 1 + 7 + 0x1000,
+			space.Home + 8 + 10 + 0x40,
+			space.Home + 18 + 7 - 0x1000,
+		} {
+			in, err := x86asm.Decode(code, 64)
+			if err != nil || in.Len != len(insts[i].Bytes) {
+				t.Fatalf("copy %d, instruction %d: %v, %v", copy, i, in, err)
+			}
+			code, pc = code[in.Len:], pc+uint64(in.Len)
+			for _, a := range in.Args {
+				if m, ok := a.(x86asm.Mem); ok && m.Base == x86asm.RIP {
+					found++
+					if got := pc + uint64(int64(int32(m.Disp))); got != want {
+						t.Errorf("copy %d: %v means %#x, want %#x", copy, in, got, want)
+					}
+				}
+			}
+		}
+	}
+	if found != 60 {
+		t.Errorf("%d operands found, want 60", found)
+	}
+	if !bytes.Equal(insts[1].Bytes, ripLoad(0x1000)) {
+		t.Error("the block itself was changed")
+	}
+}
+
+// The furthest displacement forward is what the first copy, which has to add most, still
+// holds in 32 bits; backwards none is too far, since Home lies behind the code.
+func TestRelocationReach(t *testing.T) {
+	im := buildAt(t, space.Code, decode(t, nop...), 1)
+	home := int64(space.Home - im.First)
+	furthest := math.MaxInt32 - home
+	for _, c := range []struct {
+		disp int64
+		ok   bool
+	}{
+		{furthest, true},
+		{furthest + 1, false},
+		{math.MaxInt32, false},
+		{math.MinInt32, true},
+	} {
+		insts := decode(t, ripLoad(int32(c.disp))...)
+		_, err := Build(space.Code, insts, 2, plain)
+		if c.ok {
+			if err != nil {
+				t.Errorf("%#x: %v", c.disp, err)
+			}
+			continue
+		}
+		var r *verdict.Rejection
+		if !errors.As(err, &r) || r.Reason != verdict.Unmappable || r.Inst == nil || r.Inst.Index != 0 {
+			t.Errorf("%#x: %v, want unmappable", c.disp, err)
+		}
+	}
+	// What every copy can reach, wherever in the code region it stands, is what the package
+	// space promises.
+	if reach := math.MaxInt32 - int64(space.Home-space.Code); reach>>20 != 1793 && reach>>20 != 1792 {
+		t.Errorf("reach is %d MiB", reach>>20)
+	}
+}
+
+func TestFactorsString(t *testing.T) {
+	if s := fmt.Sprint(Factors{16, 48}); s != "16,48" {
+		t.Error(s)
+	}
+}
