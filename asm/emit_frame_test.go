@@ -282,7 +282,7 @@ func TestEpilogue(t *testing.T) {
 			{"or rax,rdx", 0},
 			{"mov rcx,QWORD PTR [rip", space.SlotCount},
 			{"lea rdx,[rip", space.Times},
-			{"mov QWORD PTR [rdx+rcx*8+0x0],rax", 0},
+			{"mov QWORD PTR [rdx+rcx*8", 0},
 			{"add rcx,", 0}, // -1
 			{"mov QWORD PTR [rip", space.SlotCount},
 			{"jne ", entry},
