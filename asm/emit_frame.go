@@ -117,12 +117,12 @@ type CPU struct {
 	AVX512BW bool
 }
 
-// ModeSwitchTurns is the least number of turns of the loop before the first copy, in
-// SlotTurns. A taken branch right before an aligned target lets the op cache take over from the
-// decoders; one is not enough on Zen 5, four are. The sampler takes up to three more, so that
+// modeSwitchTurns is the least number of turns of the loop before the first copy; SlotTurns
+// has how many more to take. A taken branch right before an aligned target lets the op cache take over from the
+// decoders; one is not enough on Zen 5, four are. The sampler asks for up to three more, so that
 // the copies meet the rename groups at each of four places: where they start decides which
 // ports their instructions are bound to, for the whole run.
-const ModeSwitchTurns = 4
+const modeSwitchTurns = 4
 
 // Prologue appends what stands between two runs of the block and restores the initial
 // state, and ends at a multiple of 64, where the first copy goes. The segment bases are not
@@ -158,6 +158,7 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 
 	tail := e.enterTail(init)
 	e.Load(RCX, space.SlotTurns)
+	e.AddImm8(RCX, modeSwitchTurns)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(RCX)

@@ -187,7 +187,7 @@ func TestPrologueTail(t *testing.T) {
 			before = append(before, l.text)
 		}
 	}
-	if len(before) != 4 || before[0] != "lfence" || !strings.HasPrefix(before[1], "mov rcx,QWORD PTR [rip") || before[2] != "dec rcx" || !strings.HasPrefix(before[3], "jne ") {
+	if len(before) != 5 || before[0] != "lfence" || !strings.HasPrefix(before[1], "mov rcx,QWORD PTR [rip") || before[2] != "add rcx,0x4" || before[3] != "dec rcx" || !strings.HasPrefix(before[4], "jne ") {
 		t.Errorf("before the tail: %q", before)
 	}
 }

@@ -71,7 +71,6 @@ func (e *Emitter) Sampler(clock Clock, phases, turns, vectorBits int, done uint6
 	e.AndImm8(RAX, 63)
 	e.Store(space.SlotDither, RAX)
 	e.AndImm8(RAX, 3)
-	e.AddImm8(RAX, ModeSwitchTurns)
 	e.Store(space.SlotTurns, RAX)
 
 	phase := e.PC()

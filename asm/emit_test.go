@@ -31,8 +31,10 @@ func readBack(t *testing.T, base uint64, code []byte) []string {
 				switch {
 				case a.Base == x86asm.RIP:
 					args = append(args, fmt.Sprintf("[%#x]", next+uint64(int64(int32(a.Disp)))))
-				case a.Index != 0 || a.Segment != 0:
+				case a.Segment != 0:
 					args = append(args, a.String())
+				case a.Index != 0:
+					args = append(args, fmt.Sprintf("[%v+%d*%v%+d]", a.Base, a.Scale, a.Index, a.Disp))
 				default:
 					args = append(args, fmt.Sprintf("[%v%+d]", a.Base, a.Disp))
 				}
@@ -110,6 +112,17 @@ func TestEmitterInstructions(t *testing.T) {
 				c{"LoadAt negative", func(e *Emitter) { e.LoadAt(r, m, -128) }, fmt.Sprintf("mov %s, [%s-128]", n, k)},
 				c{"StoreAt", func(e *Emitter) { e.StoreAt(m, 0, r) }, fmt.Sprintf("mov [%s+0], %s", k, n)},
 			)
+		}
+	}
+	for r := range Reg(8) {
+		for _, b := range []Reg{RAX, RDX, RSP, RDI} {
+			for _, i := range []Reg{RAX, RCX, RBP, RDI} {
+				n, at := regNames[r], fmt.Sprintf("[%s+8*%s+0]", regNames[b], regNames[i])
+				cases = append(cases,
+					c{"LoadIndexed", func(e *Emitter) { e.LoadIndexed(r, b, i) }, fmt.Sprintf("mov %s, %s", n, at)},
+					c{"StoreIndexed", func(e *Emitter) { e.StoreIndexed(b, i, r) }, fmt.Sprintf("mov %s, %s", at, n)},
+				)
+			}
 		}
 	}
 	for _, c := range cases {

@@ -200,10 +200,10 @@ func TestStateOf(t *testing.T) {
 		{"0f54c1", State{Vector: true}},
 		{"c5f858c1", State{Vector: true, VEX: true, MXCSRSticky: true}},
 		{"c5f877", State{Vector: true, VEX: true}},
-		{"62f17c4858c1", State{Vector: true, VEX: true, EVEX: true, MXCSRSticky: true}},
-		{"62b17d486fc1", State{Vector: true, VEX: true, EVEX: true, HighVector: true}}, // zmm17
-		{"62f17d4b6fc1", State{Vector: true, VEX: true, EVEX: true, Opmask: true}},
-		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, MXCSRSticky: true, Opmask: true, OpmaskWrite: true}},
+		{"62f17c4858c1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true}},
+		{"62b17d486fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, HighVector: true}}, // zmm17
+		{"62f17d4b6fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, Opmask: true}},
+		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true, Opmask: true, OpmaskWrite: true}},
 		{"c5fb92c0", State{Opmask: true, OpmaskWrite: true, GPRRead: rax}},
 		{"c5fb93c0", State{Opmask: true, GPRWritten: rax}},
 		{"0fae13", State{Vector: true, MXCSRLoaded: true, GPRRead: rbx}},

@@ -8,7 +8,7 @@ type State struct {
 	Vector       bool // an xmm, ymm or zmm register
 	VEX          bool // a vector instruction encoded with VEX or EVEX, which writes whole registers
 	EVEX         bool // an EVEX encoding
-	VectorBits   int  // width of the widest VEX or EVEX vector operation, 0 if there is none
+	VectorBits   int  // width of the widest vector operation, 0 if none is wider than 128
 	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
 	Opmask       bool // an opmask register, read or written
 	OpmaskWrite  bool // one written
@@ -39,7 +39,7 @@ func (s *State) add(d *rawInst) {
 	s.Vector = s.Vector || f.isVec
 	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
 	s.EVEX = s.EVEX || d.enc == encEVEX
-	if f.isVec && d.enc != encLegacy {
+	if f.isVec && d.enc != encLegacy && d.vectorBits() > 128 {
 		s.VectorBits = max(s.VectorBits, d.vectorBits())
 	}
 	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0

@@ -40,8 +40,14 @@ func (TSC) Chains() []Chain {
 	return []Chain{{Length: chainShort}, {Length: chainLong}}
 }
 
+// stepSlack is by how many steps the difference of two timings can be off: each has two
+// readings, each off by up to one, and a little.
+const stepSlack = 2.5
+
 // Rate is in ticks per core cycle.
-func (TSC) Rate(d [][]float64) stat.Estimate { return stat.MidMean(ticksPerAdd(d)) }
+func (c TSC) Rate(d [][]float64) stat.Estimate {
+	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/((chainLong-chainShort)*chainRuns))
+}
 
 // FastRate is in ticks per core cycle.
 func (TSC) FastRate(d [][]float64) float64 {

@@ -26,12 +26,12 @@ type Evidence struct {
 }
 
 // L1I infers that all code stays in L1I.
-func L1I(codeBytes, size int) Evidence {
-	e := Evidence{Invariant: verdict.L1IMiss, Kind: Inferred, Detail: fmt.Sprintf("%d bytes of code, of %d", codeBytes, size)}
+func L1I(codeBytes, size int) Finding {
 	if codeBytes > size {
-		e.Kind = Unchecked
+		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1IMiss, Detail: fmt.Sprintf(
+			"%d bytes of code run, and L1I holds %d; use fewer copies", codeBytes, size)}}
 	}
-	return e
+	return held(verdict.L1IMiss, "%d bytes of code, of %d", codeBytes, size)
 }
 
 // ContextSwitches reports what the kernel counted for the child; windows that saw a switch

@@ -51,6 +51,24 @@ func (t Trace) broken(reason verdict.Reason, a asm.Access, format string, args .
 	}}
 }
 
+// Contained holds every access to the pages that were mapped for the block. Bbprof's own
+// pages are there too, and a block that forges their address would read or change them
+// without a fault.
+func Contained(t Trace) Finding {
+	at := lookup{of: t.Frame}
+	for _, a := range t.Accesses {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+			if !at.maps(p) {
+				if space.Owns(a.Addr, uint64(a.Width)) {
+					return t.broken(verdict.Unmappable, a, "%#x is in bbprof's own region", a.Addr)
+				}
+				return t.broken(verdict.Unmappable, a, "%s of %d bytes at %#x, where no page was mapped: the block changes what it does from run to run", kind(a), a.Width, a.Addr)
+			}
+		}
+	}
+	return Finding{}
+}
+
 // Split finds accesses that cross a cache line. Wider ones than a line (xsave, fxsave) take
 // several lines by nature and count only if they do not start at one.
 func Split(t Trace) Finding {
@@ -188,6 +206,18 @@ func (l *lookup) frame(addr uint64) int {
 	return l.last
 }
 
+// maps reports whether addr is on a mapped page.
+func (l *lookup) maps(addr uint64) bool {
+	if p := addr &^ within; !l.any || p != l.page {
+		frame, ok := l.of[p]
+		if !ok {
+			return false
+		}
+		l.page, l.last, l.any = p, frame, true
+	}
+	return true
+}
+
 // user is who used a line of a frame.
 type user struct {
 	used    bool
@@ -220,7 +250,7 @@ func Residency(t Trace, core Core, own [page / line]int) Finding {
 		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
 			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
 	}
-	return held(verdict.L1DMiss, "%d lines on %d frame(s); the fullest set holds %d with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
 }
 
 func (t Trace) frames() int {

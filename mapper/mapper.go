@@ -32,7 +32,7 @@ type Plan struct {
 	Frames int           // page i is put on frame i mod Frames
 	Pages  int           // at most so many, else too_many_pages
 	Limit  time.Duration // for one run, else timeout
-	Fresh  uint64        // image that puts all state back which prologues leave alone
+	Fresh  uint64        // image to run first, which puts back all state that a block can change; 0 is none
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -54,7 +54,7 @@ type Mapping struct {
 // left with the pages mapped and the frames as the block left them.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	var m Mapping
-	ops := append(reset(), tracee.Run(p.Fresh, 1))
+	ops := append(reset(), p.fresh()...)
 	for {
 		p.Refill(c)
 		stop, err := c.Do(append(ops, tracee.Run(im.At, 1)), p.Limit)
@@ -89,10 +89,17 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	}
 }
 
+func (p Plan) fresh() []tracee.Op {
+	if p.Fresh == 0 {
+		return nil
+	}
+	return []tracee.Op{tracee.Run(p.Fresh, 1)}
+}
+
 // RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
 // with these pages before.
 func (p Plan) RunOnce(c Child, im unroll.Image) error {
-	stop, err := c.Do([]tracee.Op{tracee.Run(p.Fresh, 1), tracee.Run(im.At, 1)}, p.Limit)
+	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At, 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}

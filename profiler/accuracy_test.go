@@ -193,7 +193,7 @@ func hotLoop(t *testing.T, block []byte) float64 {
 			continue
 		}
 		s.rate = w.rate(s.clock).Value
-		cycles = append(cycles, w.throughput(r.factors).Value/s.rate)
+		cycles = append(cycles, w.throughput(r.factors, s.clock.Step()).Value/s.rate)
 	}
 	return stat.MidMean(cycles).Value
 }

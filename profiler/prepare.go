@@ -33,7 +33,7 @@ func (r *run) prepare() error {
 		if !errors.As(err, &rejection) {
 			return err
 		}
-		if !ofContext[rejection.Reason] {
+		if !ofContext[rejection.Reason] || r.child == nil {
 			break
 		}
 	}
@@ -144,6 +144,10 @@ func (r *run) findDirty() error {
 // judgeTrace holds the rules against the accesses.
 func (r *run) judgeTrace() error {
 	core := r.cpu.Core
+	if f := invariants.Contained(r.tracing); f.Rejection != nil {
+		r.discard() // nobody knows what it wrote to
+		return f.Rejection
+	}
 	r.findings = nil
 	for _, f := range []invariants.Finding{
 		invariants.Residency(r.tracing, core, r.ownLines()),

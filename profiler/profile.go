@@ -61,6 +61,9 @@ func (s *session) profile(ctx context.Context, b Block) (Result, error) {
 }
 
 func (r *run) decode() (err error) {
+	if len(r.block.Code) == 0 {
+		return &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
+	}
 	r.insts, err = asm.Decode(r.block.Code)
 	r.result.Instructions = len(r.insts)
 	if r.opts.Detail {
@@ -161,6 +164,9 @@ func (r *run) frame() unroll.Frame {
 
 // layOut builds both images for mapping.
 func (r *run) layOut() (err error) {
+	if bytes := (r.factors.Short + r.factors.Long) * len(r.block.Code); bytes > space.CodeSize {
+		return r.tooLarge()
+	}
 	if err := r.build(0); err != nil {
 		return err
 	}
@@ -179,14 +185,18 @@ func (r *run) build(shift uint64) (err error) {
 		return err
 	}
 	if r.long.End() > space.Log {
-		return &verdict.Rejection{
-			Reason: verdict.CodeExceedsL1I,
-			Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
-		}
+		return r.tooLarge()
 	}
 	r.place(r.short)
 	r.place(r.long)
 	return nil
+}
+
+func (r *run) tooLarge() error {
+	return &verdict.Rejection{
+		Reason: verdict.CodeExceedsL1I,
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
+	}
 }
 
 // place writes an image to the child.
@@ -296,7 +306,7 @@ func (r *run) runsPerSample() (int, error) {
 func (r *run) cyclesOf() []float64 {
 	var c []float64
 	for _, w := range r.windows {
-		c = append(c, w.throughput(r.factors).Value/w.rate(r.clock).Value)
+		c = append(c, w.throughput(r.factors, r.clock.Step()).Value/w.rate(r.clock).Value)
 	}
 	return c
 }
@@ -324,9 +334,12 @@ func (r *run) judge() error {
 	for _, w := range r.windows {
 		r.result.SamplesKept += w.samples()
 	}
-	code := int(r.long.End() - space.Code)
+	l1i := invariants.L1I(int(r.long.End()-space.Code), r.cpu.FrontEnd.L1I)
+	if l1i.Rejection != nil {
+		return l1i.Rejection
+	}
 	r.result.Evidence = append(r.findings,
-		invariants.L1I(code, r.cpu.FrontEnd.L1I),
+		l1i.Evidence,
 		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	e := stat.MidMean(r.cyclesOf())
 	if limit := math.Max(unstableShare*e.Value, unstableCycles); e.Half > limit {

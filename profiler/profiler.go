@@ -52,7 +52,8 @@ type Block struct {
 	Code []byte
 }
 
-// MaxBlock is the longest block in bytes: three copies of a longer one fit no L1I there is.
+// MaxBlock is the longest block in bytes: no L1I there is holds the four copies of a longer
+// one that the smallest pair of unroll factors needs.
 const MaxBlock = 1 << 15
 
 // Profiler measures blocks one at a time. Its methods may be called from any goroutine.

@@ -24,9 +24,9 @@ type Result struct {
 	Status Status         `json:"status"`
 	Reason verdict.Reason `json:"reason,omitempty"`
 
-	Cycles float64 `json:"cycles"`
-	CILow  float64 `json:"ci_low"` // 95 % interval
-	CIHigh float64 `json:"ci_high"`
+	Cycles float64 `json:"cycles,omitzero"`
+	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
+	CIHigh float64 `json:"ci_high,omitzero"`
 
 	Instructions int `json:"instructions"`
 	Bytes        int `json:"bytes"`

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -71,7 +72,11 @@ func newSession(opts Options) (*session, error) {
 
 // pin binds the thread to the current CPU; children started later inherit that.
 func (s *session) pin() error {
-	if err := host.PinThread(s.onCPU); err != nil {
+	err := host.PinThread(s.onCPU)
+	if hostError := (*verdict.HostError)(nil); errors.As(err, &hostError) {
+		return hostError
+	}
+	if err != nil {
 		return &verdict.HostError{
 			Missing: fmt.Sprintf("CPU %d is not ours to run on", s.onCPU),
 			Remedy:  "choose one of the allowed CPUs with -cpu (taskset -pc $$ lists them)", Err: err,
@@ -126,7 +131,6 @@ func (s *session) launch() error {
 	}
 	s.child = child
 	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
-	child.SetWord(space.SlotTurns, asm.ModeSwitchTurns)
 	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
 	if s.clock != nil {
 		return s.emit(s.clock) // a replacement: same machine, same clock
@@ -148,7 +152,9 @@ func (s *session) emit(clock counter.Clock) error {
 		s.chains = append(s.chains, timedImage{c.Emit(e, clock.Emit), chainWarm, c.Runs()})
 	}
 	copy(s.child.Code(), e.Bytes())
-	everything := asm.Reset{Vector: true, High: true, X87: true, MXCSR: true, Flags: true}
+	// Not zmm16–31 and the opmasks: no block that uses them can tell, its own prologue clears
+	// them, and 512-bit operations slow 256-bit ones down for a millisecond afterwards.
+	everything := asm.Reset{Vector: true, X87: true, MXCSR: true, Flags: true}
 	fresh, err := unroll.Build(e.PC(), nil, 0, unroll.Frame{Init: s.inits[0], Reset: everything, CPU: s.cpu.Features, Clock: clock.Emit})
 	if err != nil {
 		return err

@@ -72,7 +72,10 @@ func (s *session) window(p windowPlan) (window, error) {
 		switches: s.child.Switches(),
 	}
 	samples := s.child.Samples()
-	n := int(s.child.Word(space.SlotKept)-space.Samples) / (8 * len(w.columns))
+	n, rest := int(s.child.Word(space.SlotKept)-space.Samples)/(8*len(w.columns)), int(s.child.Word(space.SlotKept)-space.Samples)%(8*len(w.columns))
+	if n < 0 || n > p.samples || rest != 0 || w.polls < 0 || w.polls > p.polls {
+		return window{}, fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, w.polls, p.polls)
+	}
 	for c := range w.columns {
 		w.columns[c] = make([]uint64, n)
 		for i := range n {
@@ -114,8 +117,8 @@ func (w window) rate(clock counter.Clock) stat.Estimate {
 	return clock.Rate(w.floats(columnChains, columnChains+len(clock.Chains())-1))
 }
 
-// throughput is the block's time in this window, in ticks per iteration.
-func (w window) throughput(f unroll.Factors) stat.Estimate {
+// throughput is the block's time in this window, in ticks per iteration; step is the clock's.
+func (w window) throughput(f unroll.Factors, step float64) stat.Estimate {
 	last := len(w.columns) - 1
 	per := make([]float64, w.samples())
 	for i := range per {
@@ -123,5 +126,5 @@ func (w window) throughput(f unroll.Factors) stat.Estimate {
 		long := float64(w.columns[last][i]) / float64(w.plan.long.runs)
 		per[i] = unroll.Throughput(short, long, f)
 	}
-	return stat.MidMean(per)
+	return stat.Core(per, 2.5*step/float64(w.plan.long.runs*(f.Long-f.Short)))
 }

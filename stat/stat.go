@@ -71,6 +71,34 @@ func MidMean(xs []float64) Estimate {
 	return Estimate{Value: value, Half: T95(n-2*g-1) * se, N: n}
 }
 
+// Core is the mean of the values within slack plus four median absolute deviations of the
+// median. It is for readings of a clock that moves in steps: their mean is right where
+// trimming, which cuts a step in two, is off by up to a quarter of one. With slack for the
+// steps nothing is cut but what an interrupt added. The interval is Student's, over
+// the values kept.
+func Core(xs []float64, slack float64) Estimate {
+	m := Median(xs)
+	if math.IsNaN(m) {
+		return Estimate{Value: m, Half: math.Inf(1)}
+	}
+	off := make([]float64, len(xs))
+	for i, x := range xs {
+		off[i] = math.Abs(x - m)
+	}
+	reach := slack + 4*Median(off)
+	var kept []float64
+	for i, x := range xs {
+		if off[i] <= reach {
+			kept = append(kept, x)
+		}
+	}
+	if len(kept) < 2 {
+		return Estimate{Value: mean(kept), Half: math.Inf(1), N: len(kept)}
+	}
+	n := len(kept)
+	return Estimate{Value: mean(kept), Half: T95(n-1) * sd(kept) / math.Sqrt(float64(n)), N: n}
+}
+
 // T95 is the two-sided 95 % quantile of Student's t distribution.
 func T95(degrees int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(0.975)

@@ -75,7 +75,7 @@ const (
 	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
 
 	SlotRestore = Control + 0x80 // words to put back before each run
-	SlotTurns   = Control + 0x90 // turns of the loop before the first copy
+	SlotTurns   = Control + 0x90 // turns of the loop before the first copy, beyond the least
 	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
 
 	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
