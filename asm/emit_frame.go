@@ -119,9 +119,9 @@ type CPU struct {
 
 // modeSwitchTurns is the least number of turns of the loop before the first copy; SlotTurns
 // has how many more to take. A taken branch right before an aligned target lets the op cache take over from the
-// decoders; one is not enough on Zen 5, four are. The sampler asks for up to three more, so that
-// the copies meet the rename groups at each of four places: where they start decides which
-// ports their instructions are bound to, for the whole run.
+// decoders; one is not enough on Zen 5, four are. More of them shift
+// where the copies meet the rename groups, which decides for the whole run which ports their
+// instructions are bound to.
 const modeSwitchTurns = 4
 
 // Prologue appends what stands between two runs of the block and restores the initial

@@ -23,7 +23,7 @@ func TSC(e *Emitter) {
 // the clock at the end of the last run less that some runs earlier; the first runs are not
 // timed, so that caches, op cache and predictors are the image's own. Before each phase it
 // waits a few turns more or less (SlotDither), so that a clock that moves in steps is met at
-// every point of its step, and varies SlotTurns.
+// every point of its step.
 //
 // Before and after each sample stands the sentinel: turns of a loop of independent adds,
 // which is slower as soon as another hardware thread takes issue slots of this core. A
@@ -70,8 +70,6 @@ func (e *Emitter) Sampler(clock Clock, phases, turns, vectorBits int, done uint6
 	e.AddImm8(RAX, 23) // odd: all 64 delays come, neighbours far apart
 	e.AndImm8(RAX, 63)
 	e.Store(space.SlotDither, RAX)
-	e.AndImm8(RAX, 3)
-	e.Store(space.SlotTurns, RAX)
 
 	phase := e.PC()
 	e.Load(RSI, space.SlotPhase)

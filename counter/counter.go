@@ -31,14 +31,26 @@ type Clock interface {
 	Describe() string
 }
 
-// Chain is a timed image of bbprof's own: Length dependent instructions behind an lfence.
+// Chain is a timed image of bbprof's own: a loop over dependent instructions behind an lfence.
+//
+// What surrounds a chain costs a cycle more or less from one layout to the next, and only a
+// long chain makes that small; but straight-line code of such a length would push the block
+// out of the op cache. The loop's control costs nothing: it does not depend on the chain and
+// runs ahead of it. Its end may be mispredicted, which costs some 20 cycles behind the chain,
+// so all loops are longer than any predictor's history (a few hundred branches; Seznec, TAGE):
+// then it always is.
 type Chain struct {
-	Length   int
+	Turns    int
 	Multiply bool
 }
 
-// chainRuns is how many runs of a chain are timed at once.
-const chainRuns = 16
+const (
+	chainBody = 8 // chained instructions in a turn
+	chainRuns = 1 // runs timed at once
+)
+
+// Length is the number of chained instructions in a run.
+func (c Chain) Length() int { return c.Turns * chainBody }
 
 // Runs is how many runs are timed at once.
 func (Chain) Runs() int { return chainRuns }
@@ -48,13 +60,19 @@ func (c Chain) Emit(e *asm.Emitter, clock asm.Clock) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.Lfence() // nothing before the chain may hide some of it
-	for range c.Length {
+	e.MovImm(asm.RCX, uint64(c.Turns))
+	e.Align(64)
+	turn := e.PC()
+	for range chainBody {
 		if c.Multiply {
 			e.Imul(asm.RAX, asm.RAX)
 		} else {
 			e.Add(asm.RAX, asm.RAX)
 		}
 	}
+	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
+	e.Dec(asm.RCX)
+	e.Jnz(turn)
 	e.Epilogue(entry, clock)
 	return entry
 }

@@ -19,11 +19,12 @@ type TSC struct {
 	StepTicks float64
 }
 
-// Lengths of the two chains. They differ by 2,048 cycles a timing, and together they take
-// less than a sixth of the smallest op cache.
+// Turns of the two chains, which differ by 3,072 cycles.
 const (
-	chainShort = 32
-	chainLong  = 160
+	shortTurns = 256
+	longTurns  = 640
+
+	chainCycles = (longTurns - shortTurns) * chainBody * chainRuns
 )
 
 // Name is "tsc".
@@ -37,7 +38,7 @@ func (c TSC) Step() float64 { return c.StepTicks }
 
 // Chains are the short and the long chain of adds.
 func (TSC) Chains() []Chain {
-	return []Chain{{Length: chainShort}, {Length: chainLong}}
+	return []Chain{{Turns: shortTurns}, {Turns: longTurns}}
 }
 
 // stepSlack is by how many steps the difference of two timings can be off: each has two
@@ -46,7 +47,7 @@ const stepSlack = 2.5
 
 // Rate is in ticks per core cycle.
 func (c TSC) Rate(d [][]float64) stat.Estimate {
-	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/((chainLong-chainShort)*chainRuns))
+	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/chainCycles)
 }
 
 // FastRate is in ticks per core cycle.
@@ -59,7 +60,7 @@ func (TSC) FastRate(d [][]float64) float64 {
 func ticksPerAdd(d [][]float64) []float64 {
 	per := make([]float64, len(d[0]))
 	for i := range per {
-		per[i] = (d[1][i] - d[0][i]) / ((chainLong - chainShort) * chainRuns)
+		per[i] = (d[1][i] - d[0][i]) / chainCycles
 	}
 	return per
 }
@@ -67,7 +68,7 @@ func ticksPerAdd(d [][]float64) []float64 {
 // Describe says what a cycle is here.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
-		c.StepTicks, chainShort, chainLong)
+		c.StepTicks, Chain{Turns: shortTurns}.Length(), Chain{Turns: longTurns}.Length())
 }
 
 // MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
@@ -75,7 +76,7 @@ func (c TSC) Describe() string {
 // be an integer. If adds ever took less than a cycle, or the clock were not what we think,
 // it would not be.
 func MultiplyChains() []Chain {
-	return []Chain{{Length: chainShort, Multiply: true}, {Length: chainLong, Multiply: true}}
+	return []Chain{{Turns: shortTurns, Multiply: true}, {Turns: longTurns, Multiply: true}}
 }
 
 // multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
@@ -86,7 +87,7 @@ const multiplyTolerance = 0.01
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	per := make([]float64, len(d[0]))
 	for i := range per {
-		per[i] = (d[1][i] - d[0][i]) / ((chainLong - chainShort) * chainRuns)
+		per[i] = (d[1][i] - d[0][i]) / chainCycles
 	}
 	latency = stat.MidMean(per).Value / rate
 	whole := math.Round(latency)

@@ -50,7 +50,7 @@ func synthetic(rng *rand.Rand, n int, rate, overhead, step float64, cycles [2]fl
 	return d
 }
 
-var addCycles = [2]float64{chainShort * chainRuns, chainLong * chainRuns}
+var addCycles = [2]float64{shortTurns * chainBody * chainRuns, longTurns * chainBody * chainRuns}
 
 // A clock of coarse steps still gives the rate: its error averages out over the phases, as
 // long as no step is trimmed away.
@@ -62,11 +62,11 @@ func TestRateOfSteppedClock(t *testing.T) {
 			d := synthetic(rng, n, rate, 77, step, addCycles)
 			got := TSC{StepTicks: step}.Rate(d)
 			// The difference of two readings has a deviation of up to step/2 for either chain.
-			tolerance := 4 * math.Sqrt(0.5) / math.Sqrt(n) * step / ((chainLong - chainShort) * chainRuns)
+			tolerance := 4 * math.Sqrt(0.5) / math.Sqrt(n) * step / chainCycles
 			if math.Abs(got.Value-rate) > tolerance {
 				t.Errorf("rate %g, step %g: %g, off by more than %g", rate, step, got.Value, tolerance)
 			}
-			if got.N != n || got.Half < 0 || got.Half > 0.5*step/((chainLong-chainShort)*chainRuns) {
+			if got.N != n || got.Half < 0 || got.Half > 0.5*step/chainCycles {
 				t.Errorf("rate %g, step %g: %+v", rate, step, got)
 			}
 		}
@@ -74,8 +74,8 @@ func TestRateOfSteppedClock(t *testing.T) {
 }
 
 func TestRateExact(t *testing.T) {
-	// 2,048 cycles apart, 1,024 ticks apart: half a tick a cycle, whatever stands around it.
-	d := [][]float64{{600, 601, 599, 600}, {1624, 1625, 1623, 1624}}
+	// 3,072 cycles apart, 1,536 ticks apart: half a tick a cycle, whatever stands around it.
+	d := [][]float64{{600, 601, 599, 600}, {2136, 2137, 2135, 2136}}
 	if got := (TSC{}).Rate(d); got.Value != 0.5 || got.Half != 0 || got.N != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -84,11 +84,11 @@ func TestRateExact(t *testing.T) {
 func TestFastRate(t *testing.T) {
 	// What shares the core adds time to the longer chain more than to the shorter.
 	short := []float64{100, 100, 100, 100, 100, 100, 100}
-	long := []float64{1124, 1124, 1124, 5000, 5100, 6000, 7000}
+	long := []float64{1636, 1636, 1636, 5000, 5100, 6000, 7000}
 	if got := (TSC{}).FastRate([][]float64{short, long}); got != 0.5 {
 		t.Errorf("fast half of 7: %g, want 0.5", got)
 	}
-	if got := (TSC{}).FastRate([][]float64{{100}, {1124}}); got != 0.5 {
+	if got := (TSC{}).FastRate([][]float64{{100}, {1636}}); got != 0.5 {
 		t.Errorf("of one: %g, want 0.5", got)
 	}
 	if got := (TSC{}).FastRate([][]float64{{}, {}}); !math.IsNaN(got) {
@@ -101,7 +101,7 @@ func TestFastRate(t *testing.T) {
 
 func TestCheckMultiply(t *testing.T) {
 	chains := MultiplyChains()
-	cycles := float64((chains[1].Length - chains[0].Length) * chains[0].Runs())
+	cycles := float64((chains[1].Length() - chains[0].Length()) * chains[0].Runs())
 	check := func(latency float64) (float64, bool) {
 		short, long := make([]float64, 8), make([]float64, 8)
 		for i := range short {
@@ -140,10 +140,10 @@ func TestCheckMultiply(t *testing.T) {
 func TestChains(t *testing.T) {
 	c := TSC{StepTicks: 26}
 	chains := c.Chains()
-	if len(chains) != 2 || chains[0].Length != chainShort || chains[1].Length != chainLong || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
+	if len(chains) != 2 || chains[0].Turns != shortTurns || chains[1].Turns != longTurns || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
 		t.Errorf("%+v", chains)
 	}
-	if m := MultiplyChains(); len(m) != 2 || m[1].Length-m[0].Length != chainLong-chainShort || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {
+	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {
 		t.Errorf("%+v", m)
 	}
 	for _, chain := range append(chains, MultiplyChains()...) {
@@ -155,15 +155,15 @@ func TestChains(t *testing.T) {
 		if chain.Multiply {
 			inst, name = "\x48\x0f\xaf\xc0", "imul rax,rax"
 		}
-		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8"+strings.Repeat(inst, chain.Length)+"\x0f\xae\xe8") {
-			t.Errorf("%+v at %#x is not lfence, %d times %s, lfence: % x", chain, entry, chain.Length, name, body[:32])
+		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8") || strings.Count(string(body), inst) != chainBody {
+			t.Errorf("%+v at %#x is not lfence and %d times %s: % x", chain, entry, chainBody, name, body[:64])
 		}
 	}
 	var clock Clock = c
 	if clock.Step() != 26 || clock.Name() != "tsc" || !strings.Contains(clock.Describe(), "26") {
 		t.Errorf("%s: %s, step %g", clock.Name(), clock.Describe(), clock.Step())
 	}
-	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {2048, 2048, 2048, 2048}})
+	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {chainCycles, chainCycles, chainCycles, chainCycles}})
 	if e.Value != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -210,8 +210,10 @@ const (
 	maxWindows    = 32
 	imageWarm     = 2
 	// A block bound by throughput settles into one of a few speeds, some percent apart, and
-	// keeps it until its code moves. Successive windows lay it out at so many places, bytes
-	// apart, and their mean is what repeats.
+	// keeps it until its code moves or meets the rename groups at another place. Successive
+	// windows lay it out at so many places, bytes apart, and as many offsets from a group's
+	// start; their mean is what repeats. Never within a window: the branch predictor has to
+	// learn each anew, and would do so at the expense of the image that comes first.
 	layouts    = 4
 	layoutStep = 5 * 64
 	// A timing lasts about so many ticks, and so many steps of the clock.
@@ -276,7 +278,8 @@ func (r *run) time() error {
 // oneWindow lays the block out and maps it afresh, and samples it.
 func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) {
 	r.plan.Refill(r.child)
-	if err := r.build(uint64(len(r.windows)%layouts) * layoutStep); err != nil {
+	n := len(r.windows)
+	if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
 		return window{}, err
 	}
 	return r.window(windowPlan{
@@ -288,6 +291,7 @@ func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) 
 		quiet:   quiet,
 
 		vectorBits: asm.StateOf(r.insts).VectorBits,
+		turns:      (n + n/layouts) % layouts,
 	})
 }
 

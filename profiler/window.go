@@ -20,6 +20,7 @@ type windowPlan struct {
 	polls       int    // sentinel readings to spend on them
 	quiet       uint64 // longest sentinel reading of a quiet core, in ticks
 	vectorBits  int    // width of the vector units to keep awake
+	turns       int    // more turns of the loop before the first copy
 }
 
 // window is what came back.
@@ -54,6 +55,7 @@ func (s *session) window(p windowPlan) (window, error) {
 	s.child.SetWord(space.SlotSamples, uint64(p.samples))
 	s.child.SetWord(space.SlotPolls, uint64(p.polls))
 	s.child.SetWord(space.SlotQuiet, p.quiet)
+	s.child.SetWord(space.SlotTurns, uint64(p.turns))
 
 	ops := append(append([]tracee.Op(nil), p.setup...),
 		tracee.Run(p.short.entry, warmRuns), tracee.Run(p.long.entry, warmRuns),

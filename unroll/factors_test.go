@@ -69,7 +69,7 @@ func TestLinesOf(t *testing.T) {
 	}
 }
 
-// A front end in which the op cache decides: 256 lines, of which 115 may be used.
+// A front end in which the op cache decides: 256 lines, of which 76 may be used.
 var front = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}
 
 func choose(t *testing.T, insts []asm.Inst, fe FrontEnd) (Factors, bool) {
@@ -89,17 +89,17 @@ func TestChooseAtTheBoundary(t *testing.T) {
 		fits  bool
 	}{
 		// 512 copies of 1, 2 and 3 windows' quarters: lines as counted above.
-		{"the largest pair", decode(t, nop...), Factors{128, 512}, true}, // 16 windows of 6 lines: 96
-		{"8 bytes: 4 to a line, 460 copies in 115 lines", decode(t, nop8...), Factors{128, 384}, true},
-		// 48 copies may take 115 lines: 2.39 a copy; 40 copies 2.87.
-		{"9 instructions of 8 bytes: 2.25 lines", repeat(t, 9, nop8...), Factors{16, 48}, true},
-		{"10 of them: 2.5 lines", repeat(t, 10, nop8...), Factors{8, 40}, true},
-		// 3 copies in 115 lines: 38 lines each, 153 instructions; one more is 116 lines.
-		{"the last that fits at all", repeat(t, 153, nop8...), Factors{1, 3}, true},
-		{"one instruction more", repeat(t, 154, nop8...), Factors{1, 3}, false},
-		// 192 copies of 64,192 against 160 of 32,160: 2 to 3 instructions of 8 bytes.
-		{"2 of 8 bytes: 96 lines for 192 copies, 128 for 256", repeat(t, 2, nop8...), Factors{64, 192}, true},
-		{"3 of 8 bytes: 120 lines for 160 copies, 96 for 128", repeat(t, 3, nop8...), Factors{32, 128}, true},
+		{"1 byte: 384 copies in 12 windows of 6 lines, 512 in 16", decode(t, nop...), Factors{128, 384}, true},
+		{"8 bytes: 4 to a line, 304 copies in 76 lines", decode(t, nop8...), Factors{64, 256}, true},
+		// 40 copies may take 76 lines: 1.9 a copy; 24 copies 3.17.
+		{"7 instructions of 8 bytes: 1.75 lines", repeat(t, 7, nop8...), Factors{8, 40}, true},
+		{"8 of them: 2 lines", repeat(t, 8, nop8...), Factors{8, 24}, true},
+		// 3 copies in 76 lines, 304 instructions: 101 each; one more is 77 lines.
+		{"the last that fits at all", repeat(t, 101, nop8...), Factors{1, 3}, true},
+		{"one instruction more", repeat(t, 102, nop8...), Factors{1, 3}, false},
+		// 128 copies of 32,128 against 160 of 32,160.
+		{"2 of 8 bytes: 64 lines for 128 copies, 80 for 160", repeat(t, 2, nop8...), Factors{32, 128}, true},
+		{"3 of 8 bytes: 72 lines for 96 copies, 96 for 128", repeat(t, 3, nop8...), Factors{32, 96}, true},
 	} {
 		got, fits := choose(t, c.insts, front)
 		if got != c.want || fits != c.fits {
