@@ -108,7 +108,7 @@ func Alias4K(t Trace, core Core) Finding {
 	for _, a := range t.Accesses {
 		if a.Read {
 			for _, s := range recent {
-				if overlap12(a, s) && !overlap(a, s) && t.frame(a) != t.frame(s) {
+				if overlap12(a, s) && !overlap(a, s) && t.apart(a, s) {
 					if pairs == 0 {
 						load, store = a, s
 					}
@@ -132,7 +132,20 @@ func Alias4K(t Trace, core Core) Finding {
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
 }
 
-func (t Trace) frame(a asm.Access) int { return t.Frame[a.Addr&^within] }
+// apart reports whether two accesses overlap within their pages on different frames. A rep
+// string operation spans pages, each on a frame of its own.
+func (t Trace) apart(a, b asm.Access) bool {
+	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {
+			from := max(a.Addr, p) - p
+			to := min(a.Addr+uint64(a.Width)-p, page)
+			if from+q < b.Addr+uint64(b.Width) && b.Addr < to+q && t.Frame[p] != t.Frame[q] {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 func overlap(a, b asm.Access) bool {
 	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
