@@ -103,16 +103,17 @@ func kind(a asm.Access) string {
 // AliasFrame's: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
 	recent := make([]asm.Access, 0, core.StoreBuffer) // the last stores
-	at, pairs := 0, 0
+	at, loads := 0, 0
 	var load, store asm.Access
 	for _, a := range t.Accesses {
 		if a.Read {
 			for _, s := range recent {
 				if overlap12(a, s) && !overlap(a, s) && t.apart(a, s) {
-					if pairs == 0 {
+					if loads == 0 {
 						load, store = a, s
 					}
-					pairs++
+					loads++
+					break
 				}
 			}
 		}
@@ -125,9 +126,9 @@ func Alias4K(t Trace, core Core) Finding {
 			}
 		}
 	}
-	if pairs > 0 {
-		return t.broken(verdict.Alias4K, load, "%d loads meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
-			pairs, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
+	if loads > 0 {
+		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
 	}
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
 }
