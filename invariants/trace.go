@@ -173,11 +173,16 @@ func AliasFrame(t Trace, core Core) Finding {
 				*u = user{used: true, page: addr &^ within}
 			}
 			was := u.harmful(core)
-			u.several = u.several || u.page != addr&^within
+			if p := addr &^ within; p != u.page {
+				u.several, u.other = true, p
+			}
 			u.stored = u.stored || a.Write
 			if !was && u.harmful(core) {
 				n++
 				last, other = a, u.page
+				if addr&^within == u.page {
+					other = u.other
+				}
 			}
 		}
 	}
@@ -206,7 +211,8 @@ func (l *lookup) frame(addr uint64) int {
 type user struct {
 	used    bool
 	page    uint64 // the first page
-	several bool   // and another one
+	other   uint64 // the latest that is not the first
+	several bool   // whether there is one
 	stored  bool
 }
 
