@@ -264,7 +264,7 @@ func SelfForwarding(t Trace, core Core) (loads int, example string) {
 				if !overlap(a, s) {
 					continue
 				}
-				if a.Inst != s.Inst && t.otherRegisters(a, s) {
+				if t.otherRegisters(a, s) {
 					if loads == 0 {
 						example = fmt.Sprintf("instruction %d loads at %#x what instruction %d stored", a.Inst+1, a.Addr, s.Inst+1)
 					}
