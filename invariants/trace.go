@@ -108,7 +108,7 @@ func Alias4K(t Trace, core Core) Finding {
 	for _, a := range t.Accesses {
 		if a.Read {
 			for _, s := range recent {
-				if overlap12(a, s) && !overlap(a, s) && t.apart(a, s) {
+				if overlap12(a, s) && t.apart(a, s) {
 					if loads == 0 {
 						load, store = a, s
 					}
@@ -133,8 +133,8 @@ func Alias4K(t Trace, core Core) Finding {
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
 }
 
-// apart reports whether two accesses overlap within their pages on different frames. A rep
-// string operation spans pages, each on a frame of its own.
+// apart reports whether two accesses overlap within pages that stand on different frames: not
+// a byte that both access, then. A rep string operation spans pages, each with a frame.
 func (t Trace) apart(a, b asm.Access) bool {
 	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {
@@ -152,7 +152,7 @@ func overlap(a, b asm.Access) bool {
 	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
 }
 
-// overlap12 is overlap of the low 12 bits, which wrap around.
+// overlap12 is overlap of the low 12 bits, which wrap around: a quick look ahead of apart.
 func overlap12(a, b asm.Access) bool {
 	return (a.Addr-b.Addr)&within < uint64(b.Width) || (b.Addr-a.Addr)&within < uint64(a.Width)
 }

@@ -188,6 +188,7 @@ func TestAlias4K(t *testing.T) {
 			[]asm.Access{rep(store(P+0xff8, 8), 2), load(Q+0x000, 8)}, map[uint64]int{P: 0, P + page: 1, Q: 0}, true},
 		{"only the second page of rep stosq aliases, and is on the same frame",
 			[]asm.Access{rep(store(P+0xff8, 8), 2), load(Q+0x000, 8)}, map[uint64]int{P: 0, P + page: 1, Q: 1}, false},
+		{"rep stosq overlaps with one page and aliases with the next", []asm.Access{rep(store(P, 8), 1024), load(P, 8)}, nil, true},
 	} {
 		f := Alias4K(trace(t, c.accesses, c.frames), small)
 		if got := reasonOf(f) == verdict.Alias4K; got != c.alias {
@@ -392,6 +393,7 @@ func TestNewPages(t *testing.T) {
 		{"another page", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8))}, 1},
 		{"up to the page's end", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P+page-8, 8))}, 0},
 		{"one byte into the next", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P+page-7, 8))}, 1},
+		{"one byte into the next, from a page just seen", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(1, load(P+page-7, 8))}, 1},
 		{"new in the first half", 4, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(2, load(P, 8)), in(3, load(Q, 8))}, 0},
 		{"new in the second half's first copy", 4, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(2, load(Q, 8)), in(3, load(P, 8))}, 1},
 		{"one page counts once", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(1, load(S, 8)), in(1, load(Q, 8))}, 2},
