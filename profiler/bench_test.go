@@ -70,7 +70,7 @@ func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, erro
 		}
 	}
 	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Pages: maxPages, Limit: runLimit}
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
 	return r, r.mapPages()
 }
 
@@ -127,7 +127,7 @@ func (b bench) run(r *run, im unroll.Image) machine {
 	r.plan.Refill(r.child)
 	clear(r.child.Log()[saved-space.Log:])
 
-	stop, err := r.child.Do([]tracee.Op{tracee.Run(im.At, 1)}, runLimit)
+	stop, err := r.child.Do([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(im.At, 1)}, runLimit)
 	if err != nil {
 		b.t.Fatal(err)
 	}
