@@ -36,6 +36,9 @@ func describe(accesses []asm.Access, from int) string {
 	return strings.Join(s, " ")
 }
 
+// compact takes the spaces out of a block that is written instruction by instruction.
+func compact(hex string) string { return strings.ReplaceAll(hex, " ", "") }
+
 // TestAddresses holds what the log says of operands that single steps cannot follow against
 // addresses worked out by hand.
 func TestAddresses(t *testing.T) {
@@ -121,7 +124,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(unhex(t, touch+strings.ReplaceAll(c.hex, " ", "")), asm.PaperInit(), space.MaxFrames, 1)
+		r, err := b.block(unhex(t, touch+compact(c.hex)), asm.PaperInit(), space.MaxFrames, 1)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
