@@ -385,15 +385,23 @@ func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, do
 // Masked reports whether a mask of these bytes enables anything. Of a masked access that is
 // not a gather all bytes count if any is enabled.
 func (m Mem) Masked(mask []byte) bool {
-	if _, ok := m.Mask.Opmask(); ok {
-		return binary.LittleEndian.Uint64(mask) != 0
+	if m.Elements > 0 {
+		return true // each element by itself
 	}
-	for _, b := range mask[:min(len(mask), max(m.Width, 8))] {
-		if b&0x80 != 0 {
+	if _, ok := m.Mask.Opmask(); ok {
+		bits := binary.LittleEndian.Uint64(mask)
+		if m.lanes > 0 {
+			bits &= 1<<m.lanes - 1 // the others belong to wider vectors
+		}
+		return bits != 0
+	}
+	size := m.Width / int(m.lanes)
+	for top := size - 1; top < m.Width; top += size {
+		if mask[top]&0x80 != 0 {
 			return true
 		}
 	}
-	return m.Elements > 0
+	return false
 }
 
 // enabled reports whether element n of a gather or scatter is made.

@@ -129,6 +129,9 @@ type Mem struct {
 	// vector (or MMX) register, whose elements' top bits enable. NoRegister: all are made.
 	// A masked access touches some of its Width bytes, or none and does not fault.
 	Mask Register
+
+	// lanes is how many elements the mask has here; 0 where that is not known.
+	lanes uint8
 }
 
 // Regs is what addresses are computed from.

@@ -1,5 +1,10 @@
 package asm
 
+import (
+	"slices"
+	"strings"
+)
+
 // mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde,
 // cdqe).
 func (d *rawInst) mnemonic() string {
@@ -131,9 +136,9 @@ func (d *rawInst) accesses() []Mem {
 		list = append(list, m)
 	case implicitMaskmov:
 		m := d.at(GPR(numDI), 8, accWrite)
-		m.Mask = firstMMX + Register(d.number(opN))
+		m.Mask, m.lanes = firstMMX+Register(d.number(opN)), 8
 		if f.isVec {
-			m.Width, m.Mask = 16, firstVec+Register(d.number(opU))
+			m.Width, m.Mask, m.lanes = 16, firstVec+Register(d.number(opU)), 16
 		}
 		list = append(list, m)
 	case implicitMovdir:
@@ -210,7 +215,7 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 	}
 	f := d.form
 	if d.opmask != 0 {
-		m.Mask = firstMask + Register(d.opmask)
+		m.Mask, m.lanes = firstMask+Register(d.opmask), d.lanes(o)
 	}
 	switch {
 	case f.vsib:
@@ -219,7 +224,7 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 			m.Mask = firstVec + Register(d.vvvv)
 		}
 	case f.maskedByVector:
-		m.Mask = firstVec + Register(d.vvvv)
+		m.Mask, m.lanes = firstVec+Register(d.vvvv), d.lanes(o)
 	case f.bitOffset:
 		m.Bits, m.BitOffset = uint8(8*m.Width), GPR(d.number(opG))
 	case f.implicit == implicitPop && m.Base == GPR(numSP):
@@ -232,6 +237,32 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 // vector (Intel SDM vol. 2, VPGATHERDD and following).
 func (d *rawInst) elements(o operand) int {
 	return d.width(sizeX) / max(int(o.index), int(o.size))
+}
+
+// lanes is how many elements of a mask decide about a memory operand, 0 where the tables do
+// not know the size of an element.
+func (d *rawInst) lanes(o operand) uint8 {
+	width, name := d.width(o.size), d.form.name
+	suffix := func(list ...string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return strings.HasSuffix(name, s) })
+	}
+	switch {
+	case d.form.broadcast > 0:
+		return uint8(width / int(d.form.broadcast))
+	case strings.HasPrefix(name, "vbroadcast"):
+		return 0 // those of the destination
+	case suffix("ss", "sd", "sh"):
+		return 1
+	case d.form.maskedByVector && suffix("d", "ps") && name != "vmaskmovpd", strings.HasPrefix(name, "vmov") && suffix("ps", "32"):
+		return uint8(width / 4)
+	case d.form.maskedByVector, strings.HasPrefix(name, "vmov") && suffix("pd", "64"):
+		return uint8(width / 8)
+	case suffix("dqu16"):
+		return uint8(width / 2)
+	case suffix("dqu8"):
+		return uint8(width)
+	}
+	return 0
 }
 
 // repeat is what f2 or f3 mean to a string instruction. Only cmps and scas tell them apart.

@@ -121,16 +121,17 @@ func kind(a asm.Access) string {
 // AliasFrame's: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
 	recent := make([]asm.Access, 0, core.StoreBuffer) // the last stores
-	at, pairs := 0, 0
+	at, loads := 0, 0
 	var load, store asm.Access
 	for _, a := range t.Accesses {
 		if a.Read {
 			for _, s := range recent {
-				if overlap12(a, s) && !overlap(a, s) && t.frame(a) != t.frame(s) {
-					if pairs == 0 {
+				if overlap12(a, s) && t.apart(a, s) {
+					if loads == 0 {
 						load, store = a, s
 					}
-					pairs++
+					loads++
+					break
 				}
 			}
 		}
@@ -143,20 +144,33 @@ func Alias4K(t Trace, core Core) Finding {
 			}
 		}
 	}
-	if pairs > 0 {
-		return t.broken(verdict.Alias4K, load, "%d loads meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
-			pairs, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
+	if loads > 0 {
+		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
 	}
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
 }
 
-func (t Trace) frame(a asm.Access) int { return t.Frame[a.Addr&^within] }
+// apart reports whether two accesses overlap within pages that stand on different frames: not
+// a byte that both access, then. A rep string operation spans pages, each with a frame.
+func (t Trace) apart(a, b asm.Access) bool {
+	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {
+			from := max(a.Addr, p) - p
+			to := min(a.Addr+uint64(a.Width)-p, page)
+			if from+q < b.Addr+uint64(b.Width) && b.Addr < to+q && t.Frame[p] != t.Frame[q] {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 func overlap(a, b asm.Access) bool {
 	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
 }
 
-// overlap12 is overlap of the low 12 bits, which wrap around.
+// overlap12 is overlap of the low 12 bits, which wrap around: a quick look ahead of apart.
 func overlap12(a, b asm.Access) bool {
 	return (a.Addr-b.Addr)&within < uint64(b.Width) || (b.Addr-a.Addr)&within < uint64(a.Width)
 }
@@ -177,11 +191,16 @@ func AliasFrame(t Trace, core Core) Finding {
 				*u = user{used: true, page: addr &^ within}
 			}
 			was := u.harmful(core)
-			u.several = u.several || u.page != addr&^within
+			if p := addr &^ within; p != u.page {
+				u.several, u.other = true, p
+			}
 			u.stored = u.stored || a.Write
 			if !was && u.harmful(core) {
 				n++
 				last, other = a, u.page
+				if addr&^within == u.page {
+					other = u.other
+				}
 			}
 		}
 	}
@@ -222,7 +241,8 @@ func (l *lookup) maps(addr uint64) bool {
 type user struct {
 	used    bool
 	page    uint64 // the first page
-	several bool   // and another one
+	other   uint64 // the latest that is not the first
+	several bool   // whether there is one
 	stored  bool
 }
 
@@ -274,7 +294,7 @@ func SelfForwarding(t Trace, core Core) (loads int, example string) {
 				if !overlap(a, s) {
 					continue
 				}
-				if a.Inst != s.Inst && t.otherRegisters(a, s) {
+				if t.otherRegisters(a, s) {
 					if loads == 0 {
 						example = fmt.Sprintf("instruction %d loads at %#x what instruction %d stored", a.Inst+1, a.Addr, s.Inst+1)
 					}

@@ -1,0 +1,407 @@
+package invariants
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// small is a core whose limits are easy to reach, and predicted the same with way prediction.
+var (
+	small     = Core{L1DWays: 4, StoreBuffer: 3}
+	predicted = Core{L1DWays: 4, StoreBuffer: 3, WayPredicted: true}
+)
+
+func insts(t *testing.T, code string) []asm.Inst {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(code, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := asm.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func load(addr uint64, width int) asm.Access {
+	return asm.Access{Addr: addr, Width: width, Elem: width, Read: true}
+}
+
+func store(addr uint64, width int) asm.Access {
+	return asm.Access{Addr: addr, Width: width, Elem: width, Write: true}
+}
+
+func modify(addr uint64, width int) asm.Access {
+	return asm.Access{Addr: addr, Width: width, Elem: width, Read: true, Write: true}
+}
+
+// rep makes a rep string operation of an access to one element.
+func rep(a asm.Access, rounds int) asm.Access {
+	a.Width *= rounds
+	return a
+}
+
+// trace puts accesses on frames: pages[i] stands on frames[i]. A page that is not listed
+// stands on a frame of its own.
+func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
+	tr := Trace{Insts: insts(t, "90"), Copies: 1, Accesses: accesses, Frame: map[uint64]int{}}
+	for _, a := range accesses {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+			if f, ok := frames[p]; ok {
+				tr.Frame[p] = f
+			} else if _, ok := tr.Frame[p]; !ok {
+				tr.Frame[p] = len(frames) + len(tr.Frame)
+			}
+		}
+	}
+	return tr
+}
+
+// oneFrame puts the pages of all accesses on frame 0.
+func oneFrame(accesses []asm.Access) map[uint64]int {
+	f := map[uint64]int{}
+	for _, a := range accesses {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+			f[p] = 0
+		}
+	}
+	return f
+}
+
+func reasonOf(f Finding) verdict.Reason {
+	if f.Rejection == nil {
+		return ""
+	}
+	return f.Rejection.Reason
+}
+
+// P and Q are two pages, S a third.
+const (
+	P = 0x12345000
+	Q = 0x22345000
+	S = 0x32345000
+)
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		access asm.Access
+		splits bool
+	}{
+		{"8 bytes up to the line's end", load(P+56, 8), false},
+		{"8 bytes, one past it", load(P+57, 8), true},
+		{"8 bytes, the last byte alone in the first line", load(P+63, 8), true},
+		{"8 bytes from the next line on", load(P+64, 8), false},
+		{"the same for a store", store(P+57, 8), true},
+		{"one byte never", load(P+63, 1), false},
+		{"2 bytes at 62", load(P+62, 2), false},
+		{"2 bytes at 63", load(P+63, 2), true},
+		{"unaligned within a line", load(P+3, 8), false},
+		{"16 bytes at 48", load(P+48, 16), false},
+		{"16 bytes at 49", load(P+49, 16), true},
+		{"64 bytes at a line", load(P+64, 64), false},
+		{"64 bytes beside it", load(P+65, 64), true},
+		{"10 bytes of x87 at 54", load(P+54, 10), false},
+		{"10 bytes of x87 at 55", load(P+55, 10), true},
+		{"across a page", store(P+4090, 8), true},
+		{"up to the page's end", store(P+4088, 8), false},
+		{"fxsave at a line", store(P+128, 512), false},
+		{"fxsave, 16 bytes on", store(P+144, 512), true},
+		{"rep movsq from an aligned address", rep(load(P+8, 8), 40), false},
+		{"rep movsq from 4 beside: the eighth crosses", rep(load(P+4, 8), 8), true},
+		{"rep movsq from 4 beside: the seventh does not", rep(load(P+4, 8), 7), false},
+		{"rep stosw from an odd address within a line", rep(store(P+1, 2), 31), false},
+		{"rep stosw from an odd address, one more", rep(store(P+1, 2), 32), true},
+		{"rep movsb", rep(load(P+5, 1), 300), false},
+	} {
+		tr := trace(t, []asm.Access{load(P, 1), c.access}, nil)
+		f := Split(tr)
+		if got := reasonOf(f) == verdict.Misaligned; got != c.splits {
+			t.Errorf("%s: splits %v, want %v", c.name, got, c.splits)
+		}
+		if c.splits && *f.Rejection.Address != c.access.Addr {
+			t.Errorf("%s: blames %#x", c.name, *f.Rejection.Address)
+		}
+	}
+}
+
+func TestAlias4K(t *testing.T) {
+	s8 := store(P+0x600, 8)
+	for _, c := range []struct {
+		name     string
+		accesses []asm.Access
+		frames   map[uint64]int
+		alias    bool
+	}{
+		{"a page and 7 bytes further", []asm.Access{s8, load(P+page+0x607, 8)}, nil, true},
+		{"a page and 8 bytes further", []asm.Access{s8, load(P+page+0x608, 8)}, nil, false},
+		{"a page further less 7", []asm.Access{s8, load(P+page+0x5f9, 8)}, nil, true},
+		{"a page further less 8", []asm.Access{s8, load(P+page+0x5f8, 8)}, nil, false},
+		{"a page lower", []asm.Access{s8, load(P-page+0x600, 8)}, nil, true},
+		{"one byte at the store's last", []asm.Access{s8, load(Q+0x607, 1)}, nil, true},
+		{"one byte behind it", []asm.Access{s8, load(Q+0x608, 1)}, nil, false},
+		{"the very address", []asm.Access{s8, load(P+0x600, 8)}, nil, false},
+		{"a true partial overlap", []asm.Access{s8, load(P+0x607, 8)}, nil, false},
+		{"the load is the earlier", []asm.Access{load(Q+0x600, 8), s8}, nil, false},
+		{"two loads", []asm.Access{load(P+0x600, 8), load(Q+0x600, 8)}, nil, false},
+		{"two stores", []asm.Access{s8, store(Q+0x600, 8)}, nil, false},
+		{"a modification loads before it stores", []asm.Access{modify(P+0x600, 8)}, nil, false},
+		{"a modification loads", []asm.Access{s8, modify(Q+0x600, 8)}, nil, true},
+		{"a modification stores", []asm.Access{modify(P+0x600, 8), load(Q+0x600, 8)}, nil, true},
+		{"wide load, narrow store within", []asm.Access{store(P+0x63f, 1), load(Q+0x600, 64)}, nil, true},
+		{"wide load, narrow store behind", []asm.Access{store(P+0x640, 1), load(Q+0x600, 64)}, nil, false},
+		{"wide store, narrow load within", []asm.Access{store(P+0x600, 64), load(Q+0x63f, 1)}, nil, true},
+		{"wide store, narrow load before", []asm.Access{store(P+0x600, 64), load(Q+0x5ff, 1)}, nil, false},
+		{"fxsave", []asm.Access{store(P+0x600, 512), load(Q+0x7ff, 1)}, nil, true},
+		{"behind fxsave", []asm.Access{store(P+0x600, 512), load(Q+0x800, 1)}, nil, false},
+
+		// The low 12 bits wrap around.
+		{"a store across the page's end, a load at its start", []asm.Access{store(P+0xffc, 8), load(Q+0x003, 1)}, nil, true},
+		{"the same, one byte further", []asm.Access{store(P+0xffc, 8), load(Q+0x004, 1)}, nil, false},
+		{"a load across the page's end", []asm.Access{store(P+0x003, 1), load(Q+0xffc, 8)}, nil, true},
+		{"the same, one byte further", []asm.Access{store(P+0x004, 1), load(Q+0xffc, 8)}, nil, false},
+		{"the last byte of a page and the first", []asm.Access{store(P+0xfff, 1), load(Q, 8)}, nil, false},
+
+		// As many stores as the store buffer holds, three here.
+		{"three stores ago", []asm.Access{s8, store(P, 8), store(P+8, 8), load(Q+0x600, 8)}, nil, true},
+		{"four stores ago", []asm.Access{s8, store(P, 8), store(P+8, 8), store(P+16, 8), load(Q+0x600, 8)}, nil, false},
+		{"loads do not count", []asm.Access{s8, load(P, 8), load(P, 8), load(P, 8), load(P, 8), load(Q+0x600, 8)}, nil, true},
+		{"modifications do", []asm.Access{s8, modify(P, 8), modify(P, 8), modify(P, 8), load(Q+0x600, 8)}, nil, false},
+		{"the ring has wrapped, three ago", []asm.Access{store(P, 8), store(P, 8), s8, store(P, 8), store(P, 8), load(Q+0x600, 8)}, nil, true},
+		{"the ring has wrapped, four ago", []asm.Access{store(P, 8), store(P, 8), s8, store(P, 8), store(P, 8), store(P, 8), load(Q+0x600, 8)}, nil, false},
+
+		// Pages on one frame are AliasFrame's.
+		{"both pages on one frame", []asm.Access{s8, load(Q+0x600, 8)}, map[uint64]int{P: 0, Q: 0}, false},
+		{"on two frames", []asm.Access{s8, load(Q+0x600, 8)}, map[uint64]int{P: 0, Q: 1}, true},
+
+		// Rep string operations may span pages.
+		{"rep stosq over the load's offset", []asm.Access{rep(store(P+0x100, 8), 8), load(Q+0x138, 8)}, nil, true},
+		{"rep stosq up to the load's offset", []asm.Access{rep(store(P+0x100, 8), 7), load(Q+0x138, 8)}, nil, false},
+		{"only the second page of rep stosq aliases, and is on another frame",
+			[]asm.Access{rep(store(P+0xff8, 8), 2), load(Q+0x000, 8)}, map[uint64]int{P: 0, P + page: 1, Q: 0}, true},
+		{"only the second page of rep stosq aliases, and is on the same frame",
+			[]asm.Access{rep(store(P+0xff8, 8), 2), load(Q+0x000, 8)}, map[uint64]int{P: 0, P + page: 1, Q: 1}, false},
+		{"rep stosq overlaps with one page and aliases with the next", []asm.Access{rep(store(P, 8), 1024), load(P, 8)}, nil, true},
+	} {
+		f := Alias4K(trace(t, c.accesses, c.frames), small)
+		if got := reasonOf(f) == verdict.Alias4K; got != c.alias {
+			t.Errorf("%s: alias %v, want %v", c.name, got, c.alias)
+		}
+	}
+}
+
+// TestAlias4KCountsLoads: a load that meets several stores is one load.
+func TestAlias4KCountsLoads(t *testing.T) {
+	tr := trace(t, []asm.Access{store(P, 8), store(Q, 8), load(S, 8)}, nil)
+	f := Alias4K(tr, small)
+	if f.Rejection == nil || !strings.HasPrefix(f.Rejection.Detail, "1 load") {
+		t.Errorf("%v", f.Rejection)
+	}
+}
+
+func TestAliasFrame(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		accesses         []asm.Access
+		small, predicted bool
+	}{
+		{"store and load, one line, two pages", []asm.Access{store(P, 8), load(Q, 8)}, true, true},
+		{"the load comes first", []asm.Access{load(P, 8), store(Q, 8)}, true, true},
+		{"the store's page is used first and stored to last", []asm.Access{load(P, 8), load(Q, 8), store(P, 8)}, true, true},
+		{"other bytes of the line", []asm.Access{store(P, 8), load(Q+56, 8)}, true, true},
+		{"the next line", []asm.Access{store(P, 8), load(Q+64, 8)}, false, false},
+		{"two stores", []asm.Access{store(P, 8), store(Q, 8)}, true, true},
+		{"loads only", []asm.Access{load(P, 8), load(Q, 8)}, false, true},
+		{"one page", []asm.Access{store(P, 8), load(P, 8)}, false, false},
+		{"a modification", []asm.Access{load(P, 8), modify(Q, 8)}, true, true},
+		{"a load across a line reaches the stored one", []asm.Access{store(P+64, 8), load(Q+57, 8)}, true, true},
+		{"a load up to the line's end does not", []asm.Access{store(P+64, 8), load(Q+56, 8)}, false, false},
+		{"a store far away does not make it worse", []asm.Access{load(P, 8), load(Q, 8), store(P+64, 8)}, false, true},
+		{"fxsave covers eight lines", []asm.Access{store(P, 512), load(Q+511, 1)}, true, true},
+		{"and no ninth", []asm.Access{store(P, 512), load(Q+512, 1)}, false, false},
+		{"rep stosq", []asm.Access{rep(store(P, 8), 9), load(Q+64, 1)}, true, true},
+		{"rep stosq, one less", []asm.Access{rep(store(P, 8), 8), load(Q+64, 1)}, false, false},
+		{"a walk over two pages meets itself", []asm.Access{rep(store(P, 8), 513)}, true, true},
+		{"a walk over one page does not", []asm.Access{rep(store(P, 8), 512)}, false, false},
+	} {
+		one := trace(t, c.accesses, oneFrame(c.accesses))
+		for _, core := range []struct {
+			Core
+			want bool
+		}{{small, c.small}, {predicted, c.predicted}} {
+			if got := reasonOf(AliasFrame(one, core.Core)) == verdict.AliasFrame; got != core.want {
+				t.Errorf("%s, way predicted %v: %v, want %v", c.name, core.WayPredicted, got, core.want)
+			}
+			if f := AliasFrame(trace(t, c.accesses, nil), core.Core); f.Rejection != nil {
+				t.Errorf("%s, a frame per page: %v", c.name, f.Rejection)
+			}
+		}
+	}
+}
+
+// TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page
+// that came first.
+func TestAliasFrameNamesBothPages(t *testing.T) {
+	accesses := []asm.Access{load(P, 8), load(Q, 8), store(P, 8)}
+	f := AliasFrame(trace(t, accesses, oneFrame(accesses)), small)
+	for _, want := range []string{fmt.Sprintf("%#x", uint64(P)), fmt.Sprintf("%#x", uint64(Q))} {
+		if f.Rejection == nil || !strings.Contains(f.Rejection.Detail, want) {
+			t.Errorf("%v does not name %s", f.Rejection, want)
+		}
+	}
+}
+
+// TestAliasMoves: two reasons, never both: what is alias_frame on one frame is alias_4k on two
+// if the bytes overlap, and harmless if only the line is shared.
+func TestAliasMoves(t *testing.T) {
+	for _, c := range []struct {
+		distance       uint64
+		frame, aliased bool
+	}{{page + 7, true, true}, {page + 8, true, false}, {page + 64, false, false}, {7, false, false}} {
+		accesses := []asm.Access{store(P+0x600, 8), load(P+0x600+c.distance, 8)}
+		one, two := trace(t, accesses, oneFrame(accesses)), trace(t, accesses, nil)
+		if f := AliasFrame(one, small); (f.Rejection != nil) != c.frame {
+			t.Errorf("one frame, %d further: alias_frame %v", c.distance, f.Rejection)
+		}
+		if f := Alias4K(one, small); f.Rejection != nil {
+			t.Errorf("one frame, %d further: %v", c.distance, f.Rejection)
+		}
+		if f := Alias4K(two, small); (f.Rejection != nil) != c.aliased {
+			t.Errorf("two frames, %d further: alias_4k %v", c.distance, f.Rejection)
+		}
+	}
+}
+
+func TestResidency(t *testing.T) {
+	columns := func(n int, offset uint64) (list []asm.Access) { // n pages, one line of each
+		for i := range n {
+			list = append(list, load(P+uint64(i)*page+offset, 8))
+		}
+		return list
+	}
+	var none, some [page / line]int
+	some[0x600/line] = 1
+	for _, c := range []struct {
+		name     string
+		accesses []asm.Access
+		own      [page / line]int
+		one      bool // one frame
+		full     bool
+	}{
+		{"as many as ways", columns(4, 0x600), none, false, false},
+		{"one more", columns(5, 0x600), none, false, true},
+		{"one of ours", columns(4, 0x600), some, false, true},
+		{"as many as ways with ours", columns(3, 0x600), some, false, false},
+		{"ours is elsewhere", columns(4, 0x640), some, false, false},
+		{"on one frame they are one line", columns(5, 0x600), some, true, false},
+		{"a crossing access takes the next set too", append(columns(4, 0x640), load(S+0x63c, 8)), none, false, true},
+		{"up to the line's end it does not", append(columns(4, 0x640), load(S+0x638, 8)), none, false, false},
+		{"again and again", append(columns(4, 0x600), columns(4, 0x600)...), none, false, false},
+		{"whole pages", []asm.Access{rep(load(P, 8), 4*512)}, none, false, false},
+		{"whole pages and a word", []asm.Access{rep(load(P, 8), 4*512+1)}, none, false, true},
+	} {
+		frames := map[uint64]int(nil)
+		if c.one {
+			frames = oneFrame(c.accesses)
+		}
+		f := Residency(trace(t, c.accesses, frames), small, c.own)
+		if got := reasonOf(f) == verdict.L1DMiss; got != c.full {
+			t.Errorf("%s: full %v, want %v", c.name, got, c.full)
+		}
+	}
+}
+
+// TestManyFrames: every frame that there can be has its place.
+func TestManyFrames(t *testing.T) {
+	var accesses []asm.Access
+	frames := map[uint64]int{}
+	for i := range space.MaxFrames {
+		p := uint64(P + i*page)
+		accesses = append(accesses, store(p, 8))
+		frames[p] = i
+	}
+	tr := trace(t, accesses, frames)
+	if f := AliasFrame(tr, predicted); f.Rejection != nil {
+		t.Error(f.Rejection)
+	}
+	if f := Residency(tr, Core{L1DWays: space.MaxFrames}, [page / line]int{}); f.Rejection != nil {
+		t.Error(f.Rejection)
+	}
+}
+
+func TestSelfForwarding(t *testing.T) {
+	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5
+	// modify, 6 loads through rax + rcx, 7 through fs, 8 pushes what rax points below.
+	block := insts(t, "488908 48890b 488b10 488b13 480108 480103 488b1408 64488b10 ff70f8")
+	at := func(inst, mem int, addr uint64, width int) asm.Access {
+		m := block[inst].Mem[mem]
+		return asm.Access{Inst: inst, Mem: mem, Addr: addr, Width: width, Elem: width, Read: m.Read, Write: m.Write}
+	}
+	const A = P + 0x600
+	for _, c := range []struct {
+		name     string
+		accesses []asm.Access
+		want     int
+	}{
+		{"same register", []asm.Access{at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
+		{"another register", []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8)}, 1},
+		{"another register, another address", []asm.Access{at(0, 0, A, 8), at(3, 0, A+8, 8)}, 0},
+		{"one byte of overlap", []asm.Access{at(0, 0, A, 8), at(3, 0, A+7, 8)}, 1},
+		{"the load comes first", []asm.Access{at(3, 0, A, 8), at(0, 0, A, 8)}, 0},
+		{"the youngest store decides: the same register", []asm.Access{at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
+		{"the youngest store decides: another register", []asm.Access{at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1},
+		{"a younger store elsewhere does not decide", []asm.Access{at(1, 0, A, 8), at(0, 0, A+8, 8), at(2, 0, A, 8)}, 1},
+		{"an index makes another address", []asm.Access{at(0, 0, A, 8), at(6, 0, A, 8)}, 1},
+		{"so does a segment", []asm.Access{at(0, 0, A, 8), at(7, 0, A, 8)}, 1},
+		{"modifying again through one register", []asm.Access{at(4, 0, A, 8), at(4, 0, A, 8)}, 0},
+		{"modifying through two registers, twice", []asm.Access{at(4, 0, A, 8), at(5, 0, A, 8), at(4, 0, A, 8)}, 2},
+		{"within the store buffer", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(3, 0, A, 8)}, 1},
+		{"no longer there", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(0, 0, A+24, 8), at(3, 0, A, 8)}, 0},
+		{"the ring has wrapped: the youngest still decides",
+			[]asm.Access{at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1},
+		{"the ring has wrapped: the same register",
+			[]asm.Access{at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
+		{"one instruction's push feeds its own load in the next copy",
+			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1},
+	} {
+		got, example := SelfForwarding(Trace{Insts: block, Accesses: c.accesses}, small)
+		if got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+		if (example != "") != (c.want > 0) {
+			t.Errorf("%s: example %q", c.name, example)
+		}
+	}
+}
+
+func TestNewPages(t *testing.T) {
+	in := func(copy int, a asm.Access) asm.Access { a.Copy = copy; return a }
+	for _, c := range []struct {
+		name     string
+		copies   int
+		accesses []asm.Access
+		want     int
+	}{
+		{"the same page", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8))}, 0},
+		{"another page", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8))}, 1},
+		{"up to the page's end", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P+page-8, 8))}, 0},
+		{"one byte into the next", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P+page-7, 8))}, 1},
+		{"one byte into the next, from a page just seen", 2, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(1, load(P+page-7, 8))}, 1},
+		{"new in the first half", 4, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(2, load(P, 8)), in(3, load(Q, 8))}, 0},
+		{"new in the second half's first copy", 4, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(2, load(Q, 8)), in(3, load(P, 8))}, 1},
+		{"one page counts once", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(1, load(S, 8)), in(1, load(Q, 8))}, 2},
+		{"a walk", 2, []asm.Access{in(0, rep(load(P, 8), 512)), in(1, rep(load(P+page, 8), 1024))}, 2},
+		{"the second half stays on the page of the first's last access", 2, []asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
+	} {
+		if got := NewPages(Trace{Copies: c.copies, Accesses: c.accesses}); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

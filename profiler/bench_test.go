@@ -1,0 +1,180 @@
+package profiler
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// bench is a child for tests that look at what blocks do and not at how long they take: its
+// clock is not calibrated. It belongs to the test's goroutine, so not to subtests.
+type bench struct {
+	*session
+	t testing.TB
+}
+
+// openBench starts a child, or skips the test on a machine that cannot have one.
+func openBench(t testing.TB) bench {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread is bound to a CPU, and ends with the test
+	cpus, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{
+		opts: Options{CPUs: cpus}, cpu: host.Detect(), inits: asm.Inits(), onCPU: cpus[len(cpus)-1],
+		clock: counter.TSC{StepTicks: 1}, turns: sentinelTurns, // a session with a clock does not calibrate one
+	}
+	err = s.pin()
+	if err == nil {
+		err = s.ready()
+	}
+	var missing *verdict.HostError
+	if errors.As(err, &missing) {
+		t.Skip(missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return bench{s, t}
+}
+
+// block decodes, refuses and maps a block with some copies in one initial state.
+func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, error) {
+	b.t.Helper()
+	if err := b.ready(); err != nil {
+		b.t.Fatal(err)
+	}
+	factors := unroll.Factors{Short: 1, Long: copies}
+	b.opts.Unroll = &factors
+	r := &run{session: b.session, block: Block{Code: code}, inits: b.inits, factors: factors}
+	for _, step := range []func() error{r.decode, r.refuse} {
+		if err := step(); err != nil {
+			return r, err
+		}
+	}
+	r.result.Init = init
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
+	return r, r.mapPages()
+}
+
+// machine is all that an image leaves behind.
+type machine struct {
+	gpr    [16]uint64
+	flags  uint64
+	vector []byte // zmm0–31, as far as the CPU has them
+	mask   []byte // k0–7
+	legacy []byte // what fxsave64 stores: x87, MXCSR, xmm
+	frames []byte
+}
+
+// run runs an image up to behind its last copy and looks at everything there.
+//
+// The epilogue needs registers and flags for itself, so it is replaced: by stores of what
+// ptrace's general registers leave out, which change nothing, and an int3.
+func (b bench) run(r *run, im unroll.Image) machine {
+	b.t.Helper()
+	const (
+		saved      = space.End - 4096 // of the log, whose end these few copies do not reach
+		savedMask  = saved + 32*64
+		savedX87   = savedMask + 8*8
+		flagsSeen  = 0x8d5 | 0x400 | 0x4000 | 0x40000 // arithmetic, DF, NT, AC
+		fipInX87   = 8                                // the last x87 instruction's address: another in each image
+		fipPastX87 = 16
+	)
+	epilogue := asm.NewEmitter(im.At)
+	epilogue.Epilogue(im.At, r.clock.Emit)
+	end := len(im.Code) - len(epilogue.Bytes())
+
+	e := asm.NewEmitter(im.At + uint64(end))
+	to := func(addr uint64, code ...byte) { // an instruction that ends in its rip-relative operand
+		e.Raw(code...)
+		e.Raw(binary.LittleEndian.AppendUint32(nil, uint32(addr-e.PC()-4))...)
+	}
+	for n := range byte(32) {
+		switch {
+		case b.cpu.Features.AVX512: // vmovdqu64 [saved+64n], zmm
+			to(saved+64*uint64(n), 0x62, 0x61|^(n>>3)&1<<7|^(n>>4)&1<<4, 0xfe, 0x48, 0x7f, 0x05|n&7<<3)
+		case b.cpu.Features.AVX && n < 16: // vmovdqu [saved+64n], ymm
+			to(saved+64*uint64(n), 0xc5, 0x7e|^(n>>3)&1<<7, 0x7f, 0x05|n&7<<3)
+		}
+	}
+	if b.cpu.Features.AVX512BW {
+		for n := range byte(8) { // kmovq [savedMask+8n], k
+			to(savedMask+8*uint64(n), 0xc4, 0xe1, 0xf8, 0x91, 0x05|n<<3)
+		}
+	}
+	to(savedX87, 0x48, 0x0f, 0xae, 0x05) // fxsave64
+	e.Int3()
+	im.Code = append(im.Code[:end:end], e.Bytes()...)
+	r.place(im)
+	r.plan.Refill(r.child)
+	clear(r.child.Log()[saved-space.Log:])
+
+	stop, err := r.child.Do([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(im.At, 1)}, runLimit)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if stop.Signal != tracee.SIGTRAP || stop.Regs.RIP != im.End() {
+		b.t.Fatalf("% x: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
+			r.block.Code, stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
+	}
+	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.child.Log()[addr-space.Log:][:n]...) }
+	m := machine{
+		gpr: stop.Regs.GPR, flags: stop.Regs.Flags & flagsSeen,
+		vector: at(saved, 32*64), mask: at(savedMask, 64), legacy: at(savedX87, 512),
+	}
+	clear(m.legacy[fipInX87:fipPastX87])
+	for i := range r.plan.Frames {
+		m.frames = append(m.frames, r.child.Frame(i)...)
+	}
+	return m
+}
+
+// corpusSample reads every stride-th block of the development corpus, or skips the test
+// where there is none.
+func corpusSample(t *testing.T, stride int) [][]byte {
+	t.Helper()
+	f, err := os.Open("../../shared/corpus/blocks.csv")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the development corpus is not on this machine")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var blocks [][]byte
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for n := 0; lines.Scan(); n++ {
+		if n%stride != 0 {
+			continue
+		}
+		text, _, _ := strings.Cut(lines.Text(), ",")
+		code, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks = append(blocks, code)
+	}
+	if lines.Err() != nil || len(blocks) == 0 {
+		t.Fatal("the corpus is empty: ", lines.Err())
+	}
+	return blocks
+}

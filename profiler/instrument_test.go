@@ -1,0 +1,204 @@
+package profiler
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// difference says in what two machines differ, "" if in nothing.
+func (m machine) difference(other machine) string {
+	var d []string
+	for r := range m.gpr {
+		if m.gpr[r] != other.gpr[r] {
+			d = append(d, fmt.Sprintf("%v is %#x and %#x", asm.GPR(r), m.gpr[r], other.gpr[r]))
+		}
+	}
+	if m.flags != other.flags {
+		d = append(d, fmt.Sprintf("flags are %#x and %#x", m.flags, other.flags))
+	}
+	for _, part := range []struct {
+		name string
+		a, b []byte
+		unit int
+	}{
+		{"zmm", m.vector, other.vector, 64}, {"k", m.mask, other.mask, 8}, {"fxsave area", m.legacy, other.legacy, 16},
+		{"frame", m.frames, other.frames, space.PageSize},
+	} {
+		for i := 0; i < len(part.a); i += part.unit {
+			if x, y := part.a[i:][:part.unit], part.b[i:][:part.unit]; !bytes.Equal(x, y) {
+				at := 0
+				for x[at] == y[at] {
+					at++
+				}
+				d = append(d, fmt.Sprintf("%s %d differs from byte %#x on: % x and % x", part.name, i/part.unit, at, x[at:min(at+8, len(x))], y[at:min(at+8, len(y))]))
+			}
+		}
+	}
+	return strings.Join(d, "; ")
+}
+
+// mapped gives the first of some initial states with which a block runs, or the rejection of
+// the first.
+func (b bench) mapped(code []byte, inits []asm.Init, frames, copies int) (*run, *verdict.Rejection) {
+	b.t.Helper()
+	var first *verdict.Rejection
+	for _, init := range inits {
+		r, err := b.block(code, init, frames, copies)
+		if err == nil {
+			return r, nil
+		}
+		var rejection *verdict.Rejection
+		if !errors.As(err, &rejection) {
+			b.t.Fatalf("%x: %v", code, err)
+		}
+		if first == nil {
+			first = rejection
+		}
+	}
+	return nil, first
+}
+
+// sameState runs plain and instrumented copies of a mapped block and says in what they
+// differ; ok is false where the block cannot be instrumented.
+func (b bench) sameState(r *run) (difference string, ok bool) {
+	b.t.Helper()
+	probe, err := asm.NewProbe(r.insts, r.cpu.Features)
+	if err != nil {
+		return "", false
+	}
+	plain, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	probed, err := unroll.BuildProbed(r.long.End(), r.insts, r.factors.Long, r.frame(), probe)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.run(r, plain).difference(b.run(r, probed)), true
+}
+
+// fold joins the rounds of rep string operations, which single steps see one by one, and
+// orders what one instruction does by its operands.
+func fold(steps []asm.Access) []asm.Access {
+	var all []asm.Access
+	for i := 0; i < len(steps); {
+		first := steps[i]
+		from := len(all)
+		for ; i < len(steps) && steps[i].Copy == first.Copy && steps[i].Inst == first.Inst; i++ {
+			a := steps[i]
+			k := slices.IndexFunc(all[from:], func(x asm.Access) bool { return x.Mem == a.Mem })
+			if k < 0 {
+				all = append(all, a)
+				continue
+			}
+			all[from+k].Addr = min(all[from+k].Addr, a.Addr)
+			all[from+k].Width += a.Width
+		}
+		slices.SortStableFunc(all[from:], func(x, y asm.Access) int { return x.Mem - y.Mem })
+	}
+	return all
+}
+
+// sameAccesses compares what the instrumented copy logs with what single steps compute, for
+// the operands that both know.
+func (b bench) sameAccesses(r *run) string {
+	b.t.Helper()
+	if err := r.trace(); err != nil {
+		b.t.Fatalf("%x: %v", r.block.Code, err)
+	}
+	image, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.place(image)
+	r.plan.Refill(r.child)
+	steps, err := r.step(image)
+	if err != nil {
+		b.t.Fatalf("%x: %v", r.block.Code, err)
+	}
+	logged := slices.DeleteFunc(slices.Clone(r.tracing.Accesses), func(a asm.Access) bool {
+		m := r.insts[a.Inst].Mem[a.Mem]
+		return m.Elements > 0 || m.Mask != asm.NoRegister
+	})
+	steps = fold(steps)
+	for i := range max(len(logged), len(steps)) {
+		if i >= len(logged) || i >= len(steps) || logged[i] != steps[i] {
+			at := func(list []asm.Access) string {
+				if i >= len(list) {
+					return "no more"
+				}
+				return fmt.Sprintf("%s %+v", r.insts[list[i].Inst].Text(), list[i])
+			}
+			return fmt.Sprintf("access %d of %d and %d: logged %s, stepped %s", i, len(logged), len(steps), at(logged), at(steps))
+		}
+	}
+	return ""
+}
+
+// states are pairs of an initial state and a number of frames, taken in turn: one frame makes
+// an access at a wrong address visible least, and many most.
+func states(i int) (inits []asm.Init, frames int) {
+	inits = asm.Inits()
+	if i%2 == 1 {
+		return slices.Concat(inits[1:], inits[:1]), space.MaxFrames
+	}
+	return inits, 1
+}
+
+// TestInstrumentedState: logging changes nothing that a block can see.
+func TestInstrumentedState(t *testing.T) {
+	b := openBench(t)
+	compared, skipped := 0, 0
+	for i, code := range corpusSample(t, 10) {
+		inits, frames := states(i)
+		r, _ := b.mapped(code, inits, frames, 3)
+		if r == nil {
+			skipped++
+			continue
+		}
+		d, ok := b.sameState(r)
+		if !ok {
+			skipped++
+			continue
+		}
+		compared++
+		if d != "" {
+			t.Errorf("%x (%s): plain and instrumented: %s", code, r.plan.Init.Name, d)
+		}
+	}
+	t.Logf("%d blocks compared, %d do not run or cannot be instrumented", compared, skipped)
+	if compared < 30*skipped {
+		t.Error("too few blocks run")
+	}
+}
+
+// TestInstrumentedAccesses: the log holds every access that single steps see.
+func TestInstrumentedAccesses(t *testing.T) {
+	b := openBench(t)
+	compared, skipped := 0, 0
+	for i, code := range corpusSample(t, 20) {
+		inits, frames := states(i)
+		r, _ := b.mapped(code, inits, frames, 3)
+		if r == nil {
+			skipped++
+			continue
+		}
+		compared++
+		if d := b.sameAccesses(r); d != "" {
+			t.Errorf("%x (%s): %s", code, r.plan.Init.Name, d)
+		}
+	}
+	t.Logf("%d blocks compared, %d do not run", compared, skipped)
+	if compared < 30*skipped {
+		t.Error("too few blocks run")
+	}
+}

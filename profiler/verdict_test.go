@@ -1,0 +1,118 @@
+package profiler
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// verdict takes a block in the paper's state to the point where timing would start.
+func (b bench) verdict(code []byte, frames int) (*run, verdict.Reason) {
+	b.t.Helper()
+	if err := b.ready(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.opts.Frames, b.opts.Unroll = frames, nil
+	r := &run{session: b.session, block: Block{Code: code}, inits: b.inits[:1]}
+	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
+		err := step()
+		var rejection *verdict.Rejection
+		switch {
+		case errors.As(err, &rejection):
+			return r, rejection.Reason
+		case err != nil:
+			b.t.Fatalf("%x: %v", code, err)
+		}
+	}
+	return r, ""
+}
+
+// TestTraceVerdicts leads small blocks to the rules, each with its neighbour that just
+// escapes, on one frame and with as many as they need.
+func TestTraceVerdicts(t *testing.T) {
+	b := openBench(t)
+	const all = space.MaxFrames
+	for _, c := range []struct {
+		text, hex string
+		frames    int
+		predicted bool // L1D ways
+		want      verdict.Reason
+	}{
+		{"mov [rax], rcx; mov rdx, [rax+4096+7]", "488908 488b9007100000", 1, false, verdict.AliasFrame},
+		{"mov [rax], rcx; mov rdx, [rax+4096+7]", "488908 488b9007100000", AutoFrames, false, verdict.Alias4K},
+		{"mov [rax], rcx; mov rdx, [rax+4096+7]", "488908 488b9007100000", all, false, verdict.Alias4K},
+		{"mov [rax], rcx; mov rdx, [rax+4096+8]", "488908 488b9008100000", 1, false, verdict.AliasFrame},
+		{"mov [rax], rcx; mov rdx, [rax+4096+8]", "488908 488b9008100000", AutoFrames, false, ""},
+		{"mov [rax], rcx; mov rdx, [rax+4096+64]", "488908 488b9040100000", 1, false, ""},
+		{"mov [rax], rcx; mov rdx, [rax+4096+64]", "488908 488b9040100000", 1, true, ""},
+		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", 1, false, ""},
+		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", 1, true, verdict.AliasFrame},
+		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", AutoFrames, true, ""},
+		{"mov rcx, [rax+56]", "488b4838", 1, false, ""},
+		{"mov rcx, [rax+57]", "488b4839", 1, false, verdict.Misaligned},
+		{"movups xmm0, [rax+48]", "0f104030", 1, false, ""},
+		{"movups xmm0, [rax+49]", "0f104031", 1, false, verdict.Misaligned},
+		{"movaps xmm0, [rax+8]", "0f284008", 1, false, verdict.UnalignedOperand},
+		{"mov [rax+57], rcx", "48894839", 1, false, verdict.Misaligned},
+		{"fld qword [rax]", "dd00", 1, false, verdict.X87Stack},
+		{"fld qword [rax]; fstp qword [rax]", "dd00 dd18", 1, false, ""},
+		{"xor eax, eax; mov rcx, [rax-1]", "31c0 488b48ff", 1, false, verdict.Unmappable},
+	} {
+		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: c.predicted}
+		if r, got := b.verdict(unhex(t, compact(c.hex)), c.frames); got != c.want {
+			t.Errorf("%s, %d frame(s), way predicted %v: %q, want %q; %d pages", c.text, c.frames, c.predicted, got, c.want, len(r.mapping.Pages))
+		}
+	}
+}
+
+// TestFullSet: eight pages with a line each in one set, which bbprof's clock readings share.
+func TestFullSet(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
+	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
+	r, _ := b.verdict(code, space.MaxFrames)
+	own := r.ownLines()[(asm.PaperInit().GPR[asm.RAX]-0x200)%space.PageSize/64]
+	if own == 0 {
+		t.Fatal("none of bbprof's lines is in the set")
+	}
+	for _, c := range []struct {
+		ways, frames int
+		want         verdict.Reason
+	}{{8 + own, 8, ""}, {7 + own, 8, verdict.L1DMiss}, {4 + own, 4, ""}, {3 + own, 4, verdict.L1DMiss}} {
+		b.cpu.Core.L1DWays = c.ways
+		if _, got := b.verdict(code, c.frames); got != c.want {
+			t.Errorf("%d ways, %d of them ours, %d frames: %q, want %q", c.ways, own, c.frames, got, c.want)
+		}
+	}
+}
+
+// TestSelfForwardingBlocks: a load that only equal registers feed is counted, in every copy.
+func TestSelfForwardingBlocks(t *testing.T) {
+	b := openBench(t)
+	for _, c := range []struct {
+		text, hex string
+		want      bool
+	}{
+		{"mov [rax], rcx; mov rdx, [rbx]", "488908 488b13", true},
+		{"mov [rax], rcx; mov rdx, [rax]", "488908 488b10", false},
+		{"mov [rax], rcx; mov rdx, [rbx+8]", "488908 488b5308", false},
+		{"push rax; pop rax", "50 58", false},
+	} {
+		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
+		if reason != "" {
+			t.Errorf("%s: %s", c.text, reason)
+			continue
+		}
+		want := 0
+		if c.want {
+			want = r.factors.Long
+		}
+		if r.result.SelfForwarding != want {
+			t.Errorf("%s: %d loads of %d copies, want %d", c.text, r.result.SelfForwarding, r.factors.Long, want)
+		}
+	}
+}
