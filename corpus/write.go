@@ -15,7 +15,8 @@ import (
 var columns = [...]string{
 	"hex", "status", "reason", "cycles", "ci_low", "ci_high",
 	"instructions", "bytes", "unroll_short", "unroll_long",
-	"samples_kept", "samples_dropped", "pages", "frames", "detail",
+	"samples_kept", "samples_dropped", "pages", "frames",
+	"init", "paper_verdict", "self_forwarding_loads", "detail",
 }
 
 // Writer puts results out as comma-separated rows, each handed on as soon as it is written.
@@ -51,6 +52,7 @@ func (w *Writer) Write(r profiler.Result) error {
 		count(r.UnrollShort, ran), count(r.UnrollLong, ran),
 		count(r.SamplesKept, ran), count(r.SamplesDropped, ran),
 		count(r.Pages, ran), count(r.Frames, ran),
+		r.Init.Name, r.PaperVerdict, count(r.SelfForwarding, r.Status == profiler.OK),
 		detail(r),
 	})
 }

@@ -24,12 +24,12 @@ func TestWriter(t *testing.T) {
 		Row{Line: 7, Text: "z\xff" + strings.Repeat("y", 1000), Rejection: &verdict.Rejection{Reason: verdict.BadHex, Detail: "line 7: no"}}.Rejected(),
 	}
 	want := [][]string{
-		{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "instructions", "bytes", "unroll_short", "unroll_long", "samples_kept", "samples_dropped", "pages", "frames", "detail"},
-		{"90", "ok", "", "0.2500", "0.2499", "0.2502", "1", "1", "128", "512", "72", "0", "0", "0", "one; two"},
-		{"90c3", "rejected", "control_flow", "", "", "", "2", "2", "", "", "", "", "", "", "ret leaves the block (instruction 2 at byte 1: ret)"},
-		{"488b03", "rejected", "unmappable", "", "", "", "1", "3", "1", "3", "0", "0", "2", "1", `so, "so"`},
-		{"91", "error", "", "", "", "", "1", "1", "", "", "", "", "", "", "child died"},
-		{"z\ufffd" + strings.Repeat("y", 196) + "…", "rejected", "bad_hex", "", "", "", "", "", "", "", "", "", "", "", "line 7: no"},
+		{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "instructions", "bytes", "unroll_short", "unroll_long", "samples_kept", "samples_dropped", "pages", "frames", "init", "paper_verdict", "self_forwarding_loads", "detail"},
+		{"90", "ok", "", "0.2500", "0.2499", "0.2502", "1", "1", "128", "512", "72", "0", "0", "0", "", "", "0", "one; two"},
+		{"90c3", "rejected", "control_flow", "", "", "", "2", "2", "", "", "", "", "", "", "", "", "", "ret leaves the block (instruction 2 at byte 1: ret)"},
+		{"488b03", "rejected", "unmappable", "", "", "", "1", "3", "1", "3", "0", "0", "2", "1", "", "", "", `so, "so"`},
+		{"91", "error", "", "", "", "", "1", "1", "", "", "", "", "", "", "", "", "", "child died"},
+		{"z\ufffd" + strings.Repeat("y", 196) + "…", "rejected", "bad_hex", "", "", "", "", "", "", "", "", "", "", "", "", "", "", "line 7: no"},
 	}
 	var out strings.Builder
 	w, err := NewWriter(&out)
@@ -71,7 +71,7 @@ func TestWriterReportsAtOnce(t *testing.T) {
 	if _, err := NewWriter(&fullDisk{10}); !errors.Is(err, errFull) {
 		t.Errorf("header: %v", err)
 	}
-	w, err := NewWriter(&fullDisk{200})
+	w, err := NewWriter(&fullDisk{260})
 	if err != nil {
 		t.Fatal(err)
 	}

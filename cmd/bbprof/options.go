@@ -33,10 +33,24 @@ func measuring(f *flag.FlagSet, o *profiler.Options) {
 		o.Init, err = parseInit(s)
 		return err
 	})
+	f.BoolFunc("rescue", "", parseSwitch(&o.NoRescue))
+	f.BoolFunc("ftz", "", parseSwitch(&o.NoFTZ))
 	f.Func("budget", "", func(s string) (err error) {
 		o.Budget, err = parseBudget(s)
 		return err
 	})
+}
+
+// parseSwitch reads true or false for an option that is on by default; off is what it sets.
+func parseSwitch(off *bool) func(string) error {
+	return func(s string) error {
+		on, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.New("write true or false")
+		}
+		*off = !on
+		return nil
+	}
 }
 
 // parseCPUs reads numbers such as 1 or 0,1.

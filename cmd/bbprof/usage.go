@@ -26,6 +26,8 @@ Flags:
                   one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
+  -rescue=false   keep to the paper's state, whatever it makes of the block
+  -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
   -budget TIME    longest time to spend on timing, such as 500ms (default 3s)
 
 Examples:
@@ -54,10 +56,12 @@ that is no block is rejected as bad_hex, with its line number, and the run goes 
 
 The columns written are
   hex,status,reason,cycles,ci_low,ci_high,instructions,bytes,unroll_short,unroll_long,
-  samples_kept,samples_dropped,pages,frames,detail
+  samples_kept,samples_dropped,pages,frames,init,paper_verdict,self_forwarding_loads,detail
 where status is ok, rejected or error. Cycles are core cycles per iteration, with four
 decimals, and ci_low to ci_high is their 95 % interval. What is not known is empty. A row is
-written as soon as its block is done. A summary goes to standard error.
+written as soon as its block is done. init names the initial state that the block ran with;
+paper_verdict is what the paper's, on one frame, gives; self_forwarding_loads counts loads that
+a store fed only because registers start equal. A summary goes to standard error.
 
 Flags:
   -o FILE         write to FILE instead of standard output, which is also -
@@ -68,6 +72,8 @@ Flags:
                   one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
+  -rescue=false   keep to the paper's state, whatever it makes of the block
+  -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
   -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s)
 
 Examples:
