@@ -34,7 +34,7 @@ func start(t *testing.T, opts Options) *Profiler {
 	return p
 }
 
-func unhex(t *testing.T, s string) []byte {
+func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
 	if err != nil {
