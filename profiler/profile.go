@@ -95,6 +95,7 @@ func resetFor(insts []asm.Inst) asm.Reset {
 		Vector: s.Vector,
 		High:   s.HighVector || s.Opmask,
 		X87:    s.X87 || s.MMX,
+		MMX:    s.MMX,
 		MXCSR:  s.MXCSRLoaded || s.MXCSRSticky,
 		Flags:  s.Direction || s.FlagsLoaded,
 	}
