@@ -105,6 +105,7 @@ type Reset struct {
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
+	MMX    bool // MMX: all x87 registers are zeroed too, whose contents x87 cannot reach while they are empty
 	Filled int  // x87 registers that hold 1.0 at the start
 	MXCSR  bool // sticky flags or control bits
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
@@ -135,6 +136,11 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	}
 	if reset.MXCSR {
 		e.Ldmxcsr(space.SlotMXCSR)
+	}
+	if reset.MMX {
+		for r := byte(0); r < 8; r++ { // pxor mm, mm
+			e.Raw(0x0f, 0xef, 0xc0|r<<3|r)
+		}
 	}
 	if reset.X87 {
 		e.Fninit()

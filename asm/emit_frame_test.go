@@ -86,9 +86,9 @@ func isNop(l line) bool {
 // allResets is every combination of what a prologue can restore.
 func allResets() []Reset {
 	var all []Reset
-	for bits := range 64 {
+	for bits := range 128 {
 		on := func(i int) bool { return bits>>i&1 != 0 }
-		all = append(all, Reset{Memory: on(0), Vector: on(1), High: on(2), X87: on(3), Filled: bits >> 3 & 1 * 2, MXCSR: on(4), Flags: on(5)})
+		all = append(all, Reset{Memory: on(0), Vector: on(1), High: on(2), X87: on(3), Filled: bits >> 3 & 1 * 2, MXCSR: on(4), Flags: on(5), MMX: on(6)})
 	}
 	return all
 }
@@ -220,6 +220,11 @@ func TestPrologueParts(t *testing.T) {
 	expect("nothing", plain(Reset{}, all))
 	expect("x87", plain(Reset{X87: true}, all), "fninit")
 	expect("x87 with two registers in use", plain(Reset{X87: true, Filled: 2}, all), "fninit", "fld1", "fld1")
+	var mmx []string
+	for r := range 8 {
+		mmx = append(mmx, fmt.Sprintf("pxor mm%d,mm%d", r, r))
+	}
+	expect("mmx", plain(Reset{X87: true, MMX: true}, all), append(mmx, "fninit")...)
 	expect("vector", plain(Reset{Vector: true}, avx), "vzeroall")
 	expect("high without AVX-512", plain(Reset{High: true}, avx))
 

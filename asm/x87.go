@@ -1,6 +1,6 @@
 package asm
 
-import "strings"
+import "slices"
 
 // x87Effect is by how much an instruction deepens the x87 register stack, by mnemonic (SDM
 // vol. 1, 8.3). Those that are not listed leave it alone.
@@ -17,48 +17,144 @@ var x87Effect = map[string]int{
 const x87Registers = 8
 
 // X87Stack follows the x87 stack through a block. needs is how many registers must be filled
-// before it, for no instruction to find an empty one; net is by how many the block leaves it
-// deeper: unless that is 0, copies in a row run out of registers, or overflow them.
-func X87Stack(insts []Inst) (needs, net int) {
+// before it, for no instruction to find an empty or a full one where it must not; net is by
+// how many the block leaves the stack deeper. steady is false when copies in a row run out
+// of registers, or overflow them, however many are filled before.
+func X87Stack(insts []Inst) (needs, net int, steady bool) {
+	sets := false
 	for i := range insts {
 		in := &insts[i]
-		if !in.raw.form.isX87 {
-			continue
+		sets = sets || in.loadsX87() || in.raw.form.isMMX || x87Clear[in.Mnemonic]
+		if in.raw.form.isX87 {
+			net += x87Effect[in.Mnemonic]
 		}
-		switch in.Mnemonic {
-		case "fninit", "finit", "fnsave", "fsave", "frstor", "fldenv":
-			return needs, 0 // sets the stack by itself
-		}
-		needs = max(needs, x87Reads(in)-net)
-		net += x87Effect[in.Mnemonic]
 	}
-	return min(needs, x87Registers), net
+	if sets {
+		net = 0 // the same after each copy
+	}
+	// The stack is a ring: what a copy leaves behind shows within eight more.
+	for _, copies := range []int{x87Registers + 1, 1} {
+		for needs := range x87Registers + 1 {
+			if x87Runs(insts, needs, copies) {
+				return needs, net, copies > 1
+			}
+		}
+	}
+	return 0, net, false
 }
 
-// x87Reads is how many registers from the top on an instruction looks at.
-func x87Reads(in *Inst) int {
-	pops := max(0, -x87Effect[in.Mnemonic])
-	modrm := in.Bytes[len(in.Bytes)-1]
-	escape := len(in.Bytes) >= 2 && in.Bytes[len(in.Bytes)-2]&0xf8 == 0xd8
-	switch {
-	case len(in.Mem) > 0 && strings.HasPrefix(in.Mnemonic, "f") && x87Effect[in.Mnemonic] > 0:
-		return 0 // a load
-	case len(in.Mem) > 0 && controlWord[in.Mnemonic]:
-		return 0
-	case !escape || modrm < 0xc0 || len(in.Mem) > 0:
-		return max(1, pops)
-	case constant[in.Mnemonic]:
-		return 0
-	case in.Mnemonic == "fld", in.Bytes[len(in.Bytes)-2] != 0xd9 || modrm < 0xd0:
-		return max(int(modrm&7)+1, pops) // st(i) in the low bits
+// x87Stack is the tag word, by distance from the top: whether a register is full.
+type x87Stack [x87Registers]bool
+
+func (s *x87Stack) at(i int) *bool { return &s[i%x87Registers] }
+
+// turn moves the top by n registers, down for a push.
+func (s *x87Stack) turn(n int) {
+	old := *s
+	for i := range s {
+		s[i] = old[(i+n+x87Registers)%x87Registers]
 	}
-	return max(1, pops)
+}
+
+// x87Runs reports whether copies of a block never find an empty register where they read,
+// nor a full one where they push.
+func x87Runs(insts []Inst, filled, copies int) bool {
+	var s x87Stack
+	for i := range filled {
+		s[i] = true
+	}
+	for range copies {
+		for i := range insts {
+			in := &insts[i]
+			switch {
+			case in.loadsX87():
+				return true // from here on memory says what is full
+			case x87Clear[in.Mnemonic]:
+				s = x87Stack{}
+			case in.raw.form.isMMX: // marks all as full (SDM vol. 1, table 12-3)
+				s = x87Stack{true, true, true, true, true, true, true, true}
+			case in.raw.form.isX87:
+				if !s.step(in) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// step executes one instruction.
+func (s *x87Stack) step(in *Inst) bool {
+	for _, i := range x87Reads(in) {
+		if !*s.at(i) {
+			return false
+		}
+	}
+	operand := int(in.Bytes[len(in.Bytes)-1] & 7) // of the register form
+	effect := x87Effect[in.Mnemonic]
+	switch in.Mnemonic {
+	case "fincstp", "fdecstp":
+		s.turn(-effect)
+		return true
+	case "ffree", "ffreep": // and ffreep pops, below
+		*s.at(operand) = false
+	case "fst", "fstp":
+		if len(in.Mem) == 0 {
+			*s.at(operand) = true
+		}
+	}
+	for ; effect < 0; effect++ {
+		*s.at(0) = false
+		s.turn(1)
+	}
+	for ; effect > 0; effect-- {
+		s.turn(-1)
+		if *s.at(0) {
+			return false
+		}
+		*s.at(0) = true
+	}
+	return true
+}
+
+// x87Reads are the registers, from the top on, that an instruction must find full.
+func x87Reads(in *Inst) []int {
+	modrm := in.Bytes[len(in.Bytes)-1]
+	switch {
+	case slices.Contains(x87Blind, in.Mnemonic):
+		return nil
+	case len(in.Mem) > 0 && x87Effect[in.Mnemonic] > 0: // a load
+		return nil
+	case len(in.Mem) > 0, in.Mnemonic == "fst", in.Mnemonic == "fstp":
+		return []int{0}
+	case slices.Contains(x87Dyadic, in.Mnemonic):
+		return []int{0, 1}
+	case in.Mnemonic == "fld":
+		return []int{int(modrm & 7)}
+	case in.raw.opcode == 0xd9 && modrm >= 0xd0: // no operand in modrm
+		return []int{0}
+	}
+	return []int{0, int(modrm & 7)}
+}
+
+// loadsX87 reports whether memory says which registers are full behind the instruction.
+func (in *Inst) loadsX87() bool {
+	switch in.Mnemonic {
+	case "frstor", "fldenv", "fxrstor", "fxrstor64":
+		return true
+	}
+	return false
 }
 
 var (
-	controlWord = map[string]bool{"fldcw": true, "fnstcw": true, "fstcw": true, "fnstsw": true, "fstsw": true, "fnstenv": true, "fstenv": true}
-	constant    = map[string]bool{
-		"fldz": true, "fld1": true, "fldpi": true, "fldl2e": true, "fldl2t": true, "fldlg2": true, "fldln2": true,
-		"fnclex": true, "fclex": true, "fnop": true, "fnstsw": true, "fstsw": true, "fincstp": true, "fdecstp": true, "ffree": true, "ffreep": true,
+	// x87Clear leave all registers empty.
+	x87Clear = map[string]bool{"fninit": true, "fnsave": true, "emms": true, "femms": true}
+	// x87Dyadic compute from the two topmost registers.
+	x87Dyadic = []string{"fyl2x", "fyl2xp1", "fpatan", "fscale", "fprem", "fprem1", "fcompp", "fucompp"}
+	// x87Blind look at no register's contents.
+	x87Blind = []string{
+		"fldz", "fld1", "fldpi", "fldl2e", "fldl2t", "fldlg2", "fldln2", "fldcw", "fnstcw", "fnstsw", "fnstenv",
+		"fnclex", "fnop", "fneni", "fndisi", "fnsetpm", "frstpm", "fincstp", "fdecstp", "ffree", "ffreep",
+		"fwait", "fxsave", "fxsave64",
 	}
 )

@@ -81,9 +81,12 @@ func (r *run) refuse() error {
 		return rejection
 	}
 	r.reset = resetFor(r.insts)
-	if _, net := asm.X87Stack(r.insts); net != 0 {
+	switch _, net, steady := asm.X87Stack(r.insts); {
+	case net != 0:
 		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
 			"each copy leaves the x87 stack %+d deep, so copies in a row do not do what one does", net)}
+	case !steady:
+		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
 	}
 	return nil
 }
@@ -95,10 +98,11 @@ func resetFor(insts []asm.Inst) asm.Reset {
 		Vector: s.Vector,
 		High:   s.HighVector || s.Opmask,
 		X87:    s.X87 || s.MMX,
+		MMX:    s.MMX,
 		MXCSR:  s.MXCSRLoaded || s.MXCSRSticky,
 		Flags:  s.Direction || s.FlagsLoaded,
 	}
-	reset.Filled, _ = asm.X87Stack(insts)
+	reset.Filled, _, _ = asm.X87Stack(insts)
 	for i := range insts {
 		for _, m := range insts[i].Mem {
 			reset.Memory = reset.Memory || m.Write

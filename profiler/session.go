@@ -154,7 +154,7 @@ func (s *session) emit(clock counter.Clock) error {
 	copy(s.child.Code(), e.Bytes())
 	// Not zmm16–31 and the opmasks: no block that uses them can tell, its own prologue clears
 	// them, and 512-bit operations slow 256-bit ones down for a millisecond afterwards.
-	everything := asm.Reset{Vector: true, X87: true, MXCSR: true, Flags: true}
+	everything := asm.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
 	fresh, err := unroll.Build(e.PC(), nil, 0, unroll.Frame{Init: s.inits[0], Reset: everything, CPU: s.cpu.Features, Clock: clock.Emit})
 	if err != nil {
 		return err

@@ -1,0 +1,92 @@
+package profiler
+
+import (
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// ownBlock is a line of testdata/blocks-own.csv.
+type ownBlock struct {
+	code   []byte
+	expect string // "runs" or a reason
+	needs  []cpuid.FeatureID
+	text   string
+}
+
+func ownBlocks(t *testing.T) (blocks []ownBlock) {
+	t.Helper()
+	f, err := os.Open("../testdata/blocks-own.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[1:] {
+		b := ownBlock{code: unhex(t, row[0]), expect: row[1], text: row[3]}
+		for _, name := range strings.Fields(strings.Trim(row[2], "-")) {
+			feature := cpuid.ParseFeature(name)
+			if feature == cpuid.UNKNOWN {
+				t.Fatalf("no CPU feature is called %q", name)
+			}
+			b.needs = append(b.needs, feature)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// TestOwnBlocks: what the corpus lacks runs or fails as expected, is logged as single steps
+// see it, and is not disturbed by that. At least 98.5 % run.
+func TestOwnBlocks(t *testing.T) {
+	b := openBench(t)
+	outcomes := map[string]int{}
+	total, run := 0, 0
+	for i, own := range ownBlocks(t) {
+		if !cpuid.CPU.Has(cpuid.AVX) && len(own.needs) > 0 || !cpuid.CPU.Supports(own.needs...) {
+			outcomes["not on this CPU"]++
+			continue
+		}
+		total++
+		inits, frames := states(i)
+		if i%2 == 0 {
+			inits = asm.Inits()
+		}
+		r, rejection := b.mapped(own.code, inits, frames, 3)
+		got := "runs"
+		if rejection != nil {
+			got = string(rejection.Reason)
+		}
+		outcomes[got]++
+		if got != own.expect {
+			t.Errorf("%x %s: %s, want %s: %v", own.code, own.text, got, own.expect, rejection)
+		}
+		if r == nil {
+			continue
+		}
+		run++
+		if d := b.sameAccesses(r); d != "" {
+			t.Errorf("%x %s (%s): %s", own.code, own.text, r.plan.Init.Name, d)
+		}
+		if d, _ := b.sameState(r); d != "" {
+			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.plan.Init.Name, d)
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(outcomes)) {
+		t.Logf("%5d %s", outcomes[o], o)
+	}
+	if share := float64(run) / float64(total); share < 0.985 {
+		t.Error(fmt.Sprintf("only %.1f %% of %d blocks run", 100*share, total))
+	}
+}

@@ -1,0 +1,138 @@
+package profiler
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// x87Shapes are all x87 instructions: each register form, and each memory form at [rbx].
+func x87Shapes(t *testing.T) (shapes []asm.Inst) {
+	t.Helper()
+	for opcode := byte(0xd8); opcode >= 0xd8 && opcode <= 0xdf; opcode++ {
+		for modrm := 3; modrm < 0x100; modrm++ {
+			if modrm < 0xc0 && modrm&0xc7 != 3 {
+				continue
+			}
+			// The alias d9 d8+i of fstp pops even nothing without a fault; frstpm, db e5, was
+			// the 80287's alone.
+			if opcode == 0xd9 && modrm&^7 == 0xd8 || opcode == 0xdb && modrm == 0xe5 {
+				continue
+			}
+			if insts, err := asm.Decode([]byte{opcode, byte(modrm)}); err == nil {
+				shapes = append(shapes, insts[0])
+			}
+		}
+	}
+	if len(shapes) < 400 {
+		t.Fatalf("only %d shapes", len(shapes))
+	}
+	return shapes
+}
+
+// stackFault runs copies of a block with some x87 registers filled and says whether the CPU
+// met an empty or full register that it must not, and how deep the stack is then.
+func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth int) {
+	b.t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r := &run{session: b.session, block: Block{Code: code}, insts: insts, reset: asm.Reset{X87: true, Filled: filled}}
+	r.plan = mapper.Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1}
+	image, err := unroll.Build(b.images, insts, copies, r.frame())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	m := b.run(r, image)
+	const stackFlag = 1 << 6 // SF of the status word, sticky (SDM vol. 1, 8.1.3)
+	status := binary.LittleEndian.Uint16(m.legacy[2:])
+	return status&stackFlag != 0, (x87Depth - int(status>>11&7)) % x87Depth
+}
+
+const x87Depth = 8
+
+// TestX87AgainstCPU holds X87Stack against the stack-fault flag, for every instruction and
+// for blocks of several. (Among 20,000 blocks the one difference is an fptan of more than
+// 2^63, which pushes nothing.)
+func TestX87AgainstCPU(t *testing.T) {
+	b := openBench(t)
+	page := asm.PaperInit().GPR[asm.RBX] &^ (space.PageSize - 1)
+	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, runLimit); err != nil {
+		t.Fatal(err)
+	}
+	shapes := x87Shapes(t)
+	blocks := make([][]byte, 0, len(shapes)+2000)
+	for _, in := range shapes {
+		blocks = append(blocks, in.Bytes)
+	}
+	draw := rand.New(rand.NewPCG(87, 1))
+	for range 2000 {
+		var code []byte
+		for range 2 + draw.IntN(5) {
+			code = append(code, shapes[draw.IntN(len(shapes))].Bytes...)
+		}
+		blocks = append(blocks, code)
+	}
+	steadyOnes, checked := 0, 0
+	for _, code := range blocks {
+		insts, err := asm.Decode(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hides(insts) {
+			continue
+		}
+		checked++
+		text := ""
+		for i := range insts {
+			text += insts[i].Text() + "; "
+		}
+		needs, net, steady := asm.X87Stack(insts)
+		least := -1
+		for filled := 0; filled <= x87Depth && least < 0; filled++ {
+			copies := 9
+			if !steady {
+				copies = 1
+			}
+			if fault, depth := b.stackFault(code, filled, copies); !fault {
+				least = filled
+				if want := (filled + copies*net + 9*x87Depth*2) % x87Depth; depth != want {
+					t.Errorf("%s: %d deep after %d copies, want %d", text, depth, copies, want)
+				}
+			}
+		}
+		if steady {
+			steadyOnes++
+		} else if fault, _ := b.stackFault(code, max(least, 0), 9); least >= 0 && !fault {
+			t.Errorf("%s: 9 copies find no fault with %d filled, and are called unsteady", text, least)
+		}
+		if least >= 0 && least != needs && !examines(insts) {
+			t.Errorf("%s: the CPU needs %d filled, X87Stack says %d (steady %v)", text, least, needs, steady)
+		}
+		if least < 0 && steady {
+			t.Errorf("%s: the CPU faults with any number filled, X87Stack says %d", text, needs)
+		}
+	}
+	t.Logf("%d blocks, %d of them steady", checked, steadyOnes)
+}
+
+// hides reports whether an instruction takes the stack from memory or clears its flag.
+func hides(insts []asm.Inst) bool {
+	return slices.ContainsFunc(insts, func(in asm.Inst) bool {
+		return slices.Contains([]string{"frstor", "fldenv", "fldcw", "fninit", "fnsave", "fnclex"}, in.Mnemonic)
+	})
+}
+
+// examines reports whether an instruction classifies what is on top, which may be nothing:
+// the CPU does not mind, and one register is filled all the same.
+func examines(insts []asm.Inst) bool {
+	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.Mnemonic == "fxam" })
+}
