@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"encoding/csv"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -87,6 +86,6 @@ func TestOwnBlocks(t *testing.T) {
 		t.Logf("%5d %s", outcomes[o], o)
 	}
 	if share := float64(run) / float64(total); share < 0.985 {
-		t.Error(fmt.Sprintf("only %.1f %% of %d blocks run", 100*share, total))
+		t.Errorf("only %.1f %% of %d blocks run", 100*share, total)
 	}
 }
