@@ -211,7 +211,7 @@ const (
 	windowPolls   = 5_000 // sentinel readings, 0.4 µs each, before the monitor looks what is wrong
 	patience      = 3     // windows without a quiet moment, before another CPU is tried
 	minWindows    = 8
-	maxWindows    = 32
+	maxWindows    = 64
 	imageWarm     = 2
 	// A block bound by throughput settles into one of a few speeds, some percent apart, and
 	// keeps it until its code moves or meets the rename groups at another place. Successive
@@ -319,22 +319,28 @@ func (r *run) cyclesOf() []float64 {
 	return c
 }
 
-// precision is how narrow the interval must be: relative half-width, or cycles.
-const (
-	precisionShare  = 0.005
-	precisionCycles = 0.005
-)
-
-func (r *run) narrow() bool {
-	e := stat.MidMean(r.cyclesOf())
-	return e.Half <= math.Max(precisionShare*e.Value, precisionCycles)
+// estimate is the block's cycles per iteration with the interval in which another run's
+// lie. Windows are the units, each with a layout and a mapping of its own, so their scatter
+// holds all that differs from one run to the next. The interval is never narrower than one
+// step of the clock spread over all timings.
+func (r *run) estimate() stat.Estimate {
+	e := stat.MidMean(r.cyclesOf()).Prediction()
+	if n := len(r.windows); n > 0 {
+		w := r.windows[0]
+		step := r.clock.Step() / r.rate / float64(w.plan.long.runs*(r.factors.Long-r.factors.Short))
+		e.Half = max(e.Half, step/math.Sqrt(float64(n*windowSamples)))
+	}
+	return e
 }
 
-// unstableShare is the dispersion between windows from which on a block has no one speed.
-const (
-	unstableShare  = 0.02
-	unstableCycles = 0.02
-)
+func (r *run) narrow() bool {
+	e := r.estimate()
+	return e.Half <= r.opts.Precision*math.Max(e.Value, 1)
+}
+
+// unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
+// the block is said to have no one speed.
+const unstableShare = 0.02
 
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (r *run) judge() error {
@@ -349,11 +355,11 @@ func (r *run) judge() error {
 	r.result.Evidence = append(r.findings,
 		l1i.Evidence,
 		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
-	e := stat.MidMean(r.cyclesOf())
-	if limit := math.Max(unstableShare*e.Value, unstableCycles); e.Half > limit {
+	e := r.estimate()
+	if limit := unstableShare * math.Max(e.Value, 1); e.Half > limit {
 		c := r.cyclesOf()
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"the middle of %d windows is %.3f ± %.3f cycles, allowed are ± %.3f (fastest window %.3f, slowest %.3f)",
+			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f (fastest window %.3f, slowest %.3f)",
 			len(c), e.Value, e.Half, limit, slices.Min(c), slices.Max(c))}
 	}
 	return nil
@@ -361,7 +367,7 @@ func (r *run) judge() error {
 
 // derive makes the number.
 func (r *run) derive() error {
-	e := stat.MidMean(r.cyclesOf())
+	e := r.estimate()
 	r.result.Cycles, r.result.CILow, r.result.CIHigh = e.Value, e.Low(), e.High()
 	report := r.report
 	report.TicksPerCycle = r.rate

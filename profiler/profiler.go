@@ -31,6 +31,10 @@ type Options struct {
 	Unroll *unroll.Factors
 	// Budget is the longest time to spend on the timing of one block, default 3 s.
 	Budget time.Duration
+	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
+	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its
+	// windows is accepted with the interval that it has, unless it is unstable.
+	Precision float64
 	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
 	// that is harmless, else one a page; 1 is the paper's.
 	Frames int
@@ -78,6 +82,9 @@ type reply struct {
 func New(opts Options) (*Profiler, error) {
 	if opts.Budget == 0 {
 		opts.Budget = 3 * time.Second
+	}
+	if opts.Precision == 0 {
+		opts.Precision = 0.005
 	}
 	if len(opts.CPUs) == 0 {
 		cpus, err := host.AllowedCPUs()

@@ -22,6 +22,14 @@ func (e Estimate) Low() float64 { return e.Value - e.Half }
 // High is the upper end of the interval.
 func (e Estimate) High() float64 { return e.Value + e.Half }
 
+// Prediction widens a confidence interval of a mean to the interval in which the mean of
+// another, independent sample of the same size lies with 95 % probability: both means vary,
+// so the variance is twice that of one (Hahn and Meeker, Statistical Intervals, section 4.8).
+func (e Estimate) Prediction() Estimate {
+	e.Half *= math.Sqrt2
+	return e
+}
+
 // Median is the middle value, or the mean of the two middle ones; NaN of none, or if any is
 // NaN. It does not change xs.
 func Median(xs []float64) float64 {
