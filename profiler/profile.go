@@ -10,7 +10,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
-	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
@@ -25,9 +24,10 @@ type run struct {
 	block  Block
 	result Result
 
-	insts []asm.Inst
-	reset asm.Reset
-	inits []asm.Init // to try
+	insts      []asm.Inst
+	reset      asm.Reset
+	vectorBits int        // of the widest operation
+	inits      []asm.Init // to try
 
 	factors  unroll.Factors
 	plan     mapper.Plan
@@ -50,6 +50,7 @@ func (s *session) profile(ctx context.Context, b Block) (Result, error) {
 		r.choose,
 		r.prepare,
 		r.time,
+		r.linear,
 		r.judge,
 		r.derive,
 	} {
@@ -81,6 +82,7 @@ func (r *run) refuse() error {
 		return rejection
 	}
 	r.reset = resetFor(r.insts)
+	r.vectorBits = asm.StateOf(r.insts).VectorBits
 	switch _, net, steady := asm.X87Stack(r.insts); {
 	case net != 0:
 		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
@@ -286,17 +288,10 @@ func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) 
 	if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
 		return window{}, err
 	}
-	return r.window(windowPlan{
-		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
-		short:   timedImage{r.short.At, imageWarm, runs},
-		long:    timedImage{r.long.At, imageWarm, runs},
-		samples: samples,
-		polls:   polls,
-		quiet:   quiet,
-
-		vectorBits: asm.StateOf(r.insts).VectorBits,
-		turns:      (n + n/layouts) % layouts,
-	})
+	plan := r.plannedWindow(runs)
+	plan.samples, plan.polls, plan.quiet = samples, polls, quiet
+	plan.turns = (n + n/layouts) % layouts
+	return r.window(plan)
 }
 
 // runsPerSample is how many runs between two readings make them resolvable.

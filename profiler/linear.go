@@ -1,0 +1,95 @@
+package profiler
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// A third number of copies, between the two, has to lie on the line through them, or the time
+// per copy is no constant and the block has no steady state within those copies.
+const (
+	linearWindows = 3
+	linearShare   = 0.04
+	// linearEnds is by how many cycles the time of one image can be off the line for its
+	// ends alone: where they meet the rename groups, and when the schedulers fill up.
+	linearEnds = 4
+)
+
+// linear checks the third number. Where it does not fit, smaller factors get one chance: a
+// block may leave the op cache, or a predictor's reach, somewhere between the two.
+func (r *run) linear() error {
+	err := r.checkLinear()
+	fewer, ok := r.factors.Smaller()
+	if err == nil || !ok || r.opts.Unroll != nil {
+		return err
+	}
+	r.factors, r.windows = fewer, nil
+	for _, step := range []func() error{r.mapAndTrace, r.time, r.checkLinear} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) checkLinear() error {
+	third := unroll.Factors{Short: r.factors.Short, Long: (r.factors.Short + r.factors.Long) / 2}
+	if third.Long <= third.Short {
+		return nil
+	}
+	image, err := unroll.Build(r.long.End(), r.insts, third.Long, r.frame())
+	if err != nil {
+		return err
+	}
+	r.place(image)
+	plan := r.plannedWindow(r.windows[0].plan.long.runs)
+	plan.long.entry = image.At
+	var cycles []float64
+	for try := 0; len(cycles) < linearWindows && try < 3*linearWindows; try++ {
+		r.plan.Refill(r.child)
+		plan.quiet = r.quietTicks()
+		w, err := r.window(plan)
+		if err != nil {
+			return err
+		}
+		if w.switches == 0 && w.samples() == plan.samples {
+			cycles = append(cycles, w.throughput(third, r.clock.Step()).Value/w.rate(r.clock).Value)
+		}
+	}
+	if len(cycles) == 0 {
+		r.warn("no quiet moment was left to check a third number of copies")
+		return nil
+	}
+	return judgeLinear(r.estimate(), stat.Median(cycles), third, r.factors)
+}
+
+// judgeLinear compares the throughput up to the third number of copies with that up to the
+// longer one.
+func judgeLinear(e stat.Estimate, partial float64, third, all unroll.Factors) error {
+	allowed := math.Max(2*e.Half, linearShare*e.Value) + linearEnds/float64(third.Long-third.Short)
+	if math.Abs(partial-e.Value) <= allowed {
+		return nil
+	}
+	return &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
+		third.Short, third.Long, partial, all.Short, all.Long, e.Value, allowed)}
+}
+
+// plannedWindow is a window of the two images as they are placed now.
+func (r *run) plannedWindow(runs int) windowPlan {
+	return windowPlan{
+		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
+		short:   timedImage{r.short.At, imageWarm, runs},
+		long:    timedImage{r.long.At, imageWarm, runs},
+		samples: windowSamples,
+		polls:   windowPolls,
+		quiet:   r.quietTicks(),
+
+		vectorBits: r.vectorBits,
+	}
+}

@@ -1,0 +1,55 @@
+package profiler
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func TestJudgeLinear(t *testing.T) {
+	third, all := unroll.Factors{Short: 10, Long: 50}, unroll.Factors{Short: 10, Long: 90}
+	ends := linearEnds / 40.0
+	for _, c := range []struct {
+		name    string
+		e       stat.Estimate
+		partial float64
+		ok      bool
+	}{
+		{"on the line", stat.Estimate{Value: 10, Half: 0.01}, 10, true},
+		{"off by the share and the ends", stat.Estimate{Value: 10, Half: 0.01}, 10.399 + ends, true},
+		{"and just past it", stat.Estimate{Value: 10, Half: 0.01}, 10.401 + ends, false},
+		{"below", stat.Estimate{Value: 10, Half: 0.01}, 9.599 - ends, false},
+		{"a wide interval allows more", stat.Estimate{Value: 10, Half: 0.3}, 10.599 + ends, true},
+		{"but not everything", stat.Estimate{Value: 10, Half: 0.3}, 10.601 + ends, false},
+	} {
+		err := judgeLinear(c.e, c.partial, third, all)
+		var r *verdict.Rejection
+		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &r) || r.Reason != verdict.Nonlinear) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Each copy's rep stosb stores six bytes more than the one before it, up to 255 and again from
+// the start: time grows with the number of copies as no line does.
+func TestNonlinearBlock(t *testing.T) {
+	// mov edi, 0x12345000; movzx ecx, dx; and ecx, 0xff; rep stosb; add edx, 6
+	block := unhex(t, "bf00503412"+"0fb7ca"+"81e1ff000000"+"f3aa"+"83c206")
+	p := start(t, Options{})
+	for range 5 {
+		r, err := p.Profile(t.Context(), Block{Code: block})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Status == OK {
+			t.Fatalf("%.3f cycles for a block whose copies differ", r.Cycles)
+		}
+		if r.Reason == verdict.Nonlinear {
+			return
+		}
+	}
+	t.Skip("the core is not left alone")
+}
