@@ -215,6 +215,9 @@ const (
 	minWindows    = 8
 	maxWindows    = 64
 	imageWarm     = 2
+	// driftShare is how far the core's clock may be from known within a window: more means
+	// that it moved.
+	driftShare = 0.01
 	// A block bound by throughput settles into one of a few speeds, some percent apart, and
 	// keeps it until its code moves or meets the rename groups at another place. Successive
 	// windows lay it out at so many places, bytes apart, and as many offsets from a group's
@@ -266,19 +269,28 @@ func (r *run) time() error {
 			continue
 		}
 		busy = 0
+		rate := w.rate(r.clock)
+		r.rate = rate.Value
+		if rate.Half > driftShare*rate.Value {
+			r.result.WindowsDrifted++
+			continue
+		}
 		r.windows = append(r.windows, w)
-		r.rate = w.rate(r.clock).Value
 	}
 	if len(r.windows) >= minWindows {
 		return nil
 	}
 	reason, why := verdict.Unstable, "another hardware thread shared the core"
-	if r.result.WindowsSwitched > r.result.WindowsUnsteady {
+	switch n := max(r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted); n {
+	case r.result.WindowsUnsteady:
+	case r.result.WindowsSwitched:
 		reason, why = verdict.ContextSwitch, "the scheduler took the CPU away"
+	case r.result.WindowsDrifted:
+		reason, why = verdict.ClockDrift, "the core's clock moved"
 	}
 	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
-		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch and %d no quiet core",
-		why, r.opts.Budget, len(r.windows), minWindows, r.result.WindowsSwitched, r.result.WindowsUnsteady)}
+		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch, %d no quiet core and %d a drift of the core's clock",
+		why, r.opts.Budget, len(r.windows), minWindows, r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted)}
 }
 
 // oneWindow lays the block out and maps it afresh, and samples it.

@@ -36,6 +36,7 @@ type Result struct {
 	WindowsKept     int `json:"windows_kept"`
 	WindowsSwitched int `json:"windows_dropped_context_switch"`
 	WindowsUnsteady int `json:"windows_dropped_unsteady"`
+	WindowsDrifted  int `json:"windows_dropped_clock_drift"`
 	SamplesKept     int `json:"samples_kept"`
 	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a busy sentinel
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
