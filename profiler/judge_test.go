@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -89,8 +90,8 @@ type outcome struct {
 // page is where it faulted: wide operands are not always probed from their first byte on.
 func (o outcome) page() uint64 { return o.fault &^ (space.PageSize - 1) }
 
-// probe runs an instruction with rbx at an address.
-func (b bench) probe(in asm.Inst, rbx uint64) outcome {
+// probe runs an instruction with rbx at an address and mask in k1.
+func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	b.t.Helper()
 	e := asm.NewEmitter(b.images)
 	e.Fninit()
@@ -98,6 +99,10 @@ func (b bench) probe(in asm.Inst, rbx uint64) outcome {
 	if b.cpu.Features.AVX {
 		e.Raw(0xc5, 0xfc, 0x57, 0xc0)       // vxorps ymm0, ymm0, ymm0
 		e.Raw(0xc5, 0xfc, 0xc2, 0xc0, 0x0f) // vcmptrueps ymm0, ymm0, ymm0: a mask that enables all
+	}
+	if b.cpu.Features.AVX512BW {
+		e.MovImm(asm.RAX, mask)
+		e.Raw(0xc4, 0xe1, 0xfb, 0x92, 0xc8) // kmovq k1, rax
 	}
 	for r := range asm.Reg(16) {
 		e.MovImm(r, map[asm.Reg]uint64{asm.RBX: rbx, asm.RCX: 1, asm.RSP: slidePage + 2048}[r])
@@ -136,7 +141,7 @@ func TestCPUJudgesOperands(t *testing.T) {
 	judged, absent := 0, 0
 	for _, in := range operands() {
 		m, _ := explicit(in)
-		at := func(addr uint64) outcome { return b.probe(in, addr-uint64(m.Disp)) }
+		at := func(addr uint64) outcome { return b.probe(in, addr-uint64(m.Disp), 0) }
 		fits := at(end - uint64(m.Width))
 		if fits.absent {
 			absent++
@@ -172,4 +177,48 @@ func TestCPUJudgesOperands(t *testing.T) {
 	if judged < 3000 {
 		t.Error("too few encodings judged")
 	}
+}
+
+// TestCPUJudgesMasks holds what a mask suppresses against the CPU: on a page that is not
+// there, an access is one that faults.
+func TestCPUJudgesMasks(t *testing.T) {
+	b := openBench(t)
+	if !b.cpu.Features.AVX512BW {
+		t.Skip("this CPU has no AVX512BW")
+	}
+	judged, absent := 0, 0
+	for _, plain := range operands() {
+		if plain.Bytes[0] != 0x62 {
+			continue
+		}
+		code := append([]byte(nil), plain.Bytes...)
+		code[3] |= 1 // aaa: k1
+		insts, err := asm.Decode(code)
+		if err != nil {
+			continue // takes no mask
+		}
+		in := insts[0]
+		m, ok := explicit(in)
+		if !ok {
+			t.Errorf("%s: no operand", in.Text())
+			continue
+		}
+		if b.probe(in, slidePage, 0).absent {
+			absent++
+			continue
+		}
+		judged++
+		for _, bit := range []int{-1, 0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63} {
+			mask := uint64(0)
+			if bit >= 0 {
+				mask = 1 << bit
+			}
+			got := b.probe(in, slidePage-uint64(m.Disp), mask).page() == slidePage
+			want := m.Mask == asm.NoRegister || m.Masked(binary.LittleEndian.AppendUint64(nil, mask))
+			if got != want {
+				t.Errorf("%x %s, bit %d alone: accesses %v, want %v", code, in.Text(), bit, got, want)
+			}
+		}
+	}
+	t.Logf("%d encodings judged, %d not on this CPU", judged, absent)
 }
