@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"encoding/binary"
+	"sync"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -16,7 +17,7 @@ import (
 // operands lists instructions with one explicit operand in memory, at [rbx] or, for EVEX, at
 // [rbx+N], where N is what a compressed displacement of 1 means. Of those that differ only in
 // a register there is one.
-func operands() (list []asm.Inst) {
+var operands = sync.OnceValue(func() (list []asm.Inst) {
 	type key struct {
 		head          string
 		opcode        byte
@@ -68,7 +69,7 @@ func operands() (list []asm.Inst) {
 		}
 	}
 	return list
-}
+})
 
 // explicit is the operand that rbx addresses.
 func explicit(in asm.Inst) (asm.Mem, bool) {
@@ -208,7 +209,7 @@ func TestCPUJudgesMasks(t *testing.T) {
 			continue
 		}
 		judged++
-		for _, bit := range []int{-1, 0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63} {
+		for _, bit := range []int{-1, 0, 1, 2, 4, 8, 16, 32, 63} {
 			mask := uint64(0)
 			if bit >= 0 {
 				mask = 1 << bit
