@@ -214,7 +214,7 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 		Read: o.access&accRead != 0, Write: o.access&accWrite != 0,
 	}
 	f := d.form
-	if d.opmask != 0 {
+	if d.opmask != 0 && d.suppresses() {
 		m.Mask, m.lanes = firstMask+Register(d.opmask), d.lanes(o)
 	}
 	switch {
@@ -239,30 +239,62 @@ func (d *rawInst) elements(o operand) int {
 	return d.width(sizeX) / max(int(o.index), int(o.size))
 }
 
-// lanes is how many elements of a mask decide about a memory operand, 0 where the tables do
-// not know the size of an element.
-func (d *rawInst) lanes(o operand) uint8 {
-	width, name := d.width(o.size), d.form.name
-	suffix := func(list ...string) bool {
-		return slices.ContainsFunc(list, func(s string) bool { return strings.HasSuffix(name, s) })
+// suppresses reports whether an opmask keeps an instruction from accessing what it does not
+// enable. Shuffles, packs and their like, whose elements do not keep their place, read all
+// (Intel SDM vol. 2, table 2-43 and following: exception types with NF, no fault suppression).
+func (d *rawInst) suppresses() bool {
+	name := d.form.name
+	if d.enc != encEVEX {
+		return true
 	}
+	for _, shift := range [...]string{"vpsll", "vpsrl", "vpsra"} { // by the count in an xmm register
+		if strings.HasPrefix(name, shift) && len(name) == len(shift)+1 {
+			return d.form.ops[0].kind != opV
+		}
+	}
+	return !slices.ContainsFunc(unsuppressed, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// unsuppressed are beginnings of names.
+var unsuppressed = []string{
+	"valign", "vdbpsadbw", "vextract", "vinsert", "vmovddup", "vmovshdup", "vmovsldup", "vpack", "vpalignr",
+	"vpconflict", "vperm", "vpmaddubsw", "vpmaddwd", "vpmultishiftqb", "vpshuf", "vpunpck", "vshuf", "vunpck",
+}
+
+// lanes is how many elements of a mask decide about a memory operand.
+func (d *rawInst) lanes(o operand) uint8 {
+	name := d.form.name
+	if d.form.broadcast > 0 {
+		return uint8(d.width(o.size) / int(d.form.broadcast))
+	}
+	narrow := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, "vpmov"), "u"), "s")
 	switch {
-	case d.form.broadcast > 0:
-		return uint8(width / int(d.form.broadcast))
+	case strings.HasPrefix(name, "vpmov") && len(narrow) == 2: // the wider element is the first
+		name = narrow[:1]
+	case name == "vcvtps2ph":
+		name = "ps"
+	case strings.HasPrefix(name, "vpcompress"):
+		name = strings.TrimPrefix(name, "vpcompress")
 	case strings.HasPrefix(name, "vbroadcast"):
-		return 0 // those of the destination
-	case suffix("ss", "sd", "sh"):
+	case strings.HasSuffix(name, "ss"), strings.HasSuffix(name, "sd"), strings.HasSuffix(name, "sh"):
 		return 1
-	case d.form.maskedByVector && suffix("d", "ps") && name != "vmaskmovpd", strings.HasPrefix(name, "vmov") && suffix("ps", "32"):
-		return uint8(width / 4)
-	case d.form.maskedByVector, strings.HasPrefix(name, "vmov") && suffix("pd", "64"):
-		return uint8(width / 8)
-	case suffix("dqu16"):
-		return uint8(width / 2)
-	case suffix("dqu8"):
-		return uint8(width)
+	}
+	for _, e := range elementNames {
+		if strings.HasSuffix(name, e.end) {
+			return uint8(d.width(sizeX) / e.size)
+		}
 	}
 	return 0
+}
+
+// elementNames say how wide an element is by how the name ends.
+var elementNames = []struct {
+	end  string
+	size int
+}{
+	{"32x2", 4}, {"32x4", 4}, {"32x8", 4}, {"64x2", 8}, {"64x4", 8},
+	{"ps", 4}, {"ss", 4}, {"pd", 8}, {"sd", 8}, {"ph", 2}, {"sh", 2},
+	{"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}, {"b", 1}, {"w", 2}, {"d", 4}, {"q", 8},
 }
 
 // repeat is what f2 or f3 mean to a string instruction. Only cmps and scas tell them apart.

@@ -185,7 +185,7 @@ func TestInstrumentedState(t *testing.T) {
 func TestInstrumentedAccesses(t *testing.T) {
 	b := openBench(t)
 	compared, skipped := 0, 0
-	for i, code := range corpusSample(t, 20) {
+	for i, code := range corpusSample(t, 40) {
 		inits, frames := states(i)
 		r, _ := b.mapped(code, inits, frames, 3)
 		if r == nil {

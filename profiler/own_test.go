@@ -62,7 +62,7 @@ func TestOwnBlocks(t *testing.T) {
 		if i%2 == 0 {
 			inits = asm.Inits()
 		}
-		r, rejection := b.mapped(own.code, inits, frames, 3)
+		r, rejection := b.mapped(own.code, inits, frames, 2)
 		got := "runs"
 		if rejection != nil {
 			got = string(rejection.Reason)

@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -19,6 +20,11 @@ const (
 // the way.
 func (r *run) traceByStepping(why error) error {
 	r.warn("traced by single steps (%v), %d copies only", why, min(stepCopies, r.factors.Long))
+	for i := range r.insts {
+		if slices.ContainsFunc(r.insts[i].Mem, unstepped) {
+			r.warn("the trace lacks what %s accesses: single steps do not see vector and mask registers", r.insts[i].Text())
+		}
+	}
 	r.dirty = r.mapping.Dirty(r.child, r.plan.Init)
 	copies := min(stepCopies, r.factors.Long)
 	image, err := unroll.Build(r.long.End(), r.insts, copies, r.frame())
@@ -69,10 +75,13 @@ func (r *run) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.
 		if m.AddrSize == 32 {
 			count = uint64(uint32(count))
 		}
-		if m.Elements > 0 || m.Mask != asm.NoRegister || m.Repeat != asm.Once && count == 0 {
+		if unstepped(m) || m.Repeat != asm.Once && count == 0 {
 			continue // a rep instruction steps once a round, and once to find rcx 0
 		}
 		all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: m.Addr(&regs), Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write})
 	}
 	return all
 }
+
+// unstepped reports whether an access depends on registers that single steps do not see.
+func unstepped(m asm.Mem) bool { return m.Elements > 0 || m.Mask != asm.NoRegister }

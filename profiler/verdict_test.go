@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -113,6 +114,33 @@ func TestSelfForwardingBlocks(t *testing.T) {
 		}
 		if r.result.SelfForwarding != want {
 			t.Errorf("%s: %d loads of %d copies, want %d", c.text, r.result.SelfForwarding, r.factors.Long, want)
+		}
+	}
+}
+
+// TestSteppedBlocks: where popf may set the direction, single steps replace the log, and the
+// result says so and what they cannot see.
+func TestSteppedBlocks(t *testing.T) {
+	b := openBench(t)
+	for _, c := range []struct {
+		text, hex string
+		warnings  []string // how each begins
+		accesses  int      // a copy
+	}{
+		{"pushf; popf; lodsb", "9c 9d ac", []string{"traced by single steps"}, 3},
+		{"pushf; popf; lodsb; vpgatherdd xmm0, [rbx+xmm1*4], xmm2", "9c 9d ac c4e26990048b",
+			[]string{"traced by single steps", "the trace lacks what vpgatherdd"}, 3},
+		{"lodsb", "ac", nil, 1},
+	} {
+		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
+		if reason != "" || len(r.tracing.Accesses) != c.accesses*r.tracing.Copies || len(r.result.Warnings) != len(c.warnings) {
+			t.Errorf("%s: %q, %d accesses in %d copies, %q", c.text, reason, len(r.tracing.Accesses), r.tracing.Copies, r.result.Warnings)
+			continue
+		}
+		for i, w := range c.warnings {
+			if !strings.HasPrefix(r.result.Warnings[i], w) {
+				t.Errorf("%s: %q, want %s …", c.text, r.result.Warnings[i], w)
+			}
 		}
 	}
 }

@@ -1,0 +1,225 @@
+package profiler
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+)
+
+// The CPU knows how wide an operand is, whether it is written and how it must be aligned:
+// slid towards the end of the last page, an operand faults as soon as it does not fit, and on
+// a read-only page when it is written. So it can judge the decoder's tables.
+
+// operands lists instructions with one explicit operand in memory, at [rbx] or, for EVEX, at
+// [rbx+N], where N is what a compressed displacement of 1 means. Of those that differ only in
+// a register there is one.
+var operands = sync.OnceValue(func() (list []asm.Inst) {
+	type key struct {
+		head          string
+		opcode        byte
+		mnemonic      string
+		width, memory int
+	}
+	seen := map[key]bool{}
+	try := func(opcode byte, modrm byte, tail []byte, head ...byte) {
+		for reg := range byte(8) {
+			code := append(append(append([]byte(nil), head...), opcode, modrm|reg<<3), tail...)
+			for range 8 { // an immediate, as far as there is one, and nops
+				code = append(code, 0x90)
+			}
+			insts, err := asm.Decode(code)
+			if err != nil || asm.Refuse(insts[:1]) != nil {
+				continue
+			}
+			in := insts[0]
+			m, ok := explicit(in)
+			if !ok || m.Elements > 0 || m.BitOffset != asm.NoRegister && reg != 0 {
+				continue
+			}
+			k := key{string(head), opcode, in.Mnemonic, m.Width, len(in.Mem)}
+			if !seen[k] {
+				seen[k] = true
+				list = append(list, in)
+			}
+		}
+	}
+	for opcode := range 256 {
+		op := byte(opcode)
+		for _, prefix := range [][]byte{{}, {0x66}, {0xf3}, {0xf2}, {0x48}, {0x66, 0x48}, {0xf3, 0x48}, {0xf2, 0x48}} {
+			for _, escape := range [][]byte{{}, {0x0f}, {0x0f, 0x38}, {0x0f, 0x3a}} {
+				try(op, 0x03, nil, append(append([]byte(nil), prefix...), escape...)...)
+			}
+		}
+		for wpp := range byte(8) { // W above pp
+			w, pp := wpp>>2<<7, wpp&3
+			for opcodeMap := byte(1); opcodeMap <= 3; opcodeMap++ {
+				for l := range byte(2) {
+					try(op, 0x03, nil, 0xc4, 0xe0|opcodeMap, w|0x78|l<<2|pp)
+				}
+			}
+			for _, opcodeMap := range []byte{1, 2, 3, 5, 6} {
+				for lb := range byte(6) { // length above broadcast
+					try(op, 0x43, []byte{1}, 0x62, 0xf0|opcodeMap, w|0x7c|pp, lb>>1<<5|lb&1<<4|0x08)
+				}
+			}
+		}
+	}
+	return list
+})
+
+// explicit is the operand that rbx addresses.
+func explicit(in asm.Inst) (asm.Mem, bool) {
+	for _, m := range in.Mem {
+		if !m.Implicit && m.Base == asm.GPR(int(asm.RBX)) {
+			return m, true
+		}
+	}
+	return asm.Mem{}, false
+}
+
+// outcome is what a run of one instruction came to.
+type outcome struct {
+	absent     bool // SIGILL
+	protection bool // a fault without an address: alignment, here
+	fault      uint64
+}
+
+// page is where it faulted: wide operands are not always probed from their first byte on.
+func (o outcome) page() uint64 { return o.fault &^ (space.PageSize - 1) }
+
+// probe runs an instruction with rbx at an address and mask in k1.
+func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
+	b.t.Helper()
+	e := asm.NewEmitter(b.images)
+	e.Fninit()
+	e.Ldmxcsr(space.SlotMXCSR)
+	if b.cpu.Features.AVX {
+		e.Raw(0xc5, 0xfc, 0x57, 0xc0)       // vxorps ymm0, ymm0, ymm0
+		e.Raw(0xc5, 0xfc, 0xc2, 0xc0, 0x0f) // vcmptrueps ymm0, ymm0, ymm0: a mask that enables all
+	}
+	if b.cpu.Features.AVX512BW {
+		e.MovImm(asm.RAX, mask)
+		e.Raw(0xc4, 0xe1, 0xfb, 0x92, 0xc8) // kmovq k1, rax
+	}
+	for r := range asm.Reg(16) {
+		e.MovImm(r, map[asm.Reg]uint64{asm.RBX: rbx, asm.RCX: 1, asm.RSP: slidePage + 2048}[r])
+	}
+	e.Raw(in.Bytes...)
+	e.JmpMem(space.SlotReturn)
+	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+	clear(b.child.Frame(0))
+	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, runLimit)
+	if err != nil {
+		b.t.Fatalf("%s: %v", in.Text(), err)
+	}
+	switch {
+	case stop.Done, stop.Signal == tracee.SIGFPE: // a division has read its operand
+		return outcome{}
+	case stop.Signal == tracee.SIGILL:
+		return outcome{absent: true}
+	case stop.Code == tracee.SiKernel:
+		return outcome{protection: true}
+	}
+	return outcome{fault: stop.Addr}
+}
+
+// slidePage is a page with none behind it.
+const slidePage = 0x1_2345_0000
+
+// TestCPUJudgesOperands holds width, direction and alignment against the CPU.
+func TestCPUJudgesOperands(t *testing.T) {
+	b := openBench(t)
+	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, runLimit); err != nil || !stop.Done {
+		t.Fatal(stop, err)
+	}
+	const end, readOnly = slidePage + space.PageSize, space.Restore + 1024
+	b.child.SetRestore(make([]uint64, 512)) // zeros to read
+	b.child.SetRestore(nil)
+	judged, absent := 0, 0
+	for _, in := range operands() {
+		m, _ := explicit(in)
+		at := func(addr uint64) outcome { return b.probe(in, addr-uint64(m.Disp), 0) }
+		fits := at(end - uint64(m.Width))
+		if fits.absent {
+			absent++
+			continue
+		}
+		judged++
+		complain := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("%x %s, %d bytes, write %v, align %d: "+format, append([]any{in.Bytes, in.Text(), m.Width, m.Write, in.Align}, args...)...)
+		}
+		aligned := m.Width%max(in.Align, 1) == 0
+		if aligned && fits != (outcome{}) {
+			complain("does not fit: %+v", fits)
+		}
+		if past := at(end - uint64(m.Width) + 1); past.page() != end && !(in.Align > 1 && past.protection) {
+			complain("one byte further still fits: %+v", past)
+		}
+		if in.Align > 1 { // one alignment further, the last byte is past the end
+			if past := at((end - uint64(m.Width) + uint64(in.Align)) &^ uint64(in.Align-1)); past.page() != end {
+				complain("one alignment further still fits: %+v", past)
+			}
+			if half := at(slidePage + 1024 + uint64(in.Align/2)); !half.protection {
+				complain("half an alignment does for it: %+v", half)
+			}
+		} else if odd := at(slidePage + 1025); odd != (outcome{}) {
+			complain("an odd address does not do: %+v", odd)
+		}
+		if written := at(readOnly); (written.page() == space.Restore) != m.Write || written.protection {
+			complain("on a read-only page: %+v", written)
+		}
+	}
+	t.Logf("%d encodings judged, %d not on this CPU", judged, absent)
+	if judged < 3000 {
+		t.Error("too few encodings judged")
+	}
+}
+
+// TestCPUJudgesMasks holds what a mask suppresses against the CPU: on a page that is not
+// there, an access is one that faults.
+func TestCPUJudgesMasks(t *testing.T) {
+	b := openBench(t)
+	if !b.cpu.Features.AVX512BW {
+		t.Skip("this CPU has no AVX512BW")
+	}
+	judged, absent := 0, 0
+	for _, plain := range operands() {
+		if plain.Bytes[0] != 0x62 {
+			continue
+		}
+		code := append([]byte(nil), plain.Bytes...)
+		code[3] |= 1 // aaa: k1
+		insts, err := asm.Decode(code)
+		if err != nil {
+			continue // takes no mask
+		}
+		in := insts[0]
+		m, ok := explicit(in)
+		if !ok {
+			t.Errorf("%s: no operand", in.Text())
+			continue
+		}
+		if b.probe(in, slidePage, 0).absent {
+			absent++
+			continue
+		}
+		judged++
+		for _, bit := range []int{-1, 0, 1, 2, 4, 8, 16, 32, 63} {
+			mask := uint64(0)
+			if bit >= 0 {
+				mask = 1 << bit
+			}
+			got := b.probe(in, slidePage-uint64(m.Disp), mask).page() == slidePage
+			want := m.Mask == asm.NoRegister || m.Masked(binary.LittleEndian.AppendUint64(nil, mask))
+			if got != want {
+				t.Errorf("%x %s, bit %d alone: accesses %v, want %v", code, in.Text(), bit, got, want)
+			}
+		}
+	}
+	t.Logf("%d encodings judged, %d not on this CPU", judged, absent)
+}
