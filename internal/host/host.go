@@ -17,6 +17,8 @@ type CPU struct {
 	Brand  string `json:"brand"`
 	Family int    `json:"family"`
 	Model  int    `json:"model"`
+	// Microarchitecture is the core's, Unknown where the model does not tell.
+	Microarchitecture Microarchitecture `json:"microarchitecture"`
 	// L1D and L1I in bytes, from CPUID.
 	L1D int `json:"l1d_bytes"`
 
@@ -33,12 +35,13 @@ type CPU struct {
 func Detect() CPU {
 	c := cpuid.CPU
 	return CPU{
-		Vendor:       c.VendorString,
-		Brand:        c.BrandName,
-		Family:       c.Family,
-		Model:        c.Model,
-		L1D:          orDefault(c.Cache.L1D, 32<<10),
-		AddsPerCycle: addsPerCycle(c.VendorID, c.Family, c.Model),
+		Vendor:            c.VendorString,
+		Brand:             c.BrandName,
+		Family:            c.Family,
+		Model:             c.Model,
+		Microarchitecture: microarchitecture(c.VendorID, c.Family, c.Model, c.Supports(cpuid.HYBRID_CPU)),
+		L1D:               orDefault(c.Cache.L1D, 32<<10),
+		AddsPerCycle:      addsPerCycle(c.VendorID, c.Family, c.Model),
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.
 			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / space.PageSize,
