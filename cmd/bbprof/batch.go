@@ -58,10 +58,16 @@ func batch(args []string, std streams) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	t := tally{reasons: map[verdict.Reason]int{}, began: time.Now()}
+	t := tally{reasons: map[verdict.Reason]int{}}
+	t.selftestAtStart(ctx, p, std.err, opts.Unroll != nil)
+	t.began = time.Now()
 	err = t.measure(ctx, p, corpus.NewReader(in), out)
+	t.took = time.Since(t.began)
 	if closeErr := closeOut(); closeErr != nil && err == nil {
 		err = &writeError{closeErr}
+	}
+	if err == nil {
+		t.atEnd, _ = shortSelftest(ctx, p)
 	}
 	t.summary(std.err)
 	return t.exit(std, err)
@@ -104,7 +110,9 @@ func openOutput(name string, in io.Reader, stdout io.Writer) (out io.Writer, don
 
 // tally counts what became of the rows.
 type tally struct {
+	atStart, atEnd       string // the selftests, if they were run
 	began                time.Time
+	took                 time.Duration
 	ok, rejected, failed int
 	reasons              map[verdict.Reason]int
 	header               string
@@ -206,9 +214,8 @@ func (t *tally) blocks() int { return t.ok + t.rejected + t.failed }
 
 // summary tells on stderr how the run went, the most frequent reason first.
 func (t *tally) summary(w io.Writer) {
-	took := time.Since(t.began)
 	fmt.Fprintf(w, "bbprof: %s in %v, %.1f blocks/s: %d ok, %d rejected, %d error\n",
-		plural(t.blocks(), "block"), took.Round(10*time.Millisecond), float64(t.blocks())/took.Seconds(), t.ok, t.rejected, t.failed)
+		plural(t.blocks(), "block"), t.took.Round(10*time.Millisecond), float64(t.blocks())/t.took.Seconds(), t.ok, t.rejected, t.failed)
 	if t.header != "" {
 		fmt.Fprintf(w, "bbprof: line 1 was taken as a header, for its first column is the name %q\n", t.header)
 	}
@@ -217,6 +224,12 @@ func (t *tally) summary(w io.Writer) {
 	})
 	for _, r := range reasons {
 		fmt.Fprintf(w, "  %6d  %s\n", t.reasons[r], r)
+	}
+	if t.atStart != "" {
+		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", t.atStart)
+	}
+	if t.atEnd != "" {
+		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", t.atEnd)
 	}
 }
 

@@ -14,13 +14,22 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// measuring adds the flags that all measuring commands share. The flag package names flag
-// and value before each of their errors.
-func measuring(f *flag.FlagSet, o *profiler.Options) {
+// where adds the flags that say where and for how long to measure. The flag package names
+// flag and value before each of their errors.
+func where(f *flag.FlagSet, o *profiler.Options) {
 	f.Func("cpu", "", func(s string) (err error) {
 		o.CPUs, err = parseCPUs(s)
 		return err
 	})
+	f.Func("budget", "", func(s string) (err error) {
+		o.Budget, err = parseBudget(s)
+		return err
+	})
+}
+
+// measuring adds the flags that all commands share which measure the user's blocks.
+func measuring(f *flag.FlagSet, o *profiler.Options) {
+	where(f, o)
 	f.Func("unroll", "", func(s string) (err error) {
 		o.Unroll, err = parseUnroll(s)
 		return err
@@ -35,10 +44,6 @@ func measuring(f *flag.FlagSet, o *profiler.Options) {
 	})
 	f.BoolFunc("rescue", "", parseSwitch(&o.NoRescue))
 	f.BoolFunc("ftz", "", parseSwitch(&o.NoFTZ))
-	f.Func("budget", "", func(s string) (err error) {
-		o.Budget, err = parseBudget(s)
-		return err
-	})
 }
 
 // parseSwitch reads true or false for an option that is on by default; off is what it sets.

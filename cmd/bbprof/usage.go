@@ -11,8 +11,9 @@ steady state, with all its data and code in the first-level caches, or says why 
 
   bbprof [flags] -hex HEX     measure one block
   bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
+  bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
   bbprof version              what this binary was built from
-  bbprof help [batch]         this text, or batch's
+  bbprof help [SUBCOMMAND]    this text, or that of batch or selftest
 
 Flags:
   -hex HEX        the block's machine code: digits of either case; spaces between bytes and
@@ -61,7 +62,9 @@ where status is ok, rejected or error. Cycles are core cycles per iteration, wit
 decimals, and ci_low to ci_high is their 95 % interval. What is not known is empty. A row is
 written as soon as its block is done. init names the initial state that the block ran with;
 paper_verdict is what the paper's, on one frame, gives; self_forwarding_loads counts loads that
-a store fed only because registers start equal. A summary goes to standard error.
+a store fed only because registers start equal. A summary goes to standard error, and with it
+how four blocks whose time is known fared before the first row and behind the last (bbprof
+selftest); that they failed is said at once, and ends nothing.
 
 Flags:
   -o FILE         write to FILE instead of standard output, which is also -
@@ -92,15 +95,55 @@ Exit codes:
 README.md shows how to read the results, ARCHITECTURE.md how they come about.
 `
 
+const usageSelftest = `bbprof selftest measures blocks whose time is known, and says whether bbprof finds it.
+
+  bbprof selftest [flags]
+
+Most are dependent chains: each copy waits for the one before, so a copy takes as many cycles
+as its instructions' documented latencies, whatever else the core can do at a time. Some are
+of independent instructions, which the number of ports bounds. Together they go wrong where the
+clock is calibrated wrongly, the core is shared, or bbprof does not know the CPU.
+
+What is expected is a number, met within 1.5 % or 0.02 cycles, or a band: where cores of one
+kind differ or nothing confirmed a number. It comes from a table by microarchitecture, with its
+sources, selftest/answers.txt; a CPU that is not in it gets bands that any core should pass.
+
+The outcome is one of
+  pass
+  FAIL       a number, but not the expected one, or a rejection that is not owed to other work
+  disturbed  other work on the core let none of three tries finish: neither pass nor fail
+  skipped    this CPU does not execute the block, or no answer is known
+
+Flags:
+  -short          only four blocks: a multiply, a load, a floating-point add, and adds side by side
+  -json           one JSON object on one line instead of the table
+  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
+                  (default: all allowed, the last first)
+  -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s)
+
+Examples:
+  bbprof selftest
+  bbprof selftest -cpu 1 -budget 10s
+  bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
+
+Exit codes:
+  0  every block passed that was neither disturbed nor skipped
+  1  a block failed
+  2  bad usage
+  3  this host cannot measure, or every block was disturbed; the message says what would help
+  4  bbprof itself failed
+`
+
 // help is bbprof help.
 func help(args []string, std streams) int {
+	usages := map[string]string{"batch": usageBatch, "selftest": usageSelftest}
 	switch {
 	case len(args) == 0:
 		fmt.Fprint(std.out, usageOne)
-	case len(args) == 1 && args[0] == "batch":
-		fmt.Fprint(std.out, usageBatch)
+	case len(args) == 1 && usages[args[0]] != "":
+		fmt.Fprint(std.out, usages[args[0]])
 	default:
-		return usageError(std, "no help on %q: there is bbprof help and bbprof help batch", args)
+		return usageError(std, "no help on %q: there is bbprof help, bbprof help batch and bbprof help selftest", args)
 	}
 	return exitOK
 }

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/selftest"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// selftesting measures blocks whose time is known: bbprof selftest.
+func selftesting(args []string, std streams) int {
+	var (
+		opts   profiler.Options
+		f      = newFlags("bbprof selftest")
+		short  = f.Bool("short", false, "")
+		asJSON = f.Bool("json", false, "")
+	)
+	where(f, &opts)
+	operands, code, done := parse(f, args, usageSelftest, std)
+	if done {
+		return code
+	}
+	if len(operands) > 0 {
+		return usageError(std, "selftest: unexpected argument %q: it has blocks of its own", operands[0])
+	}
+	p, err := profiler.New(opts)
+	if err != nil {
+		return failure(std, err)
+	}
+	defer p.Close()
+	cpu := host.Detect()
+	outcomes, err := selftest.Run(context.Background(), p, cpu, selftest.Scope(*short))
+	if err != nil {
+		return failure(std, err)
+	}
+	if *asJSON {
+		err = json.NewEncoder(std.out).Encode(selftestJSON{cpu, selftest.Count(outcomes), outcomes})
+	} else {
+		_, err = io.WriteString(std.out, selftestReport(cpu, outcomes))
+	}
+	if err != nil {
+		return failure(std, fmt.Errorf("writing the result: %w", err))
+	}
+	return selftestCode(selftest.Count(outcomes), std)
+}
+
+type selftestJSON struct {
+	CPU    host.CPU           `json:"cpu"`
+	Count  selftest.Tally     `json:"count"`
+	Blocks []selftest.Outcome `json:"blocks"`
+}
+
+// selftestCode is the exit code: where no block could be judged, nothing was tested.
+func selftestCode(t selftest.Tally, std streams) int {
+	switch {
+	case t.Fail > 0:
+		return exitRejected
+	case t.Pass == 0:
+		return failure(std, &verdict.HostError{
+			Missing: "no block was left alone for long enough",
+			Remedy:  "choose another CPU with -cpu, give more time with -budget, or keep other work off this core",
+		})
+	}
+	return exitOK
+}
+
+// selftestReport is a table, with a failure in capitals, and the count.
+func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
+	width := 0
+	for _, o := range outcomes {
+		width = max(width, len(o.Text))
+	}
+	var w strings.Builder
+	row := func(text, expected, measured, interval, outcome string) {
+		line := fmt.Sprintf("%-*s  %-14s  %8s  %-16s  %s", width, text, expected, measured, interval, outcome)
+		w.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	row("block", "expected", "measured", "95 % interval", "outcome")
+	for _, o := range outcomes {
+		var expected, measured, interval string
+		outcome := string(o.Status)
+		if o.Status == selftest.Fail {
+			outcome = "FAIL"
+		}
+		if o.Why != "" {
+			outcome += ": " + o.Why
+		}
+		if o.Status != selftest.Skipped {
+			expected = o.Expected().String()
+		}
+		if o.Cycles > 0 {
+			measured, interval = fmt.Sprintf("%.3f", o.Cycles), fmt.Sprintf("%.3f to %.3f", o.CILow, o.CIHigh)
+		}
+		row(o.Text, expected, measured, interval, outcome)
+	}
+	fmt.Fprintf(&w, "%s; answers for %s (%s)\n", selftest.Count(outcomes), core(cpu), strings.TrimSpace(cpu.Brand))
+	return w.String()
+}
+
+// core says whose answers were looked for.
+func core(cpu host.CPU) string {
+	if cpu.Microarchitecture == host.Unknown {
+		return fmt.Sprintf("a core that bbprof does not know, all of them bands: %s family %#x model %#x", cpu.Vendor, cpu.Family, cpu.Model)
+	}
+	return string(cpu.Microarchitecture)
+}
+
+// shortSelftest is the short selftest in one line, for batch; none if ctx ended it. Whatever
+// else goes wrong would end the batch itself.
+func shortSelftest(ctx context.Context, p *profiler.Profiler) (line string, failed bool) {
+	outcomes, err := selftest.Run(ctx, p, host.Detect(), selftest.Short)
+	switch {
+	case ctx.Err() != nil:
+		return "", false
+	case err != nil:
+		return "none: " + err.Error(), true
+	}
+	return selftestLine(outcomes), selftest.Count(outcomes).Fail > 0
+}
+
+// selftestLine is the count, and what failed.
+func selftestLine(outcomes []selftest.Outcome) string {
+	line := selftest.Count(outcomes).String()
+	for _, o := range outcomes {
+		if o.Status == selftest.Fail {
+			line += fmt.Sprintf("; %s: %s, expected %v", o.Text, measuredOr(o, o.Why), o.Expected())
+		}
+	}
+	return line
+}
+
+// measuredOr is what was measured, or why it was not.
+func measuredOr(o selftest.Outcome, why string) string {
+	if o.Cycles > 0 {
+		return fmt.Sprintf("%.3f cycles", o.Cycles)
+	}
+	return why
+}
+
+// selftestAtStart warns of a failure, which ends nothing: the user may know why.
+func (t *tally) selftestAtStart(ctx context.Context, p *profiler.Profiler, w io.Writer, unroll bool) {
+	line, failed := shortSelftest(ctx, p)
+	t.atStart = line
+	if failed {
+		io.WriteString(w, selftestWarning(line, unroll))
+	}
+}
+
+func selftestWarning(line string, unroll bool) string {
+	hint := "bbprof selftest tells more"
+	if unroll {
+		hint = "-unroll may be why: so many copies need not fit the op cache"
+	}
+	return fmt.Sprintf("bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
+}

@@ -1,0 +1,143 @@
+package selftest
+
+import (
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+//go:embed answers.txt
+var table string
+
+// Kind is what bounds a block.
+type Kind string
+
+const (
+	Latency    Kind = "latency"    // copies in a row depend on each other
+	Throughput Kind = "throughput" // nothing waits for anything
+)
+
+// Block is one whose time is known.
+type Block struct {
+	Kind    Kind
+	Text    string // Intel syntax, or what it holds
+	Code    []byte
+	Needs   []string // CPUID features
+	Short   bool     // part of the short selftest
+	Answers map[host.Microarchitecture]Answer
+	Note    string // why some have no answer
+}
+
+// Answer is what a block takes, in core cycles per iteration: a number if Low is High.
+type Answer struct{ Low, High float64 }
+
+// Exact reports whether it is one number.
+func (a Answer) Exact() bool { return a.Low == a.High }
+
+func (a Answer) String() string {
+	if a.Exact() {
+		return fmt.Sprintf("%.3f", a.Low)
+	}
+	return fmt.Sprintf("%.3f to %.3f", a.Low, a.High)
+}
+
+// How far off a measurement may be: the calibration chain's own tolerance, and what a short
+// block's interval leaves.
+const (
+	toleranceShare  = 0.015
+	toleranceCycles = 0.02
+)
+
+func tolerance(cycles float64) float64 {
+	return math.Max(toleranceShare*cycles, toleranceCycles)
+}
+
+// Holds reports whether a measurement agrees. No number but a finite one does.
+func (a Answer) Holds(cycles float64) bool {
+	return a.Low-tolerance(a.Low) <= cycles && cycles <= a.High+tolerance(a.High)
+}
+
+// Blocks reads the table.
+func Blocks() ([]Block, error) { return parseTable(table) }
+
+// The columns before those of the microarchitectures, and the one behind.
+const (
+	colText = iota
+	colHex
+	colNeeds
+	colShort
+	firstAnswer
+)
+
+func parseTable(table string) (blocks []Block, err error) {
+	var (
+		kind    Kind
+		columns []host.Microarchitecture
+	)
+	for i, line := range strings.Split(table, "\n") {
+		cells := strings.Split(line, "|")
+		for j := range cells {
+			cells[j] = strings.TrimSpace(cells[j])
+		}
+		switch {
+		case cells[colText] == "# text":
+			for _, name := range cells[firstAnswer : len(cells)-1] {
+				columns = append(columns, host.Microarchitecture(name))
+			}
+		case cells[colText] == "" || strings.HasPrefix(line, "#"):
+		case len(cells) == 1:
+			kind = Kind(cells[colText])
+		default:
+			b, err := parseBlock(cells, columns)
+			if err != nil {
+				return nil, fmt.Errorf("answers.txt, line %d: %w", i+1, err)
+			}
+			b.Kind = kind
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks, nil
+}
+
+func parseBlock(cells []string, columns []host.Microarchitecture) (b Block, err error) {
+	note := firstAnswer + len(columns)
+	if n := len(cells); n < note || n > note+1 {
+		return b, fmt.Errorf("%d cells, want %d and perhaps a note", n, note)
+	}
+	b = Block{
+		Text:    cells[colText],
+		Needs:   strings.Fields(cells[colNeeds]),
+		Short:   cells[colShort] == "short",
+		Answers: map[host.Microarchitecture]Answer{},
+	}
+	if len(cells) > note {
+		b.Note = cells[note]
+	}
+	if b.Code, err = hex.DecodeString(cells[colHex]); err != nil {
+		return b, err
+	}
+	for i, column := range columns {
+		cell := cells[firstAnswer+i]
+		if cell == "-" {
+			continue
+		}
+		low, high, band := strings.Cut(cell, "..")
+		if !band {
+			high = low
+		}
+		var a Answer
+		if a.Low, err = strconv.ParseFloat(low, 64); err != nil {
+			return b, err
+		}
+		if a.High, err = strconv.ParseFloat(high, 64); err != nil {
+			return b, err
+		}
+		b.Answers[column] = a
+	}
+	return b, nil
+}

@@ -1,0 +1,159 @@
+package selftest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+func blocks(t *testing.T) []Block {
+	t.Helper()
+	b, err := Blocks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestTable: every block decodes to its text, and every core has an answer or a reason.
+func TestTable(t *testing.T) {
+	cores := append(host.Microarchitectures(), host.Unknown)
+	count := map[Kind]int{}
+	seen := map[string]bool{}
+	for _, b := range blocks(t) {
+		count[b.Kind]++
+		if seen[string(b.Code)] || seen[b.Text] {
+			t.Errorf("%s: twice in the table", b.Text)
+		}
+		seen[string(b.Code)], seen[b.Text] = true, true
+
+		insts, err := asm.Decode(b.Code)
+		if err != nil {
+			t.Errorf("%s: %v", b.Text, err)
+			continue
+		}
+		if r := asm.Refuse(insts); r != nil {
+			t.Errorf("%s: %v", b.Text, r)
+		}
+		var texts []string
+		for i := range insts {
+			texts = append(texts, insts[i].Text())
+		}
+		if text := strings.Join(texts, "; "); b.Kind == Latency && text != b.Text {
+			t.Errorf("%s: its bytes are %s", b.Text, text)
+		}
+		for _, name := range b.Needs {
+			if cpuid.ParseFeature(name) == cpuid.UNKNOWN {
+				t.Errorf("%s: no CPU feature is called %s", b.Text, name)
+			}
+		}
+		if len(b.Answers)+1 < len(cores) && b.Note == "" || len(b.Answers) == len(cores) && b.Note != "" {
+			t.Errorf("%s: %d answers of %d, and the note is %q", b.Text, len(b.Answers), len(cores), b.Note)
+		}
+		for core, a := range b.Answers {
+			switch {
+			case !slices.Contains(cores, core):
+				t.Errorf("%s: no core is called %s", b.Text, core)
+			case a.Low <= 0 || a.High < a.Low:
+				t.Errorf("%s on %s: %v", b.Text, core, a)
+			case core != host.Unknown && b.Answers[host.Unknown] != Answer{}:
+				if u := b.Answers[host.Unknown]; a.Low < u.Low || a.High > u.High {
+					t.Errorf("%s on %s: %v is not within %v, which any core is to pass", b.Text, core, a, u)
+				}
+			}
+		}
+	}
+	if count[Latency] < 20 || count[Throughput] < 4 || len(count) != 2 {
+		t.Errorf("kinds: %v", count)
+	}
+}
+
+// TestTableOfEachCore: on a named core most answers are exact, except on Zen 5, for which no table was at hand.
+func TestTableOfEachCore(t *testing.T) {
+	for _, core := range host.Microarchitectures() {
+		exact, chains := 0, 0
+		for _, b := range blocks(t) {
+			if a, ok := b.Answers[core]; ok && b.Kind == Latency {
+				chains++
+				if a.Exact() {
+					exact++
+				}
+			}
+		}
+		t.Logf("%-12s %d of %d chains exact", core, exact, chains)
+		if chains < 20 || exact < 20 && core != host.Zen5 {
+			t.Errorf("%s: %d of %d chains exact", core, exact, chains)
+		}
+	}
+}
+
+// TestShort: the short selftest is four blocks that every CPU has, of both kinds.
+func TestShort(t *testing.T) {
+	count := map[Kind]int{}
+	for _, b := range blocks(t) {
+		if b.Short {
+			count[b.Kind]++
+			if len(b.Needs) > 0 || b.Note != "" {
+				t.Errorf("%s is not for every CPU", b.Text)
+			}
+		}
+	}
+	if count[Latency] != 3 || count[Throughput] != 1 {
+		t.Errorf("%v", count)
+	}
+}
+
+func TestParseTable(t *testing.T) {
+	const header = "# text | hex | needs | short | Zen | unknown | note\n"
+	got, err := parseTable(header + "latency\nnop|90|AVX FMA3|short|-|1..2.5|why\n\nthroughput\ncld|fc|||3|4\n")
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	nop, cld := got[0], got[1]
+	if _, ok := nop.Answers[host.Zen]; ok || nop.Answers[host.Unknown] != (Answer{1, 2.5}) || nop.Note != "why" ||
+		nop.Kind != Latency || !nop.Short || !slices.Equal(nop.Needs, []string{"AVX", "FMA3"}) || string(nop.Code) != "\x90" {
+		t.Errorf("%+v", nop)
+	}
+	if cld.Answers[host.Zen] != (Answer{3, 3}) || cld.Kind != Throughput || cld.Short || cld.Needs != nil && len(cld.Needs) > 0 || cld.Note != "" {
+		t.Errorf("%+v", cld)
+	}
+	for _, row := range []string{"nop|90||", "nop|90|||1", "nop|90|||1|1|note|more", "nop|9|||1|1", "nop|90|||x|1", "nop|90|||1..x|1", "nop|90||||1"} {
+		if _, err := parseTable(header + row + "\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: error %v", row, err)
+		}
+	}
+}
+
+// TestHolds stands on both sides of each limit.
+func TestHolds(t *testing.T) {
+	for _, c := range []struct {
+		a      Answer
+		cycles float64
+		want   bool
+	}{
+		{Answer{1, 1}, 1, true}, // 0.02 is the wider
+		{Answer{1, 1}, 1.0199, true},
+		{Answer{1, 1}, 1.0201, false},
+		{Answer{1, 1}, 0.9801, true},
+		{Answer{1, 1}, 0.9799, false},
+		{Answer{4, 4}, 4.0599, true}, // 1.5 % is
+		{Answer{4, 4}, 4.0601, false},
+		{Answer{4, 4}, 3.9401, true},
+		{Answer{4, 4}, 3.9399, false},
+		{Answer{1, 4}, 0.9801, true},
+		{Answer{1, 4}, 0.9799, false},
+		{Answer{1, 4}, 2.5, true},
+		{Answer{1, 4}, 4.0599, true},
+		{Answer{1, 4}, 4.0601, false},
+		{Answer{1, 1}, 0, false},
+	} {
+		if got := c.a.Holds(c.cycles); got != c.want {
+			t.Errorf("%v holds %v: %v", c.a, c.cycles, got)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Package selftest measures blocks whose time is known: dependent chains, which take as long
+// as their instructions' latencies say, and a few blocks that a number of ports bounds. The
+// answers are data, a table by microarchitecture with its sources (answers.txt).
+//
+// An answer that is missed is a failure at once, without another try: what is tested is that
+// a number which bbprof lets pass is right. Only when bbprof itself says that it was disturbed
+// does it try again, and a block that is disturbed each time neither passed nor failed.
+package selftest
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Status is what became of one block.
+type Status string
+
+const (
+	Pass      Status = "pass"
+	Fail      Status = "fail"
+	Disturbed Status = "disturbed" // not left alone for long enough to be measured
+	Skipped   Status = "skipped"   // this CPU has no such instruction, or no answer is known
+)
+
+// Outcome is one block's. Cycles are core cycles per iteration of the block; those measured
+// are 0 unless the block was.
+type Outcome struct {
+	Text   string `json:"text"`
+	Hex    string `json:"hex"`
+	Kind   Kind   `json:"kind"`
+	Status Status `json:"status"`
+	Why    string `json:"why,omitempty"` // it did not pass
+
+	ExpectLow  float64 `json:"expect_low,omitzero"` // a number, not a band, if both are equal
+	ExpectHigh float64 `json:"expect_high,omitzero"`
+	Cycles     float64 `json:"cycles,omitzero"`
+	CILow      float64 `json:"ci_low,omitzero"`
+	CIHigh     float64 `json:"ci_high,omitzero"`
+	Tries      int     `json:"tries"`
+}
+
+// Expected is the answer that was looked for.
+func (o Outcome) Expected() Answer { return Answer{o.ExpectLow, o.ExpectHigh} }
+
+// Scope is how many blocks to measure.
+type Scope bool
+
+const (
+	Full  Scope = false
+	Short Scope = true // four: a multiply, a load, a floating-point add, and adds side by side
+)
+
+// measurer is what this package needs of a profiler.
+type measurer interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+}
+
+// Run measures the blocks on the CPU that p measures on. An error ends it, with the outcomes
+// until there: it is ctx's, a *verdict.HostError, or bbprof's own.
+func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) ([]Outcome, error) {
+	blocks, err := Blocks()
+	if err != nil {
+		return nil, err
+	}
+	return run(ctx, p, cpu.Microarchitecture, host.Missing, blocks, scope)
+}
+
+func run(ctx context.Context, p measurer, core host.Microarchitecture, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {
+	for _, b := range blocks {
+		if scope == Short && !b.Short {
+			continue
+		}
+		o := Outcome{Text: b.Text, Hex: hex.EncodeToString(b.Code), Kind: b.Kind}
+		answer, known := b.Answers[core]
+		switch lacks := missing(b.Needs); {
+		case len(lacks) > 0:
+			o.Status, o.Why = Skipped, "this CPU has no "+strings.Join(lacks, ", ")
+		case !known:
+			o.Status, o.Why = Skipped, "no answer: "+b.Note
+		default:
+			o.ExpectLow, o.ExpectHigh = answer.Low, answer.High
+			if err := o.measure(ctx, p, b, answer); err != nil {
+				return outcomes, err
+			}
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, nil
+}
+
+// maxTries is how often a block that is disturbed is measured.
+const maxTries = 3
+
+// measure profiles the block and judges what comes of it.
+func (o *Outcome) measure(ctx context.Context, p measurer, b Block, answer Answer) error {
+	for o.Tries = 1; ; o.Tries++ {
+		r, err := p.Profile(ctx, profiler.Block{Code: b.Code})
+		if err != nil {
+			return err
+		}
+		if o.judge(r, answer); o.Status != Disturbed || o.Tries == maxTries {
+			return nil
+		}
+	}
+}
+
+func (o *Outcome) judge(r profiler.Result, answer Answer) {
+	o.Why = ""
+	switch r.Status {
+	case profiler.OK:
+		o.Cycles, o.CILow, o.CIHigh = r.Cycles, r.CILow, r.CIHigh
+		if o.Status = Pass; !answer.Holds(r.Cycles) {
+			o.Status, o.Why = Fail, fmt.Sprintf("off by more than %.1f %% or %.2f cycles", 100*toleranceShare, toleranceCycles)
+		}
+	case profiler.Rejected:
+		o.Status, o.Why = Fail, r.Rejection.Error()
+		switch r.Reason {
+		case verdict.Unstable, verdict.ContextSwitch, verdict.ClockDrift:
+			o.Status = Disturbed
+		}
+	default:
+		o.Status, o.Why = Fail, "internal failure: "+r.Failure
+	}
+}
+
+// Tally counts outcomes.
+type Tally struct {
+	Pass      int `json:"pass"`
+	Fail      int `json:"fail"`
+	Disturbed int `json:"disturbed"`
+	Skipped   int `json:"skipped"`
+}
+
+// Count tallies.
+func Count(outcomes []Outcome) (t Tally) {
+	for _, o := range outcomes {
+		switch o.Status {
+		case Pass:
+			t.Pass++
+		case Fail:
+			t.Fail++
+		case Disturbed:
+			t.Disturbed++
+		default:
+			t.Skipped++
+		}
+	}
+	return t
+}
+
+// String is such as "3 of 4 pass, 1 disturbed". Skipped blocks are not among the 4.
+func (t Tally) String() string {
+	s := fmt.Sprintf("%d of %d pass", t.Pass, t.Pass+t.Fail+t.Disturbed)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{t.Fail, "FAIL"}, {t.Disturbed, "disturbed"}, {t.Skipped, "skipped"}} {
+		if part.n > 0 {
+			s += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return s
+}

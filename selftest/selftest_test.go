@@ -1,0 +1,170 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func ok(cycles float64) profiler.Result {
+	return profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles - 0.001, CIHigh: cycles + 0.001}
+}
+
+func rejected(reason verdict.Reason) profiler.Result {
+	return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason, Detail: "why"}}
+}
+
+// fake answers with its results in turn, and ends with an error.
+type fake struct {
+	results []profiler.Result
+	err     error
+}
+
+func (f *fake) Profile(context.Context, profiler.Block) (profiler.Result, error) {
+	if len(f.results) == 0 {
+		return profiler.Result{}, f.err
+	}
+	r := f.results[0]
+	f.results = f.results[1:]
+	return r, nil
+}
+
+var errNoMore = errors.New("profiled too often")
+
+func hasAll([]string) []string { return nil }
+
+func chain(a Answer) []Block {
+	return []Block{{Kind: Latency, Text: "nop", Code: []byte{0x90}, Answers: map[host.Microarchitecture]Answer{host.Zen: a}, Note: "for no reason"}}
+}
+
+// TestOutcome: what makes a block pass, fail or count as disturbed, and after how many tries.
+func TestOutcome(t *testing.T) {
+	unstable, switched, drift := rejected(verdict.Unstable), rejected(verdict.ContextSwitch), rejected(verdict.ClockDrift)
+	for _, c := range []struct {
+		name    string
+		answer  Answer
+		results []profiler.Result
+		status  Status
+		why     string
+		tries   int
+	}{
+		{"just inside", Answer{4, 4}, []profiler.Result{ok(4.0599)}, Pass, "", 1},
+		{"just outside, and no other try", Answer{4, 4}, []profiler.Result{ok(4.0601), ok(4)}, Fail, "off by more than 1.5 % or 0.02 cycles", 1},
+		{"inside a band", Answer{1, 4}, []profiler.Result{ok(2.5)}, Pass, "", 1},
+		{"disturbed once", Answer{1, 1}, []profiler.Result{unstable, ok(1)}, Pass, "", 2},
+		{"disturbed twice", Answer{1, 1}, []profiler.Result{unstable, switched, ok(1)}, Pass, "", 3},
+		{"disturbed three times", Answer{1, 1}, []profiler.Result{unstable, drift, switched, ok(1)}, Disturbed, "context_switch: why", 3},
+		{"disturbed, then wrong", Answer{1, 1}, []profiler.Result{unstable, ok(2)}, Fail, "off by more than 1.5 % or 0.02 cycles", 2},
+		{"rejected for another reason", Answer{1, 1}, []profiler.Result{rejected(verdict.L1DMiss), ok(1)}, Fail, "l1d_miss: why", 1},
+		{"bbprof fails", Answer{1, 1}, []profiler.Result{{Status: profiler.Failed, Failure: "child died"}, ok(1)}, Fail, "internal failure: child died", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			last := c.results[min(c.tries, len(c.results))-1]
+			got, err := run(context.Background(), &fake{c.results, errNoMore}, host.Zen, hasAll, chain(c.answer), Full)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			o := got[0]
+			if o.Status != c.status || o.Why != c.why || o.Tries != c.tries || o.Cycles != last.Cycles || o.CILow != last.CILow || o.CIHigh != last.CIHigh {
+				t.Errorf("%+v, want %s (%q) after %d tries", o, c.status, c.why, c.tries)
+			}
+			if o.Text != "nop" || o.Hex != "90" || o.Kind != Latency || o.Expected() != c.answer {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// TestSkipped: a block that the CPU cannot execute or that has no answer is not measured.
+func TestSkipped(t *testing.T) {
+	lacks := func([]string) []string { return []string{"AVX", "FMA3"} }
+	for _, c := range []struct {
+		core    host.Microarchitecture
+		missing func([]string) []string
+		why     string
+	}{
+		{host.Zen, lacks, "this CPU has no AVX, FMA3"},
+		{host.Zen2, hasAll, "no answer: for no reason"},
+		{host.Zen2, lacks, "this CPU has no AVX, FMA3"},
+	} {
+		got, err := run(context.Background(), &fake{err: errNoMore}, c.core, c.missing, chain(Answer{1, 1}), Full)
+		if err != nil || len(got) != 1 || got[0].Status != Skipped || got[0].Why != c.why || got[0].Tries != 0 {
+			t.Errorf("%+v, %v, want %q", got, err, c.why)
+		}
+	}
+}
+
+// TestErrorEnds: an error ends the run; what was measured before it stays.
+func TestErrorEnds(t *testing.T) {
+	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
+	got, err := run(context.Background(), &fake{[]profiler.Result{ok(1)}, &verdict.HostError{Missing: "a CPU"}}, host.Zen, hasAll, two, Full)
+	var hostError *verdict.HostError
+	if !errors.As(err, &hostError) || len(got) != 1 || got[0].Status != Pass {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestScope(t *testing.T) {
+	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
+	two[1].Short, two[1].Text = true, "short"
+	for scope, want := range map[Scope][]string{Full: {"nop", "short"}, Short: {"short"}} {
+		got, err := run(context.Background(), &fake{[]profiler.Result{ok(1), ok(1)}, errNoMore}, host.Zen, hasAll, two, scope)
+		var texts []string
+		for _, o := range got {
+			texts = append(texts, o.Text)
+		}
+		if err != nil || !slices.Equal(texts, want) {
+			t.Errorf("scope %v: %q, %v", scope, texts, err)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	var all []Outcome
+	for _, s := range []Status{Pass, Pass, Fail, Disturbed, Disturbed, Disturbed, Skipped} {
+		all = append(all, Outcome{Status: s})
+	}
+	for n, want := range map[int]string{
+		0: "0 of 0 pass",
+		2: "2 of 2 pass",
+		3: "2 of 3 pass, 1 FAIL",
+		6: "2 of 6 pass, 1 FAIL, 3 disturbed",
+		7: "2 of 6 pass, 1 FAIL, 3 disturbed, 1 skipped",
+	} {
+		if got := Count(all[:n]).String(); got != want {
+			t.Errorf("of the first %d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestReal: bbprof knows the answers on this machine.
+func TestReal(t *testing.T) {
+	p, err := profiler.New(profiler.Options{})
+	var hostError *verdict.HostError
+	if errors.As(err, &hostError) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	cpu := host.Detect()
+	outcomes, err := Run(t.Context(), p, cpu, Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		switch o.Status {
+		case Fail:
+			t.Errorf("%s: %.4f cycles, expected %v: %s", o.Text, o.Cycles, o.Expected(), o.Why)
+		case Disturbed:
+			t.Logf("%s: disturbed: %s", o.Text, o.Why)
+		}
+	}
+	t.Logf("%s on %s (%s)", Count(outcomes), cpu.Microarchitecture, cpu.Brand)
+}
