@@ -142,8 +142,9 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestReal: bbprof knows the answers on this machine.
-func TestReal(t *testing.T) {
+// start gives a Profiler, or skips the test on a machine that cannot measure.
+func start(t *testing.T) *profiler.Profiler {
+	t.Helper()
 	p, err := profiler.New(profiler.Options{})
 	var hostError *verdict.HostError
 	if errors.As(err, &hostError) {
@@ -152,19 +153,46 @@ func TestReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// TestReal: bbprof knows the answers on this machine, by its name and as an unknown one.
+func TestReal(t *testing.T) {
+	p := start(t)
 	cpu := host.Detect()
-	outcomes, err := Run(t.Context(), p, cpu, Full)
+	for _, core := range []host.Microarchitecture{cpu.Microarchitecture, host.Unknown} {
+		cpu.Microarchitecture = core
+		outcomes, err := Run(t.Context(), p, cpu, Full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range outcomes {
+			switch o.Status {
+			case Fail:
+				t.Errorf("as %s: %s: %.4f cycles, expected %v: %s", core, o.Text, o.Cycles, o.Expected(), o.Why)
+			case Disturbed:
+				t.Logf("as %s: %s: disturbed: %s", core, o.Text, o.Why)
+			}
+		}
+		t.Logf("%s as %s (%s)", Count(outcomes), core, cpu.Brand)
+	}
+}
+
+// TestRealFails: an answer that is wrong by some percent is found to be so on a real machine.
+func TestRealFails(t *testing.T) {
+	p := start(t)
+	wrong := []Block{
+		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[host.Microarchitecture]Answer{host.Unknown: {1.05, 1.05}}},
+		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[host.Microarchitecture]Answer{host.Unknown: {0.5, 0.95}}},
+	}
+	outcomes, err := run(t.Context(), p, host.Unknown, hasAll, wrong, Full)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range outcomes {
-		switch o.Status {
-		case Fail:
-			t.Errorf("%s: %.4f cycles, expected %v: %s", o.Text, o.Cycles, o.Expected(), o.Why)
-		case Disturbed:
-			t.Logf("%s: disturbed: %s", o.Text, o.Why)
+		if o.Status != Fail && o.Status != Disturbed {
+			t.Errorf("%.4f cycles, expected %v: %s", o.Cycles, o.Expected(), o.Status)
 		}
 	}
-	t.Logf("%s on %s (%s)", Count(outcomes), cpu.Microarchitecture, cpu.Brand)
 }

@@ -125,9 +125,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // disturbed reports whether an output tells of other work on the core: in a report or JSON,
-// in a row of CSV, or in the message of a calibration that failed.
+// in a row of CSV, in a selftest's table, or in the message of a calibration that failed.
 func disturbed(output string) bool {
-	return regexp.MustCompile(`(rejected: |"reason":"|,rejected,)(unstable|context_switch)|is not left alone`).MatchString(output)
+	return regexp.MustCompile(`(rejected: |disturbed: |"why":"|"reason":"|,rejected,)(unstable|context_switch|clock_drift)|(is not|was) left alone`).MatchString(output)
 }
 
 // field demands that a field of the one JSON object in a file matches a pattern:
