@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -80,6 +81,28 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// TestPatience: after three blocks were disturbed in each try, the others have one.
+func TestPatience(t *testing.T) {
+	var blocks []Block
+	for range 5 {
+		blocks = append(blocks, chain(Answer{1, 1})...)
+	}
+	results := slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+3)
+	results = append(results, ok(1)) // which is none of the three
+	results = append(results, slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+1)...)
+	got, err := run(context.Background(), &fake{results, errNoMore}, host.Zen, hasAll, blocks, Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries []int
+	for _, o := range got {
+		tries = append(tries, o.Tries)
+	}
+	if want := []int{3, 3, 1, 3, 1}; !slices.Equal(tries, want) || got[2].Status != Pass || got[4].Status != Disturbed {
+		t.Errorf("tries %v, want %v: %+v", tries, want, got)
+	}
+}
+
 // TestSkipped: a block that the CPU cannot execute or that has no answer is not measured.
 func TestSkipped(t *testing.T) {
 	lacks := func([]string) []string { return []string{"AVX", "FMA3"} }
@@ -145,7 +168,7 @@ func TestTally(t *testing.T) {
 // start gives a Profiler, or skips the test on a machine that cannot measure.
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(profiler.Options{Budget: 500 * time.Millisecond}) // a busy machine must not stall the tests
 	var hostError *verdict.HostError
 	if errors.As(err, &hostError) {
 		t.Skip(err)

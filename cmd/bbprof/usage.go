@@ -111,7 +111,8 @@ sources, selftest/answers.txt; a CPU that is not in it gets bands that any core 
 The outcome is one of
   pass
   FAIL       a number, but not the expected one, or a rejection that is not owed to other work
-  disturbed  other work on the core let none of three tries finish: neither pass nor fail
+  disturbed  other work on the core let none of three tries finish (of one, after three such
+             blocks): neither pass nor fail
   skipped    this CPU does not execute the block, or no answer is known
 
 Flags:
