@@ -173,6 +173,20 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	e.Raw(tail...)
 }
 
+// LeaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what
+// follows until the next taken branch: on Intel a window of 64 bytes with as many
+// instructions, more than the lines for one window take (18 for 32 bytes on Skylake, 48 for
+// 64 on Golden Cove; Optimization Manual, "Decoded ICache"); on AMD an mfence, which on Intel
+// changes nothing. It keeps all state and the alignment to 64.
+func (e *Emitter) LeaveOpCache() {
+	const window = 64
+	e.Nop(window - 3)
+	e.Raw(0x0f, 0xae, 0xf0) // mfence
+	for range window {
+		e.Nop(1)
+	}
+}
+
 // enterTail clears the arithmetic flags and sets the registers, in that order: mov leaves
 // flags alone.
 func (e *Emitter) enterTail(init Init) []byte {
