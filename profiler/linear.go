@@ -87,8 +87,8 @@ func judgeLinear(e stat.Estimate, partial float64, third, all unroll.Factors) er
 func (r *run) plannedWindow(runs int) windowPlan {
 	return windowPlan{
 		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
-		short:   timedImage{r.short.At, imageWarm, runs},
-		long:    timedImage{r.long.At, imageWarm, runs},
+		short:   timedImage{r.short.At, r.warmBefore(), runs},
+		long:    timedImage{r.long.At, r.warmBefore(), runs},
 		samples: windowSamples,
 		polls:   windowPolls,
 		quiet:   r.quietTicks(),

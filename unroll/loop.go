@@ -62,17 +62,17 @@ const (
 	// groups and the fetch windows decides about each turn. Twice that keeps the loop's own
 	// fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// Both numbers of turns exceed the history of any branch predictor (a few hundred
-	// branches; Seznec, TAGE), so that both exits are mispredicted. If they ever are not
-	// alike, some 20 cycles spread over the difference of 256 turns, below 0.4 % of the
-	// shortest turns.
-	shortTurns, longTurns = 256, 512
+	// ManyTurns and twice as many are the turns for a block that stays where it is. Both
+	// exceed the history of any branch predictor (a few hundred branches; Seznec, TAGE), so
+	// that both exits are mispredicted. If they ever are not alike, some 20 cycles spread over
+	// the difference of 256 turns, below 0.4 % of the shortest turns.
+	ManyTurns = 256
 )
 
 // ChooseLoop is the loop for a block whose addresses stay where they are, turn after turn.
 // fits is false if not even one copy fits the op cache's share.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
-	l = Loop{Copies: 1, Turns: Factors{shortTurns, longTurns}, Counter: FreeCounter(insts)}
+	l = Loop{Copies: 1, Turns: Factors{ManyTurns, 2 * ManyTurns}, Counter: FreeCounter(insts)}
 	for l.Copies*len(insts) < loopInsts && fe.holds(insts, 2*l.Copies) {
 		l.Copies *= 2
 	}
