@@ -24,6 +24,8 @@ const (
 	R15
 )
 
+func (r Reg) String() string { return gprNames[3][r] }
+
 // Emitter appends machine code that will stand at a known address. It knows the few
 // instructions that bbprof's own code is made of; encodings are those of the Intel SDM,
 // vol. 2. Operands in memory are reached rip-relative, which costs no register.

@@ -119,11 +119,17 @@ type CPU struct {
 }
 
 // modeSwitchTurns is the least number of turns of the loop before the first copy; SlotTurns
-// has how many more to take. A taken branch right before an aligned target lets the op cache take over from the
-// decoders; one is not enough on Zen 5, four are. More of them shift
+// has how many more to take. A taken branch right before an aligned target lets the op cache
+// take over from the decoders; one is not enough on Zen 5, four are. More of them shift
 // where the copies meet the rename groups, which decides for the whole run which ports their
 // instructions are bound to.
 const modeSwitchTurns = 4
+
+// queueFiller is how many nops fill the queue between the decoders and rename (64 on Skylake).
+// While a slow restore is waited for, the front end runs ahead into the loop and the copies, with
+// the decoders; it must run into these instead. Floating-point blocks ran from the decoders
+// without them (docs/front-end.md).
+const queueFiller = 80
 
 // Prologue appends what stands between two runs of the block and restores the initial
 // state, and ends at a multiple of 64, where the first copy goes. The segment bases are not
@@ -158,6 +164,12 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 		e.MovImm(RSP, space.SlotFlags)
 		e.Popf()
 	}
+	if reset.MXCSR || reset.X87 || reset.High || reset.Flags {
+		e.Lfence()
+		for range queueFiller {
+			e.Nop(1)
+		}
+	}
 	// The restoring stores and loads have executed before the block starts, whatever their
 	// number, so that both unroll factors start alike.
 	e.Lfence()
@@ -171,6 +183,20 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	e.JnzShort(loop)
 	e.Nop(int(-(e.PC() + uint64(len(tail))) & 63))
 	e.Raw(tail...)
+}
+
+// LeaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what
+// follows until the next taken branch: on Intel a window of 64 bytes with as many
+// instructions, more than the lines for one window take (18 for 32 bytes on Skylake, 48 for
+// 64 on Golden Cove; Optimization Manual, "Decoded ICache"); on AMD an mfence, which on Intel
+// changes nothing. It keeps all state and the alignment to 64.
+func (e *Emitter) LeaveOpCache() {
+	const window = 64
+	e.Nop(window - 3)
+	e.Raw(0x0f, 0xae, 0xf0) // mfence
+	for range window {
+		e.Nop(1)
+	}
 }
 
 // enterTail clears the arithmetic flags and sets the registers, in that order: mov leaves

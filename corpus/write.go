@@ -14,6 +14,7 @@ import (
 // are also those in JSON.
 var columns = [...]string{
 	"hex", "status", "reason", "cycles", "ci_low", "ci_high",
+	"mode", "frontend", "loop_cycles", "loop_ci_low", "loop_ci_high",
 	"instructions", "bytes", "unroll_short", "unroll_long",
 	"samples_kept", "samples_dropped", "pages", "frames",
 	"init", "paper_verdict", "self_forwarding_loads", "detail",
@@ -39,6 +40,12 @@ func (w *Writer) Write(r profiler.Result) error {
 		}
 		return strconv.FormatFloat(c, 'f', 4, 64)
 	}
+	ofLoop := func(c float64) string {
+		if r.LoopCycles == 0 { // not asked for, or not measured
+			return ""
+		}
+		return cycles(c)
+	}
 	count := func(n int, known bool) string {
 		if !known {
 			return ""
@@ -48,6 +55,7 @@ func (w *Writer) Write(r profiler.Result) error {
 	ran := r.UnrollLong > 0 // there were images to run
 	return w.flush([]string{
 		r.Hex, string(r.Status), string(r.Reason), cycles(r.Cycles), cycles(r.CILow), cycles(r.CIHigh),
+		string(r.Mode), string(r.FrontEnd), ofLoop(r.LoopCycles), ofLoop(r.LoopCILow), ofLoop(r.LoopCIHigh),
 		count(r.Instructions, r.Instructions > 0), count(r.Bytes, r.Bytes > 0),
 		count(r.UnrollShort, ran), count(r.UnrollLong, ran),
 		count(r.SamplesKept, ran), count(r.SamplesDropped, ran),
@@ -71,7 +79,11 @@ func detail(r profiler.Result) string {
 	case r.Failure != "":
 		return r.Failure
 	case r.Rejection == nil:
-		return strings.Join(r.Warnings, "; ")
+		notes := r.Warnings
+		if r.Disagreement != "" {
+			notes = append([]string{r.Disagreement}, notes...)
+		}
+		return strings.Join(notes, "; ")
 	case r.Rejection.Inst == nil:
 		return r.Rejection.Detail
 	}

@@ -6,16 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
-	"runtime"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/stat"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -107,93 +101,4 @@ func TestKnownAnswers(t *testing.T) {
 			t.Logf("worst of ten is off by %.2f %%", 100*worst)
 		})
 	}
-}
-
-// TestHotLoop holds blocks that are bound by throughput against a real loop of 16 of their
-// copies, timed in the same run.
-func TestHotLoop(t *testing.T) {
-	for _, c := range []struct{ name, hex string }{
-		{"adds", "4801c04801c94801d24801f64801ff4d01c04d01c94d01d2"},
-		{"leas", "488d4c2408488d542410488d742418"},
-		{"moves", "4889c14889c24889c6"},
-		{"loads", "488b0b488b5308"},
-		{"stores", "48890b48895308"},
-		{"vectors", "660ffec8660ffed0660ffed8"},
-		{"mixed", "488d4c24084889c24889c64889c74989c031db"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			block := unhex(t, c.hex)
-			p := start(t, Options{})
-			unrolled := measured(t, p, block).Cycles
-			loop := hotLoop(t, block)
-			t.Logf("unrolled %.4f, hot loop %.4f cycles", unrolled, loop)
-			if math.Abs(unrolled-loop) > math.Max(0.05*loop, 0.03) {
-				t.Errorf("unrolled %.4f, hot loop %.4f cycles: want them within 5 %% or 0.03", unrolled, loop)
-			}
-		})
-	}
-}
-
-// hotLoop times 16 copies of a block in a counted loop that its registers r15 drives.
-func hotLoop(t *testing.T, block []byte) float64 {
-	t.Helper()
-	const copies, shortTurns, longTurns = 16, 50, 150
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newSession(Options{CPUs: cpus, Budget: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	insts, err := asm.Decode(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &run{session: s, insts: insts, reset: resetFor(insts), factors: unroll.Factors{Short: copies * shortTurns, Long: copies * longTurns}}
-	r.plan = mapper.Plan{Insts: insts, Init: s.inits[0], Frames: 1, Pages: maxPages, Limit: runLimit, Fresh: s.fresh}
-	frame := r.frame()
-	if r.short, err = unroll.BuildLoop(s.images, insts, copies, shortTurns, asm.R15, frame); err != nil {
-		t.Fatal(err)
-	}
-	if r.long, err = unroll.BuildLoop(r.short.End(), insts, copies, longTurns, asm.R15, frame); err != nil {
-		t.Fatal(err)
-	}
-	r.place(r.short)
-	r.place(r.long)
-	s.child.SetRestore(nil)
-	if r.mapping, err = mapper.Map(s.child, r.plan, r.long); err != nil {
-		t.Fatal(err)
-	}
-	r.dirty = r.mapping.Dirty(s.child, s.inits[0])
-	if err := r.findDirty(); err != nil {
-		t.Fatal(err)
-	}
-	var cycles []float64
-	for try := 0; len(cycles) < 6; try++ {
-		r.plan.Refill(s.child)
-		w, err := s.window(windowPlan{
-			setup: r.mapping.Remap(),
-			short: timedImage{r.short.At, 1, 1}, long: timedImage{r.long.At, 1, 1},
-			samples: windowSamples, polls: windowPolls, quiet: s.quietTicks(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w.switches > 0 || w.samples() < windowSamples {
-			if err := s.relocate(); err != nil {
-				t.Fatal(err)
-			}
-			if try > 1000 {
-				t.Skip("the core is not left alone")
-			}
-			continue
-		}
-		s.rate = w.rate(s.clock).Value
-		cycles = append(cycles, w.throughput(r.factors, s.clock.Step()).Value/s.rate)
-	}
-	return stat.MidMean(cycles).Value
 }

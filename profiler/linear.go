@@ -25,7 +25,7 @@ const (
 func (r *run) linear() error {
 	err := r.checkLinear()
 	fewer, ok := r.factors.Smaller()
-	if err == nil || !ok || r.opts.Unroll != nil {
+	if err == nil || !ok || r.opts.Unroll != nil || r.loops {
 		return err
 	}
 	r.factors, r.windows = fewer, nil
@@ -39,10 +39,13 @@ func (r *run) linear() error {
 
 func (r *run) checkLinear() error {
 	third := unroll.Factors{Short: r.factors.Short, Long: (r.factors.Short + r.factors.Long) / 2}
+	if r.loops {
+		third.Long -= third.Long % r.loop.Copies // whole turns
+	}
 	if third.Long <= third.Short {
 		return nil
 	}
-	image, err := unroll.Build(r.long.End(), r.insts, third.Long, r.frame())
+	image, err := r.image(r.long.End(), third.Long)
 	if err != nil {
 		return err
 	}
@@ -84,8 +87,8 @@ func judgeLinear(e stat.Estimate, partial float64, third, all unroll.Factors) er
 func (r *run) plannedWindow(runs int) windowPlan {
 	return windowPlan{
 		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
-		short:   timedImage{r.short.At, imageWarm, runs},
-		long:    timedImage{r.long.At, imageWarm, runs},
+		short:   timedImage{r.short.At, r.warmBefore(), runs},
+		long:    timedImage{r.long.At, r.warmBefore(), runs},
 		samples: windowSamples,
 		polls:   windowPolls,
 		quiet:   r.quietTicks(),

@@ -38,21 +38,28 @@ type run struct {
 	tracing  invariants.Trace
 	findings []invariants.Evidence
 	windows  []window
+
+	loop    unroll.Loop // of mode loop and both
+	loops   bool        // the images are those of loop
+	crowded bool        // they exceed the share of the op cache that keeps them in it
 }
 
 // profile is what happens to a block. A *verdict.Rejection as error says why it has no
 // throughput; the result then holds what was found out until there.
 func (s *session) profile(ctx context.Context, b Block) (Result, error) {
-	r := &run{session: s, ctx: ctx, block: b, result: Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.inits[0]}, inits: s.inits}
+	r := &run{session: s, ctx: ctx, block: b, inits: s.inits}
+	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.inits[0], Mode: s.opts.Mode, FrontEnd: s.opts.FrontEnd}
 	for _, step := range []func() error{
 		r.decode,
 		r.refuse,
 		r.choose,
 		r.prepare,
+		r.enterLoop,
 		r.time,
 		r.linear,
 		r.judge,
 		r.derive,
+		r.compareLoop,
 	} {
 		if err := step(); err != nil {
 			return r.result, err
@@ -114,7 +121,11 @@ func resetFor(insts []asm.Inst) asm.Reset {
 }
 
 func (r *run) choose() error {
-	factors, fits, err := unroll.Choose(r.insts, r.cpu.FrontEnd)
+	frontEnd := r.cpu.FrontEnd
+	if r.opts.FrontEnd == Decode {
+		frontEnd.OpCache.Lines = math.MaxInt32 // then only L1I sets a limit
+	}
+	factors, fits, err := unroll.Choose(r.insts, frontEnd)
 	if r.opts.Unroll != nil {
 		factors, fits, err = *r.opts.Unroll, true, nil
 	}
@@ -124,7 +135,7 @@ func (r *run) choose() error {
 	if !fits {
 		r.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may set the pace", factors.Long)
 	}
-	r.factors = factors
+	r.factors, r.crowded = factors, !fits
 	return nil
 }
 
@@ -165,7 +176,7 @@ func (r *run) mapPages() (err error) {
 
 // frame is what stands around the copies of this block.
 func (r *run) frame() unroll.Frame {
-	return unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit}
+	return unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
 }
 
 // layOut builds both images for mapping.
@@ -184,10 +195,10 @@ func (r *run) layOut() (err error) {
 // build lays the images out, shift bytes on from where blocks go, and places them.
 func (r *run) build(shift uint64) (err error) {
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = unroll.Build(r.images+shift, r.insts, r.factors.Short, r.frame()); err != nil {
+	if r.short, err = r.image(r.images+shift, r.factors.Short); err != nil {
 		return err
 	}
-	if r.long, err = unroll.Build(r.short.End(), r.insts, r.factors.Long, r.frame()); err != nil {
+	if r.long, err = r.image(r.short.End(), r.factors.Long); err != nil {
 		return err
 	}
 	if r.long.End() > space.Log {

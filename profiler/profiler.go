@@ -9,6 +9,7 @@
 package profiler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,10 @@ type Options struct {
 	NoFTZ bool
 	// NoRescue keeps to the paper's initial state.
 	NoRescue bool
+	// Mode is how the block is repeated, default Unroll.
+	Mode Mode
+	// FrontEnd is what serves unrolled copies, default OpCache.
+	FrontEnd FrontEnd
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
 }
@@ -86,6 +91,10 @@ func New(opts Options) (*Profiler, error) {
 	if opts.Precision == 0 {
 		opts.Precision = 0.005
 	}
+	if err := opts.Check(); err != nil {
+		return nil, err
+	}
+	opts.Mode, opts.FrontEnd = cmp.Or(opts.Mode, Unroll), cmp.Or(opts.FrontEnd, OpCache)
 	if len(opts.CPUs) == 0 {
 		cpus, err := host.AllowedCPUs()
 		if err != nil {

@@ -28,10 +28,21 @@ type Result struct {
 	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
 	CIHigh float64 `json:"ci_high,omitzero"`
 
+	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
+	FrontEnd FrontEnd `json:"frontend"` // what served unrolled copies
+
+	// Of a loop, in mode both beside Cycles, which are then those of unrolled copies.
+	LoopCycles   float64 `json:"loop_cycles,omitzero"`
+	LoopCILow    float64 `json:"loop_ci_low,omitzero"`
+	LoopCIHigh   float64 `json:"loop_ci_high,omitzero"`
+	Disagreement string  `json:"disagreement,omitempty"` // by more than 5 %, and its likely cause
+	// Loop is the loop of mode loop and both.
+	Loop *LoopReport `json:"loop,omitempty"`
+
 	Instructions int `json:"instructions"`
 	Bytes        int `json:"bytes"`
-	UnrollShort  int `json:"unroll_short"` // copies, u
-	UnrollLong   int `json:"unroll_long"`  // copies, u'
+	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times turns in mode loop
+	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
 
 	WindowsKept     int `json:"windows_kept"`
 	WindowsSwitched int `json:"windows_dropped_context_switch"`
@@ -75,6 +86,14 @@ type ClockReport struct {
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// SentinelQuiet is the sentinel's time in cycles when no other thread uses the core.
 	SentinelQuiet float64 `json:"sentinel_quiet_cycles"`
+}
+
+// LoopReport is the shape of a loop.
+type LoopReport struct {
+	Copies     int    `json:"copies"` // of the block in a turn
+	TurnsShort int    `json:"turns_short"`
+	TurnsLong  int    `json:"turns_long"`
+	Counter    string `json:"counter"` // a register, or memory
 }
 
 // HostReport says where it was measured.

@@ -38,6 +38,9 @@ type Frame struct {
 	Reset asm.Reset
 	CPU   asm.CPU
 	Clock asm.Clock
+	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
+	// far as the core stays with those until the next taken branch.
+	Decoders bool
 }
 
 // Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
@@ -45,21 +48,6 @@ type Frame struct {
 // they mean in a block at space.Home.
 func Build(at uint64, insts []asm.Inst, copies int, f Frame) (Image, error) {
 	return build(at, insts, copies, f, shape{})
-}
-
-// BuildLoop is Build with the copies executed turns times by a counted loop. counter is a
-// register that the block leaves alone.
-func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter asm.Reg, f Frame) (Image, error) {
-	return build(at, insts, copies, f, shape{
-		before: func(e *asm.Emitter) {
-			e.MovImm(counter, uint64(turns))
-			e.Align(64)
-		},
-		behind: func(e *asm.Emitter, first uint64) {
-			e.Dec(counter)
-			e.Jnz(first)
-		},
-	})
 }
 
 // BuildProbed is Build with each copy logging its accesses from space.Log on.
@@ -81,6 +69,9 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	}
 	e := asm.NewEmitter(im.At)
 	e.Prologue(f.Init, f.Reset, f.CPU)
+	if f.Decoders {
+		e.LeaveOpCache()
+	}
 	if s.before != nil {
 		s.before(e)
 	}

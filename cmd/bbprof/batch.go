@@ -30,6 +30,9 @@ func batch(args []string, std streams) int {
 	if done {
 		return code
 	}
+	if err := opts.Check(); err != nil {
+		return usageError(std, "%v", err)
+	}
 	if len(operands) != 1 {
 		return usageError(std, "batch: %d files named; name one, or - for standard input", len(operands))
 	}

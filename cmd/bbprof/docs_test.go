@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 var update = flag.Bool("update", false, "copy the README's examples from a run")
@@ -143,6 +144,22 @@ func TestUsage(t *testing.T) {
 		names = append(names, init.Name)
 	}
 	for _, usage := range []string{usageOne, usageBatch} {
+		for _, mode := range profiler.Modes() {
+			if !strings.Contains(usage, string(mode)+": ") {
+				t.Errorf("mode %s is not told of in:\n%s", mode, usage)
+			}
+		}
+		for _, f := range profiler.FrontEnds() {
+			if !strings.Contains(usage, string(f)) {
+				t.Errorf("front end %s is not told of in:\n%s", f, usage)
+			}
+		}
+		if d := "(default: " + string(profiler.Modes()[0]) + ")"; !strings.Contains(usage, d) {
+			t.Errorf("%q is not in:\n%s", d, usage)
+		}
+		if d := "(default: " + string(profiler.FrontEnds()[0]) + ")"; !strings.Contains(usage, d) {
+			t.Errorf("%q is not in:\n%s", d, usage)
+		}
 		if states := strings.Join(names, ", "); !strings.Contains(usage, "initial state to use: "+states+"\n") {
 			t.Errorf("the initial states are not said to be %s in:\n%s", states, usage)
 		}

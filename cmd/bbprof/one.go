@@ -29,6 +29,9 @@ func one(args []string, std streams) int {
 	if len(operands) > 0 {
 		return usageError(std, "unexpected argument %q: quote a block that has spaces in it, and name a subcommand before its flags", operands[0])
 	}
+	if err := opts.Check(); err != nil {
+		return usageError(std, "%v", err)
+	}
 	given := false
 	f.Visit(func(g *flag.Flag) { given = given || g.Name == "hex" })
 	if !given {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,14 @@ func measuring(f *flag.FlagSet, o *profiler.Options) {
 	})
 	f.Func("init", "", func(s string) (err error) {
 		o.Init, err = parseInit(s)
+		return err
+	})
+	f.Func("mode", "", func(s string) (err error) {
+		o.Mode, err = parseName(s, profiler.Modes())
+		return err
+	})
+	f.Func("frontend", "", func(s string) (err error) {
+		o.FrontEnd, err = parseName(s, profiler.FrontEnds())
 		return err
 	})
 	f.BoolFunc("rescue", "", parseSwitch(&o.NoRescue))
@@ -109,6 +118,18 @@ func parseInit(s string) (string, error) {
 		names = append(names, init.Name)
 	}
 	return "", fmt.Errorf("the initial states are %s", strings.Join(names, ", "))
+}
+
+// parseName reads one of some names.
+func parseName[T ~string](s string, names []T) (T, error) {
+	if i := slices.Index(names, T(s)); i >= 0 {
+		return names[i], nil
+	}
+	var list []string
+	for _, n := range names {
+		list = append(list, string(n))
+	}
+	return "", fmt.Errorf("write %s", strings.Join(list, " or "))
 }
 
 func parseBudget(s string) (time.Duration, error) {

@@ -51,7 +51,18 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("memory", "%s on %s", plural(r.Pages, "page"), plural(r.Frames, "frame"))
 	}
 	w.line("state", "%s", state(r))
-	w.line("unrolled", "%d and %d copies", r.UnrollShort, r.UnrollLong)
+	if r.Mode != profiler.Loop {
+		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
+	}
+	if l := r.Loop; l != nil {
+		w.line("loop", "%s a turn, %d and %d turns, counted in %s", copies(l.Copies), l.TurnsShort, l.TurnsLong, l.Counter)
+	}
+	if r.LoopCycles > 0 {
+		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
+	}
+	if r.Disagreement != "" {
+		w.line("", "%s", r.Disagreement)
+	}
 	if r.RunsPerSample > 0 {
 		w.line("samples", "%d kept, %d dropped; windows: %d kept, %d dropped for a context switch, %d for a busy core; %s a sample",
 			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, plural(r.RunsPerSample, "run"))
@@ -60,6 +71,21 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("clock", "%s", c.Method)
 		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the idle core's sentinel %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
 	}
+}
+
+// servedBy says so where it is not what serves hot code.
+func servedBy(f profiler.FrontEnd) string {
+	if f == profiler.Decode {
+		return ", from the decoders"
+	}
+	return ""
+}
+
+func copies(n int) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
 }
 
 // state names the initial state, and what is to be known of it.

@@ -23,13 +23,18 @@ Flags:
   -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of the block, U < V (default: what the front end holds)
+  -mode MODE      unroll: copies in a row; loop: copies in a counted loop; both: one after the
+                  other, with the likely cause where they differ by more than 5 % (default: unroll)
+  -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
+                  legacy decoders, as in measurements without the op cache (default: opcache)
   -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
                   one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
-  -budget TIME    longest time to spend on timing, such as 500ms (default 3s)
+  -budget TIME    longest time to spend on timing, such as 500ms (default 3s);
+                  -mode both spends it on each of the two
 
 Examples:
   bbprof -hex 4801c0                         add rax, rax
@@ -56,28 +61,35 @@ others are left alone. A first line that starts with a name, such as hex, is a h
 that is no block is rejected as bad_hex, with its line number, and the run goes on.
 
 The columns written are
-  hex,status,reason,cycles,ci_low,ci_high,instructions,bytes,unroll_short,unroll_long,
-  samples_kept,samples_dropped,pages,frames,init,paper_verdict,self_forwarding_loads,detail
+  hex,status,reason,cycles,ci_low,ci_high,mode,frontend,loop_cycles,loop_ci_low,loop_ci_high,
+  instructions,bytes,unroll_short,unroll_long,samples_kept,samples_dropped,pages,frames,init,
+  paper_verdict,self_forwarding_loads,detail
 where status is ok, rejected or error. Cycles are core cycles per iteration, with four
 decimals, and ci_low to ci_high is their 95 % interval. What is not known is empty. A row is
 written as soon as its block is done. init names the initial state that the block ran with;
 paper_verdict is what the paper's, on one frame, gives; self_forwarding_loads counts loads that
-a store fed only because registers start equal. A summary goes to standard error, and with it
-how four blocks whose time is known fared before the first row and behind the last (bbprof
-selftest); that they failed is said at once, and ends nothing.
+a store fed only because registers start equal. cycles are those of unrolled copies, from what
+frontend names, unless mode is loop; loop_cycles are the loop's of -mode both. A summary goes to
+standard error, and with it how four blocks whose time is known fared before the first row and
+behind the last (bbprof selftest); that they failed is said at once, and ends nothing.
 
 Flags:
   -o FILE         write to FILE instead of standard output, which is also -
   -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of each block, U < V (default: what the front end holds)
+  -mode MODE      unroll: copies in a row; loop: copies in a counted loop; both: one after the
+                  other, with the likely cause where they differ by more than 5 % (default: unroll)
+  -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
+                  legacy decoders, as in measurements without the op cache (default: opcache)
   -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
                   one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
-  -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s)
+  -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s);
+                  -mode both spends it on each of the two
 
 Examples:
   bbprof batch blocks.csv > results.csv

@@ -77,6 +77,7 @@ const (
 	SlotRestore = Control + 0x80 // words to put back before each run
 	SlotTurns   = Control + 0x90 // turns of the loop before the first copy, beyond the least
 	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
+	SlotLoop    = Control + 0x98 // turns left of a loop that finds no free register
 
 	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32

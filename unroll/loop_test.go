@@ -1,0 +1,232 @@
+package unroll
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+func TestFreeCounter(t *testing.T) {
+	moves := func(regs ...asm.Reg) (code []byte) { // mov r, r: reads and writes it
+		for _, r := range regs {
+			hi := byte(r >> 3)
+			code = append(code, 0x48|hi<<2|hi, 0x89, 0xc0|byte(r&7)<<3|byte(r&7))
+		}
+		return code
+	}
+	var all []asm.Reg
+	for r := asm.RAX; r <= asm.R15; r++ {
+		if r != asm.RSP {
+			all = append(all, r)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		code []byte
+		want string
+	}{
+		{"a nop", nop, "r15"},
+		{"r15 read as an address", []byte{0x49, 0x8b, 0x07}, "r14"},
+		{"r15 as an index", []byte{0x4a, 0x8b, 0x04, 0x3b}, "r14"}, // mov rax, [rbx+r15]
+		{"its lowest byte", []byte{0x41, 0xb7, 0x01}, "r14"},
+		{"r15 and r13", moves(asm.R15, asm.R13), "r14"},
+		{"all but rax", moves(all[1:]...), "rax"},
+		{"all but rbx", moves(slices.DeleteFunc(slices.Clone(all), func(r asm.Reg) bool { return r == asm.RBX })...), "rbx"},
+		{"all but rsp, which is never free", moves(all...), "memory"},
+		{"all but those that a division uses unnamed", append(moves(asm.RCX, asm.RBX, asm.RBP, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15), 0x48, 0xf7, 0xf1), "memory"},
+		{"or a string operation", append(moves(asm.RAX, asm.RDX, asm.RBX, asm.RBP, asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15), 0xf3, 0x48, 0xa5), "memory"},
+	} {
+		if got := FreeCounter(decode(t, c.code...)).String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+var nop14 = append(bytes.Repeat([]byte{0x66}, 6), nop8...)
+
+func TestChooseLoop(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		insts  []asm.Inst
+		copies int
+		fits   bool
+	}{
+		{"one instruction", decode(t, nop...), 128, true},
+		{"two", repeat(t, 2, nop...), 64, true},
+		{"three", repeat(t, 3, nop...), 32, true}, // 96 instructions
+		{"47: two are 94", repeat(t, 47, nop2...), 4, true},
+		{"48: two are enough", repeat(t, 48, nop2...), 2, true},
+		{"95", repeat(t, 95, nop2...), 2, true},
+		{"96", repeat(t, 96, nop2...), 1, true},
+		// 14 bytes: about 2.3 of them start in a window, so 76 windows hold 174.
+		{"87 of 14 bytes: two copies fit", repeat(t, 87, nop14...), 2, true},
+		{"88 of them: only one does", repeat(t, 88, nop14...), 1, true},
+		{"the last that fits", repeat(t, 304, nop8...), 1, true},
+		{"one instruction more", repeat(t, 305, nop8...), 1, false},
+	} {
+		l, fits := ChooseLoop(c.insts, front)
+		if l.Copies != c.copies || fits != c.fits || l.Turns != (Factors{256, 512}) {
+			t.Errorf("%s: %v, fits %v; want %d copies, %v", c.name, l, fits, c.copies, c.fits)
+		}
+		if again, _ := ChooseLoop(c.insts, front); again != l {
+			t.Errorf("%s: %v, and then %v", c.name, l, again)
+		}
+		if it := l.Iterations(); it.Short != 256*c.copies || it.Long != 512*c.copies {
+			t.Errorf("%s: %v iterations", c.name, it)
+		}
+	}
+}
+
+// A short loop runs exactly as often as the copies, whatever their number: a block that
+// walks on may not take one step more.
+func TestChooseShortLoop(t *testing.T) {
+	for _, c := range []struct {
+		insts  int
+		copies Factors
+		want   Loop
+	}{
+		{1, Factors{128, 384}, Loop{Copies: 64, Turns: Factors{2, 6}}},
+		{2, Factors{32, 160}, Loop{Copies: 32, Turns: Factors{1, 5}}},
+		{47, Factors{8, 24}, Loop{Copies: 2, Turns: Factors{4, 12}}},
+		{48, Factors{8, 24}, Loop{Copies: 1, Turns: Factors{8, 24}}},
+		{1, Factors{100, 200}, Loop{Copies: 50, Turns: Factors{2, 4}}},
+		{1, Factors{7, 10}, Loop{Copies: 1, Turns: Factors{7, 10}}}, // nothing divides both
+		{1, Factors{1, 3}, Loop{Copies: 1, Turns: Factors{1, 3}}},
+	} {
+		got := ChooseShortLoop(repeat(t, c.insts, nop...), c.copies)
+		got.Counter = Counter{}
+		if got != c.want {
+			t.Errorf("%d instructions, %v copies: %v, want %v", c.insts, c.copies, got, c.want)
+		}
+	}
+	for _, f := range pairs {
+		for _, n := range []int{1, 3, 10, 60} {
+			if l := ChooseShortLoop(repeat(t, n, nop...), f); l.Iterations() != f {
+				t.Errorf("%d instructions: %v runs %v times, want %v", n, l, l.Iterations(), f)
+			}
+		}
+	}
+}
+
+// TestBuildLoop reads both forms back with another decoder: registers and flags are the
+// initial state's at the first copy, and the branch leads there.
+func TestBuildLoop(t *testing.T) {
+	const copies, turns = 5, 300
+	for _, counter := range []Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
+		for size := 1; size <= 40; size++ { // every place of the branch in its window
+			block := append(bytes.Repeat(nop, size-1), 0x90)
+			im, err := BuildLoop(space.Code+7, decode(t, block...), copies, turns, counter, plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if im.First%64 != 0 || !bytes.HasPrefix(im.Code[im.First-im.At:], bytes.Repeat(block, copies)) {
+				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.First)
+			}
+			e := asm.NewEmitter(im.At)
+			e.Prologue(plain.Init, plain.Reset, plain.CPU)
+			before := im.Code[len(e.Bytes()) : im.First-im.At]
+			got := read(t, e.PC(), before)
+			want := []string{"MOV " + name32(counter.Reg) + ", 0x12c"}
+			if counter.Memory {
+				want = []string{"MOV EAX, 0x12c", "MOV [SlotLoop], RAX", "MOV EAX, 0x12345600"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: ahead of the copies stands %q, want %q", counter, got, want)
+			}
+			at := im.First + uint64(copies*size)
+			got = read(t, at, im.Code[at-im.At:])[:2]
+			want = []string{"DEC " + strings.ToUpper(counter.String()), "JNE first"}
+			if counter.Memory {
+				want[0] = "DEC [SlotLoop]"
+			}
+			jne := at
+			code := im.Code[at-im.At:]
+			for {
+				in, err := x86asm.Decode(code, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if in.Op == x86asm.JNE {
+					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.First {
+						t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
+					}
+					from, end := jne, jne+uint64(in.Len)
+					if !counter.Memory {
+						from -= decBytes
+					}
+					if from/32 != end/32 {
+						t.Errorf("%v, %d bytes: the branch from %#x to %#x touches a 32-byte boundary", counter, size, from, end)
+					}
+					break
+				}
+				jne, code = jne+uint64(in.Len), code[in.Len:]
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, %d bytes: behind the copies stands %q, want %q", counter, size, got, want)
+			}
+		}
+	}
+}
+
+// name32 is the name of a register's lower half.
+func name32(r asm.Reg) string {
+	return (x86asm.EAX + x86asm.Reg(r)).String()
+}
+
+// read disassembles code without its nops, with names for what its addresses mean.
+func read(t *testing.T, pc uint64, code []byte) (out []string) {
+	t.Helper()
+	for len(code) > 0 {
+		in, err := x86asm.Decode(code, 64)
+		if err != nil {
+			t.Fatalf("% x: %v", code[:min(len(code), 15)], err)
+		}
+		pc, code = pc+uint64(in.Len), code[in.Len:]
+		if in.Op == x86asm.NOP || in.Op == x86asm.XCHG {
+			continue
+		}
+		s := in.Op.String()
+		for i, a := range in.Args {
+			if a == nil {
+				break
+			}
+			text := a.String()
+			switch a := a.(type) {
+			case x86asm.Mem:
+				if a.Base == x86asm.RIP && pc+uint64(int64(int32(a.Disp))) == space.SlotLoop {
+					text = "[SlotLoop]"
+				}
+			case x86asm.Rel:
+				text = "first"
+			}
+			s += map[bool]string{true: " ", false: ", "}[i == 0] + text
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// The decoders' entry is a window that no op cache holds, and keeps the alignment.
+func TestLeaveOpCache(t *testing.T) {
+	f := plain
+	f.Decoders = true
+	insts := decode(t, nop5...)
+	im, err := Build(space.Code, insts, 3, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hot := buildAt(t, space.Code, insts, 3)
+	if im.First != hot.First+128 || im.First%64 != 0 {
+		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.First, hot.First)
+	}
+	before := im.Code[hot.First-im.At : im.First-im.At]
+	if !bytes.Equal(before[61:], append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...)) {
+		t.Errorf("ahead of the copies stands % x", before)
+	}
+}
