@@ -109,7 +109,7 @@ func TestDecoders(t *testing.T) {
 		least     float64 // ratio of unrolled to loop
 		most      float64
 	}{
-		// Eight instructions in 24 bytes: a decoder of 16 bytes a cycle needs 1.5 cycles and
+		// Eight instructions in 23 bytes: a decoder of 16 bytes a cycle needs 1.5 cycles and
 		// any core with room for six a cycle fewer; four-wide ones are held by their predecoder.
 		{"short instructions", "488d4c24084889c24889c64889c74889c04889c231db90", 1.1, 3},
 		{"lea, 4 mov, xor with wide encodings", "488d8c2408000000488bd0488bf0488bf84c8bc048c7c300000000", 1.02, 3},

@@ -22,6 +22,10 @@ func where(f *flag.FlagSet, o *profiler.Options) {
 		o.CPUs, err = parseCPUs(s)
 		return err
 	})
+	f.Func("precision", "", func(s string) (err error) {
+		o.Precision, err = parsePrecision(s)
+		return err
+	})
 	f.Func("budget", "", func(s string) (err error) {
 		o.Budget, err = parseBudget(s)
 		return err
@@ -130,6 +134,15 @@ func parseName[T ~string](s string, names []T) (T, error) {
 		list = append(list, string(n))
 	}
 	return "", fmt.Errorf("write %s", strings.Join(list, " or "))
+}
+
+// parsePrecision reads a share such as 0.005.
+func parsePrecision(s string) (float64, error) {
+	p, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(p > 0 && p < 1) {
+		return 0, errors.New("write a share between 0 and 1, such as 0.005 for half a percent")
+	}
+	return p, nil
 }
 
 func parseBudget(s string) (time.Duration, error) {

@@ -33,6 +33,8 @@ Flags:
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
+  -precision P    take windows until the interval is at most ± P of the cycles, or ± P cycles where
+                  that is more, or no window helps any more (default 0.005)
   -budget TIME    longest time to spend on timing, such as 500ms (default 3s);
                   -mode both spends it on each of the two
 
@@ -88,6 +90,8 @@ Flags:
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
+  -precision P    take windows until the interval is at most ± P of the cycles, or ± P cycles where
+                  that is more, or no window helps any more (default 0.005)
   -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s);
                   -mode both spends it on each of the two
 
