@@ -88,7 +88,7 @@ func run(ctx context.Context, p measurer, core host.Microarchitecture, missing f
 		default:
 			o.ExpectLow, o.ExpectHigh = answer.Low, answer.High
 			tries := maxTries
-			if disturbed >= patience {
+			if disturbed >= patience || scope == Short {
 				tries = 1
 			}
 			if err := o.measure(ctx, p, b, answer, tries); err != nil {
@@ -106,7 +106,8 @@ func run(ctx context.Context, p measurer, core host.Microarchitecture, missing f
 const (
 	maxTries = 3 // of a block that is disturbed
 	patience = 3 // blocks disturbed in each try: from there on one try has to do, for each
-	// takes its whole budget
+	// takes its whole budget; a short test stands at the start of a batch, which can wait
+	// for a quiet core as well as it can
 )
 
 // measure profiles the block and judges what comes of it.
