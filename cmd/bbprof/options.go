@@ -106,9 +106,12 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 }
 
 func parseFrames(s string) (int, error) {
+	if s == "auto" {
+		return profiler.AutoFrames, nil
+	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > space.MaxFrames {
-		return 0, fmt.Errorf("write a number from 1 to %d", space.MaxFrames)
+		return 0, fmt.Errorf("write auto or a number from 1 to %d", space.MaxFrames)
 	}
 	return n, nil
 }

@@ -27,8 +27,8 @@ Flags:
                   other, with the likely cause where they differ by more than 5 % (default: unroll)
   -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
                   legacy decoders, as in measurements without the op cache (default: opcache)
-  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
-                  one for each page where sharing it would be felt)
+  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: auto,
+                  which is 1, and one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
@@ -84,8 +84,8 @@ Flags:
                   other, with the likely cause where they differ by more than 5 % (default: unroll)
   -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
                   legacy decoders, as in measurements without the op cache (default: opcache)
-  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: 1, and
-                  one for each page where sharing it would be felt)
+  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: auto,
+                  which is 1, and one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
   -rescue=false   keep to the paper's state, whatever it makes of the block
