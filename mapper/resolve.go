@@ -59,7 +59,7 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 	if stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS {
 		rip--
 	}
-	copy, offset, ok := im.Locate(rip)
+	_, offset, ok := im.Locate(rip) // every copy means the addresses of a block at Home
 	if !ok {
 		return 0, regs, false
 	}
@@ -70,7 +70,6 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 		index = i
 	}
 	in := &p.Insts[index]
-	_ = copy // every copy means the addresses of a block at Home
 	return index, asm.Regs{
 		GPR:    stop.Regs.GPR,
 		RIP:    space.Home + uint64(in.Offset+len(in.Bytes)),
