@@ -50,15 +50,15 @@ func newSession(opts Options) (*session, error) {
 			s.inits[i].MXCSR = asm.DefaultMXCSR
 		}
 	}
-	if opts.NoRescue {
-		s.inits = s.inits[:1]
-	}
 	if opts.Init != "" {
 		i := slices.IndexFunc(s.inits, func(i asm.Init) bool { return i.Name == opts.Init })
 		if i < 0 {
 			return nil, fmt.Errorf("no initial state is called %q", opts.Init)
 		}
 		s.inits = s.inits[i : i+1]
+	}
+	if opts.NoRescue {
+		s.inits = s.inits[:1]
 	}
 	if err := s.pin(); err != nil {
 		return nil, err
@@ -183,11 +183,7 @@ func (s *session) calibrate() error {
 	if err := s.emit(counter.TSC{StepTicks: 1}); err != nil {
 		return err
 	}
-	mul, err := s.multiplyChains()
-	if err != nil {
-		return err
-	}
-	w, err := s.window(calibrationPlan(mul, math.MaxUint32))
+	w, err := s.window(calibrationPlan(s.multiplyChains(), math.MaxUint32))
 	if err != nil {
 		return err
 	}
@@ -198,21 +194,18 @@ func (s *session) calibrate() error {
 	if err := s.emit(counter.TSC{StepTicks: step}); err != nil {
 		return err
 	}
-	if mul, err = s.multiplyChains(); err != nil {
-		return err
-	}
-	return s.findQuiet(mul, step)
+	return s.findQuiet(s.multiplyChains(), step)
 }
 
 // multiplyChains places the chains of the cross-check where blocks go later.
-func (s *session) multiplyChains() ([2]timedImage, error) {
+func (s *session) multiplyChains() [2]timedImage {
 	var images [2]timedImage
 	e := asm.NewEmitter(s.images)
 	for i, c := range counter.MultiplyChains() {
 		images[i] = timedImage{c.Emit(e, s.clock.Emit), chainWarm, c.Runs()}
 	}
 	copy(s.child.Code()[s.images-space.Code:], e.Bytes())
-	return images, nil
+	return images
 }
 
 func calibrationPlan(images [2]timedImage, quiet uint64) windowPlan {
