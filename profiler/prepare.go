@@ -24,6 +24,9 @@ func (r *run) prepare() error {
 		err := r.prepareWith(init, i == 0)
 		if err == nil {
 			r.result.Rescued = i > 0
+			if n := invariants.NewPages(r.tracing); n > 0 {
+				r.warn("it walks on: the second half of the copies touches pages that the first did not, %d of them", n)
+			}
 			return nil
 		}
 		if first == nil {

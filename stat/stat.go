@@ -48,9 +48,9 @@ func Median(xs []float64) float64 {
 	return (s[n/2-1] + s[n/2]) / 2
 }
 
-// MidMean is the mean of the middle half of xs: a 25 % trimmed mean. Clock readings need it
-// rather than the median, which cannot lie between two steps of the clock, and rather than
-// the mean, which one interrupt ruins. Its interval is that of Tukey and McLaughlin (Sankhya
+// MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It is for
+// values that have a few speeds and a disturbed one now and then: the median would jump from
+// speed to speed, and the mean follow the disturbed ones. Its interval is that of Tukey and McLaughlin (Sankhya
 // A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
 // winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
 // With fewer than four values the half-width is infinite. A NaN among them is not trimmed

@@ -1,0 +1,24 @@
+package profiler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A block that moves on with each copy says so; one that stays does not.
+func TestWalksOn(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		walks     bool
+	}{
+		{"mov rax, [rbx]; add rbx, 256", "488b03" + "4881c300010000", true},
+		{"mov rax, [rbx]", "488b03", false},
+	} {
+		r := prepared(t, Options{}, unhex(t, c.hex))
+		says := slices.ContainsFunc(r.result.Warnings, func(w string) bool { return strings.HasPrefix(w, "it walks on") })
+		if says != c.walks {
+			t.Errorf("%s: warnings %q", c.name, r.result.Warnings)
+		}
+	}
+}
