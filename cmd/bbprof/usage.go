@@ -6,21 +6,8 @@ import (
 	"runtime/debug"
 )
 
-const usageOne = `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
-steady state, with all its data and code in the first-level caches, or says why it cannot.
-
-  bbprof [flags] -hex HEX     measure one block
-  bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
-  bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
-  bbprof version              what this binary was built from
-  bbprof help [SUBCOMMAND]    this text, or that of batch or selftest
-
-Flags:
-  -hex HEX        the block's machine code: digits of either case; spaces between bytes and
-                  0x are welcome; - reads it from standard input
-  -json           one JSON object on one line instead of the report
-  -v              add the disassembly, which instruction asked for which page, and the host
-  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
+// usageMeasuring are the flags of measuring, those of every command that measures blocks.
+const usageMeasuring = `  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
                   (default: all allowed, the last first)
   -unroll U,V     time U and V copies of the block, U < V (default: what the front end holds)
   -mode MODE      unroll: copies in a row; loop: copies in a counted loop; both: one after the
@@ -35,9 +22,25 @@ Flags:
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
   -precision P    take windows until the interval is at most ± P of the cycles, or ± P cycles where
                   that is more, or no window helps any more (default 0.005)
-  -budget TIME    longest time to spend on timing, such as 500ms (default 3s);
+  -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s);
                   -mode both spends it on each of the two
+`
 
+const usageOne = `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
+steady state, with all its data and code in the first-level caches, or says why it cannot.
+
+  bbprof [flags] -hex HEX     measure one block
+  bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
+  bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
+  bbprof version              what this binary was built from
+  bbprof help [SUBCOMMAND]    this text, or that of batch or selftest
+
+Flags:
+  -hex HEX        the block's machine code: digits of either case; spaces between bytes and
+                  0x are welcome; - reads it from standard input
+  -json           one JSON object on one line instead of the report
+  -v              add the disassembly, which instruction asked for which page, and the host
+` + usageMeasuring + `
 Examples:
   bbprof -hex 4801c0                         add rax, rax
   bbprof -v -hex '48 8b 03 48 01 d8'         spaces and all, with the listing
@@ -77,24 +80,7 @@ behind the last (bbprof selftest); that they failed is said at once, and ends no
 
 Flags:
   -o FILE         write to FILE instead of standard output, which is also -
-  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
-                  (default: all allowed, the last first)
-  -unroll U,V     time U and V copies of each block, U < V (default: what the front end holds)
-  -mode MODE      unroll: copies in a row; loop: copies in a counted loop; both: one after the
-                  other, with the likely cause where they differ by more than 5 % (default: unroll)
-  -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
-                  legacy decoders, as in measurements without the op cache (default: opcache)
-  -frames N       put the pages on N physical pages; 1 is the BHive paper's way (default: auto,
-                  which is 1, and one for each page where sharing it would be felt)
-  -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
-                  (default: paper, and the others where it makes the block fail)
-  -rescue=false   keep to the paper's state, whatever it makes of the block
-  -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
-  -precision P    take windows until the interval is at most ± P of the cycles, or ± P cycles where
-                  that is more, or no window helps any more (default 0.005)
-  -budget TIME    longest time to spend on timing one block, such as 500ms (default 3s);
-                  -mode both spends it on each of the two
-
+` + usageMeasuring + `
 Examples:
   bbprof batch blocks.csv > results.csv
   bbprof batch -cpu 1 -o results.csv blocks.csv
