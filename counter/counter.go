@@ -27,6 +27,9 @@ type Clock interface {
 	FastRate(differences [][]float64) float64
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
+	// Resolution is the half-width in ticks per cycle that the clock's steps alone give the
+	// interval of a rate from n samples.
+	Resolution(n int) float64
 	// Describe tells a reader how readings became cycles.
 	Describe() string
 }
@@ -45,7 +48,7 @@ type Chain struct {
 }
 
 const (
-	chainBody = 8 // chained instructions in a turn
+	chainBody = 4 // chained instructions in a turn
 	chainRuns = 1 // runs timed at once
 )
 

@@ -19,10 +19,10 @@ type TSC struct {
 	StepTicks float64
 }
 
-// Turns of the two chains, which differ by 3,072 cycles.
+// Turns of the two chains, which differ by 2,048 cycles.
 const (
 	shortTurns = 256
-	longTurns  = 640
+	longTurns  = 768
 
 	chainCycles = (longTurns - shortTurns) * chainBody * chainRuns
 )
@@ -48,6 +48,13 @@ const stepSlack = 2.5
 // Rate is in ticks per core cycle.
 func (c TSC) Rate(d [][]float64) stat.Estimate {
 	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/chainCycles)
+}
+
+// Resolution is Student's half-width over n differences that the steps alone make: the
+// difference of two timings, each of two readings at any point of a step, has a variance of a
+// third of the step's square.
+func (c TSC) Resolution(n int) float64 {
+	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / chainCycles
 }
 
 // FastRate is in ticks per core cycle.

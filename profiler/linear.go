@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -13,12 +12,16 @@ import (
 // A third number of copies, between the two, has to lie on the line through them, or the time
 // per copy is no constant and the block has no steady state within those copies.
 const (
-	linearWindows = 3
-	linearShare   = 0.04
+	linearTries = 3
+	linearShare = 0.04
 	// linearEnds is by how many cycles the time of one image can be off the line for its
 	// ends alone: where they meet the rename groups, and when the schedulers fill up.
 	linearEnds = 4
 )
+
+// linearTurns are the numbers of extra turns of the windows that time the third number: a look's
+// first, middle and last.
+var linearTurns = []int{0, lookWindows / 2, lookWindows - 1}
 
 // linear checks the third number. Where it does not fit, smaller factors get one chance: a
 // block may leave the op cache, or a predictor's reach, somewhere between the two.
@@ -28,7 +31,7 @@ func (r *run) linear() error {
 	if err == nil || !ok || r.opts.Unroll != nil || r.loops {
 		return err
 	}
-	r.factors, r.windows = fewer, nil
+	r.factors, r.cycles = fewer, nil
 	for _, step := range []func() error{r.mapAndTrace, r.time, r.checkLinear} {
 		if err := step(); err != nil {
 			return err
@@ -50,18 +53,21 @@ func (r *run) checkLinear() error {
 		return err
 	}
 	r.place(image)
-	plan := r.plannedWindow(r.windows[0].plan.long.runs)
+	plan := r.plannedStay(r.result.RunsPerSample)
 	plan.long.entry = image.At
+	plan.turns = linearTurns
+	r.plan.Refill(r.child)
 	var cycles []float64
-	for try := 0; len(cycles) < linearWindows && try < 3*linearWindows; try++ {
-		r.plan.Refill(r.child)
+	for try := 0; len(cycles) == 0 && try < linearTries; try++ {
 		plan.quiet = r.quietTicks()
-		w, err := r.window(plan)
+		got, err := r.stay(plan)
 		if err != nil {
 			return err
 		}
-		if w.switches == 0 && w.samples() == plan.samples {
-			cycles = append(cycles, w.throughput(third, r.clock.Step()).Value/w.rate(r.clock).Value)
+		for _, w := range got.windows {
+			if got.switches == 0 && w.complete {
+				cycles = append(cycles, w.cycles(third, r.clock))
+			}
 		}
 	}
 	if len(cycles) == 0 {
@@ -81,18 +87,4 @@ func judgeLinear(e stat.Estimate, partial float64, third, all unroll.Factors) er
 	return &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
 		third.Short, third.Long, partial, all.Short, all.Long, e.Value, allowed)}
-}
-
-// plannedWindow is a window of the two images as they are placed now.
-func (r *run) plannedWindow(runs int) windowPlan {
-	return windowPlan{
-		setup:   append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
-		short:   timedImage{r.short.At, r.warmBefore(), runs},
-		long:    timedImage{r.long.At, r.warmBefore(), runs},
-		samples: windowSamples,
-		polls:   windowPolls,
-		quiet:   r.quietTicks(),
-
-		vectorBits: r.vectorBits,
-	}
 }

@@ -157,7 +157,7 @@ func (r *run) compareLoop() error {
 		return nil
 	}
 	loop := *r
-	loop.windows, loop.result = nil, Result{}
+	loop.cycles, loop.result = nil, Result{}
 	for _, step := range []func() error{loop.becomeLoop, loop.time, loop.linear, loop.judge, loop.derive} {
 		err := step()
 		if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {

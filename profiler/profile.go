@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -36,7 +37,7 @@ type run struct {
 	dirty    []uint64 // words that a run changes
 	tracing  invariants.Trace
 	findings []invariants.Evidence
-	windows  []window
+	cycles   []float64 // per iteration, of each window
 
 	loop    unroll.Loop // of mode loop and both
 	loops   bool        // the images are those of loop
@@ -224,10 +225,7 @@ const unstableShare = 0.02
 
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (r *run) judge() error {
-	r.result.WindowsKept = len(r.windows)
-	for _, w := range r.windows {
-		r.result.SamplesKept += w.samples()
-	}
+	r.result.WindowsKept = len(r.cycles)
 	l1i := invariants.L1I(int(r.long.End()-space.Code), r.cpu.FrontEnd.L1I)
 	if l1i.Rejection != nil {
 		return l1i.Rejection
@@ -237,13 +235,25 @@ func (r *run) judge() error {
 		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	e := r.estimate()
 	if limit := unstableShare * math.Max(e.Value, 1); e.Half > limit {
-		c := r.cyclesOf()
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f (fastest window %.3f, slowest %.3f)",
-			len(c), e.Value, e.Half, limit, slices.Min(c), slices.Max(c))}
+			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
+			len(r.cycles), e.Value, e.Half, limit, modes(r.cycles))}
 	}
 	return nil
 }
+
+// modes tells the speeds that windows ran at, and how many at each.
+func modes(cycles []float64) string {
+	var s []string
+	for _, m := range stat.Modes(cycles, modeGap) {
+		s = append(s, fmt.Sprintf("%.3f in %d", m.Value, m.N))
+	}
+	return strings.Join(s, ", ")
+}
+
+// modeGap is what separates two modes, as a share of the cycles: more than the clock's steps and
+// the ends of the images do in a window.
+const modeGap = 0.02
 
 // derive makes the number.
 func (r *run) derive() error {

@@ -103,11 +103,11 @@ func (s *session) relocate() error {
 // the core can only slow the chain, so the fast half of the samples is asked.
 func (s *session) probeRate() error {
 	chain := s.chains[0]
-	w, err := s.window(windowPlan{short: chain, long: chain, samples: 32, polls: 64, quiet: math.MaxUint32})
+	got, err := s.stay(stayPlan{short: chain, long: chain, turns: oneWindow, samples: 32, polls: 64, quiet: math.MaxUint32})
 	if err != nil {
 		return err
 	}
-	d := w.floats(columnChains, columnChains+len(s.chains)-1)
+	d := got.windows[0].floats(columnChains, columnChains+len(s.chains)-1)
 	if rate := s.clock.FastRate(d); rate > 0 {
 		s.rate = rate
 	}
@@ -183,10 +183,11 @@ func (s *session) calibrate() error {
 	if err := s.emit(counter.TSC{StepTicks: 1}); err != nil {
 		return err
 	}
-	w, err := s.window(calibrationPlan(s.multiplyChains(), math.MaxUint32))
+	got, err := s.stay(calibrationPlan(s.multiplyChains(), math.MaxUint32))
 	if err != nil {
 		return err
 	}
+	w := got.windows[0]
 	step := counter.StepOf(slices.Concat(w.columns...))
 	if turns := s.turns * int(math.Ceil(sentinelSteps*step/stat.Median(floats(w.columns[0])))); turns > s.turns {
 		s.turns = turns
@@ -208,8 +209,8 @@ func (s *session) multiplyChains() [2]timedImage {
 	return images
 }
 
-func calibrationPlan(images [2]timedImage, quiet uint64) windowPlan {
-	return windowPlan{short: images[0], long: images[1], samples: calibrationSamples, polls: 10 * calibrationSamples, quiet: quiet}
+func calibrationPlan(images [2]timedImage, quiet uint64) stayPlan {
+	return stayPlan{short: images[0], long: images[1], turns: oneWindow, samples: calibrationSamples, polls: 10 * calibrationSamples, quiet: quiet}
 }
 
 // findQuiet samples without a gate until the fastest sentinel readings form a mode that the
@@ -218,18 +219,20 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 	deadline := time.Now().Add(calibrationLimit)
 	var latency float64
 	for {
-		w, err := s.window(calibrationPlan(mul, math.MaxUint32))
+		got, err := s.stay(calibrationPlan(mul, math.MaxUint32))
 		if err != nil {
 			return err
 		}
+		w := got.windows[0]
 		rate := w.rate(s.clock).Value
-		if w.switches == 0 && !math.IsNaN(rate) {
+		if got.switches == 0 && !math.IsNaN(rate) {
 			if quiet, ok := quietMode(w.columns[0], rate); ok && s.plausible(quiet) {
 				s.quiet, s.rate = quiet, rate
-				gated, err := s.window(calibrationPlan(mul, s.quietTicks()))
+				got, err := s.stay(calibrationPlan(mul, s.quietTicks()))
 				if err != nil {
 					return err
 				}
+				gated := got.windows[0]
 				if gated.samples() >= calibrationSamples/4 {
 					var ok bool
 					rate := gated.rate(s.clock).Value

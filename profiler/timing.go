@@ -3,36 +3,46 @@ package profiler
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// A block is timed in looks. A look lays it out at a place of its own and times it in
+// lookWindows windows, each mapped anew, with 0, 1, … turns more of the loop before the first
+// copy. The number of turns decides where the copies meet the dispatch groups and so what the
+// block's start and end cost, and for blocks bound by throughput their speed, by some percent
+// for as long as they run; a look has each number once, so that all looks have the same share
+// of each, and so do two runs of bbprof. Turns never change within a window: the branch
+// predictor has to learn each number anew.
 const (
-	windowSamples = 8
-	windowPolls   = 5_000 // sentinel readings, 0.4 µs each, before the monitor looks what is wrong
-	patience      = 3     // windows without a quiet moment, before another CPU is tried
-	minWindows    = 8
-	maxWindows    = 64
+	lookWindows = 6 // macro-operations that most cores dispatch in a cycle
+	layouts     = 4
+	layoutStep  = 5 * 64
+
+	windowSamples = 4
+	windowPolls   = 2_000 // sentinel readings, 0.4 µs each, before the monitor looks what is wrong
+	patience      = 3     // stays without a quiet moment, before another CPU is tried
 	imageWarm     = 2
-	// driftShare is how far the core's clock may be from known within a window: more means
+	// driftShare is how far the core's clock may be from known within a stay: more means
 	// that it moved.
 	driftShare = 0.01
-	// A block bound by throughput settles into one of a few speeds, some percent apart, and
-	// keeps it until its code moves or meets the rename groups at another place. Successive
-	// windows lay it out at so many places, bytes apart, and as many offsets from a group's
-	// start; their mean is what repeats. Never within a window: the branch predictor has to
-	// learn each anew, and would do so at the expense of the image that comes first.
-	layouts    = 4
-	layoutStep = 5 * 64
+
 	// A timing lasts about so many ticks, and so many steps of the clock.
 	timingTicks = 3000
 	timingSteps = 150
 	maxRuns     = 32
 )
 
-// time collects clean windows, each with a fresh mapping.
+// checkedLooks are the numbers of looks after which the interval is asked whether it is
+// narrow enough: few, because an interval that is asked often is once narrow by chance.
+var checkedLooks = []int{2, 3, 4, 6, 8, 12, 16}
+
+// time looks at the block until the interval is narrow enough.
 func (r *run) time() error {
 	runs, err := r.runsPerSample()
 	if err != nil {
@@ -40,49 +50,28 @@ func (r *run) time() error {
 	}
 	r.result.RunsPerSample = runs
 	deadline := time.Now().Add(r.opts.Budget)
-	busy := 0
-	for len(r.windows) < maxWindows {
-		if len(r.windows) >= minWindows && r.narrow() {
+	for n := range slices.Max(checkedLooks) {
+		if slices.Contains(checkedLooks, n) && r.narrow() {
 			return nil
 		}
-		if time.Now().After(deadline) {
-			break
-		}
-		w, err := r.oneWindow(runs, windowSamples, windowPolls, r.quietTicks())
+		complete, err := r.look(n, deadline)
 		if err != nil {
 			return err
 		}
-		r.result.SamplesDropped += w.polls - w.samples() // polls that led to no sample
-		switch {
-		case w.switches > 0:
-			r.result.WindowsSwitched++
-			continue
-		case w.samples() < windowSamples:
-			r.result.WindowsUnsteady++
-			if busy++; busy%patience == 0 {
-				err = r.relocate()
-			} else {
-				err = r.probeRate()
-			}
-			if err != nil {
-				return err
-			}
-			continue
+		if !complete {
+			break
 		}
-		busy = 0
-		rate := w.rate(r.clock)
-		r.rate = rate.Value
-		if rate.Half > driftShare*rate.Value {
-			r.result.WindowsDrifted++
-			continue
-		}
-		r.windows = append(r.windows, w)
 	}
-	if len(r.windows) >= minWindows {
-		return nil
+	if least := checkedLooks[0] * lookWindows; len(r.cycles) < least {
+		return r.disturbed(least)
 	}
+	return nil
+}
+
+// disturbed is the rejection of a block that was not left alone for long enough.
+func (r *run) disturbed(least int) error {
 	reason, why := verdict.Unstable, "another hardware thread shared the core"
-	switch n := max(r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted); n {
+	switch max(r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted) {
 	case r.result.WindowsUnsteady:
 	case r.result.WindowsSwitched:
 		reason, why = verdict.ContextSwitch, "the scheduler took the CPU away"
@@ -91,60 +80,132 @@ func (r *run) time() error {
 	}
 	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
 		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch, %d no quiet core and %d a drift of the core's clock",
-		why, r.opts.Budget, len(r.windows), minWindows, r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted)}
+		why, r.opts.Budget, len(r.cycles), least, r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted)}
 }
 
-// oneWindow lays the block out and maps it afresh, and samples it.
-func (r *run) oneWindow(runs, samples, polls int, quiet uint64) (window, error) {
+// look takes the windows of a look, first all in one stay in the child and then again those
+// that were disturbed. It is not complete if the time was up before.
+func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 	r.plan.Refill(r.child)
-	n := len(r.windows)
 	if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
-		return window{}, err
+		return false, err
 	}
-	plan := r.plannedWindow(runs)
-	plan.samples, plan.polls, plan.quiet = samples, polls, quiet
-	plan.turns = (n + n/layouts) % layouts
-	return r.window(plan)
+	var missing []int // turns
+	for turns := range lookWindows {
+		missing = append(missing, turns)
+	}
+	together, busy := len(missing), 0
+	for len(missing) > 0 {
+		if time.Now().After(deadline) {
+			return false, nil
+		}
+		plan := r.plannedStay(r.result.RunsPerSample)
+		plan.turns = missing[:min(together, len(missing))]
+		got, err := r.stay(plan)
+		if err != nil {
+			return false, err
+		}
+		kept, err := r.keep(got)
+		if err != nil {
+			return false, err
+		}
+		if len(kept) == len(plan.turns) {
+			busy = 0
+		} else {
+			together = 1 // what disturbs is less likely to fall into a short stay
+		}
+		missing = slices.DeleteFunc(slices.Clone(missing), func(t int) bool { return slices.Contains(kept, t) })
+		if got.switches == 0 && len(kept) == 0 {
+			if busy++; busy%patience == 0 {
+				err = r.relocate()
+			} else {
+				err = r.probeRate()
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
-// runsPerSample is how many runs between two readings make them resolvable.
+// keep notes what a stay's undisturbed windows measured and returns their turns.
+func (r *run) keep(got stay) (turns []int, err error) {
+	for _, w := range got.windows {
+		r.result.SamplesDropped += w.polls - w.samples() // polls that led to no sample
+	}
+	if got.switches > 0 {
+		r.result.WindowsSwitched += len(got.windows)
+		return nil, nil
+	}
+	rate := got.rate(r.clock)
+	if math.IsNaN(rate.Value) {
+		r.result.WindowsUnsteady += len(got.windows)
+		return nil, nil
+	}
+	r.rate = rate.Value
+	if rate.Half > driftShare*rate.Value+r.clock.Resolution(rate.N) {
+		r.result.WindowsDrifted += len(got.windows)
+		return nil, nil
+	}
+	for _, w := range got.windows {
+		if !w.complete {
+			r.result.WindowsUnsteady++
+			continue
+		}
+		turns = append(turns, w.turns)
+		r.cycles = append(r.cycles, w.cycles(r.factors, r.clock))
+		r.result.SamplesKept += w.samples()
+	}
+	return turns, nil
+}
+
+// runsPerSample is how many runs between two readings make them resolvable: each run leaves
+// the time of its end in the child, so the fastest of a few says what one takes.
 func (r *run) runsPerSample() (int, error) {
-	w, err := r.oneWindow(1, 3, 100, math.MaxUint32)
+	const few = 4
+	stop, err := r.child.Do(append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Run(r.long.At, few)), runLimit)
 	if err != nil {
 		return 0, err
 	}
-	if w.samples() == 0 {
-		return 1, nil
+	if !stop.Done {
+		return 0, fmt.Errorf("signal %d, code %d at %#x in a block that ran before", stop.Signal, stop.Code, stop.Regs.RIP)
 	}
-	one := stat.Median(floats(w.columns[len(w.columns)-1]))
+	fastest := uint64(math.MaxUint64)
+	for left := 1; left < few; left++ {
+		end := func(left int) uint64 { return r.child.Word(space.Times + 8*uint64(left)) }
+		fastest = min(fastest, end(left)-end(left+1))
+	}
 	want := math.Max(timingTicks, timingSteps*r.clock.Step())
-	return int(math.Min(math.Max(math.Ceil(want/one), 1), maxRuns)), nil
-}
-
-// cyclesOf is each window's throughput in cycles per iteration.
-func (r *run) cyclesOf() []float64 {
-	var c []float64
-	for _, w := range r.windows {
-		c = append(c, w.throughput(r.factors, r.clock.Step()).Value/w.rate(r.clock).Value)
-	}
-	return c
+	return int(math.Min(math.Max(math.Ceil(want/float64(max(fastest, 1))), 1), maxRuns)), nil
 }
 
 // estimate is the block's cycles per iteration with the interval in which another run's
-// lie. Windows are the units, each with a layout and a mapping of its own, so their scatter
-// holds all that differs from one run to the next. The interval is never narrower than one
-// step of the clock spread over all timings.
+// lie. Windows are the units, each with a mapping of its own, so their scatter holds what
+// differs from one run to the next, and the effect of the turns besides. The interval is never
+// narrower than one step of the clock spread over all timings.
 func (r *run) estimate() stat.Estimate {
-	e := stat.MidMean(r.cyclesOf()).Prediction()
-	if n := len(r.windows); n > 0 {
-		w := r.windows[0]
-		step := r.clock.Step() / r.rate / float64(w.plan.long.runs*(r.factors.Long-r.factors.Short))
-		e.Half = max(e.Half, step/math.Sqrt(float64(n*windowSamples)))
-	}
+	e := stat.MidMean(r.cycles).Prediction()
+	timings := float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short)) * math.Sqrt(float64(len(r.cycles)*windowSamples))
+	e.Half = max(e.Half, r.clock.Step()/r.rate/timings)
 	return e
 }
 
 func (r *run) narrow() bool {
 	e := r.estimate()
 	return e.Half <= r.opts.Precision*math.Max(e.Value, 1)
+}
+
+// plannedStay is a stay with the two images as they are placed now, of one window.
+func (r *run) plannedStay(runs int) stayPlan {
+	return stayPlan{
+		setup:      append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
+		short:      timedImage{r.short.At, r.warmBefore(), runs},
+		long:       timedImage{r.long.At, r.warmBefore(), runs},
+		turns:      oneWindow,
+		samples:    windowSamples,
+		polls:      windowPolls,
+		quiet:      r.quietTicks(),
+		vectorBits: r.vectorBits,
+	}
 }

@@ -3,6 +3,7 @@ package profiler
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/bbprof/bbprof/counter"
@@ -12,23 +13,32 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// windowPlan is one uninterrupted stay in the child: a fresh mapping, some warm-up, samples.
-type windowPlan struct {
-	setup       []tracee.Op
+// stayPlan is what to do in one stay in the child, from one stop to the next: window after
+// window, each with a fresh mapping, some warm-up and samples. Windows differ in the turns of
+// the loop before the first copy alone.
+type stayPlan struct {
+	setup       []tracee.Op // before each window
 	short, long timedImage
-	samples     int    // wanted
+	turns       []int  // one window for each
+	samples     int    // wanted of each window
 	polls       int    // sentinel readings to spend on them
 	quiet       uint64 // longest sentinel reading of a quiet core, in ticks
 	vectorBits  int    // width of the vector units to keep awake
-	turns       int    // more turns of the loop before the first copy
 }
 
-// window is what came back.
+// stay is what came back.
+type stay struct {
+	windows  []window
+	switches uint64 // context switches seen
+}
+
+// window is some samples of one mapping.
 type window struct {
 	columns  [][]uint64 // sentinel, the chains, short, long; one reading a sample
+	turns    int
 	polls    int        // sentinel readings spent
-	switches uint64     // context switches seen
-	plan     windowPlan
+	complete bool       // it has all samples that were wanted
+	runs     [2]float64 // of the short and the long image between two readings
 }
 
 const (
@@ -41,8 +51,11 @@ func (w window) samples() int { return len(w.columns[0]) }
 // warmRuns precede a window, to fill caches, op cache and predictors after the remap.
 const warmRuns = 16
 
-// window runs a plan. Its time limit is generous: all it guards is a lost child.
-func (s *session) window(p windowPlan) (window, error) {
+// oneWindow is a plan's stay if it has no turns: a single window without extra turns.
+var oneWindow = []int{0}
+
+// stay runs a plan. Its time limit is generous: all it guards is a lost child.
+func (s *session) stay(p stayPlan) (stay, error) {
 	table := append(append([]timedImage(nil), s.chains...), p.short, p.long)
 	for i, image := range table {
 		at := space.Phases + uint64(i)*space.PhaseSize
@@ -50,42 +63,67 @@ func (s *session) window(p windowPlan) (window, error) {
 		s.child.SetWord(at+8, uint64(image.warm+image.runs))
 		s.child.SetWord(at+16, uint64(image.runs+1)) // where space.Times has the start
 	}
-	s.child.SetWord(space.SlotOut, space.Samples)
-	s.child.SetWord(space.SlotKept, space.Samples)
-	s.child.SetWord(space.SlotSamples, uint64(p.samples))
-	s.child.SetWord(space.SlotPolls, uint64(p.polls))
 	s.child.SetWord(space.SlotQuiet, p.quiet)
-	s.child.SetWord(space.SlotTurns, uint64(p.turns))
 
-	ops := append(append([]tracee.Op(nil), p.setup...),
-		tracee.Run(p.short.entry, warmRuns), tracee.Run(p.long.entry, warmRuns),
-		tracee.UsageBefore(), tracee.Run(s.samplerFor(p.vectorBits), 0), tracee.UsageAfter())
-	stop, err := s.child.Do(ops, windowLimit)
+	columns := 1 + len(table)
+	room := uint64(8 * columns * p.samples)
+	tails := space.Samples + space.SamplesSize - uint64(len(p.turns))*tailSize
+	if space.Samples+uint64(len(p.turns))*room > tails {
+		return stay{}, fmt.Errorf("%d windows of %d samples do not fit", len(p.turns), p.samples)
+	}
+	ops := []tracee.Op{tracee.UsageBefore()}
+	for i, turns := range p.turns {
+		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
+		ops = append(ops, p.setup...)
+		ops = append(ops,
+			tracee.Put(space.SlotTurns, uint64(turns)),
+			tracee.Put(space.SlotOut, at),
+			tracee.Put(space.SlotKept, at),
+			tracee.Put(space.SlotSamples, uint64(p.samples)),
+			tracee.Put(space.SlotPolls, uint64(p.polls)),
+			tracee.Run(p.short.entry, warmRuns), tracee.Run(p.long.entry, warmRuns),
+			tracee.Run(s.samplerFor(p.vectorBits), 0),
+			tracee.Move(tail, space.SlotKept),
+			tracee.Move(tail+8, space.SlotPolls))
+	}
+	stop, err := s.child.Do(append(ops, tracee.UsageAfter()), stayLimit)
 	if err != nil {
-		return window{}, err
+		return stay{}, err
 	}
 	if !stop.Done {
-		return window{}, fmt.Errorf("timing stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)
+		return stay{}, fmt.Errorf("timing stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)
 	}
-	w := window{
-		plan:     p,
-		columns:  make([][]uint64, 1+len(table)),
-		polls:    p.polls - int(s.child.Word(space.SlotPolls)),
-		switches: s.child.Switches(),
-	}
-	samples := s.child.Samples()
-	n, rest := int(s.child.Word(space.SlotKept)-space.Samples)/(8*len(w.columns)), int(s.child.Word(space.SlotKept)-space.Samples)%(8*len(w.columns))
-	if n < 0 || n > p.samples || rest != 0 || w.polls < 0 || w.polls > p.polls {
-		return window{}, fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, w.polls, p.polls)
-	}
-	for c := range w.columns {
-		w.columns[c] = make([]uint64, n)
-		for i := range n {
-			w.columns[c][i] = binary.LittleEndian.Uint64(samples[8*(i*len(w.columns)+c):])
+	got := stay{switches: s.child.Switches()}
+	memory := s.child.Samples()
+	word := func(addr uint64) uint64 { return binary.LittleEndian.Uint64(memory[addr-space.Samples:]) }
+	for i, turns := range p.turns {
+		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
+		kept, polls := int(word(tail)-at), p.polls-int(word(tail+8))
+		n := kept / (8 * columns)
+		if kept < 0 || n > p.samples || kept%(8*columns) != 0 || polls < 0 || polls > p.polls {
+			return stay{}, fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 		}
+		w := window{
+			columns:  make([][]uint64, columns),
+			turns:    turns,
+			polls:    polls,
+			complete: n == p.samples,
+			runs:     [2]float64{float64(p.short.runs), float64(p.long.runs)},
+		}
+		values := make([]uint64, columns*n)
+		for c := range w.columns {
+			w.columns[c], values = values[:n:n], values[n:]
+			for j := range n {
+				w.columns[c][j] = word(at + uint64(8*(j*columns+c)))
+			}
+		}
+		got.windows = append(got.windows, w)
 	}
-	return w, nil
+	return got, nil
 }
+
+// tailSize is what a window leaves behind the samples: SlotKept and SlotPolls at its end.
+const tailSize = 16
 
 // samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
 func (s *session) samplerFor(bits int) uint64 {
@@ -95,7 +133,7 @@ func (s *session) samplerFor(bits int) uint64 {
 	return s.samplers[128]
 }
 
-const windowLimit = 5 * time.Second
+const stayLimit = 5 * time.Second
 
 func floats(v []uint64) []float64 {
 	f := make([]float64, len(v))
@@ -119,14 +157,33 @@ func (w window) rate(clock counter.Clock) stat.Estimate {
 	return clock.Rate(w.floats(columnChains, columnChains+len(clock.Chains())-1))
 }
 
+// rate is the clock's rate over all windows of the stay.
+func (s stay) rate(clock counter.Clock) stat.Estimate {
+	chains := make([][]float64, len(clock.Chains()))
+	for _, w := range s.windows {
+		for i, d := range w.floats(columnChains, columnChains+len(chains)-1) {
+			chains[i] = append(chains[i], d...)
+		}
+	}
+	return clock.Rate(chains)
+}
+
 // throughput is the block's time in this window, in ticks per iteration; step is the clock's.
 func (w window) throughput(f unroll.Factors, step float64) stat.Estimate {
 	last := len(w.columns) - 1
 	per := make([]float64, w.samples())
 	for i := range per {
-		short := float64(w.columns[last-1][i]) / float64(w.plan.short.runs)
-		long := float64(w.columns[last][i]) / float64(w.plan.long.runs)
+		short := float64(w.columns[last-1][i]) / w.runs[0]
+		long := float64(w.columns[last][i]) / w.runs[1]
 		per[i] = unroll.Throughput(short, long, f)
 	}
-	return stat.Core(per, 2.5*step/float64(w.plan.long.runs*(f.Long-f.Short)))
+	return stat.Core(per, 2.5*step/(w.runs[1]*float64(f.Long-f.Short)))
+}
+
+// cycles is the block's throughput in this window in cycles per iteration; NaN without samples.
+func (w window) cycles(f unroll.Factors, clock counter.Clock) float64 {
+	if w.samples() == 0 {
+		return math.NaN()
+	}
+	return w.throughput(f, clock.Step()).Value / w.rate(clock).Value
 }

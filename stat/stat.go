@@ -5,6 +5,7 @@ package stat
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -79,6 +80,29 @@ func MidMean(xs []float64) Estimate {
 	return Estimate{Value: value, Half: T95(n-2*g-1) * se, N: n}
 }
 
+// Modes splits xs wherever two neighbours in ascending order differ by more than gap of the
+// lower one. Each mode is a median, with how many values it stands for; ascending. It is for
+// positive values.
+func Modes(xs []float64, gap float64) []Mode {
+	s := slices.Clone(xs)
+	slices.Sort(s)
+	var modes []Mode
+	from := 0
+	for i := range s {
+		if i+1 == len(s) || s[i+1] > s[i]*(1+gap) {
+			modes = append(modes, Mode{Median(s[from : i+1]), i + 1 - from})
+			from = i + 1
+		}
+	}
+	return modes
+}
+
+// Mode is one of several speeds: its median and how many values have it.
+type Mode struct {
+	Value float64
+	N     int
+}
+
 // Core is the mean of the values within slack plus four median absolute deviations of the
 // median. It is for readings of a clock that moves in steps: their mean is right where
 // trimming, which cuts a step in two, is off by up to a quarter of one. With slack for the
@@ -107,8 +131,29 @@ func Core(xs []float64, slack float64) Estimate {
 	return Estimate{Value: mean(kept), Half: T95(n-1) * sd(kept) / math.Sqrt(float64(n)), N: n}
 }
 
-// T95 is the two-sided 95 % quantile of Student's t distribution.
+// T95 is the two-sided 95 % quantile of Student's t distribution; infinite without a degree
+// of freedom.
 func T95(degrees int) float64 {
+	if degrees < 1 {
+		return math.Inf(1)
+	}
+	if few := fewT95(); degrees < len(few) {
+		return few[degrees]
+	}
+	return quantile(degrees)
+}
+
+// fewT95 keeps the quantiles that short series ask for: one takes some 10 µs to find, and
+// every window of a block asks.
+var fewT95 = sync.OnceValue(func() []float64 {
+	few := make([]float64, 128)
+	for i := 1; i < len(few); i++ {
+		few[i] = quantile(i)
+	}
+	return few
+})
+
+func quantile(degrees int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(0.975)
 }
 

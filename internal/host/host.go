@@ -151,7 +151,11 @@ func opCache(vendor cpuid.Vendor, family, model int) unroll.OpCache {
 		}
 	case vendor == cpuid.AMD && family == 0x17 && model < 0x30: // Zen, Zen+: 2 K
 		return unroll.OpCache{Lines: 256, OpsPerLine: 8, Window: 64}
-	case vendor == cpuid.AMD && family >= 0x17: // Zen 2 on: 4 K and more
+	case vendor == cpuid.AMD && family == 0x19 && (model >= 0x10 && model <= 0x1f || model >= 0x60): // Zen 4: 6.75 K
+		return unroll.OpCache{Lines: 768, OpsPerLine: 9, Window: 64}
+	case vendor == cpuid.AMD && family == 0x1a: // Zen 5: 6 K
+		return unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}
+	case vendor == cpuid.AMD && family >= 0x17: // Zen 2 and 3: 4 K
 		return unroll.OpCache{Lines: 512, OpsPerLine: 8, Window: 64}
 	}
 	return smallest

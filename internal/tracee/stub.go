@@ -55,8 +55,22 @@ func buildStub() stub {
 	e.Store(space.SlotOps, asm.RBX)
 	e.Jmp(s.run)
 
-	// A run: entry in rdi, how often in rsi.
+	// Not a system call: by opRun, opMove, opPut.
 	e.Land(toRun)
+	e.AddImm8(asm.RAX, 1)
+	toImage := e.ForwardJz()
+	e.AddImm8(asm.RAX, 1)
+	toMove := e.ForwardJz()
+	e.StoreAt(asm.RDI, 0, asm.RSI)
+	e.Jmp(s.resume)
+
+	e.Land(toMove)
+	e.LoadAt(asm.RAX, asm.RSI, 0)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.Jmp(s.resume)
+
+	// A run: entry in rdi, how often in rsi.
+	e.Land(toImage)
 	e.Store(space.SlotCount, asm.RSI)
 	e.Lea(asm.RAX, s.resume)
 	e.Store(space.SlotReturn, asm.RAX)

@@ -39,8 +39,12 @@ type Op struct {
 	args   [6]uint64
 }
 
-// opRun is the number that the stub takes for a jump; no system call is negative.
-const opRun = ^uint64(0)
+// What the stub does itself has negative numbers, unlike any system call.
+const (
+	opRun  = -1 // jump
+	opMove = -2 // copy a word
+	opPut  = -3 // store a word
+)
 
 // Linux system calls that the child may make (asm/unistd_64.h).
 const (
@@ -51,7 +55,15 @@ const (
 
 // Run runs the image at entry times times, at most space.MaxRuns. Code that does not count its runs, like the
 // sampler, returns through [Tracee.Resume] when it likes.
-func Run(entry, times uint64) Op { return Op{opRun, [6]uint64{entry, times}} }
+func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
+
+// Move copies the word at one address of the own region to another.
+func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
+
+// Put stores a word at an address of the own region.
+func Put(to, v uint64) Op { return Op{own(opPut), [6]uint64{to, v}} }
+
+func own(op int64) uint64 { return uint64(op) }
 
 // MapFrame puts frame i at the page at addr. mremap of a shared mapping with an old size of
 // 0 makes a second mapping of the same pages (mremap(2)), so no descriptor is needed.
