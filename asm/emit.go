@@ -1,6 +1,9 @@
 package asm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Reg is a general register by its number in the encoding (Intel SDM vol. 2, 3.1.1.1).
 type Reg uint8
@@ -30,8 +33,9 @@ func (r Reg) String() string { return gprNames[3][r] }
 // instructions that bbprof's own code is made of; encodings are those of the Intel SDM,
 // vol. 2. Operands in memory are reached rip-relative, which costs no register.
 type Emitter struct {
-	code []byte
-	base uint64
+	code     []byte
+	base     uint64
+	relative []int // offsets of the 32-bit rip-relative fields in code
 }
 
 // NewEmitter starts code that will stand at base.
@@ -49,8 +53,45 @@ func (e *Emitter) Raw(b ...byte) { e.code = append(e.code, b...) }
 func (e *Emitter) imm32(v uint32) { e.code = binary.LittleEndian.AppendUint32(e.code, v) }
 func (e *Emitter) imm64(v uint64) { e.code = binary.LittleEndian.AppendUint64(e.code, v) }
 
+// RawRelative appends bytes of which the four at field are relative to rip.
+func (e *Emitter) RawRelative(field int, b ...byte) {
+	e.relative = append(e.relative, len(e.code)+field)
+	e.Raw(b...)
+}
+
+// Repeat appends n more copies of what stands between the addresses first and second, for
+// which what follows second is the example: each rip-relative field changes from copy to copy
+// by as much as it does between these two.
+func (e *Emitter) Repeat(first, second uint64, n int) {
+	from, size := int(first-e.base), int(second-first)
+	if len(e.code) != from+2*size {
+		panic("asm: the two copies differ in length")
+	}
+	var fields []int // of the second copy
+	for _, at := range e.relative {
+		if at >= from+size {
+			fields = append(fields, at)
+		}
+	}
+	copied := len(e.code)
+	e.code = slices.Grow(e.code, n*size)[:copied+n*size]
+	for done := size; copied < len(e.code); done *= 2 { // twice as many bytes each time
+		copied += copy(e.code[copied:], e.code[from+size:from+size+done])
+	}
+	for _, at := range fields {
+		field := func(at int) []byte { return e.code[at:][:4] }
+		v := binary.LittleEndian.Uint32(field(at))
+		step := v - binary.LittleEndian.Uint32(field(at-size))
+		for k := 1; k <= n; k++ {
+			v += step
+			binary.LittleEndian.PutUint32(field(at+k*size), v)
+		}
+	}
+}
+
 // rel32 appends the distance from the end of the instruction, tail bytes further, to addr.
 func (e *Emitter) rel32(addr uint64, tail int) {
+	e.relative = append(e.relative, len(e.code))
 	e.imm32(uint32(int64(addr) - int64(e.PC()) - 4 - int64(tail)))
 }
 

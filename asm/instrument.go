@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -264,6 +265,17 @@ func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
 		}
 	}
 	return all
+}
+
+// Steady is the first copy from which on all logged the same; the last if no two did. A copy
+// behind the first also starts with the direction flag of those that follow.
+func (p *Probe) Steady(log []byte, copies int) int {
+	row := func(c int) []byte { return log[c*p.size:][:p.size] }
+	steady := copies - 1
+	for steady > 1 && bytes.Equal(row(steady-1), row(steady)) {
+		steady--
+	}
+	return steady
 }
 
 // logged is what was captured for one Mem of an instruction.

@@ -38,6 +38,8 @@ const (
 type Finding struct {
 	Evidence  Evidence
 	Rejection *verdict.Rejection
+	// Copy is the first copy of the block that broke it: fewer copies would not have.
+	Copy int
 }
 
 func held(reason verdict.Reason, format string, args ...any) Finding {
@@ -46,7 +48,7 @@ func held(reason verdict.Reason, format string, args ...any) Finding {
 
 func (t Trace) broken(reason verdict.Reason, a asm.Access, format string, args ...any) Finding {
 	addr := a.Addr
-	return Finding{Rejection: &verdict.Rejection{
+	return Finding{Copy: a.Copy, Rejection: &verdict.Rejection{
 		Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: t.Insts[a.Inst].Verdict(a.Inst), Address: &addr,
 	}}
 }
@@ -254,20 +256,22 @@ func (u *user) harmful(core Core) bool { return u.several && (u.stored || core.W
 func Residency(t Trace, core Core, own [page / line]int) Finding {
 	var used [space.MaxFrames][page / line]bool
 	at := lookup{of: t.Frame}
-	lines, perSet := 0, own
+	lines, perSet, full := 0, own, -1
 	for _, a := range t.Accesses {
 		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
 			set := addr & within / line
 			if u := &used[at.frame(addr)][set]; !*u {
 				*u = true
 				lines++
-				perSet[set]++
+				if perSet[set]++; perSet[set] == core.L1DWays+1 && full < 0 {
+					full = a.Copy
+				}
 			}
 		}
 	}
 	worst := slices.Max(perSet[:])
 	if worst > core.L1DWays {
-		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
+		return Finding{Copy: max(full, 0), Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
 			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
 	}
 	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)

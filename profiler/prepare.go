@@ -3,6 +3,7 @@ package profiler
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -72,7 +73,25 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 	return err
 }
 
+// leastInsts is by how many instructions the images of a block that moves on must differ at
+// least: fewer, and what the images' ends cost outweighs what the copies do.
+const leastInsts = 256
+
+// mapAndTrace maps and traces the block and judges the trace. A block that moves on comes to
+// alias or to crowd the cache by itself after some copies: it gets no more than that.
 func (r *run) mapAndTrace() error {
+	for {
+		r.harmless = math.MaxInt
+		err := r.mapAndTraceAll()
+		fewer, ok := r.factors.Within(r.harmless)
+		if tooFew := (fewer.Long-fewer.Short)*len(r.insts) < leastInsts; err == nil || !ok || tooFew || r.opts.Unroll != nil {
+			return err
+		}
+		r.factors = fewer
+	}
+}
+
+func (r *run) mapAndTraceAll() error {
 	for _, step := range []func() error{r.mapPages, r.trace, r.findDirty, r.judgeTrace} {
 		if err := step(); err != nil {
 			return err
@@ -115,12 +134,28 @@ func (r *run) trace() error {
 	if err := r.plan.RunOnce(r.child, image); err != nil {
 		return err
 	}
-	r.tracing.Copies = copies
-	r.tracing.Accesses = probe.Accesses(r.child.Log(), copies, r.plan.Init)
+	r.tracing.Copies = r.tracedEnough(probe, copies)
+	r.tracing.Accesses = probe.Accesses(r.child.Log(), r.tracing.Copies, r.plan.Init)
 	if copies < r.factors.Long {
 		r.warn("only the first %d of %d copies were traced: the log is full", copies, r.factors.Long)
 	}
 	return nil
+}
+
+// tracedEnough is how many copies of the log tell all. From some copy on most blocks access what
+// the copy before did; as many more as fill the store buffer, and as many as came before, and
+// the rules can find nothing else in the rest.
+func (r *run) tracedEnough(probe *asm.Probe, copies int) int {
+	steady := probe.Steady(r.child.Log(), copies)
+	stores := 0
+	for i := range r.insts {
+		for _, m := range r.insts[i].Mem {
+			if m.Write {
+				stores++
+			}
+		}
+	}
+	return min(copies, 2*(steady+1)+r.cpu.Core.StoreBuffer/max(stores, 1)+1)
 }
 
 // findDirty lists the words that a run changes: those changed after one run of either
@@ -159,6 +194,9 @@ func (r *run) judgeTrace() error {
 		invariants.AliasFrame(r.tracing, core),
 	} {
 		if f.Rejection != nil {
+			if f.Rejection.Reason != verdict.AliasFrame { // more frames end that
+				r.harmless = f.Copy
+			}
 			return f.Rejection
 		}
 		r.findings = append(r.findings, f.Evidence)

@@ -39,9 +39,11 @@ type run struct {
 	findings []invariants.Evidence
 	cycles   []float64 // per iteration, of each window
 
-	loop    unroll.Loop // of mode loop and both
-	loops   bool        // the images are those of loop
-	crowded bool        // they exceed the share of the op cache that keeps them in it
+	loop  unroll.Loop // of mode loop and both
+	loops bool        // the images are those of loop
+	// harmless is how many copies run before the trace shows one to alias or to miss.
+	harmless int
+	crowded  bool // they exceed the share of the op cache that keeps them in it
 }
 
 // profile is what happens to a block. A *verdict.Rejection as error says why it has no

@@ -71,8 +71,14 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 
 // Smaller is the next smaller pair of the grid, if there is one.
 func (f Factors) Smaller() (Factors, bool) {
+	return f.Within(f.Long - 1)
+}
+
+// Within is the largest pair of the grid with no more copies than that, if it is smaller
+// than f.
+func (f Factors) Within(copies int) (Factors, bool) {
 	for i := len(pairs) - 1; i >= 0; i-- {
-		if pairs[i].Long < f.Long {
+		if pairs[i].Long <= copies && pairs[i].Long < f.Long {
 			return pairs[i], true
 		}
 	}

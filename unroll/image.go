@@ -76,24 +76,21 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 		s.before(e)
 	}
 	im.First = e.PC()
-	log := uint64(space.Log)
-	for range copies {
-		for i := range insts {
-			if s.probe != nil {
-				s.probe.Before(e, i, log)
-			}
-			code, err := relocate(&insts[i], i, e.PC())
-			if err != nil {
+	second := im.First
+	for k := range min(copies, 2) { // by hand; the rest is like these
+		second = e.PC()
+		if err := emitCopy(e, insts, k, s.probe); err != nil {
+			return Image{}, err
+		}
+	}
+	if copies > 2 {
+		for i := range insts { // what every copy must reach, the last must
+			last := second + uint64(copies-2)*(second-im.First) + uint64(insts[i].Offset)
+			if _, err := relocate(&insts[i], i, last); err != nil {
 				return Image{}, err
 			}
-			e.Raw(code...)
-			if s.probe != nil {
-				s.probe.Behind(e, i, log)
-			}
 		}
-		if s.probe != nil {
-			log += uint64(s.probe.LogSize())
-		}
+		e.Repeat(im.First, second, copies-2)
 	}
 	if s.behind != nil {
 		s.behind(e, im.First)
@@ -101,6 +98,32 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	e.Epilogue(im.At, f.Clock)
 	im.Code = e.Bytes()
 	return im, nil
+}
+
+// emitCopy appends copy k of the block, with a probe one that logs.
+func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, probe *asm.Probe) error {
+	var log uint64
+	if probe != nil {
+		log = space.Log + uint64(k*probe.LogSize())
+	}
+	for i := range insts {
+		if probe != nil {
+			probe.Before(e, i, log)
+		}
+		code, err := relocate(&insts[i], i, e.PC())
+		if err != nil {
+			return err
+		}
+		if field := insts[i].RIPDisp; field != 0 {
+			e.RawRelative(field, code...)
+		} else {
+			e.Raw(code...)
+		}
+		if probe != nil {
+			probe.Behind(e, i, log)
+		}
+	}
+	return nil
 }
 
 // relocate gives an instruction's bytes for address at, with a rip-relative displacement
