@@ -264,12 +264,18 @@ func (e *Emitter) clearHigh() {
 // leaving the loop costs a mispredicted branch or not, as the predictor pleases: this way
 // that always comes after the last reading.
 func (e *Emitter) Epilogue(entry uint64, clock Clock) {
+	e.EndRun(clock)
+	e.Jnz(entry)
+	e.JmpMem(space.SlotReturn)
+}
+
+// EndRun appends the end of a run but for where to go from there: the zero flag is set if it
+// was the last.
+func (e *Emitter) EndRun(clock Clock) {
 	clock(e)
 	e.Load(RCX, space.SlotCount)
 	e.Lea(RDX, space.Times)
 	e.StoreIndexed(RDX, RCX, RAX)
 	e.AddImm8(RCX, -1)
 	e.Store(space.SlotCount, RCX) // changes no flag
-	e.Jnz(entry)
-	e.JmpMem(space.SlotReturn)
 }

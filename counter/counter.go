@@ -27,9 +27,11 @@ type Clock interface {
 	FastRate(differences [][]float64) float64
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
-	// Resolution is the half-width in ticks per cycle that the clock's steps alone give the
-	// interval of a rate from n samples.
-	Resolution(n int) float64
+	// Resolution is the half-width in ticks that the clock's steps alone give the 95 % interval
+	// of a time that n differences of two timings show so many times over.
+	Resolution(n int, times float64) float64
+	// RateResolution is the same of a Rate from n samples, in ticks per cycle.
+	RateResolution(n int) float64
 	// Describe tells a reader how readings became cycles.
 	Describe() string
 }
@@ -58,8 +60,21 @@ func (c Chain) Length() int { return c.Turns * chainBody }
 // Runs is how many runs are timed at once.
 func (Chain) Runs() int { return chainRuns }
 
-// Emit appends the chain as an image that reads clock, and returns its entry.
+// leadTurns is the length of the run from whose end a chain is timed. It only has to be
+// longer than what came before can hide behind (350 adds; 200 are not enough).
+const leadTurns = 256
+
+// Emit appends the chain as an image that reads clock, and returns its entry. The first of its
+// runs is a short one, which every chain has alike; the others are of the chain's length.
 func (c Chain) Emit(e *asm.Emitter, clock asm.Clock) (entry uint64) {
+	entry = Chain{leadTurns, c.Multiply}.run(e)
+	e.EndRun(clock)
+	e.Epilogue(c.run(e), clock)
+	return entry
+}
+
+// run appends one run without its end.
+func (c Chain) run(e *asm.Emitter) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.Lfence() // nothing before the chain may hide some of it
@@ -76,6 +91,5 @@ func (c Chain) Emit(e *asm.Emitter, clock asm.Clock) (entry uint64) {
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	e.Dec(asm.RCX)
 	e.Jnz(turn)
-	e.Epilogue(entry, clock)
 	return entry
 }

@@ -19,10 +19,10 @@ type TSC struct {
 	StepTicks float64
 }
 
-// Turns of the two chains, which differ by 2,048 cycles.
+// Turns of the two chains, which differ by 4,096 cycles.
 const (
-	shortTurns = 256
-	longTurns  = 768
+	shortTurns = leadTurns
+	longTurns  = 1280
 
 	chainCycles = (longTurns - shortTurns) * chainBody * chainRuns
 )
@@ -50,12 +50,14 @@ func (c TSC) Rate(d [][]float64) stat.Estimate {
 	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/chainCycles)
 }
 
-// Resolution is Student's half-width over n differences that the steps alone make: the
-// difference of two timings, each of two readings at any point of a step, has a variance of a
-// third of the step's square.
-func (c TSC) Resolution(n int) float64 {
-	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / chainCycles
+// Resolution is Student's half-width over n differences: that of two timings, each of two
+// readings at any point of a step, has a variance of a third of the step's square.
+func (c TSC) Resolution(n int, times float64) float64 {
+	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / times
 }
+
+// RateResolution is that of the chains' difference.
+func (c TSC) RateResolution(n int) float64 { return c.Resolution(n, chainCycles) }
 
 // FastRate is in ticks per core cycle.
 func (TSC) FastRate(d [][]float64) float64 {

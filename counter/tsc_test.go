@@ -74,8 +74,8 @@ func TestRateOfSteppedClock(t *testing.T) {
 }
 
 func TestRateExact(t *testing.T) {
-	// 2,048 cycles apart, 1,024 ticks apart: half a tick a cycle, whatever stands around it.
-	d := [][]float64{{600, 601, 599, 600}, {1624, 1625, 1623, 1624}}
+	// 4,096 cycles apart, 2,048 ticks apart: half a tick a cycle, whatever stands around it.
+	d := [][]float64{{600, 601, 599, 600}, {2648, 2649, 2647, 2648}}
 	if got := (TSC{}).Rate(d); got.Value != 0.5 || got.Half != 0 || got.N != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -84,11 +84,11 @@ func TestRateExact(t *testing.T) {
 func TestFastRate(t *testing.T) {
 	// What shares the core adds time to the longer chain more than to the shorter.
 	short := []float64{100, 100, 100, 100, 100, 100, 100}
-	long := []float64{1124, 1124, 1124, 5000, 5100, 6000, 7000}
+	long := []float64{2148, 2148, 2148, 5000, 5100, 6000, 7000}
 	if got := (TSC{}).FastRate([][]float64{short, long}); got != 0.5 {
 		t.Errorf("fast half of 7: %g, want 0.5", got)
 	}
-	if got := (TSC{}).FastRate([][]float64{{100}, {1124}}); got != 0.5 {
+	if got := (TSC{}).FastRate([][]float64{{100}, {2148}}); got != 0.5 {
 		t.Errorf("of one: %g, want 0.5", got)
 	}
 	if got := (TSC{}).FastRate([][]float64{{}, {}}); !math.IsNaN(got) {
@@ -155,8 +155,8 @@ func TestChains(t *testing.T) {
 		if chain.Multiply {
 			inst, name = "\x48\x0f\xaf\xc0", "imul rax,rax"
 		}
-		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8") || strings.Count(string(body), inst) != chainBody {
-			t.Errorf("%+v at %#x is not lfence and %d times %s: % x", chain, entry, chainBody, name, body[:64])
+		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8") || strings.Count(string(body), inst) != 2*chainBody {
+			t.Errorf("%+v at %#x is not lfence and %d times %s, twice: % x", chain, entry, chainBody, name, body[:64])
 		}
 	}
 	var clock Clock = c

@@ -24,23 +24,22 @@ const (
 	layouts     = 4
 	layoutStep  = 5 * 64
 
-	windowSamples = 4
-	// windowPolls are the sentinel readings that a window's samples stand between, and two
-	// that may find the core busy. Where there are more, other work comes and goes faster than
-	// the sentinel sees it: of windows of at most 7 readings 99 % were within 2 % of the
-	// block's time on Zen 4 beside a neighbour that came and went, of those of 8 to 12 a
-	// third (docs/front-end.md).
-	windowPolls = windowSamples + 1 + 2
+	windowSamples = 3
+	// windowPolls are the sentinel readings that a window's samples stand between; none may
+	// find the core busy. Where one does, other work comes and goes faster than the sentinel
+	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
+	// of those with none one in a thousand (docs/front-end.md).
+	windowPolls = windowSamples + 1
 	patience    = 8 // stays without a quiet window, before another CPU is tried
-	imageWarm     = 2
+	imageWarm   = 2
 	// driftShare is how far the core's clock may be from known within a stay: more means
 	// that it moved.
 	driftShare = 0.01
 
 	// A timing lasts about so many ticks, and so many steps of the clock.
-	timingTicks = 3000
-	timingSteps = 150
-	maxRuns     = 32
+	timingTicks = 4500
+	timingSteps = 200
+	maxRuns     = 64
 )
 
 // checkedLooks are the numbers of looks after which the interval is asked whether it is
@@ -149,7 +148,7 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		return nil, nil
 	}
 	r.rate = rate.Value
-	if rate.Half > driftShare*rate.Value+r.clock.Resolution(rate.N) {
+	if rate.Half > driftShare*rate.Value+r.clock.RateResolution(rate.N) {
 		r.result.WindowsDrifted += len(got.windows)
 		return nil, nil
 	}
@@ -188,12 +187,15 @@ func (r *run) runsPerSample() (int, error) {
 // estimate is the block's cycles per iteration with the interval in which another run's
 // lie. Windows are the units, each with a mapping of its own, so their scatter holds what
 // differs from one run to the next, and the effect of the turns besides. The interval is never
-// narrower than one step of the clock spread over all timings.
+// narrower than the clock's steps make that of so many samples: the block's time and the rate
+// both move in them.
 func (r *run) estimate() stat.Estimate {
-	e := stat.MidMean(r.cycles).Prediction()
-	timings := float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short)) * math.Sqrt(float64(len(r.cycles)*windowSamples))
-	e.Half = max(e.Half, r.clock.Step()/r.rate/timings)
-	return e
+	e := stat.MidMean(r.cycles)
+	n := len(r.cycles) * windowSamples
+	block := r.clock.Resolution(n, float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short))) / r.rate
+	rate := e.Value * r.clock.RateResolution(n) / r.rate
+	e.Half = max(e.Half, math.Hypot(block, rate))
+	return e.Prediction()
 }
 
 func (r *run) narrow() bool {
