@@ -47,6 +47,7 @@ type Page struct {
 type Mapping struct {
 	Pages []Page
 	Stops int // of the child, while mapping
+	Full  int // the copy that asked for one page more than there may be, if one did
 }
 
 // Map finds the pages of an image. The error is a *verdict.Rejection if the block cannot be
@@ -76,6 +77,7 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
 		if len(m.Pages) >= p.Pages {
+			m.Full, _, _ = im.Locate(stop.Regs.RIP)
 			return m, &verdict.Rejection{
 				Reason:  verdict.TooManyPages,
 				Detail:  fmt.Sprintf("%d copies touch more than %d pages", im.Copies, p.Pages),

@@ -53,21 +53,15 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 }
 
 // locate finds the instruction that a stop is about. A trap is reported behind its
-// instruction, everything else at it.
+// instruction, everything else at it; so is int1 on AMD under a hypervisor.
 func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Regs, ok bool) {
 	rip := stop.Regs.RIP
-	if stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS {
-		rip--
+	index, ok = p.at(rip, im)
+	if (stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS) && !(ok && p.Insts[index].Mnemonic == "int1") {
+		index, ok = p.at(rip-1, im)
 	}
-	_, offset, ok := im.Locate(rip) // every copy means the addresses of a block at Home
 	if !ok {
 		return 0, regs, false
-	}
-	for i := range p.Insts {
-		if p.Insts[i].Offset > offset {
-			break
-		}
-		index = i
 	}
 	in := &p.Insts[index]
 	return index, asm.Regs{
@@ -76,6 +70,18 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 		FSBase: p.Init.FSBase,
 		GSBase: p.Init.GSBase,
 	}, true
+}
+
+// at is the instruction that the byte at an address belongs to, in any copy: every copy means
+// the addresses of a block at Home.
+func (p Plan) at(addr uint64, im unroll.Image) (index int, ok bool) {
+	_, offset, ok := im.Locate(addr)
+	for i := range p.Insts {
+		if p.Insts[i].Offset <= offset {
+			index = i
+		}
+	}
+	return index, ok
 }
 
 // protection explains a general protection or stack fault, for which the CPU reports no

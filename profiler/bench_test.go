@@ -70,7 +70,7 @@ func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, erro
 		}
 	}
 	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Limit: runLimit, Fresh: r.fresh}
 	return r, r.mapPages()
 }
 

@@ -55,7 +55,7 @@ var ofContext = map[verdict.Reason]bool{
 // prepareWith is prepare with one initial state.
 func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Fresh: r.fresh}
 	err := r.mapAndTrace()
 	if paper && r.plan.Frames == 1 {
 		r.result.PaperVerdict = "ok" // until the samples say otherwise

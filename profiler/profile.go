@@ -3,6 +3,7 @@ package profiler
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -155,24 +156,29 @@ const (
 	runLimit    = 500 * time.Millisecond
 )
 
-// mapPages maps the longer image. A block that moves on with every copy gets fewer copies
-// rather than a page for each.
+// mapPages maps the longer image. A block that moves on with every copy gets no more copies
+// than steadyPages do for, rather than a page for each.
 func (r *run) mapPages() (err error) {
 	for {
 		if err := r.layOut(); err != nil {
 			return err
+		}
+		_, fewer := r.factors.Smaller()
+		fewer = fewer && r.opts.Unroll == nil
+		r.plan.Pages = maxPages
+		if fewer {
+			r.plan.Pages = steadyPages
 		}
 		r.mapping, err = mapper.Map(r.child, r.plan, r.long)
 		r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
 		if r.opts.Detail {
 			r.result.Mapping = r.mapping.Pages
 		}
-		tooMany := len(r.mapping.Pages) > steadyPages
-		fewer, ok := r.factors.Smaller()
-		if !tooMany || !ok || r.opts.Unroll != nil {
+		var rejection *verdict.Rejection
+		if !fewer || !errors.As(err, &rejection) || rejection.Reason != verdict.TooManyPages {
 			return err
 		}
-		r.factors = fewer
+		r.factors = r.factors.AtMost(r.mapping.Full)
 	}
 }
 

@@ -41,7 +41,7 @@ func BenchmarkStages(b *testing.B) {
 	for b.Loop() {
 		for _, h := range typical {
 			r := &run{session: s, ctx: context.Background(), block: Block{unhex(b, h)}, inits: s.inits}
-			r.plan = mapper.Plan{Init: s.inits[0], Frames: 1, Pages: maxPages, Limit: runLimit, Fresh: s.fresh}
+			r.plan = mapper.Plan{Init: s.inits[0], Frames: 1, Limit: runLimit, Fresh: s.fresh}
 			prepare += timed(b, r.decode, r.refuse, r.choose, func() error { r.plan.Insts = r.insts; return nil }, r.mapPages, func() error {
 				r.dirty = r.mapping.Dirty(r.child, r.plan.Init)
 				return nil

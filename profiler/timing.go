@@ -46,6 +46,9 @@ const (
 // narrow enough: few, because an interval that is asked often is once narrow by chance.
 var checkedLooks = []int{2, 3, 4, 6, 8, 12, 16}
 
+// enoughLooks is how many a block gets at least that will not be narrow after all of them.
+const enoughLooks = 8
+
 // time looks at the block until the interval is narrow enough.
 func (r *run) time() error {
 	runs, err := r.runsPerSample()
@@ -55,7 +58,7 @@ func (r *run) time() error {
 	r.result.RunsPerSample = runs
 	deadline := time.Now().Add(r.opts.Budget)
 	for n := range slices.Max(checkedLooks) {
-		if slices.Contains(checkedLooks, n) && r.narrow() {
+		if slices.Contains(checkedLooks, n) && (r.narrow() || n >= enoughLooks && r.hopeless(n)) {
 			return nil
 		}
 		complete, err := r.look(n, deadline)
@@ -198,9 +201,18 @@ func (r *run) estimate() stat.Estimate {
 	return e.Prediction()
 }
 
-func (r *run) narrow() bool {
-	e := r.estimate()
+func (r *run) narrow() bool { return r.narrowEnough(r.estimate()) }
+
+func (r *run) narrowEnough(e stat.Estimate) bool {
 	return e.Half <= r.opts.Precision*math.Max(e.Value, 1)
+}
+
+// hopeless reports whether the interval after n looks will not be narrow after the last: its
+// width falls as the root of their number.
+func (r *run) hopeless(n int) bool {
+	e := r.estimate()
+	e.Half *= math.Sqrt(float64(n) / float64(slices.Max(checkedLooks)))
+	return !r.narrowEnough(e)
 }
 
 // plannedStay is a stay with the two images as they are placed now, of one window.

@@ -85,6 +85,14 @@ func (f Factors) Within(copies int) (Factors, bool) {
 	return f, false
 }
 
+// AtMost is the largest pair with no more copies than that, or the smallest there is.
+func (f Factors) AtMost(copies int) Factors {
+	if fewer, ok := f.Within(copies); ok {
+		return fewer
+	}
+	return pairs[0]
+}
+
 func (fe FrontEnd) holds(insts []asm.Inst, copies int) bool {
 	lines := fe.OpCache.linesOf(insts, copies)
 	return float64(lines) <= opCacheShare*float64(fe.OpCache.Lines) &&

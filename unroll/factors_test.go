@@ -217,3 +217,30 @@ func TestThroughput(t *testing.T) {
 		}
 	}
 }
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		f      Factors
+		copies int
+		want   Factors
+		ok     bool
+	}{
+		{Factors{128, 512}, 512, Factors{128, 384}, true}, // smaller than itself
+		{Factors{128, 512}, 384, Factors{128, 384}, true},
+		{Factors{128, 512}, 383, Factors{64, 320}, true},
+		{Factors{128, 512}, 3, Factors{1, 3}, true},
+		{Factors{128, 512}, 2, Factors{128, 512}, false},
+		{Factors{1, 3}, 100, Factors{1, 3}, false},
+	} {
+		got, ok := c.f.Within(c.copies)
+		if got != c.want || ok != c.ok {
+			t.Errorf("%v within %d copies: %v %v, want %v %v", c.f, c.copies, got, ok, c.want, c.ok)
+		}
+	}
+	if got := (Factors{128, 512}).AtMost(2); got != (Factors{1, 3}) {
+		t.Errorf("at most 2 copies: %v", got)
+	}
+	if got := (Factors{128, 512}).AtMost(30); got != (Factors{8, 24}) {
+		t.Errorf("at most 30 copies: %v", got)
+	}
+}
