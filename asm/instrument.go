@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/bbprof/bbprof/internal/space"
 )
@@ -267,12 +268,16 @@ func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
 	return all
 }
 
-// Steady is the first copy from which on all logged the same; the last if no two did. A copy
-// behind the first also starts with the direction flag of those that follow.
+// Steady is the first copy from which on all logged the same; the last if no two did. The
+// direction flag, which is not logged, is that of the copies that follow from the second on.
 func (p *Probe) Steady(log []byte, copies int) int {
+	first := 0
+	if slices.ContainsFunc(p.insts, func(in Inst) bool { return in.Mnemonic == "std" }) {
+		first = 1
+	}
 	row := func(c int) []byte { return log[c*p.size:][:p.size] }
 	steady := copies - 1
-	for steady > 1 && bytes.Equal(row(steady-1), row(steady)) {
+	for steady > first && bytes.Equal(row(steady-1), row(steady)) {
 		steady--
 	}
 	return steady

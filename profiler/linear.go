@@ -19,9 +19,8 @@ const (
 	linearEnds = 4
 )
 
-// linearTurns are the numbers of extra turns of the windows that time the third number: a look's
-// first, middle and last.
-var linearTurns = []int{0, lookWindows / 2, lookWindows - 1}
+// linearTurns are the numbers of extra turns of the windows that time the third number.
+var linearTurns = []int{0, lookWindows / 2}
 
 // linear checks the third number. Where it does not fit, smaller factors get one chance: a
 // block may leave the op cache, or a predictor's reach, somewhere between the two.

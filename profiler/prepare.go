@@ -143,10 +143,14 @@ func (r *run) trace() error {
 }
 
 // tracedEnough is how many copies of the log tell all. From some copy on most blocks access what
-// the copy before did; as many more as fill the store buffer, and as many as came before, and
-// the rules can find nothing else in the rest.
+// the copy before did. Where that is the first, two copies have met all there is to meet; else as
+// many more as fill the store buffer, and as many as came before, and the rules can find nothing
+// else in the rest.
 func (r *run) tracedEnough(probe *asm.Probe, copies int) int {
 	steady := probe.Steady(r.child.Log(), copies)
+	if steady == 0 {
+		return min(copies, 2)
+	}
 	stores := 0
 	for i := range r.insts {
 		for _, m := range r.insts[i].Mem {

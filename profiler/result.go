@@ -51,6 +51,8 @@ type Result struct {
 	SamplesKept     int `json:"samples_kept"`
 	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a busy sentinel
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
+	// TimedSeconds is how long sentinel, chains and block ran between clock readings that count.
+	TimedSeconds float64 `json:"timed_seconds"`
 
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`
@@ -82,6 +84,8 @@ type ClockReport struct {
 	Method        string  `json:"method"`
 	StepTicks     float64 `json:"step_ticks"`
 	TicksPerCycle float64 `json:"ticks_per_cycle"`
+	// TicksPerSecond is by the monitor's clock, while calibrating: right to about 1 %.
+	TicksPerSecond float64 `json:"ticks_per_second"`
 	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// SentinelQuiet is the sentinel's time in cycles when no other thread uses the core.

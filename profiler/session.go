@@ -187,6 +187,7 @@ func (s *session) calibrate() error {
 	if err != nil {
 		return err
 	}
+	began, ticks := time.Now(), s.child.Word(lastRun)
 	w := got.windows[0]
 	step := counter.StepOf(slices.Concat(w.columns...))
 	if turns := s.turns * int(math.Ceil(sentinelSteps*step/stat.Median(floats(w.columns[0])))); turns > s.turns {
@@ -195,8 +196,15 @@ func (s *session) calibrate() error {
 	if err := s.emit(counter.TSC{StepTicks: step}); err != nil {
 		return err
 	}
-	return s.findQuiet(s.multiplyChains(), step)
+	if err := s.findQuiet(s.multiplyChains(), step); err != nil {
+		return err
+	}
+	s.report.TicksPerSecond = float64(s.child.Word(lastRun)-ticks) / time.Since(began).Seconds()
+	return nil
 }
+
+// lastRun is where the clock at the end of the last run stands.
+const lastRun = space.Times + 8
 
 // multiplyChains places the chains of the cross-check where blocks go later.
 func (s *session) multiplyChains() [2]timedImage {

@@ -3,11 +3,11 @@ package profiler
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/mapper"
 )
 
 // Blocks as compilers make them: median size, with loads, stores, a stack, a vector part.
@@ -22,8 +22,9 @@ var typical = []string{
 	"418b471089842480000000488b4424704885c0",
 }
 
-// BenchmarkStages says what each part of the path costs a block: preparing (decode, lay out,
-// map), the trace with its rules, and timing at the default precision.
+// BenchmarkStages says what a block costs at the default precision and where: preparing it
+// (decode, lay out, map, trace, judge), timing it, checking a third factor; and how much of all
+// that is spent between clock readings that count.
 func BenchmarkStages(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -31,42 +32,46 @@ func BenchmarkStages(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := newSession(Options{CPUs: cpus, Budget: 3 * time.Second})
+	slices.Reverse(cpus) // as New does
+	s, err := newSession(Options{CPUs: cpus, Budget: 3 * time.Second, Precision: 0.005})
 	if err != nil {
 		b.Skip(err)
 	}
 	defer s.close()
-	var prepare, trace, timing time.Duration
-	n := 0
+	var prepare, timing, third time.Duration
+	var timed float64
+	n, windows, dropped := 0, 0, 0
 	for b.Loop() {
 		for _, h := range typical {
 			r := &run{session: s, ctx: context.Background(), block: Block{unhex(b, h)}, inits: s.inits}
-			r.plan = mapper.Plan{Init: s.inits[0], Frames: 1, Limit: runLimit, Fresh: s.fresh}
-			prepare += timed(b, r.decode, r.refuse, r.choose, func() error { r.plan.Insts = r.insts; return nil }, r.mapPages, func() error {
-				r.dirty = r.mapping.Dirty(r.child, r.plan.Init)
-				return nil
-			}, r.findDirty)
-			trace += timed(b, r.trace, r.judgeTrace)
-			if err := r.mapPages(); err != nil {
-				b.Fatal(err)
-			}
-			timing += timed(b, r.time)
+			prepare += took(b, r.decode, r.refuse, r.choose, r.prepare)
+			timing += took(b, r.time)
+			third += took(b, r.linear)
+			timed += r.result.TimedSeconds
+			windows += len(r.cycles)
+			dropped += r.result.WindowsUnsteady
 			n++
 		}
 	}
 	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	b.ReportMetric(per(prepare), "µs-prepare/block")
-	b.ReportMetric(per(trace), "µs-trace/block")
 	b.ReportMetric(per(timing), "µs-time/block")
-	b.ReportMetric(float64(n)/(prepare+trace+timing).Seconds(), "blocks/s")
+	b.ReportMetric(per(third), "µs-third/block")
+	b.ReportMetric(float64(windows)/float64(n), "windows/block")
+	b.ReportMetric(float64(dropped)/float64(n), "dropped/block")
+	all := prepare + timing + third
+	b.ReportMetric(float64(n)/all.Seconds(), "blocks/s")
+	b.ReportMetric(100*timed/all.Seconds(), "%timed-code")
 }
 
-func timed(b *testing.B, steps ...func() error) time.Duration {
+// took is how long steps take; a block that fails one ends there.
+func took(b *testing.B, steps ...func() error) time.Duration {
 	b.Helper()
 	began := time.Now()
 	for _, step := range steps {
 		if err := step(); err != nil {
 			b.Log(err) // a core that is not left alone ends timing, not the benchmark
+			break
 		}
 	}
 	return time.Since(began)

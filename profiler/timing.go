@@ -13,7 +13,7 @@ import (
 )
 
 // A block is timed in looks. A look lays it out at a place of its own and times it in
-// lookWindows windows, each mapped anew, with 0, 1, … turns more of the loop before the first
+// lookWindows windows, mapped anew every few of them, with 0, 1, … turns more of the loop before the first
 // copy. The number of turns decides where the copies meet the dispatch groups and so what the
 // block's start and end cost, and for blocks bound by throughput their speed, by some percent
 // for as long as they run; a look has each number once, so that all looks have the same share
@@ -124,12 +124,9 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 		missing = slices.DeleteFunc(slices.Clone(missing), func(t int) bool { return slices.Contains(kept, t) })
 		if got.switches == 0 && len(kept) == 0 {
 			if busy++; busy%patience == 0 {
-				err = r.relocate()
-			} else {
-				err = r.probeRate()
-			}
-			if err != nil {
-				return false, err
+				if err := r.relocate(); err != nil { // which asks for the rate, in case that is what changed
+					return false, err
+				}
 			}
 		}
 	}
@@ -163,6 +160,7 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		turns = append(turns, w.turns)
 		r.cycles = append(r.cycles, w.cycles(r.factors, r.clock))
 		r.result.SamplesKept += w.samples()
+		r.result.TimedSeconds += w.ticks() / r.report.TicksPerSecond
 	}
 	return turns, nil
 }
@@ -188,8 +186,8 @@ func (r *run) runsPerSample() (int, error) {
 }
 
 // estimate is the block's cycles per iteration with the interval in which another run's
-// lie. Windows are the units, each with a mapping of its own, so their scatter holds what
-// differs from one run to the next, and the effect of the turns besides. The interval is never
+// lie. Windows are the units, and their scatter holds what differs from one mapping and
+// layout to the next, and the effect of the turns besides. The interval is never
 // narrower than the clock's steps make that of so many samples: the block's time and the rate
 // both move in them.
 func (r *run) estimate() stat.Estimate {

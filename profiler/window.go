@@ -14,10 +14,10 @@ import (
 )
 
 // stayPlan is what to do in one stay in the child, from one stop to the next: window after
-// window, each with a fresh mapping, some warm-up and samples. Windows differ in the turns of
-// the loop before the first copy alone.
+// window, each with some warm-up and samples, every few of them with a fresh mapping. Windows
+// differ in the turns of the loop before the first copy alone.
 type stayPlan struct {
-	setup       []tracee.Op // before each window
+	setup       []tracee.Op // before every mappingWindows-th window
 	short, long timedImage
 	turns       []int  // one window for each
 	samples     int    // wanted of each window
@@ -31,6 +31,10 @@ type stay struct {
 	windows  []window
 	switches uint64 // context switches seen
 }
+
+// mappingWindows are the windows of a mapping. A remap redraws what sticks to one, and costs half
+// as much as a window; with one for each window results repeated no better.
+const mappingWindows = 3
 
 // window is some samples of one mapping.
 type window struct {
@@ -74,7 +78,9 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	ops := []tracee.Op{tracee.UsageBefore()}
 	for i, turns := range p.turns {
 		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
-		ops = append(ops, p.setup...)
+		if i%mappingWindows == 0 {
+			ops = append(ops, p.setup...)
+		}
 		ops = append(ops,
 			tracee.Put(space.SlotTurns, uint64(turns)),
 			tracee.Put(space.SlotOut, at),
@@ -150,6 +156,17 @@ func (w window) floats(from, to int) [][]float64 {
 		f = append(f, floats(c))
 	}
 	return f
+}
+
+// ticks is all that was timed.
+func (w window) ticks() float64 {
+	var sum uint64
+	for _, c := range w.columns {
+		for _, d := range c {
+			sum += d
+		}
+	}
+	return float64(sum)
 }
 
 // rate is the clock's rate in this window, in ticks per cycle.
