@@ -52,9 +52,20 @@ func (r *run) checkLinear() error {
 		return err
 	}
 	r.place(image)
+	// A suspect is asked again with every number of turns before it is called nonlinear.
+	for _, turns := range [][]int{linearTurns, lookTurns()} {
+		if err = r.compareThird(image, third, turns); err == nil {
+			break
+		}
+	}
+	return err
+}
+
+// compareThird times the third image instead of the longer one, in a window for each of turns.
+func (r *run) compareThird(image unroll.Image, third unroll.Factors, turns []int) error {
 	plan := r.plannedStay(r.result.RunsPerSample)
 	plan.long.entry = image.At
-	plan.turns = linearTurns
+	plan.turns = turns
 	r.plan.Refill(r.child)
 	var cycles []float64
 	for try := 0; len(cycles) == 0 && try < linearTries; try++ {

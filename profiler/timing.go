@@ -97,10 +97,7 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 	if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
 		return false, err
 	}
-	var missing []int // turns
-	for turns := range lookWindows {
-		missing = append(missing, turns)
-	}
+	missing := lookTurns()
 	together, busy := len(missing), 0
 	for len(missing) > 0 {
 		if time.Now().After(deadline) {
@@ -131,6 +128,14 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// lookTurns are the numbers of extra turns of a look's windows.
+func lookTurns() (turns []int) {
+	for t := range lookWindows {
+		turns = append(turns, t)
+	}
+	return turns
 }
 
 // keep notes what a stay's undisturbed windows measured and returns their turns.
