@@ -244,7 +244,7 @@ func (d *rawInst) elements(o operand) int {
 // (Intel SDM vol. 2, table 2-43 and following: exception types with NF, no fault suppression).
 func (d *rawInst) suppresses() bool {
 	name := d.form.name
-	if d.enc != encEVEX {
+	if d.enc != encEVEX || name == "vpshufbitqmb" {
 		return true
 	}
 	for _, shift := range [...]string{"vpsll", "vpsrl", "vpsra"} { // by the count in an xmm register
@@ -257,7 +257,7 @@ func (d *rawInst) suppresses() bool {
 
 // unsuppressed are beginnings of names.
 var unsuppressed = []string{
-	"valign", "vdbpsadbw", "vextract", "vinsert", "vmovddup", "vmovshdup", "vmovsldup", "vpack", "vpalignr",
+	"valign", "vcvtne2ps2bf16", "vdbpsadbw", "vextract", "vgf2p8affine", "vinsert", "vmovddup", "vmovshdup", "vmovsldup", "vpack", "vpalignr",
 	"vpconflict", "vperm", "vpmaddubsw", "vpmaddwd", "vpmultishiftqb", "vpshuf", "vpunpck", "vshuf", "vunpck",
 }
 

@@ -285,14 +285,14 @@ func (t Trace) frames() int {
 	return len(distinct)
 }
 
-// SelfForwarding counts loads that a store fed only because two registers start equal: the
-// store and the load name their address by different registers. Such a dependency is an
-// artefact of the initial state, not of the block.
+// SelfForwarding counts the loads of one iteration, the last of the trace, that a store fed only
+// because two registers start equal: the store and the load name their address by different
+// registers. Such a dependency is an artefact of the initial state, not of the block.
 func SelfForwarding(t Trace, core Core) (loads int, example string) {
 	recent := make([]asm.Access, 0, core.StoreBuffer)
 	at := 0
 	for _, a := range t.Accesses {
-		if a.Read {
+		if a.Read && a.Copy == t.Copies-1 {
 			for k := range recent { // the youngest overlapping store feeds the load
 				s := recent[(at+len(recent)-1-k)%len(recent)]
 				if !overlap(a, s) {

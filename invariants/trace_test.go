@@ -371,13 +371,20 @@ func TestSelfForwarding(t *testing.T) {
 		{"one instruction's push feeds its own load in the next copy",
 			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1},
 	} {
-		got, example := SelfForwarding(Trace{Insts: block, Accesses: c.accesses}, small)
+		got, example := SelfForwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
 		if got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 		if (example != "") != (c.want > 0) {
 			t.Errorf("%s: example %q", c.name, example)
 		}
+	}
+
+	// Of two copies the second counts, with what the first stored.
+	second := at(3, 0, A, 8)
+	second.Copy = 1
+	if got, _ := SelfForwarding(Trace{Insts: block, Copies: 2, Accesses: []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8), second}}, small); got != 1 {
+		t.Errorf("two copies: %d loads, want those of one", got)
 	}
 }
 

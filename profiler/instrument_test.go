@@ -130,6 +130,14 @@ func (b bench) sameAccesses(r *run) string {
 		return m.Elements > 0 || m.Mask != asm.NoRegister
 	})
 	steps = fold(steps)
+	// Copies that the trace leaves out do what the last of it does.
+	last := slices.DeleteFunc(slices.Clone(logged), func(a asm.Access) bool { return a.Copy != r.tracing.Copies-1 })
+	for c := r.tracing.Copies; c < r.factors.Long; c++ {
+		for _, a := range last {
+			a.Copy = c
+			logged = append(logged, a)
+		}
+	}
 	for i := range max(len(logged), len(steps)) {
 		if i >= len(logged) || i >= len(steps) || logged[i] != steps[i] {
 			at := func(list []asm.Access) string {

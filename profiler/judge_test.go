@@ -2,8 +2,11 @@ package profiler
 
 import (
 	"encoding/binary"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
@@ -149,6 +152,9 @@ func TestCPUJudgesOperands(t *testing.T) {
 			continue
 		}
 		judged++
+		if vendorsDiffer(in) {
+			continue
+		}
 		complain := func(format string, args ...any) {
 			t.Helper()
 			t.Errorf("%x %s, %d bytes, write %v, align %d: "+format, append([]any{in.Bytes, in.Text(), m.Width, m.Write, in.Align}, args...)...)
@@ -178,6 +184,13 @@ func TestCPUJudgesOperands(t *testing.T) {
 	if judged < 3000 {
 		t.Error("too few encodings judged")
 	}
+}
+
+// vendorsDiffer names what AMD's cores do otherwise than Intel's manual says, as a Zen 4 showed:
+// movsxd with a 16-bit register reads four bytes, and the SHA instructions take any address.
+func vendorsDiffer(in asm.Inst) bool {
+	return cpuid.CPU.VendorID == cpuid.AMD && (strings.HasPrefix(in.Mnemonic, "sha") && in.Align > 1 ||
+		in.Mnemonic == "movsxd" && in.Mem[0].Width == 2)
 }
 
 // TestCPUJudgesMasks holds what a mask suppresses against the CPU: on a page that is not

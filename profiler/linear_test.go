@@ -33,11 +33,11 @@ func TestJudgeLinear(t *testing.T) {
 	}
 }
 
-// Each copy's rep stosb stores six bytes more than the one before it, up to 255 and again from
-// the start: time grows with the number of copies as no line does.
+// Each copy's rep stosb stores eight bytes more than the one before it: time grows with the number
+// of copies as no line does.
 func TestNonlinearBlock(t *testing.T) {
-	// mov edi, 0x12345000; movzx ecx, dx; and ecx, 0xff; rep stosb; add edx, 6
-	block := unhex(t, "bf00503412"+"0fb7ca"+"81e1ff000000"+"f3aa"+"83c206")
+	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 8
+	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c208")
 	p := start(t, Options{})
 	for range 5 {
 		r, err := p.Profile(t.Context(), Block{Code: block})

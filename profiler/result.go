@@ -61,8 +61,8 @@ type Result struct {
 	PaperVerdict string `json:"paper_verdict,omitempty"`
 	// Rescued says that Init is not the paper's.
 	Rescued bool `json:"rescued"`
-	// SelfForwarding counts loads fed by a store that hit the same address only because
-	// registers start equal.
+	// SelfForwarding counts the loads of an iteration that are fed by a store which hit the same
+	// address only because registers start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
 
 	Clock    *ClockReport          `json:"clock,omitempty"`

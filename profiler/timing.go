@@ -28,7 +28,7 @@ const (
 	// windowPolls are the sentinel readings that a window's samples stand between; none may
 	// find the core busy. Where one does, other work comes and goes faster than the sentinel
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
-	// of those with none one in a thousand (docs/front-end.md).
+	// of those with none one in a thousand (docs/precision.md).
 	windowPolls = windowSamples + 1
 	patience    = 8 // stays without a quiet window, before another CPU is tried
 	imageWarm   = 2

@@ -12,7 +12,7 @@ func TestWalksOn(t *testing.T) {
 		name, hex string
 		walks     bool
 	}{
-		{"mov rax, [rbx]; add rbx, 256", "488b03" + "4881c300010000", true},
+		{"mov rax, [rbx]; add rbx, 32", "488b03" + "4883c320", true},
 		{"mov rax, [rbx]", "488b03", false},
 	} {
 		r := prepared(t, Options{}, unhex(t, c.hex))

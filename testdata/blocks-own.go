@@ -157,7 +157,7 @@ var families = []family{
 	{"-", "sigbus", "push 0x40246; popf; mov rax, [rbx+1]"},
 	{"-", "nondeterministic", "<rdtsc|cpuid|rdrand rax>"},
 	{"-", "syscall", "syscall"},
-	{"-", "sigsegv", "ldmxcsr [rbx]"}, // reserved bits
+	{"-", "sigsegv", "mov dword ptr [rbx], 0xffff0000; ldmxcsr [rbx]"}, // reserved bits
 	{"-", "privileged", "cli"},
 }
 
