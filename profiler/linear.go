@@ -12,7 +12,7 @@ import (
 // A third number of copies, between the two, has to lie on the line through them, or the time
 // per copy is no constant and the block has no steady state within those copies.
 const (
-	linearTries = 3
+	linearTries = 20 // stays of two windows, in search of a quiet one
 	linearShare = 0.04
 	// linearEnds is by how many cycles the time of one image can be off the line for its
 	// ends alone: where they meet the rename groups, and when the schedulers fill up.
