@@ -1,0 +1,80 @@
+package asm
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestSteady(t *testing.T) {
+	row := func(v byte) []byte { return bytes.Repeat([]byte{v}, 8) }
+	log := func(values ...byte) (b []byte) {
+		for _, v := range values {
+			b = append(b, row(v)...)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name string
+		code []byte
+		log  []byte
+		want int
+	}{
+		{"one copy", []byte{0x48, 0x8b, 0x03}, log(1), 0},
+		{"all alike", []byte{0x48, 0x8b, 0x03}, log(1, 1, 1), 0},
+		{"the first differs", []byte{0x48, 0x8b, 0x03}, log(1, 2, 2), 1},
+		{"the second differs", []byte{0x48, 0x8b, 0x03}, log(1, 2, 1), 2},
+		{"the last differs", []byte{0x48, 0x8b, 0x03}, log(1, 1, 2), 2},
+		{"lodsq; std: the second copy goes down", []byte{0x48, 0xad, 0xfd}, log(1, 1, 1), 1},
+	} {
+		insts, err := Decode(c.code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewProbe(insts, CPU{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.LogSize() != 8 {
+			t.Fatalf("%s: %d bytes of log", c.name, p.LogSize())
+		}
+		if got := p.Steady(c.log, len(c.log)/8); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// Copies that are extrapolated are those that would have been emitted.
+func TestRepeat(t *testing.T) {
+	copies := func(e *Emitter, from, to int) {
+		for k := from; k < to; k++ {
+			e.Store(0x6000_0030_0000+uint64(8*k), RBX) // moves on
+			e.Load(RCX, 0x6000_0001_0000)              // stays
+			e.Raw(0x90, 0x90, 0x90)
+			e.RawRelative(3, 0x48, 0x8b, 0x05, byte(k), 0, 0, 0) // as if it were relative
+		}
+	}
+	for _, n := range []int{0, 1, 2, 3, 7, 100} {
+		want, got := NewEmitter(0x6000_0010_0000), NewEmitter(0x6000_0010_0000)
+		for _, e := range []*Emitter{want, got} {
+			e.Load(RAX, 0x6000_0001_0008) // a field before the copies
+		}
+		first := got.PC()
+		copies(want, 0, 2+n)
+		copies(got, 0, 1)
+		second := got.PC()
+		copies(got, 1, 2)
+		got.Repeat(first, second, n)
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("%d more copies:\n% x\nwant\n% x", n, got.Bytes(), want.Bytes())
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("copies of different lengths pass")
+		}
+	}()
+	e := NewEmitter(0)
+	e.Nop(1)
+	e.Nop(2)
+	e.Repeat(0, 1, 1)
+}

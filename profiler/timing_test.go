@@ -1,0 +1,175 @@
+package profiler
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// timed is a run with these windows behind it, by a clock of 26 ticks a step, 0.7 a cycle.
+func timed(cycles ...float64) *run {
+	r := &run{
+		session: &session{clock: counter.TSC{StepTicks: 26}, rate: 0.7, opts: Options{Precision: 0.005}},
+		factors: unroll.Factors{Short: 100, Long: 200},
+		cycles:  cycles,
+	}
+	r.result.RunsPerSample = 40
+	return r
+}
+
+// The interval of windows that all agree is what the clock's steps allow: no less, and no less
+// for more windows than the root of their number.
+func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
+	few, many := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{2}, 48)...)
+	got := few.estimate()
+	// 36 samples of 4,000 iterations, and of 4,096 cycles for the rate; t(35) = 2.0301.
+	sigma := 26 / math.Sqrt(3*36)
+	want := math.Sqrt2 * 2.0301 * math.Hypot(sigma/4000/0.7, 2*sigma/4096/0.7)
+	if got.Value != 2 || math.Abs(got.Half-want) > 1e-4*want {
+		t.Errorf("%.6f ± %.6f, want 2 ± %.6f", got.Value, got.Half, want)
+	}
+	if ratio := got.Half / many.estimate().Half; ratio < 2 || ratio > 2.1 {
+		t.Errorf("four times the windows narrow the interval to 1/%.3f", ratio)
+	}
+	fine := timed(few.cycles...)
+	fine.clock = counter.TSC{StepTicks: 1}
+	if ratio := got.Half / fine.estimate().Half; math.Abs(ratio-26) > 1e-9 {
+		t.Errorf("a clock 26 times as fine gives 1/%.3f", ratio)
+	}
+}
+
+// A wide scatter outweighs the clock.
+func TestEstimateHoldsTheScatter(t *testing.T) {
+	narrow, wide := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{1.9, 2.1}, 6)...)
+	if n, w := narrow.estimate(), wide.estimate(); w.Half < 10*n.Half || math.Abs(w.Value-2) > 1e-9 {
+		t.Errorf("%.4f ± %.4f beside ± %.4f", w.Value, w.Half, n.Half)
+	}
+}
+
+// After n looks a block is hopeless whose interval would need more than all looks.
+func TestHopeless(t *testing.T) {
+	wide := func(half float64) *run { // windows whose interval is so wide
+		r := timed(slices.Repeat([]float64{4 - 1, 4 + 1}, 24)...)
+		r.clock = counter.TSC{StepTicks: 1e-9}
+		unit := r.estimate().Half
+		for i := range r.cycles {
+			r.cycles[i] = 4 + (r.cycles[i]-4)*half/unit
+		}
+		return r
+	}
+	target := 0.005 * 4
+	for _, c := range []struct {
+		half float64
+		want bool
+	}{{1.41 * target, false}, {1.42 * target, true}} { // √(16/8) = 1.4142
+		if got := wide(c.half).hopeless(8); got != c.want {
+			t.Errorf("± %.4f after 8 looks of 16, for ± %.4f: hopeless %v", c.half, target, got)
+		}
+	}
+}
+
+// The looks that are asked are ascending multiples that leave room for the first decision.
+func TestCheckedLooks(t *testing.T) {
+	if !slices.IsSorted(checkedLooks) || checkedLooks[0] < 2 || !slices.Contains(checkedLooks, enoughLooks) {
+		t.Errorf("%v, hopeless from %d on", checkedLooks, enoughLooks)
+	}
+}
+
+// What disturbed most is the reason.
+func TestDisturbed(t *testing.T) {
+	for _, c := range []struct {
+		switched, unsteady, drifted int
+		want                        verdict.Reason
+	}{
+		{0, 0, 0, verdict.Unstable},
+		{5, 6, 4, verdict.Unstable},
+		{6, 5, 4, verdict.ContextSwitch},
+		{4, 5, 6, verdict.ClockDrift},
+	} {
+		r := timed()
+		r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted = c.switched, c.unsteady, c.drifted
+		var rejection *verdict.Rejection
+		if err := r.disturbed(12); !errors.As(err, &rejection) || rejection.Reason != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A stay is kept as far as its windows are complete, and not at all after a context switch or
+// while the clock moved.
+func TestKeep(t *testing.T) {
+	const adds, iterations = 4096, 100 * 40
+	full := func(turns int, ticks uint64) window { // 2 cycles an iteration at ticks/4096 a cycle
+		column := func(v uint64) []uint64 { return []uint64{v, v, v} }
+		return window{
+			columns:  [][]uint64{column(700), column(0), column(ticks), column(0), column(2 * iterations * ticks / adds)},
+			turns:    turns,
+			polls:    windowPolls,
+			complete: true,
+			runs:     [2]float64{40, 40},
+		}
+	}
+	torn := full(7, adds)
+	torn.complete = false
+	for _, c := range []struct {
+		name                        string
+		got                         stay
+		turns                       []int
+		switched, unsteady, drifted int
+	}{
+		{"whole", stay{windows: []window{full(0, adds), full(3, adds)}}, []int{0, 3}, 0, 0, 0},
+		{"one torn", stay{windows: []window{full(0, adds), torn}}, []int{0}, 0, 1, 0},
+		{"switched", stay{windows: []window{full(0, adds), full(1, adds)}, switches: 1}, nil, 2, 0, 0},
+		{"drifted", stay{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, 0, 0, 2},
+		{"without a sample", stay{windows: []window{{columns: make([][]uint64, 5)}}}, nil, 0, 1, 0},
+	} {
+		r := timed()
+		r.clock = counter.TSC{StepTicks: 1}
+		r.report.TicksPerSecond = 1
+		turns, err := r.keep(c.got)
+		if err != nil || !slices.Equal(turns, c.turns) {
+			t.Errorf("%s: kept %v, want %v (%v)", c.name, turns, c.turns, err)
+		}
+		if got := [3]int{r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted}; got != [3]int{c.switched, c.unsteady, c.drifted} {
+			t.Errorf("%s: dropped %v", c.name, got)
+		}
+		for _, cycles := range r.cycles {
+			if math.Abs(cycles-2) > 1e-9 {
+				t.Errorf("%s: %g cycles, want 2", c.name, cycles)
+			}
+		}
+	}
+}
+
+// A block that walks gets the copies that steadyPages do for, in one go.
+func TestWalkersGetFewerCopies(t *testing.T) {
+	b := openBench(t)
+	for _, c := range []struct {
+		name, hex string
+		want      unroll.Factors // or those that the front end allows
+	}{
+		{"a load that stays", "488b03", unroll.Factors{}},
+		{"a load that moves a page each", "488b03" + "4881c300100000", unroll.Factors{Short: 8, Long: 24}},
+		{"two pages each", "488b03" + "4881c300200000", unroll.Factors{Short: 8, Long: 24}},
+		{"two loads on two pages each", "488b03" + "488b8b00100000" + "4881c300200000", unroll.Factors{Short: 4, Long: 12}},
+	} {
+		r := &run{session: b.session, block: Block{Code: unhex(t, c.hex)}, inits: b.inits}
+		if err := errors.Join(r.decode(), r.refuse(), r.choose()); err != nil {
+			t.Fatal(err)
+		}
+		want := r.factors
+		if c.want != (unroll.Factors{}) {
+			want = c.want
+		}
+		r.plan = mapper.Plan{Insts: r.insts, Init: b.inits[0], Frames: 1, Limit: runLimit, Fresh: r.fresh}
+		if err := r.mapPages(); err != nil || r.factors != want || len(r.mapping.Pages) > steadyPages {
+			t.Errorf("%s: %v copies on %d pages, want %v copies: %v", c.name, r.factors, len(r.mapping.Pages), want, err)
+		}
+	}
+}
