@@ -52,8 +52,12 @@ const (
 
 func (w window) samples() int { return len(w.columns[0]) }
 
-// warmRuns precede a window, to fill caches, op cache and predictors after the remap.
-const warmRuns = 16
+// warmRuns of each image follow a remap, to fill caches, op cache and predictors; turnsRuns
+// another number of turns, which only the predictor has to learn.
+const (
+	warmRuns  = 16
+	turnsRuns = 4
+)
 
 // oneWindow is a plan's stay if it has no turns: a single window without extra turns.
 var oneWindow = []int{0}
@@ -78,8 +82,9 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	ops := []tracee.Op{tracee.UsageBefore()}
 	for i, turns := range p.turns {
 		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
+		warm := uint64(turnsRuns)
 		if i%mappingWindows == 0 {
-			ops = append(ops, p.setup...)
+			ops, warm = append(ops, p.setup...), warmRuns
 		}
 		ops = append(ops,
 			tracee.Put(space.SlotTurns, uint64(turns)),
@@ -87,7 +92,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 			tracee.Put(space.SlotKept, at),
 			tracee.Put(space.SlotSamples, uint64(p.samples)),
 			tracee.Put(space.SlotPolls, uint64(p.polls)),
-			tracee.Run(p.short.entry, warmRuns), tracee.Run(p.long.entry, warmRuns),
+			tracee.Run(p.short.entry, warm), tracee.Run(p.long.entry, warm),
 			tracee.Run(s.samplerFor(p.vectorBits), 0),
 			tracee.Move(tail, space.SlotKept),
 			tracee.Move(tail+8, space.SlotPolls))
