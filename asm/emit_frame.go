@@ -228,6 +228,10 @@ func (e *Emitter) restoreWords(fill uint64) {
 	e.Dec(RCX)
 	e.JnzShort(loop)
 	e.Land(none)
+	// The block starts with an empty store buffer: behind a full one it ran up to a third slower,
+	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
+	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
+	e.Xchg(space.SlotScratch, RAX)
 }
 
 // clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.

@@ -87,6 +87,7 @@ func TestEmitterInstructions(t *testing.T) {
 			c{"Load ahead", func(e *Emitter) { e.Load(r, far) }, fmt.Sprintf("mov %s, [%#x]", n, uint64(far))},
 			c{"Store", func(e *Emitter) { e.Store(mem, r) }, fmt.Sprintf("mov [%#x], %s", uint64(mem), n)},
 			c{"Lea", func(e *Emitter) { e.Lea(r, mem) }, fmt.Sprintf("lea %s, [%#x]", n, uint64(mem))},
+			c{"Xchg", func(e *Emitter) { e.Xchg(mem, r) }, fmt.Sprintf("xchg [%#x], %s", uint64(mem), n)},
 			c{"SubMem", func(e *Emitter) { e.SubMem(r, mem) }, fmt.Sprintf("sub %s, [%#x]", n, uint64(mem))},
 			c{"CmpMem", func(e *Emitter) { e.CmpMem(r, mem) }, fmt.Sprintf("cmp %s, [%#x]", n, uint64(mem))},
 			c{"AddImm8", func(e *Emitter) { e.AddImm8(r, 127) }, fmt.Sprintf("add %s, 0x7f", n)},
