@@ -241,14 +241,18 @@ func (r *run) judge() error {
 	r.result.Evidence = append(r.findings,
 		l1i.Evidence,
 		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
-	e := r.estimate()
-	if limit := unstableShare * math.Max(e.Value, 1); e.Half > limit {
+	if e := r.scatter(); !steady(e) {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
-			len(r.cycles), e.Value, e.Half, limit, modes(r.cycles))}
+			len(r.cycles), e.Value, e.Half, unstableLimit(e), modes(r.cycles))}
 	}
 	return nil
 }
+
+// steady reports whether the scatter is that of one speed.
+func steady(e stat.Estimate) bool { return e.Half <= unstableLimit(e) }
+
+func unstableLimit(e stat.Estimate) float64 { return unstableShare * math.Max(e.Value, 1) }
 
 // modes tells the speeds that windows ran at, and how many at each.
 func modes(cycles []float64) string {

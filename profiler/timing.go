@@ -49,6 +49,10 @@ var checkedLooks = []int{2, 3, 4, 6, 8, 12, 16}
 // enoughLooks is how many a block gets at least that will not be narrow after all of them.
 const enoughLooks = 8
 
+// unitLooks are the fewest looks whose mean has an interval of its own: less than half of six
+// are trimmed away.
+const unitLooks = 6
+
 // time looks at the block until the interval is narrow enough.
 func (r *run) time() error {
 	runs, err := r.runsPerSample()
@@ -191,18 +195,35 @@ func (r *run) runsPerSample() (int, error) {
 }
 
 // estimate is the block's cycles per iteration with the interval in which another run's
-// lie. Windows are the units, and their scatter holds what differs from one mapping and
-// layout to the next, and the effect of the turns besides. The interval is never
-// narrower than the clock's steps make that of so many samples: the block's time and the rate
-// both move in them.
+// lie. The interval is never narrower than the clock's steps make that of so many samples: the
+// block's time and the rate both move in them.
 func (r *run) estimate() stat.Estimate {
-	e := stat.MidMean(r.cycles)
+	e := stat.MidMean(r.units())
 	n := len(r.cycles) * windowSamples
 	block := r.clock.Resolution(n, float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short))) / r.rate
 	rate := e.Value * r.clock.RateResolution(n) / r.rate
 	e.Half = max(e.Half, math.Hypot(block, rate))
 	return e.Prediction()
 }
+
+// units are what the estimate is the mean of. Windows, while looks are few: their scatter holds what
+// differs from one mapping and layout to the next, and the effect of the turns besides, which is
+// the same in every run. From unitLooks on it is the looks, without that effect.
+func (r *run) units() []float64 {
+	if len(r.cycles) < unitLooks*lookWindows {
+		return r.cycles
+	}
+	var looks []float64
+	for look := range slices.Chunk(r.cycles, lookWindows) {
+		if len(look) == lookWindows { // the time may have been up in the last
+			looks = append(looks, stat.Mean(look))
+		}
+	}
+	return looks
+}
+
+// scatter is the mean of the windows with the interval that all their differences make.
+func (r *run) scatter() stat.Estimate { return stat.MidMean(r.cycles).Prediction() }
 
 func (r *run) narrow() bool { return r.narrowEnough(r.estimate()) }
 

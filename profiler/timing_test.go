@@ -52,10 +52,33 @@ func TestEstimateHoldsTheScatter(t *testing.T) {
 	}
 }
 
+// What turns do to the windows of every look alike is in the interval of few looks and not in that of
+// many, and always in the scatter.
+func TestUnits(t *testing.T) {
+	look := []float64{1.8, 1.9, 2, 2, 2.1, 2.2}
+	few, many := timed(slices.Repeat(look, unitLooks-1)...), timed(slices.Repeat(look, unitLooks)...)
+	if got := few.units(); len(got) != (unitLooks-1)*lookWindows {
+		t.Errorf("%d units of %d looks", len(got), unitLooks-1)
+	}
+	if got := many.units(); len(got) != unitLooks || math.Abs(got[0]-2) > 1e-9 {
+		t.Errorf("%v are the units of %d looks", got, unitLooks)
+	}
+	if torn := timed(append(slices.Clone(many.cycles), 9, 9)...).units(); len(torn) != unitLooks {
+		t.Errorf("a look that was cut off counts: %v", torn)
+	}
+	if f, m := few.estimate().Half, many.estimate().Half; m > f/5 {
+		t.Errorf("± %.4f of few looks, ± %.4f of many", f, m)
+	}
+	if s := many.scatter(); steady(s) != (s.Half <= 0.04) || s.Half < 5*many.estimate().Half {
+		t.Errorf("the scatter is ± %.4f", s.Half)
+	}
+}
+
 // After n looks a block is hopeless whose interval would need more than all looks.
 func TestHopeless(t *testing.T) {
 	wide := func(half float64) *run { // windows whose interval is so wide
-		r := timed(slices.Repeat([]float64{4 - 1, 4 + 1}, 24)...)
+		low, high := slices.Repeat([]float64{4 - 1}, lookWindows), slices.Repeat([]float64{4 + 1}, lookWindows)
+		r := timed(slices.Repeat(append(low, high...), 4)...)
 		r.clock = counter.TSC{StepTicks: 1e-9}
 		unit := r.estimate().Half
 		for i := range r.cycles {
@@ -63,11 +86,13 @@ func TestHopeless(t *testing.T) {
 		}
 		return r
 	}
-	target := 0.005 * 4
+	const target = 0.005 * 4
 	for _, c := range []struct {
 		half float64
 		want bool
-	}{{1.41 * target, false}, {1.42 * target, true}} { // √(16/8) = 1.4142
+	}{ // √(16/8) = 1.4142
+		{1.41 * target, false}, {1.42 * target, true},
+	} {
 		if got := wide(c.half).hopeless(8); got != c.want {
 			t.Errorf("± %.4f after 8 looks of 16, for ± %.4f: hopeless %v", c.half, target, got)
 		}

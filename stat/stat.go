@@ -69,7 +69,7 @@ func MidMean(xs []float64) Estimate {
 	}
 	g := int(gamma * float64(n))
 	mid := s[g : n-g]
-	value := mean(mid)
+	value := Mean(mid)
 	if n < 4 {
 		return Estimate{Value: value, Half: math.Inf(1), N: n}
 	}
@@ -125,10 +125,10 @@ func Core(xs []float64, slack float64) Estimate {
 		}
 	}
 	if len(kept) < 2 {
-		return Estimate{Value: mean(kept), Half: math.Inf(1), N: len(kept)}
+		return Estimate{Value: Mean(kept), Half: math.Inf(1), N: len(kept)}
 	}
 	n := len(kept)
-	return Estimate{Value: mean(kept), Half: T95(n-1) * sd(kept) / math.Sqrt(float64(n)), N: n}
+	return Estimate{Value: Mean(kept), Half: T95(n-1) * sd(kept) / math.Sqrt(float64(n)), N: n}
 }
 
 // T95 is the two-sided 95 % quantile of Student's t distribution; infinite without a degree
@@ -157,7 +157,8 @@ func quantile(degrees int) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(0.975)
 }
 
-func mean(xs []float64) float64 {
+// Mean is the arithmetic mean; NaN of none.
+func Mean(xs []float64) float64 {
 	var sum float64
 	for _, x := range xs {
 		sum += x
@@ -167,7 +168,7 @@ func mean(xs []float64) float64 {
 
 // sd is the sample standard deviation.
 func sd(xs []float64) float64 {
-	m := mean(xs)
+	m := Mean(xs)
 	var sum float64
 	for _, x := range xs {
 		sum += (x - m) * (x - m)
