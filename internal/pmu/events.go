@@ -1,0 +1,193 @@
+package pmu
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Role is what an event is counted for.
+type Role string
+
+const (
+	Cycles       Role = "cycles"         // core cycles, not those of a reference clock
+	L1DReadMiss  Role = "l1d_read_miss"  // loads that find their line not in L1D
+	L1DWriteMiss Role = "l1d_write_miss" // stores likewise
+	L1IMiss      Role = "l1i_miss"       // fetches that find their line not in L1I
+	SplitLoad    Role = "split_load"     // loads across a cache line
+	SplitStore   Role = "split_store"    // stores likewise
+	AddressAlias Role = "address_alias"  // loads held back by an older store with equal low address bits
+	Asked        Role = "asked"          // named by the user
+)
+
+// Roles lists what there should be an event for, core cycles first.
+func Roles() []Role {
+	return []Role{Cycles, L1DReadMiss, L1DWriteMiss, L1IMiss, SplitLoad, SplitStore, AddressAlias}
+}
+
+// Core is a kind of core with events of its own: a column of the vendors' lists of events.
+type Core string
+
+// Generic stands for a core that the table does not have.
+const Generic Core = ""
+
+// Event is something to count.
+type Event struct {
+	Role Role   `json:"role"`
+	Name string `json:"name"` // the vendor's, or the user's
+	Attr Attr   `json:"-"`
+	// Exact says that each count is one of what the role names. Otherwise the event is the nearest
+	// one there is and counts other things too: 0 of it is 0 of those, more proves nothing.
+	Exact  bool   `json:"exact"`
+	Source string `json:"source,omitempty"`
+
+	// Available says that the kernel let it count; Why says why not.
+	Available bool   `json:"available"`
+	Why       string `json:"why,omitempty"`
+}
+
+//go:embed events.txt
+var eventTable string
+
+// row is one line of the table.
+type row struct {
+	core   Core
+	role   Role
+	name   string
+	code   Code
+	exact  bool
+	source string
+	absent string // why there is no event
+}
+
+// parseTable reads events.txt.
+func parseTable(table string) (rows []row, err error) {
+	for i, line := range strings.Split(table, "\n") {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		for j := range cells {
+			cells[j] = strings.TrimSpace(cells[j])
+		}
+		if len(cells) != 6 {
+			return nil, fmt.Errorf("events.txt, line %d: %d cells, want 6", i+1, len(cells))
+		}
+		r := row{core: Core(cells[0]), role: Role(cells[1]), name: cells[2], source: cells[5]}
+		switch cells[4] {
+		case "exact":
+			r.exact = true
+		case "nearest":
+		case "none":
+			r.absent = cells[2]
+		default:
+			return nil, fmt.Errorf("events.txt, line %d: %q is neither exact, nearest nor none", i+1, cells[4])
+		}
+		if r.absent == "" {
+			if r.code, err = parseCode(cells[3]); err != nil {
+				return nil, fmt.Errorf("events.txt, line %d: %w", i+1, err)
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// Code is how an event is selected, in the fields of the vendors' lists.
+type Code struct {
+	Event, Umask, Cmask, Config1 uint64
+}
+
+// parseCode reads such as event=0x18e,umask=0x18.
+func parseCode(s string) (c Code, err error) {
+	for _, field := range strings.Split(s, ",") {
+		name, value, _ := strings.Cut(field, "=")
+		to := map[string]*uint64{"event": &c.Event, "umask": &c.Umask, "cmask": &c.Cmask, "config1": &c.Config1}[name]
+		if to == nil {
+			return c, fmt.Errorf("no field of an event is called %q", name)
+		}
+		if *to, err = strconv.ParseUint(value, 0, 64); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// config is the event-select register's layout (Intel SDM vol. 3, figure 20-1; AMD APM vol. 2,
+// 13.2.1): event select in bits 7:0 and, on AMD, 35:32; unit mask in 15:8, counter mask in 31:24.
+func (c Code) config() uint64 {
+	return c.Event&0xff | c.Event>>8<<32 | c.Umask<<8 | c.Cmask<<24
+}
+
+// eventsOf are the table's events for a core, one a role; for an unknown one the kernel's
+// generic ones, which may mean something else from core to core.
+func eventsOf(core Core, t Device) ([]Event, error) {
+	if core == Generic {
+		return genericEvents(t), nil
+	}
+	rows, err := parseTable(eventTable)
+	if err != nil {
+		return nil, err
+	}
+	byRole := map[Role]row{}
+	for _, r := range rows {
+		if r.core == core {
+			byRole[r.role] = r
+		}
+	}
+	events := []Event{cyclesEvent(t)}
+	for _, role := range Roles()[1:] {
+		r, ok := byRole[role]
+		e := Event{Role: role, Name: r.name, Exact: r.exact, Source: r.source, Attr: Attr{Type: t.Type, Config: r.code.config(), Config1: r.code.Config1}}
+		switch {
+		case !ok:
+			e.Name, e.Why = "", fmt.Sprintf("no event of %s is known for it", core)
+		case r.absent != "":
+			e.Name, e.Why = "", r.absent
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// Generic numbers (enum perf_hw_id and perf_hw_cache_id, linux/perf_event.h).
+const (
+	hwCycles   = 0
+	hwBranches = 4
+
+	cacheL1D, cacheL1I = 0, 1
+	opRead, opWrite    = 0, 1
+	resultMiss         = 1
+)
+
+// generic numbers of a hybrid CPU carry the device's type in their upper half
+// (PERF_PMU_TYPE_SHIFT, linux/perf_event.h; Linux 5.13).
+func (d Device) generic(kind uint32, config uint64) Attr {
+	if d.Hybrid {
+		config |= uint64(d.Type) << 32
+	}
+	return Attr{Type: kind, Config: config}
+}
+
+func cyclesEvent(d Device) Event {
+	return Event{Role: Cycles, Name: "cpu-cycles", Exact: true, Attr: d.generic(TypeHardware, hwCycles),
+		Source: "PERF_COUNT_HW_CPU_CYCLES, linux/perf_event.h: unhalted core cycles on Intel (CPU_CLK_UNHALTED.THREAD) and AMD (PMCx076)"}
+}
+
+func genericEvents(d Device) []Event {
+	const source = "PERF_TYPE_HW_CACHE, linux/perf_event.h"
+	cache := func(role Role, name string, cache, op uint64) Event {
+		return Event{Role: role, Name: name, Source: source, Attr: d.generic(TypeHWCache, cache|op<<8|resultMiss<<16)}
+	}
+	events := []Event{
+		cyclesEvent(d),
+		cache(L1DReadMiss, "L1-dcache-load-misses", cacheL1D, opRead),
+		cache(L1DWriteMiss, "L1-dcache-store-misses", cacheL1D, opWrite),
+		cache(L1IMiss, "L1-icache-load-misses", cacheL1I, opRead),
+	}
+	for _, role := range []Role{SplitLoad, SplitStore, AddressAlias} {
+		events = append(events, Event{Role: role, Why: "the kernel has no generic event for it, and bbprof does not know this core's own"})
+	}
+	return events
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package pmu
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Linux is the kernel that this process runs on.
+type Linux struct{}
+
+// readFormat makes a read give the whole group: the number of events, the times that it was
+// enabled and running, then a value each (perf_event_open(2), "Reading results").
+const readFormat = unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING
+
+// sys is the kernel's structure.
+func (a Attr) sys() unix.PerfEventAttr {
+	s := unix.PerfEventAttr{
+		Type: a.Type, Config: a.Config, Ext1: a.Config1,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})), // an older kernel takes more, if it is zero
+		Read_format: readFormat,
+		Bits:        unix.PerfBitExcludeHv,
+	}
+	if a.Type != TypeSoftware { // what software counts happens in the kernel
+		s.Bits |= unix.PerfBitExcludeKernel
+	}
+	if a.Leader {
+		s.Bits |= unix.PerfBitDisabled | unix.PerfBitPinned
+	}
+	return s
+}
+
+// Bytes is the structure as it stands in memory, for a process that opens the event itself.
+func (a Attr) Bytes() []byte {
+	s := a.sys()
+	b := make([]byte, s.Size)
+	copy(b, unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s)))
+	return b
+}
+
+// Open is perf_event_open.
+func (Linux) Open(a Attr, pid, group int) (int, error) {
+	s := a.sys()
+	return unix.PerfEventOpen(&s, pid, -1, group, unix.PERF_FLAG_FD_CLOEXEC)
+}
+
+// Control is ioctl.
+func (Linux) Control(fd int, request Request) error {
+	number := map[Request]uint{Enable: unix.PERF_EVENT_IOC_ENABLE, Disable: unix.PERF_EVENT_IOC_DISABLE, Reset: unix.PERF_EVENT_IOC_RESET}[request]
+	return unix.IoctlSetInt(fd, number, unix.PERF_IOC_FLAG_GROUP)
+}
+
+// Read is read.
+func (Linux) Read(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
+
+// Map is mmap of the first page, for reading.
+func (Linux) Map(fd int) ([]byte, error) {
+	return unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+}
+
+// Unmap is munmap.
+func (Linux) Unmap(page []byte) error { return unix.Munmap(page) }
+
+// Close is close.
+func (Linux) Close(fd int) error { return unix.Close(fd) }
+
+// ReadFile reads a file.
+func (Linux) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }

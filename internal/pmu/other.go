@@ -1,0 +1,18 @@
+//go:build !linux
+
+package pmu
+
+import "syscall"
+
+// Linux is no kernel elsewhere: it has nothing.
+type Linux struct{}
+
+// All of it fails with ENOSYS.
+
+func (Linux) Open(Attr, int, int) (int, error) { return -1, syscall.ENOSYS }
+func (Linux) Control(int, Request) error       { return syscall.ENOSYS }
+func (Linux) Read(int, []byte) (int, error)    { return 0, syscall.ENOSYS }
+func (Linux) Map(int) ([]byte, error)          { return nil, syscall.ENOSYS }
+func (Linux) Unmap([]byte) error               { return syscall.ENOSYS }
+func (Linux) Close(int) error                  { return syscall.ENOSYS }
+func (Linux) ReadFile(string) ([]byte, error)  { return nil, syscall.ENOSYS }

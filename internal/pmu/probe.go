@@ -1,0 +1,354 @@
+// Package pmu is what hardware counters there are and how to ask the kernel for them: the
+// small surface of system calls that counting takes (so that a script can stand in for a kernel
+// that has what this machine has not), the events of each kind of core with their sources, and
+// the probe that finds out what the kernel at hand lets this process count.
+//
+// It knows nothing of children and blocks.
+package pmu
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// CPU is what decides which events there are.
+type CPU struct {
+	Vendor        string // CPUID's, such as GenuineIntel
+	Family, Model int
+	Number        int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
+}
+
+// Device is a core PMU as the kernel presents it.
+type Device struct {
+	Name   string `json:"name"` // below /sys/bus/event_source/devices: cpu, cpu_core or cpu_atom
+	Type   uint32 `json:"type"`
+	Hybrid bool   `json:"hybrid"`
+}
+
+// PMU is what a probe found.
+type PMU struct {
+	// Available says that core cycles can be counted. Otherwise Reason says why not, and Remedy
+	// what would change it.
+	Available bool   `json:"available"`
+	Reason    string `json:"reason,omitempty"`
+	Remedy    string `json:"remedy,omitempty"`
+
+	Device Device `json:"device"`
+	// Core is the events table's name of this core, Generic if it is not in it.
+	Core Core `json:"core"`
+	// Counters is how many events can be counted at a time beside core cycles, as tried.
+	Counters int `json:"counters"`
+	// Watchdog says that the NMI watchdog is on, which holds a counter of its own.
+	Watchdog bool `json:"nmi_watchdog"`
+	// Paranoid is /proc/sys/kernel/perf_event_paranoid; unprivileged processes may count in user
+	// mode up to 2. It is UnknownLevel where there is no such file.
+	Paranoid int `json:"perf_event_paranoid"`
+	// RDPMC is the device's file of that name: 0 forbids the instruction in user mode, 1 allows it
+	// to those who have mapped an event, 2 to all; UnknownLevel where there is no file.
+	RDPMC int `json:"rdpmc_setting"`
+	// UserRDPMC says that a mapped event allowed the instruction (cap_user_rdpmc), for counters of
+	// Width bits.
+	UserRDPMC bool `json:"user_rdpmc"`
+	Width     int  `json:"counter_bits"`
+	// Events are what there is for each role, core cycles first. Those that the kernel does not
+	// count, or the core does not have, say why.
+	Events []Event `json:"events"`
+}
+
+// UnknownLevel is a setting that could not be read.
+const UnknownLevel = -99
+
+// Event is the event for a role.
+func (p PMU) Event(role Role) Event {
+	for _, e := range p.Events {
+		if e.Role == role {
+			return e
+		}
+	}
+	return Event{Role: role, Why: p.Reason}
+}
+
+const devices = "/sys/bus/event_source/devices"
+
+// Probe asks the kernel what it counts for this process on a CPU, and tries it. The calling
+// goroutine should be bound to that CPU. An error is bbprof's own; that nothing can be counted
+// is in the PMU.
+func Probe(k Kernel, cpu CPU) (PMU, error) {
+	runtime.LockOSThread() // events count the thread that opens them
+	defer runtime.UnlockOSThread()
+	p := PMU{
+		Paranoid: level(k, "/proc/sys/kernel/perf_event_paranoid"),
+		Watchdog: level(k, "/proc/sys/kernel/nmi_watchdog") > 0,
+		Device:   device(k, cpu.Number),
+	}
+	p.RDPMC = level(k, path.Join(devices, p.Device.Name, "rdpmc"))
+	p.Core = coreOf(cpu, p.Device)
+	var err error
+	if p.Events, err = eventsOf(p.Core, p.Device); err != nil {
+		return p, err
+	}
+	cycles := p.Events[0].Attr
+	if err := p.tryCycles(k, cycles); err != nil {
+		for i := range p.Events {
+			p.Events[i].Why = p.Reason
+		}
+		return p, nil
+	}
+	p.Available, p.Events[0].Available = true, true
+	for i := range p.Events[1:] {
+		p.Events[1+i].try(k, cycles)
+	}
+	branches := p.Device.generic(TypeHardware, hwBranches) // on a programmable counter everywhere
+	for group := []Attr{cycles, branches}; len(group) <= maxCounters; group = append(group, branches) {
+		if _, err := Trial(k, group); err != nil {
+			break
+		}
+		p.Counters = len(group) - 1
+	}
+	return p, nil
+}
+
+// maxCounters ends the search: no core has more.
+const maxCounters = 16
+
+// tryCycles counts a loop's core cycles and looks whether user code may read the counter.
+func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
+	c, err := Trial(k, []Attr{cycles})
+	if err == nil {
+		err = plausible(c)
+	}
+	if err != nil {
+		p.Reason, p.Remedy = p.explain(err)
+		return err
+	}
+	p.UserRDPMC, p.Width = userRDPMC(k, cycles)
+	return nil
+}
+
+// try finds out whether an event counts beside core cycles.
+func (e *Event) try(k Kernel, cycles Attr) {
+	if e.Why != "" {
+		return
+	}
+	_, err := Trial(k, []Attr{cycles, e.Attr})
+	switch {
+	case err == nil:
+		e.Available = true
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EOPNOTSUPP):
+		e.Why = "the kernel knows no such event here: " + err.Error()
+	default:
+		e.Why = err.Error()
+	}
+}
+
+// NotRunningError says that a group was not on its counters all the time that it was enabled:
+// fewer counters are free than it has events. What it counted is refused, not scaled up.
+type NotRunningError struct{ Enabled, Running uint64 }
+
+func (e *NotRunningError) Error() string {
+	return fmt.Sprintf("it was on a counter for %d of %d ns: too few counters are free", e.Running, e.Enabled)
+}
+
+// Trial counts a loop with a group of events, the first the leader. A *NotRunningError says
+// that the group does not fit the counters that are free; so may EINVAL.
+func Trial(k Kernel, group []Attr) (Counts, error) {
+	fds, err := OpenGroup(k, group, 0)
+	if err != nil {
+		return Counts{}, err
+	}
+	defer CloseAll(k, fds)
+	if err := k.Control(fds[0], Enable); err != nil {
+		return Counts{}, err
+	}
+	spin()
+	if err := k.Control(fds[0], Disable); err != nil {
+		return Counts{}, err
+	}
+	return ReadGroup(k, fds[0], len(group))
+}
+
+// spinTurns makes the loop last some 10 µs: long beside the kernel's own work around it.
+const spinTurns = 20_000
+
+func spin() {
+	sum := 0
+	for i := range spinTurns {
+		sum += i
+	}
+	runtime.KeepAlive(sum)
+}
+
+// OpenGroup opens events for a process as one group, the first the leader.
+func OpenGroup(k Kernel, group []Attr, pid int) (fds []int, err error) {
+	leader := -1
+	for i, a := range group {
+		a.Leader = i == 0
+		fd, err := k.Open(a, pid, leader)
+		if err != nil {
+			CloseAll(k, fds)
+			return nil, err
+		}
+		fds = append(fds, fd)
+		leader = fds[0]
+	}
+	return fds, nil
+}
+
+// CloseAll closes descriptors, siblings first.
+func CloseAll(k Kernel, fds []int) {
+	for i := range fds {
+		k.Close(fds[len(fds)-1-i])
+	}
+}
+
+// Counts is what a group counted. Enabled and Running are nanoseconds.
+type Counts struct {
+	Enabled, Running uint64
+	Values           []uint64
+}
+
+// ReadGroup reads a group of n events by its leader, and refuses what was not counted all the
+// time.
+func ReadGroup(k Kernel, fd, n int) (Counts, error) {
+	b := make([]byte, 8*(3+n))
+	got, err := k.Read(fd, b)
+	if err != nil {
+		return Counts{}, err
+	}
+	return Decode(b[:got], n)
+}
+
+// Decode reads what read gives for a group of n events (perf_event_open(2), "Reading results"):
+// n, the time enabled, the time running, a value each. A pinned group that lost its counters
+// gives nothing.
+func Decode(b []byte, n int) (c Counts, err error) {
+	if len(b) == 0 {
+		return c, &NotRunningError{}
+	}
+	if len(b) != 8*(3+n) || binary.LittleEndian.Uint64(b) != uint64(n) {
+		return c, fmt.Errorf("reading a group of %d events gave %d bytes: % x", n, len(b), b[:min(len(b), 8)])
+	}
+	c.Enabled, c.Running = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	for i := range n {
+		c.Values = append(c.Values, binary.LittleEndian.Uint64(b[24+8*i:]))
+	}
+	if c.Running == 0 || c.Enabled != c.Running {
+		return c, &NotRunningError{c.Enabled, c.Running}
+	}
+	return c, nil
+}
+
+// fastest is more cycles a nanosecond than any core has.
+const fastest = 10
+
+// plausible holds core cycles against the time in which they were counted.
+func plausible(c Counts) error {
+	if n := c.Values[0]; n == 0 || n > fastest*c.Running {
+		return fmt.Errorf("the counter reads nonsense: %d cycles in %d ns", n, c.Running)
+	}
+	return nil
+}
+
+// Offsets in struct perf_event_mmap_page (linux/perf_event.h).
+const (
+	PageLock         = 8 // u32, a sequence lock
+	PageIndex        = 12
+	PageOffset       = 16
+	PageCapabilities = 40
+	PageWidth        = 48 // u16
+
+	capUserRDPMC = 1 << 2
+)
+
+// userRDPMC maps an event and reads what the page says.
+func userRDPMC(k Kernel, a Attr) (allowed bool, width int) {
+	fds, err := OpenGroup(k, []Attr{a}, 0)
+	if err != nil {
+		return false, 0
+	}
+	defer CloseAll(k, fds)
+	page, err := k.Map(fds[0])
+	if err != nil {
+		return false, 0
+	}
+	defer k.Unmap(page)
+	width = int(binary.LittleEndian.Uint16(page[PageWidth:]))
+	return binary.LittleEndian.Uint64(page[PageCapabilities:])&capUserRDPMC != 0 && width > 0, width
+}
+
+// level reads a number from a file.
+func level(k Kernel, name string) int {
+	b, err := k.ReadFile(name)
+	if err != nil {
+		return UnknownLevel
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return UnknownLevel
+	}
+	return n
+}
+
+// device is the PMU of a logical CPU: the one there is, or the kind of core's on a hybrid CPU,
+// which lists its CPUs in a file.
+func device(k Kernel, number int) Device {
+	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} {
+		list, err := k.ReadFile(path.Join(devices, name, "cpus"))
+		if err == nil && holds(string(list), number) {
+			return Device{name, uint32(level(k, path.Join(devices, name, "type"))), true}
+		}
+	}
+	return Device{Name: "cpu", Type: TypeRaw}
+}
+
+// holds reports whether a list such as 0-7,16 has a number.
+func holds(list string, number int) bool {
+	for _, part := range strings.Split(strings.TrimSpace(list), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		a, err1 := strconv.Atoi(first)
+		b, err2 := strconv.Atoi(last)
+		if err1 == nil && err2 == nil && a <= number && number <= b {
+			return true
+		}
+	}
+	return false
+}
+
+// userModeLevel is the highest perf_event_paranoid with which a process may count its own user
+// mode without privileges (Documentation/admin-guide/sysctl/kernel.rst; some distributions add
+// levels above).
+const userModeLevel = 2
+
+// explain says why nothing is counted, and what would help.
+func (p *PMU) explain(err error) (reason, remedy string) {
+	var notRunning *NotRunningError
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EOPNOTSUPP):
+		return "the kernel has no hardware counters here, as in most virtual machines: " + err.Error(),
+			"run on bare metal, or give the virtual machine a PMU (QEMU: -cpu host,pmu=on)"
+	case (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)) && p.Paranoid > userModeLevel:
+		return fmt.Sprintf("counting is forbidden: kernel.perf_event_paranoid is %d", p.Paranoid),
+			fmt.Sprintf("sudo sysctl kernel.perf_event_paranoid=%d, or run with CAP_PERFMON", userModeLevel)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return "perf_event_open is refused, though kernel.perf_event_paranoid allows it: " + err.Error(),
+			"allow perf_event_open in the container's seccomp profile (docker: --cap-add=PERFMON)"
+	case errors.Is(err, syscall.ENOSYS):
+		return "the kernel has no perf_event_open", "use a kernel with CONFIG_PERF_EVENTS"
+	case errors.As(err, &notRunning):
+		holder := "another user of the counters holds them"
+		if p.Watchdog {
+			holder = "the NMI watchdog, or another user of the counters, holds them"
+		}
+		return "core cycles get no counter: " + holder, "sudo sysctl kernel.nmi_watchdog=0, and end other profilers"
+	}
+	return err.Error(), ""
+}
