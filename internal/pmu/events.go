@@ -41,6 +41,8 @@ type Event struct {
 	// one there is and counts other things too: 0 of it is 0 of those, more proves nothing.
 	Exact  bool   `json:"exact"`
 	Source string `json:"source,omitempty"`
+	// Shares names the role whose event counts this too, so that none is opened for it.
+	Shares Role `json:"shares,omitempty"`
 
 	// Available says that the kernel let it count; Why says why not.
 	Available bool   `json:"available"`
@@ -59,6 +61,7 @@ type row struct {
 	exact  bool
 	source string
 	absent string // why there is no event
+	shares Role
 }
 
 // parseTable reads events.txt.
@@ -79,12 +82,14 @@ func parseTable(table string) (rows []row, err error) {
 		case "exact":
 			r.exact = true
 		case "nearest":
+		case "shared":
+			r.shares = Role(r.name)
 		case "none":
 			r.absent = cells[2]
 		default:
-			return nil, fmt.Errorf("events.txt, line %d: %q is neither exact, nearest nor none", i+1, cells[4])
+			return nil, fmt.Errorf("events.txt, line %d: %q is none of exact, nearest, shared and none", i+1, cells[4])
 		}
-		if r.absent == "" {
+		if r.absent == "" && r.shares == "" {
 			if r.code, err = parseCode(cells[3]); err != nil {
 				return nil, fmt.Errorf("events.txt, line %d: %w", i+1, err)
 			}
@@ -145,6 +150,9 @@ func eventsOf(core Core, t Device) ([]Event, error) {
 			e.Name, e.Why = "", fmt.Sprintf("no event of %s is known for it", core)
 		case r.absent != "":
 			e.Name, e.Why = "", r.absent
+		case r.shares != "":
+			other := byRole[r.shares]
+			e.Name, e.Exact, e.Shares = other.name, other.exact, r.shares
 		}
 		events = append(events, e)
 	}

@@ -104,6 +104,12 @@ func Probe(k Kernel, cpu CPU) (PMU, error) {
 	for i := range p.Events[1:] {
 		p.Events[1+i].try(k, cycles)
 	}
+	for i, e := range p.Events {
+		if e.Shares != "" {
+			other := p.Event(e.Shares)
+			p.Events[i].Available, p.Events[i].Why = other.Available, other.Why
+		}
+	}
 	branches := p.Device.generic(TypeHardware, hwBranches) // on a programmable counter everywhere
 	for group := []Attr{cycles, branches}; len(group) <= maxCounters; group = append(group, branches) {
 		if _, err := Trial(k, group); err != nil {
@@ -133,7 +139,7 @@ func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
 
 // try finds out whether an event counts beside core cycles.
 func (e *Event) try(k Kernel, cycles Attr) {
-	if e.Why != "" {
+	if e.Why != "" || e.Shares != "" {
 		return
 	}
 	_, err := Trial(k, []Attr{cycles, e.Attr})
