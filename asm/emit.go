@@ -163,6 +163,15 @@ func (e *Emitter) SubMem(r Reg, addr uint64) { e.ripOp(0x2b, r, addr) }
 // CmpMem is cmp r, [addr].
 func (e *Emitter) CmpMem(r Reg, addr uint64) { e.ripOp(0x3b, r, addr) }
 
+// Load32 is mov r32, [addr], which clears the upper half of r.
+func (e *Emitter) Load32(r Reg, addr uint64) {
+	e.Raw(0x40|byte(r>>3)<<2, 0x8b, 0x05|byte(r&7)<<3)
+	e.rel32(addr, 0)
+}
+
+// IncMem is inc qword [addr].
+func (e *Emitter) IncMem(addr uint64) { e.ripOp(0xff, RAX, addr) } // /0
+
 // DecMem is dec qword [addr].
 func (e *Emitter) DecMem(addr uint64) { e.ripOp(0xff, RCX, addr) } // /1
 
@@ -247,6 +256,10 @@ func (e *Emitter) Lfence() { e.Raw(0x0f, 0xae, 0xe8) }
 // Rdtsc leaves the time stamp in rdx:rax.
 func (e *Emitter) Rdtsc() { e.Raw(0x0f, 0x31) }
 
+// Rdpmc leaves the performance counter that ecx selects in edx:eax. In user mode it faults
+// unless the kernel set CR4.PCE for the process (SDM vol. 2, RDPMC).
+func (e *Emitter) Rdpmc() { e.Raw(0x0f, 0x33) }
+
 // Syscall is syscall.
 func (e *Emitter) Syscall() { e.Raw(0x0f, 0x05) }
 
@@ -290,6 +303,9 @@ func (e *Emitter) ForwardJs() Forward { return e.forward(0x88) }
 
 // ForwardJa is taken if the last comparison found the first operand above, unsigned.
 func (e *Emitter) ForwardJa() Forward { return e.forward(0x87) }
+
+// ForwardJnz is taken if the last result was not zero.
+func (e *Emitter) ForwardJnz() Forward { return e.forward(0x85) }
 
 func (e *Emitter) forward(cc byte) Forward {
 	e.Raw(0x0f, cc)

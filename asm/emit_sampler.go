@@ -3,7 +3,7 @@ package asm
 import "github.com/bbprof/bbprof/internal/space"
 
 // Clock appends code that waits for everything before it and then leaves a clock reading in
-// rax. It may change rdx.
+// rax. It may change rcx and rdx.
 type Clock func(e *Emitter)
 
 // TSC reads the time-stamp counter behind an lfence, the ordering that the SDM (vol. 2,

@@ -8,6 +8,7 @@
 //	     ├ list    64 KiB  rw-  what the stub is to do: system calls and runs
 //	     ├ samples 64 KiB  rw-  clock readings, written by the sampler
 //	     ├ restore 64 KiB  r--  addresses of the words to put back before each run
+//	     ├ counters 64 KiB r--  the kernel's pages of the events that the child counts, if any
 //	     ├ frames  64 KiB  rw-  the physical pages; the child maps copies of these
 //	     ├ code     2 MiB  r-x  sampler, calibration chains and the block's images
 //	     └ log      4 MiB  rw-  effective addresses, written by the instrumented image
@@ -21,16 +22,17 @@ package space
 // The own region. Everything in it is within ±2 GiB of everything else, so that generated
 // code reaches all of it rip-relative without spending a register.
 const (
-	Base    = 0x6000_0000_0000
-	Stub    = Base
-	Control = Base + 0x0001_0000
-	Ops     = Base + 0x0002_0000
-	Samples = Base + 0x0004_0000
-	Restore = Base + 0x0006_0000
-	Frames  = Base + 0x0008_0000
-	Code    = Base + 0x0010_0000
-	Log     = Base + 0x0030_0000
-	End     = Base + 0x0070_0000
+	Base     = 0x6000_0000_0000
+	Stub     = Base
+	Control  = Base + 0x0001_0000
+	Ops      = Base + 0x0002_0000
+	Samples  = Base + 0x0004_0000
+	Restore  = Base + 0x0006_0000
+	Counters = Base + 0x0007_0000
+	Frames   = Base + 0x0008_0000
+	Code     = Base + 0x0010_0000
+	Log      = Base + 0x0030_0000
+	End      = Base + 0x0070_0000
 
 	PageSize    = 4096
 	ControlSize = PageSize
@@ -40,6 +42,11 @@ const (
 	FramesSize  = MaxFrames * PageSize
 	CodeSize    = Log - Code
 	LogSize     = End - Log
+
+	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can
+	// read at a time: more than cores have counters.
+	MaxCounters = 16
+	MaxCounted  = 12
 
 	// MaxFrames is how many frames a block can be given: no L1D has more ways than this.
 	MaxFrames = 16
@@ -86,11 +93,37 @@ const (
 	Usage    = Control + 0x200 // struct rusage (getrusage(2), 144 bytes) before a window
 	UsageEnd = Control + 0x300 // and after it
 
+	SlotLost = Control + 0x3f8 // events that were not on one counter all the time
+
 	// Times holds the clock at the end of each run, by the number of runs that were left,
 	// itself included: the last run's is Times[1].
 	Times   = Control + 0x400
 	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
+
+// While events are counted nothing is sampled, and the tables below stand where samples do.
+// They start at lines that the control page's busiest, the first, does not share a set with.
+const (
+	countSelects = Samples + 0x400
+	countLocks   = countSelects + 8*MaxCounted
+	countTables  = countLocks + 8*MaxCounted
+
+	// CountRuns is how many runs of an image a table holds.
+	CountRuns      = 23
+	countTableSize = 8 * (CountRuns + 1)
+)
+
+// CountSelect is where the number of event i's counter stands, CountLock its page's lock.
+func CountSelect(i int) uint64 { return countSelects + 8*uint64(i) }
+
+// CountLock is where the lock of event i's page stands.
+func CountLock(i int) uint64 { return countLocks + 8*uint64(i) }
+
+// CountTable holds event i's readings, by the number of runs left as in Times.
+func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
+
+// CounterPage is where event i's page is mapped.
+func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
 
 const (
 	// OpSize is one step of the list: number, six arguments, result.

@@ -39,7 +39,7 @@ func TestAreas(t *testing.T) {
 	}
 	areas := []area{
 		{"stub", Stub, PageSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
-		{"restore", Restore, RestoreSize}, {"frames", Frames, FramesSize}, {"code", Code, CodeSize}, {"log", Log, LogSize}, {"end", End, 0},
+		{"restore", Restore, RestoreSize}, {"counters", Counters, MaxCounters * PageSize}, {"frames", Frames, FramesSize}, {"code", Code, CodeSize}, {"log", Log, LogSize}, {"end", End, 0},
 	}
 	for i, a := range areas[:len(areas)-1] {
 		if a.at%PageSize != 0 || a.size%PageSize != 0 || a.at < Base || a.at+a.size > areas[i+1].at {
@@ -75,6 +75,12 @@ func TestSlots(t *testing.T) {
 	const rusage = 144 // struct rusage (getrusage(2))
 	if Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times || Times+8*(MaxRuns+1) > Control+ControlSize {
 		t.Error("table and usage overlap")
+	}
+	if SlotLost < UsageEnd+rusage || SlotLost+8 > Times || SlotLost%8 != 0 {
+		t.Errorf("slot %#x", SlotLost)
+	}
+	if end := CountTable(MaxCounted); end > Samples+PageSize || CountLock(0) < CountSelect(MaxCounted) || CountTable(0) < CountLock(MaxCounted) {
+		t.Errorf("the tables of counters overlap, or end at %#x", end)
 	}
 	if MaxPhases < 4 {
 		t.Errorf("%d phases do not hold two chains and two images", MaxPhases)

@@ -28,6 +28,8 @@ type Tracee struct {
 	watch  *watchdog
 	shared shared
 
+	counters []int // the monitor's descriptors of the events that the child opened
+
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
 	// with it disabled forwards stores more slowly.
 	SpeculativeStoreBypass string
@@ -35,8 +37,9 @@ type Tracee struct {
 
 // Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
 // The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
-// bases of every run. A machine that cannot do it gets a *verdict.HostError.
-func Launch(fsBase, gsBase uint64) (_ *Tracee, err error) {
+// bases of every run. The child opens the events of counters, in this order, and maps each at
+// space.CounterPage. A machine that cannot do it gets a *verdict.HostError.
+func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	t := &Tracee{stub: buildStub(), pidfd: -1}
 	defer func() {
 		if err != nil {
@@ -50,7 +53,7 @@ func Launch(fsBase, gsBase uint64) (_ *Tracee, err error) {
 		return nil, err
 	}
 	t.watch = newWatchdog(t.Kill)
-	if err := t.settle(); err != nil {
+	if err := t.settle(counters); err != nil {
 		return nil, fmt.Errorf("setting up the child: %w", err)
 	}
 	t.regs = unix.PtraceRegs{
@@ -105,7 +108,7 @@ func (t *Tracee) exec() error {
 }
 
 // settle maps the own region, gives everything else back, and shuts the door.
-func (t *Tracee) settle() error {
+func (t *Tracee) settle(counters []Counter) error {
 	const (
 		read, readWrite, readExec = unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_EXEC
 		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
@@ -114,6 +117,9 @@ func (t *Tracee) settle() error {
 		if _, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset); err != nil {
 			return fmt.Errorf("mapping %s: %w", r.name, err)
 		}
+	}
+	if err := t.openCounters(counters); err != nil {
+		return err
 	}
 	steps := []struct {
 		what string
@@ -252,6 +258,10 @@ func (t *Tracee) Close() {
 	for t.pid > 0 {
 		t.wait()
 	}
+	for _, fd := range t.counters {
+		unix.Close(fd)
+	}
+	t.counters = nil
 	t.shared.close()
 }
 

@@ -101,6 +101,25 @@ type Stop struct {
 	Regs   Regs
 }
 
+// Counter is an event that the child opens for itself and maps.
+type Counter struct {
+	Attr   []byte // struct perf_event_attr (linux/perf_event.h)
+	Leader int    // index of the event whose group it joins, -1 for none
+}
+
+// CounterError says that the kernel refused the child an event.
+type CounterError struct {
+	Index int // of the event
+	What  string
+	Err   error
+}
+
+func (e *CounterError) Error() string {
+	return fmt.Sprintf("%s event %d in the child: %v", e.What, e.Index, e.Err)
+}
+
+func (e *CounterError) Unwrap() error { return e.Err }
+
 // Regs is the child's register state at a stop.
 type Regs struct {
 	GPR   [16]uint64 // by encoding number

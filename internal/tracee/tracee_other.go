@@ -24,7 +24,7 @@ func elsewhere() error {
 }
 
 // Launch returns a *verdict.HostError.
-func Launch(fsBase, gsBase uint64) (*Tracee, error) { return nil, elsewhere() }
+func Launch(fsBase, gsBase uint64, counters ...Counter) (*Tracee, error) { return nil, elsewhere() }
 
 // Do returns a *verdict.HostError.
 func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
@@ -49,3 +49,5 @@ func (t *Tracee) Word(uint64) uint64     { return 0 }
 func (t *Tracee) SetWord(uint64, uint64) {}
 func (t *Tracee) Resume() uint64         { return 0 }
 func (t *Tracee) Switches() uint64       { return 0 }
+func (t *Tracee) Counters() []int        { return nil }
+func (t *Tracee) PID() int               { return 0 }

@@ -1,0 +1,60 @@
+package tracee
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// openCounters has the child open the events and map their pages: the kernel allows rdpmc to
+// the process that maps an event, and to no other. The monitor takes a descriptor of each,
+// to turn them on and off; the child's own are closed.
+func (t *Tracee) openCounters(counters []Counter) error {
+	if len(counters) > space.MaxCounters {
+		return fmt.Errorf("%d events to map, at most %d fit", len(counters), space.MaxCounters)
+	}
+	var own []uint64 // the child's descriptors
+	for i, c := range counters {
+		group := ^uint64(0)
+		if c.Leader >= 0 {
+			group = own[c.Leader]
+		}
+		copy(t.shared.samples(), c.Attr) // where the child can read it
+		const anyCPU = ^uint64(0)
+		fd, err := t.inject(unix.SYS_PERF_EVENT_OPEN, space.Samples, 0, anyCPU, group, 0)
+		if err != nil {
+			return &CounterError{Index: i, What: "opening", Err: err}
+		}
+		own = append(own, fd)
+		const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
+		if _, err := t.inject(unix.SYS_MMAP, space.CounterPage(i), space.PageSize, unix.PROT_READ, fixed, fd, 0); err != nil {
+			return &CounterError{Index: i, What: "mapping", Err: err}
+		}
+		ours, err := unix.PidfdGetfd(t.pidfd, int(fd), 0)
+		switch {
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EBADF): // before Linux 5.6, or 5.2 and no pidfd at all
+			return &verdict.HostError{Missing: "pidfd_getfd, by which an event of the child is turned on", Remedy: "use Linux 5.6 or later, or -clock tsc", Err: err}
+		case err != nil:
+			return &CounterError{Index: i, What: "taking a descriptor of", Err: err}
+		}
+		t.counters = append(t.counters, ours)
+	}
+	for _, fd := range own {
+		if _, err := t.inject(unix.SYS_CLOSE, fd); err != nil {
+			return fmt.Errorf("closing an event's descriptor in the child: %w", err)
+		}
+	}
+	clear(t.shared.samples()[:space.PageSize])
+	return nil
+}
+
+// Counters are the monitor's descriptors of the child's events, in the order of Launch. They
+// live as long as the child.
+func (t *Tracee) Counters() []int { return t.counters }
+
+// PID is the child's process number, 0 when it has ended.
+func (t *Tracee) PID() int { return t.pid }

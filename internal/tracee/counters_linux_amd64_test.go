@@ -1,0 +1,217 @@
+package tracee
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Software events are there without a PMU, and are opened, mapped and closed like all others.
+var software = []pmu.Attr{
+	{Type: pmu.TypeSoftware, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Leader: true},
+	{Type: pmu.TypeSoftware, Config: unix.PERF_COUNT_SW_PAGE_FAULTS},
+}
+
+func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	var counters []Counter
+	for i, a := range attrs {
+		c := Counter{Attr: a.Bytes(), Leader: 0}
+		if i == 0 {
+			c.Leader = -1
+		}
+		counters = append(counters, c)
+	}
+	c, err := Launch(fsBase, gsBase, counters...)
+	var host *verdict.HostError
+	if errors.As(err, &host) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// The child opens, maps and closes its events, and is left with the pages but without a
+// descriptor; the monitor turns the events on and reads them.
+func TestCountersOfTheChild(t *testing.T) {
+	c := launchCounting(t, software)
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fds) != 0 {
+		t.Errorf("the child has %d descriptors, the first %s", len(fds), fds[0].Name())
+	}
+	for i := range software {
+		at := fmt.Sprintf("%x-%x r--s", space.CounterPage(i), space.CounterPage(i)+space.PageSize)
+		if m := mappings(t, c); !strings.Contains(m, at) {
+			t.Errorf("no page %s among\n%s", at, m)
+		}
+	}
+	mustServe(t, c)
+
+	var k pmu.Linux
+	leader := c.Counters()[0]
+	if before, err := pmu.ReadGroup(k, leader, 2); err == nil {
+		t.Errorf("counted %v before it was enabled", before.Values)
+	}
+	if err := k.Control(leader, pmu.Enable); err != nil {
+		t.Fatal(err)
+	}
+	// Two frames put where nothing was fault twice when they are touched.
+	place(c, func(e *asm.Emitter) {
+		e.MovImm(asm.RSI, 0x1000_0000)
+		e.StoreAt(asm.RSI, 0, asm.RAX)
+		e.MovImm(asm.RSI, 0x1000_1000)
+		e.StoreAt(asm.RSI, 0, asm.RAX)
+		e.Epilogue(entry, asm.TSC)
+	})
+	if stop := do(t, c, MapFrame(0x1000_0000, 0), MapFrame(0x1000_1000, 1), Run(entry, 3)); !stop.Done {
+		t.Fatalf("%+v", stop)
+	}
+	if err := k.Control(leader, pmu.Disable); err != nil {
+		t.Fatal(err)
+	}
+	got, err := pmu.ReadGroup(k, leader, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Values[0] == 0 || got.Values[1] < 2 {
+		t.Errorf("%d ns of CPU time and %d page faults, want some and at least 2", got.Values[0], got.Values[1])
+	}
+}
+
+// What the kernel says in a real page of an event: a software event is on no counter. The code
+// that opens the critical section notices.
+func TestEventOnNoCounter(t *testing.T) {
+	c := launchCounting(t, software)
+	counters := asm.Counters{Pages: []uint64{space.CounterPage(0), space.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
+	e := asm.NewEmitter(space.Code)
+	open := counters.Open(e, c.Resume())
+	copy(c.Code(), e.Bytes())
+	c.SetWord(space.SlotLost, 0)
+	if stop := do(t, c, Run(open, 0)); !stop.Done || c.Word(space.SlotLost) != 2 {
+		t.Errorf("%+v, %d events lost, want 2", stop, c.Word(space.SlotLost))
+	}
+}
+
+// An event that the kernel does not know fails the launch with its number, and nothing of the
+// child or its descriptors stays behind.
+func TestUnknownEvent(t *testing.T) {
+	launchCounting(t, software) // or skip
+	before := descriptors(t)
+	attrs := append(software[:1:1], pmu.Attr{Type: 0x7fff_0000})
+	_, err := Launch(fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
+	var refused *CounterError
+	if !errors.As(err, &refused) || refused.Index != 1 || !errors.Is(err, unix.ENOENT) {
+		t.Errorf("%v", err)
+	}
+	if now := descriptors(t); now != before {
+		t.Errorf("%d descriptors, %d before", now, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+// fakePage is what a kernel with a PMU writes into the page of an event that is on a counter.
+func fakePage(lock uint32, counter int) []byte {
+	p := make([]byte, space.PageSize)
+	binary.LittleEndian.PutUint32(p[pmu.PageLock:], lock)
+	binary.LittleEndian.PutUint32(p[pmu.PageIndex:], uint32(counter+1))
+	return p
+}
+
+// The code that counts runs here, instruction for instruction but for the read itself: with
+// rdtsc in place of rdpmc and pages that say what a kernel with a PMU would.
+func TestCountedRuns(t *testing.T) {
+	c := launch(t)
+	counters := asm.Counters{Pages: []uint64{space.Log, space.Log + space.PageSize, space.Log + 2*space.PageSize}}
+	// What ecx selects at each read is added up.
+	selected := uint64(space.Log + 8*space.PageSize)
+	counters.Read = func(e *asm.Emitter) {
+		e.Load(asm.RAX, selected)
+		e.Add(asm.RAX, asm.RCX)
+		e.Store(selected, asm.RAX)
+		e.Rdtsc()
+	}
+	for i, counter := range []int{1 << 30, 2, 0} { // fixed counters have bit 30 set (SDM vol. 2, RDPMC)
+		copy(c.Log()[i*space.PageSize:], fakePage(uint32(100+i), counter))
+	}
+	e := asm.NewEmitter(space.Code)
+	open, close := counters.Open(e, c.Resume()), counters.Close(e, c.Resume())
+	e.Align(64)
+	image := e.PC()
+	e.Nop(64)
+	e.Epilogue(image, counters.Clock)
+	copy(c.Code(), e.Bytes())
+
+	const runs = 5
+	c.SetWord(space.SlotLost, 0)
+	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done {
+		t.Fatalf("%+v", stop)
+	}
+	if n := c.Word(space.SlotLost); n != 0 {
+		t.Errorf("%d events lost", n)
+	}
+	word := func(addr uint64) uint64 {
+		return binary.LittleEndian.Uint64(c.Samples()[addr-space.Samples:])
+	}
+	var last uint64
+	for left := runs; left > 0; left-- {
+		// Read in this order: the third event, the second, core cycles.
+		for i, v := range []uint64{word(space.CountTable(2) + 8*uint64(left)), word(space.CountTable(1) + 8*uint64(left)), c.Word(space.Times + 8*uint64(left))} {
+			if v <= last {
+				t.Errorf("%d runs left, reading %d: %d after %d", left, i, v, last)
+			}
+			last = v
+		}
+	}
+	if got := binary.LittleEndian.Uint64(c.Log()[8*space.PageSize:]); got != runs*(1<<30+2+0) {
+		t.Errorf("the counters read add up to %#x", got)
+	}
+
+	// A lock that has changed, and an event that is on no counter.
+	copy(c.Log(), fakePage(101, 1<<30))
+	if do(t, c, Run(close, 0)); c.Word(space.SlotLost) != 1 {
+		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(space.SlotLost))
+	}
+	copy(c.Log()[space.PageSize:], fakePage(101, -1))
+	if do(t, c, Run(open, 0)); c.Word(space.SlotLost) != 2 {
+		t.Errorf("%d events lost, want 2: one is on no counter", c.Word(space.SlotLost))
+	}
+	if !bytes.Equal(c.Samples()[space.CountSelect(0)-space.Samples:][:24], words(1<<30, 0, 0)) {
+		t.Errorf("counters % x", c.Samples()[space.CountSelect(0)-space.Samples:][:24])
+	}
+	mustServe(t, c)
+}
+
+func words(vs ...uint64) (b []byte) {
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return b
+}
