@@ -1,0 +1,72 @@
+package pmu
+
+import "fmt"
+
+// Pass is a group of events that are counted at a time, core cycles first.
+type Pass []Event
+
+// Attrs are the events' attributes; the first is the leader's.
+func (p Pass) Attrs() []Attr {
+	var attrs []Attr
+	for i, e := range p {
+		e.Attr.Leader = i == 0
+		attrs = append(attrs, e.Attr)
+	}
+	return attrs
+}
+
+// Passes packs the available events into as few groups as fit the counters that are free, at
+// most perPass events each, in their order. Nothing is ever multiplexed: what does not fit
+// beside the others is counted in another pass. An event that is software's, or counted by
+// another's, is in none.
+func Passes(k Kernel, cycles Event, events []Event, perPass int) []Pass {
+	passes := []Pass{{cycles}}
+	for _, e := range events {
+		if !e.Available || e.Shares != "" || e.Role == Cycles || e.Software() {
+			continue
+		}
+		last := &passes[len(passes)-1]
+		grown := append((*last)[:len(*last):len(*last)], e)
+		if len(grown) <= perPass {
+			if _, err := Trial(k, grown.Attrs()); err == nil {
+				*last = grown
+				continue
+			}
+		}
+		passes = append(passes, Pass{cycles, e}) // which was tried by whoever says that it is available
+	}
+	return passes
+}
+
+// Software says that the kernel counts the event, not the CPU, so that no instruction reads it.
+func (e Event) Software() bool { return e.Attr.Type == TypeSoftware }
+
+// Try finds out whether the kernel counts events beside core cycles, or by themselves if they
+// are software's, and says so in each.
+func (p PMU) Try(k Kernel, events []Event) {
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Software():
+			_, err := Trial(k, []Attr{e.Attr})
+			if e.Available = err == nil; err != nil {
+				e.Why = err.Error()
+			}
+		case !p.Available:
+			e.Why = p.Reason
+		default:
+			e.try(k, p.Event(Cycles).Attr)
+		}
+	}
+}
+
+func (p Pass) String() string {
+	s := ""
+	for i, e := range p {
+		if i > 0 {
+			s += ", "
+		}
+		s += e.Name
+	}
+	return fmt.Sprintf("%d events: %s", len(p), s)
+}

@@ -1,0 +1,309 @@
+package pmu_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+)
+
+// A kernel by script, one test for each of its answers.
+
+var skylake = pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
+
+func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
+	t.Helper()
+	p, err := pmu.Probe(k, cpu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Left() != 0 {
+		t.Errorf("the probe left %d events or pages behind", k.Left())
+	}
+	return p
+}
+
+func passes(k *pmutest.Kernel, p pmu.PMU) (n []int) {
+	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 12) {
+		n = append(n, len(pass))
+	}
+	return n
+}
+
+func TestSuccess(t *testing.T) {
+	k := pmutest.New(8)
+	p := probe(t, k, skylake)
+	if !p.Available || p.Reason != "" || p.Counters != 8 || !p.UserRDPMC || p.Width != 48 || p.Paranoid != 2 || p.RDPMC != 1 || p.Watchdog {
+		t.Errorf("%+v", p)
+	}
+	if p.Core != "skylake" || len(p.Events) != len(pmu.Roles()) {
+		t.Errorf("core %q, %d events", p.Core, len(p.Events))
+	}
+	for _, e := range p.Events {
+		if !e.Available || e.Why != "" || e.Name == "" || e.Source == "" {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := passes(k, p); fmt.Sprint(got) != "[7]" {
+		t.Errorf("passes of %v events, want one of 7", got)
+	}
+}
+
+func TestForbiddenByParanoidLevel(t *testing.T) {
+	for _, c := range []struct {
+		level int
+		ok    bool
+	}{{-1, true}, {2, true}, {3, false}, {4, false}} {
+		p := probe(t, pmutest.New(4).Paranoid(c.level), skylake)
+		if p.Available != c.ok || p.Paranoid != c.level {
+			t.Errorf("level %d: %+v", c.level, p)
+		}
+		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) || !strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
+			t.Errorf("level %d: %q, %q", c.level, p.Reason, p.Remedy)
+		}
+	}
+	// The level allows it, something else does not: not the level is to be mended.
+	k := pmutest.New(4)
+	k.Refuse = syscall.EPERM
+	if p := probe(t, k, skylake); p.Available || strings.Contains(p.Remedy, "sysctl") || !strings.Contains(p.Remedy, "seccomp") {
+		t.Errorf("%q, %q", p.Reason, p.Remedy)
+	}
+}
+
+func TestNoHardwareCounters(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ENOENT, syscall.ENODEV, syscall.EOPNOTSUPP, syscall.ENOSYS} {
+		k := pmutest.New(4)
+		k.Refuse = errno
+		p := probe(t, k, skylake)
+		if p.Available || p.Reason == "" || p.Remedy == "" || p.Counters != 0 || p.UserRDPMC {
+			t.Errorf("%v: %+v", errno, p)
+		}
+		for _, e := range p.Events {
+			if e.Available || e.Why == "" {
+				t.Errorf("%v: %+v", errno, e)
+			}
+		}
+	}
+}
+
+func TestNoSuchEvent(t *testing.T) {
+	k := pmutest.New(4)
+	k.Opens = func(a pmu.Attr) error {
+		if a.Type == pmu.TypeRaw && a.Config == 0xe224 { // L2_RQSTS.ALL_RFO
+			return syscall.ENOENT
+		}
+		return nil
+	}
+	p := probe(t, k, skylake)
+	if !p.Available {
+		t.Fatalf("%+v", p)
+	}
+	for _, e := range p.Events {
+		if missing := e.Role == pmu.L1DWriteMiss; e.Available == missing || (e.Why != "") != missing {
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 12) {
+		for _, e := range pass {
+			if e.Role == pmu.L1DWriteMiss {
+				t.Error("an event that is not there is counted")
+			}
+		}
+	}
+}
+
+func TestTooFewCounters(t *testing.T) {
+	for _, c := range []struct {
+		counters int
+		want     string
+	}{
+		{6, "[7]"}, {5, "[6 2]"}, {4, "[5 3]"}, {3, "[4 4]"}, {2, "[3 3 3]"}, {1, "[2 2 2 2 2 2]"},
+	} {
+		k := pmutest.New(c.counters)
+		p := probe(t, k, skylake)
+		if got := fmt.Sprint(passes(k, p)); p.Counters != c.counters || got != c.want {
+			t.Errorf("%d counters: %d found, passes %s, want %s", c.counters, p.Counters, got, c.want)
+		}
+	}
+	// The child can read fewer than a CPU could count.
+	k := pmutest.New(8)
+	p := probe(t, k, skylake)
+	var n []int
+	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 4) {
+		n = append(n, len(pass))
+	}
+	if fmt.Sprint(n) != "[4 4]" {
+		t.Errorf("passes %v, want [4 4]", n)
+	}
+	// None beside core cycles: those are worth having all the same.
+	p = probe(t, pmutest.New(0), skylake)
+	if !p.Available || p.Counters != 0 || p.Event(pmu.L1IMiss).Available {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestMultiplexingIsRefused(t *testing.T) {
+	k := pmutest.New(4)
+	k.Share = func(events int) float64 {
+		if events > 2 {
+			return 0.5
+		}
+		return 1
+	}
+	p := probe(t, k, skylake)
+	if !p.Available || p.Counters != 1 {
+		t.Errorf("half of the time on a counter passes for all of it: %+v", p)
+	}
+	if got := fmt.Sprint(passes(k, p)); got != "[2 2 2 2 2 2]" {
+		t.Errorf("passes %s", got)
+	}
+	k.Share = func(int) float64 { return 0.999 }
+	if p := probe(t, k, skylake); p.Available || !strings.Contains(p.Reason, "no counter") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestCounterThatReadsGarbage(t *testing.T) {
+	for _, n := range []uint64{0, 1 << 47, ^uint64(0)} {
+		k := pmutest.New(4)
+		k.Counts = func(a pmu.Attr) uint64 { return n }
+		if p := probe(t, k, skylake); p.Available || !strings.Contains(p.Reason, "nonsense") {
+			t.Errorf("%d cycles: %+v", n, p)
+		}
+	}
+	// 10,000 ns: 100,000 cycles would be a core of 10 GHz.
+	for _, c := range []struct {
+		n  uint64
+		ok bool
+	}{{1, true}, {100_000, true}, {100_001, false}} {
+		k := pmutest.New(4)
+		k.Counts = func(a pmu.Attr) uint64 { return c.n }
+		if p := probe(t, k, skylake); p.Available != c.ok {
+			t.Errorf("%d cycles: %v", c.n, p.Available)
+		}
+	}
+}
+
+func TestWatchdogHoldsACounter(t *testing.T) {
+	k := pmutest.New(4).Watchdog()
+	p := probe(t, k, skylake)
+	if !p.Available || !p.Watchdog || p.Counters != 3 {
+		t.Errorf("%+v", p)
+	}
+	if got := fmt.Sprint(passes(k, p)); got != "[4 4]" {
+		t.Errorf("passes %s, want [4 4]", got)
+	}
+	// The only counter there is.
+	k = pmutest.New(0).Watchdog()
+	p = probe(t, k, skylake)
+	if p.Available || !strings.Contains(p.Reason, "watchdog") || !strings.Contains(p.Remedy, "kernel.nmi_watchdog=0") {
+		t.Errorf("%q, %q", p.Reason, p.Remedy)
+	}
+}
+
+func TestUserReadsForbidden(t *testing.T) {
+	k := pmutest.New(4)
+	k.RDPMC = false
+	k.Files["/sys/bus/event_source/devices/cpu/rdpmc"] = "0\n"
+	if p := probe(t, k, skylake); !p.Available || p.UserRDPMC || p.RDPMC != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestUnknownFamilyFallsBackToGenericEvents(t *testing.T) {
+	p := probe(t, pmutest.New(4), pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0xfe})
+	if p.Core != pmu.Generic || !p.Available {
+		t.Errorf("%+v", p)
+	}
+	for _, e := range p.Events {
+		switch e.Role {
+		case pmu.Cycles:
+		case pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss:
+			if !e.Available || e.Exact || e.Attr.Type != pmu.TypeHWCache {
+				t.Errorf("%+v", e)
+			}
+		default:
+			if e.Available || !strings.Contains(e.Why, "generic") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+}
+
+// The two kinds of core of a hybrid CPU have PMUs of their own.
+func TestHybridCores(t *testing.T) {
+	for _, c := range []struct {
+		number int
+		core   pmu.Core
+		name   string
+		kind   uint32
+	}{{0, "goldencove", "cpu_core", 4}, {15, "goldencove", "cpu_core", 4}, {16, "gracemont", "cpu_atom", 10}, {23, "gracemont", "cpu_atom", 10}} {
+		k := pmutest.New(6)
+		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1", "cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
+			k.Files["/sys/bus/event_source/devices/"+name] = text + "\n"
+		}
+		p := probe(t, k, pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x97, Number: c.number})
+		if p.Core != c.core || p.Device != (pmu.Device{Name: c.name, Type: c.kind, Hybrid: true}) {
+			t.Errorf("CPU %d: %q on %+v", c.number, p.Core, p.Device)
+		}
+		if cycles := p.Event(pmu.Cycles).Attr; cycles.Config != uint64(c.kind)<<32 {
+			t.Errorf("CPU %d: cycles are %#x", c.number, cycles.Config)
+		}
+		if split := p.Event(pmu.SplitLoad).Attr; split.Type != c.kind || split.Config != 0x41d0 {
+			t.Errorf("CPU %d: split loads are %+v", c.number, split)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	k := pmutest.New(4)
+	k.Files["/sys/bus/event_source/devices/msr/type"] = "9"
+	k.Files["/sys/bus/event_source/devices/msr/format/event"] = "config:0-63"
+	k.Files["/sys/bus/event_source/devices/cpu/events/mem-stores"] = "event=0xd0,umask=0x82"
+	p := probe(t, k, skylake)
+	for _, c := range []struct {
+		name string
+		want pmu.Attr
+	}{
+		{"r01c2", pmu.Attr{Type: 4, Config: 0x1c2}},
+		{"r5300C0", pmu.Attr{Type: 4, Config: 0x5300c0}},
+		{"cpu/event=0xd1,umask=0x8/", pmu.Attr{Type: 4, Config: 0x8d1}},
+		{"cpu/event=0x18e,umask=0x18/", pmu.Attr{Type: 4, Config: 0x1_0000_188e}},
+		{"cpu/config=0x1234,config1=7/", pmu.Attr{Type: 4, Config: 0x1234, Config1: 7}},
+		{"msr/event=4/", pmu.Attr{Type: 9, Config: 4}},
+		{"mem_load_retired.l1_miss", pmu.Attr{Type: 4, Config: 0x8d1}},
+		{"mem-stores", pmu.Attr{Type: 4, Config: 0x82d0}},
+		{"instructions", pmu.Attr{Type: 0, Config: 1}},
+		{"branches", pmu.Attr{Type: 0, Config: 4}},
+		{"cycles", pmu.Attr{Type: 0, Config: 0}},
+		{"page-faults", pmu.Attr{Type: 1, Config: 2}},
+		{"L1-dcache-store-misses", pmu.Attr{Type: 3, Config: 1<<16 | 1<<8}},
+	} {
+		e, err := p.Named(k, c.name)
+		if err != nil || e.Attr != c.want || e.Role != pmu.Asked || e.Name != c.name {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, e, err, c.want)
+		}
+	}
+	for name, clue := range map[string]string{
+		"":                       "neither",
+		"nonsense":               "rNNNN",
+		"rxyz":                   "rNNNN",
+		"cpu/event=0x1000/":      "too large",
+		"cpu/nonsense=1/":        "no term",
+		"cpu/event=x/":           "no number",
+		"cpu/event=1":            "DEVICE/TERM",
+		"gpu/event=1/":           "no device",
+		"cpu//":                  "DEVICE/TERM",
+		"../../../etc/x/event=1": "DEVICE/TERM",
+	} {
+		if _, err := p.Named(k, name); err == nil || !strings.Contains(err.Error(), clue) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if got := strings.Join(pmu.SplitNames("r1, cpu/event=1,umask=2/,x"), ";"); got != "r1;cpu/event=1,umask=2/;x" {
+		t.Error(got)
+	}
+}
