@@ -63,16 +63,32 @@ func (r *run) checkLinear() error {
 
 // compareThird times the third image instead of the longer one, in a window for each of turns.
 func (r *run) compareThird(image unroll.Image, third unroll.Factors, turns []int) error {
+	timeThird := r.timeThird
+	if r.counts() {
+		timeThird = r.countThird
+	}
+	cycles, err := timeThird(image, third, turns)
+	if err != nil {
+		return err
+	}
+	if len(cycles) == 0 {
+		r.warn("no quiet moment was left to check a third number of copies")
+		return nil
+	}
+	return judgeLinear(r.estimate(), stat.Median(cycles), third, r.factors)
+}
+
+// timeThird is the throughput up to the third number of copies, in each of the windows.
+func (r *run) timeThird(image unroll.Image, third unroll.Factors, turns []int) (cycles []float64, err error) {
 	plan := r.plannedStay(r.result.RunsPerSample)
 	plan.long.entry = image.At
 	plan.turns = turns
 	r.plan.Refill(r.child)
-	var cycles []float64
 	for try := 0; len(cycles) == 0 && try < linearTries; try++ {
 		plan.quiet = r.quietTicks()
 		got, err := r.stay(plan)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, w := range got.windows {
 			if got.switches == 0 && w.complete {
@@ -80,11 +96,7 @@ func (r *run) compareThird(image unroll.Image, third unroll.Factors, turns []int
 			}
 		}
 	}
-	if len(cycles) == 0 {
-		r.warn("no quiet moment was left to check a third number of copies")
-		return nil
-	}
-	return judgeLinear(r.estimate(), stat.Median(cycles), third, r.factors)
+	return cycles, nil
 }
 
 // judgeLinear compares the throughput up to the third number of copies with that up to the

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -41,6 +42,10 @@ func (o Options) Check() error {
 		return fmt.Errorf("no mode is called %q", o.Mode)
 	case o.FrontEnd != "" && !slices.Contains(FrontEnds(), o.FrontEnd):
 		return fmt.Errorf("no front end is called %q", o.FrontEnd)
+	case o.Clock != "" && !slices.Contains(Clocks(), o.Clock):
+		return fmt.Errorf("no clock is called %q", o.Clock)
+	case o.Identical < 0 || o.Identical > invariants.PaperTimings:
+		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, invariants.PaperTimings)
 	case o.Mode == Loop && o.FrontEnd == Decode:
 		return errors.New("a loop runs from the op cache, not from the decoders")
 	}

@@ -216,10 +216,21 @@ func (r *run) ownLines() (own [space.PageSize / 64]int) {
 			own[line%uint64(len(own))]++
 		}
 	}
-	phases := uint64(len(r.chains) + 2)
-	use(space.SlotCount, space.Phases+phases*space.PhaseSize-space.SlotCount)
-	use(space.Times, 8*(maxRuns+imageWarm+2))
-	use(space.Samples, 8*(phases+1)*windowSamples*lookWindows)
+	if r.counts() {
+		use(space.SlotCount, 8)
+		use(space.Times, 8*(countedRuns+1))
+		events := 0 // passes use the same tables
+		for _, p := range r.passes {
+			events = max(events, len(p.events))
+		}
+		use(space.CountSelect(0), 8*uint64(events))
+		use(space.CountTable(0), space.CountTable(events)-space.CountTable(0))
+	} else {
+		phases := uint64(len(r.chains) + 2)
+		use(space.SlotCount, space.Phases+phases*space.PhaseSize-space.SlotCount)
+		use(space.Times, 8*(maxRuns+imageWarm+2))
+		use(space.Samples, 8*(phases+1)*windowSamples*lookWindows)
+	}
 	if len(r.dirty) > 0 {
 		use(space.Restore, 8*uint64(len(r.dirty)))
 	}

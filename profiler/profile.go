@@ -38,7 +38,8 @@ type run struct {
 	dirty    []uint64 // words that a run changes
 	tracing  invariants.Trace
 	findings []invariants.Evidence
-	cycles   []float64 // per iteration, of each window
+	cycles   []float64         // per iteration, of each window
+	tallies  map[string]*tally // what events counted, by key
 
 	loop  unroll.Loop // of mode loop and both
 	loops bool        // the images are those of loop
@@ -60,6 +61,7 @@ func (s *session) profile(ctx context.Context, b Block) (Result, error) {
 		r.enterLoop,
 		r.time,
 		r.linear,
+		r.countByRead,
 		r.judge,
 		r.derive,
 		r.compareLoop,
@@ -241,6 +243,8 @@ func (r *run) judge() error {
 	r.result.Evidence = append(r.findings,
 		l1i.Evidence,
 		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
+	r.result.Evidence = r.countedEvidence(r.result.Evidence)
+	r.reportCounters()
 	if e := r.scatter(); !steady(e) {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
@@ -274,5 +278,8 @@ func (r *run) derive() error {
 	report := r.report
 	report.TicksPerCycle = r.rate
 	r.result.Clock = &report
+	if r.note != "" {
+		r.warn("%s", r.note)
+	}
 	return nil
 }

@@ -17,7 +17,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/counter"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -49,8 +51,26 @@ type Options struct {
 	Mode Mode
 	// FrontEnd is what serves unrolled copies, default OpCache.
 	FrontEnd FrontEnd
+	// Clock is which clock to time with, default AutoClock.
+	Clock ClockChoice
+	// Identical is how many of 16 timings by hardware counters have to be clean and identical;
+	// default 8, the paper's rule.
+	Identical int
+	// Events are more events to count, by name or code (pmu.PMU.Named).
+	Events []string
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
+
+	// What stands in for a PMU in tests: a kernel by script, on a CPU of its choice.
+	kernel    pmu.Kernel
+	cpu       *pmu.CPU
+	simulated *simulation
+}
+
+// simulation is what counters would have counted of what the child ran.
+type simulation struct {
+	block func(events pmu.Pass, iterations int, t *timings)
+	chain func(c counter.Chain, t *timings)
 }
 
 // AutoFrames lets each block have as many frames as it needs.
@@ -69,7 +89,13 @@ const MaxBlock = 1 << 15
 type Profiler struct {
 	requests chan request
 	ended    chan struct{}
+	clock    ClockChoice
+	noPerf   error
 }
+
+// Clock is which clock times, PerfClock or TSCClock, and what the perf clock lacks if it cannot
+// be had: nil, or a *verdict.HostError.
+func (p *Profiler) Clock() (clock ClockChoice, noPerf error) { return p.clock, p.noPerf }
 
 type request struct {
 	ctx   context.Context
@@ -95,6 +121,7 @@ func New(opts Options) (*Profiler, error) {
 		return nil, err
 	}
 	opts.Mode, opts.FrontEnd = cmp.Or(opts.Mode, Unroll), cmp.Or(opts.FrontEnd, OpCache)
+	opts.Clock = cmp.Or(opts.Clock, AutoClock)
 	if len(opts.CPUs) == 0 {
 		cpus, err := host.AllowedCPUs()
 		if err != nil {
@@ -111,6 +138,9 @@ func New(opts Options) (*Profiler, error) {
 		// so it must end with this goroutine.
 		runtime.LockOSThread()
 		s, err := newSession(opts)
+		if err == nil {
+			p.clock, p.noPerf = ClockChoice(s.clock.Name()), s.noPerf()
+		}
 		started <- err
 		if err != nil {
 			return

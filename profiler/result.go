@@ -67,7 +67,11 @@ type Result struct {
 
 	Clock    *ClockReport          `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
-	Warnings []string              `json:"warnings,omitempty"`
+	// Counters are what hardware counters, and events that were asked for, said.
+	Counters []CounterReport `json:"counters,omitempty"`
+	// Core is the kind of core whose events Counters are, "" for the kernel's generic ones.
+	Core     string   `json:"counter_core,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`

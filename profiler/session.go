@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/counter"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/stat"
@@ -24,6 +25,12 @@ type session struct {
 	inits []asm.Init // to give blocks, in this order
 	child *tracee.Tracee
 	clock counter.Clock
+
+	kernel pmu.Kernel
+	pmu    pmu.PMU     // what the kernel counts
+	asked  []pmu.Event // events that the user wants counted
+	passes []pass      // none where time is the TSC's
+	note   string      // to go with every result
 
 	samplers map[int]uint64 // entries, by the vector width in bits that they keep awake
 	chains   []timedImage   // the clock's calibration chains
@@ -63,9 +70,14 @@ func newSession(opts Options) (*session, error) {
 	if err := s.pin(); err != nil {
 		return nil, err
 	}
-	if err := s.launch(); err != nil {
-		s.close()
+	if err := s.chooseClock(); err != nil {
 		return nil, err
+	}
+	if err := s.launch(); err != nil {
+		if err = s.fallBack(err); err != nil {
+			s.close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -125,15 +137,20 @@ func (s *session) discard() {
 
 // launch starts a child and readies its clock.
 func (s *session) launch() error {
-	child, err := tracee.Launch(s.inits[0].FSBase, s.inits[0].GSBase)
-	if err != nil {
+	if err := s.start(); err != nil {
 		return err
 	}
-	s.child = child
+	child := s.child
 	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
 	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
-	if s.clock != nil {
-		return s.emit(s.clock) // a replacement: same machine, same clock
+	switch {
+	case s.clock != nil: // a replacement: same machine, same clock
+		return s.emit(s.clock)
+	case s.counts():
+		if err := s.emit(s.passes[0].clock); err != nil {
+			return err
+		}
+		return s.checkCounter()
 	}
 	return s.calibrate()
 }
@@ -146,6 +163,10 @@ func (s *session) emit(clock counter.Clock) error {
 	s.samplers = map[int]uint64{}
 	for _, bits := range s.cpu.VectorBits() {
 		s.samplers[bits] = e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume())
+	}
+	for i := range s.passes {
+		p := &s.passes[i]
+		p.open, p.close = p.clock.Open(e, s.child.Resume()), p.clock.Close(e, s.child.Resume())
 	}
 	s.chains = s.chains[:0]
 	for _, c := range chains {

@@ -55,6 +55,9 @@ const unitLooks = 6
 
 // time looks at the block until the interval is narrow enough.
 func (r *run) time() error {
+	if r.counts() {
+		return r.timeCounted()
+	}
 	runs, err := r.runsPerSample()
 	if err != nil {
 		return err

@@ -7,6 +7,9 @@ import "syscall"
 // Linux is no kernel elsewhere: it has nothing.
 type Linux struct{}
 
+// Bytes is nothing: there is no such structure.
+func (a Attr) Bytes() []byte { return nil }
+
 // All of it fails with ENOSYS.
 
 func (Linux) Open(Attr, int, int) (int, error) { return -1, syscall.ENOSYS }

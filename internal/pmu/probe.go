@@ -96,7 +96,9 @@ func Probe(k Kernel, cpu CPU) (PMU, error) {
 	cycles := p.Events[0].Attr
 	if err := p.tryCycles(k, cycles); err != nil {
 		for i := range p.Events {
-			p.Events[i].Why = p.Reason
+			if p.Events[i].Why == "" { // else the core has no such event anyway
+				p.Events[i].Why = p.Reason
+			}
 		}
 		return p, nil
 	}
@@ -339,13 +341,13 @@ func (p *PMU) explain(err error) (reason, remedy string) {
 	var notRunning *NotRunningError
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EOPNOTSUPP):
-		return "the kernel has no hardware counters here, as in most virtual machines: " + err.Error(),
+		return fmt.Sprintf("the kernel offers no hardware counters, as in most virtual machines (%v)", err),
 			"run on bare metal, or give the virtual machine a PMU (QEMU: -cpu host,pmu=on)"
 	case (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)) && p.Paranoid > userModeLevel:
 		return fmt.Sprintf("counting is forbidden: kernel.perf_event_paranoid is %d", p.Paranoid),
 			fmt.Sprintf("sudo sysctl kernel.perf_event_paranoid=%d, or run with CAP_PERFMON", userModeLevel)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return "perf_event_open is refused, though kernel.perf_event_paranoid allows it: " + err.Error(),
+		return fmt.Sprintf("perf_event_open is refused, though kernel.perf_event_paranoid allows it (%v)", err),
 			"allow perf_event_open in the container's seccomp profile (docker: --cap-add=PERFMON)"
 	case errors.Is(err, syscall.ENOSYS):
 		return "the kernel has no perf_event_open", "use a kernel with CONFIG_PERF_EVENTS"

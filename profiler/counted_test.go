@@ -1,0 +1,540 @@
+package profiler
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Blocks timed by a PMU that is not there: a kernel by script says what it counts, the child
+// runs the code that counts with rdtsc in place of rdpmc, and a script says what the counters
+// would have counted.
+
+// script is a CPU of which each iteration takes so many cycles, and whose events count
+// nothing; also changes what it will.
+func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timings)) *simulation {
+	return &simulation{
+		block: func(events pmu.Pass, iterations int, t *timings) {
+			t.say(137 + uint64(iterations)*cycles)
+			if also != nil {
+				also(events, iterations, t)
+			}
+		},
+		chain: scriptedChains(1),
+	}
+}
+
+// scriptedChains is a counter that counts so much for an add, and three times that for an imul.
+func scriptedChains(add uint64) func(counter.Chain, *timings) {
+	return func(c counter.Chain, t *timings) {
+		if c.Multiply {
+			t.say(50 + 3*add*uint64(c.Length()))
+		} else {
+			t.say(50 + add*uint64(c.Length()))
+		}
+	}
+}
+
+// say has each run take so many cycles, and no event occur.
+func (t *timings) say(cycles uint64) {
+	for k := range t.counts {
+		for j := range t.counts[k] {
+			t.counts[k][j] = 0
+		}
+	}
+	for j := range t.counts[0] {
+		t.counts[0][j] = cycles
+	}
+	t.switches, t.lost = 0, 0
+}
+
+var scriptedCPU = pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
+
+func scripted(k *pmutest.Kernel, simulated *simulation) Options {
+	return Options{Clock: PerfClock, kernel: k, cpu: &scriptedCPU, simulated: simulated}
+}
+
+func profileScripted(t *testing.T, o Options, block string) Result {
+	t.Helper()
+	p, err := New(o)
+	var host *verdict.HostError
+	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	code, err := hex.DecodeString(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Profile(context.Background(), Block{Code: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func evidenceOf(t *testing.T, r Result, reason verdict.Reason) invariants.Evidence {
+	t.Helper()
+	for _, e := range r.Evidence {
+		if e.Invariant == reason {
+			return e
+		}
+	}
+	t.Fatalf("no evidence of %s in %+v", reason, r.Evidence)
+	return invariants.Evidence{}
+}
+
+const loadAndStore = "488b03488907" // mov rax, [rbx]; mov [rdi], rax
+
+func TestSimulatedSuccess(t *testing.T) {
+	k := pmutest.New(8)
+	r := profileScripted(t, scripted(k, script(1, nil)), "4801c0")
+	if r.Status != OK || r.Cycles != 1 || r.CIHigh-r.CILow > 0.02 || r.Clock == nil || r.Clock.Name != "perf" {
+		t.Fatalf("%+v", r)
+	}
+	for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.ContextSwitch} {
+		if e := evidenceOf(t, r, reason); e.Kind != invariants.Counted {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(r.Counters) != len(pmu.Roles())-1 || r.Core != "skylake" {
+		t.Errorf("%q, %+v", r.Core, r.Counters)
+	}
+	for _, c := range r.Counters {
+		if c.Kind != invariants.Counted || c.PerIteration == nil || *c.PerIteration != 0 || c.Reader != "rdpmc" || c.Why != "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestSimulatedTooFewCountersTakePasses(t *testing.T) {
+	seen := map[string]int{}
+	o := scripted(pmutest.New(3), script(1, func(events pmu.Pass, _ int, _ *timings) {
+		if len(events) > 4 {
+			t.Errorf("%v at a time", events)
+		}
+		for _, e := range events {
+			seen[string(e.Role)]++
+		}
+	}))
+	r := profileScripted(t, o, "4801c0")
+	if r.Status != OK || r.Cycles != 1 || r.WindowsKept != checkedLooks[0]*lookWindows {
+		t.Fatalf("%+v", r) // each window's cycles are taken once, whatever the number of passes
+	}
+	for _, role := range pmu.Roles() {
+		if seen[string(role)] == 0 {
+			t.Errorf("%s was never counted", role)
+		}
+	}
+	for _, c := range r.Counters {
+		if c.Kind != invariants.Counted {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// An event that is not there is unchecked in the result and in its JSON, and never zero; the
+// evidence that needed it is no better than without.
+func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
+	k := pmutest.New(8)
+	k.Opens = func(a pmu.Attr) error {
+		if a.Config == 0xe224 { // L2_RQSTS.ALL_RFO
+			return syscall.ENOENT
+		}
+		return nil
+	}
+	r := profileScripted(t, scripted(k, script(1, nil)), loadAndStore)
+	if r.Status != OK {
+		t.Fatalf("%+v", r)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed struct{ Counters []map[string]any }
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range parsed.Counters {
+		_, counted := c["per_iteration"]
+		if missing := c["role"] == "l1d_write_miss"; missing == counted || missing != (c["kind"] == "unchecked") || missing != (c["why"] != nil) {
+			t.Errorf("%v", c)
+		}
+	}
+	if e := evidenceOf(t, r, verdict.L1DMiss); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "l1d_write_miss unchecked") {
+		t.Errorf("%+v", e)
+	}
+	if e := evidenceOf(t, r, verdict.L1IMiss); e.Kind != invariants.Counted {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Misses that appear in some timings: 8 clean ones are enough, 7 are not.
+func TestSimulatedMissesInSomeTimings(t *testing.T) {
+	for _, c := range []struct {
+		role  pmu.Role
+		dirty int
+		least int
+		want  verdict.Reason
+	}{
+		{pmu.L1DReadMiss, 8, 0, ""},
+		{pmu.L1DReadMiss, 9, 0, verdict.L1DMiss},
+		{pmu.L1DReadMiss, 9, 7, ""},
+		{pmu.L1DReadMiss, 10, 7, verdict.L1DMiss},
+		{pmu.L1IMiss, 8, 0, ""},
+		{pmu.L1IMiss, 9, 0, verdict.L1IMiss},
+		{pmu.SplitLoad, 9, 0, verdict.Misaligned},
+		{pmu.SplitStore, 9, 0, verdict.Misaligned},
+		{pmu.L1DWriteMiss, 16, 0, ""}, // of Skylake's event more is no proof
+		{pmu.AddressAlias, 16, 0, ""}, // the trace is the judge
+	} {
+		o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, _ int, t *timings) {
+			for k, e := range events {
+				if e.Role == c.role {
+					for j := range c.dirty {
+						t.counts[k][j] = 2
+						t.counts[0][j] += uint64(j) // the misses take time
+					}
+				}
+			}
+		}))
+		if c.dirty == 16 {
+			o.simulated = script(1, func(events pmu.Pass, iterations int, t *timings) {
+				for k, e := range events {
+					if e.Role == c.role {
+						for j := range t.counts[k] {
+							t.counts[k][j] = uint64(iterations)
+						}
+					}
+				}
+			})
+		}
+		o.Identical = c.least
+		r := profileScripted(t, o, "4801c0")
+		if r.Reason != c.want || (c.want == "") != (r.Status == OK) {
+			t.Errorf("%s in %d timings, %d needed: %s %q, want %q", c.role, c.dirty, c.least, r.Status, r.Reason, c.want)
+		}
+		if c.dirty != 16 || r.Status != OK {
+			continue
+		}
+		for reason, rs := range roles {
+			for _, role := range rs {
+				if e := evidenceOf(t, r, reason); role == c.role && (e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration")) {
+					t.Errorf("%s: %+v", c.role, e)
+				}
+			}
+		}
+	}
+}
+
+// The paper's rule on cycles: 8 identical timings of 16, and not 7.
+func TestSimulatedIdenticalTimings(t *testing.T) {
+	for _, c := range []struct {
+		same int
+		want verdict.Reason
+	}{{16, ""}, {8, ""}, {7, verdict.Unstable}, {1, verdict.Unstable}} {
+		r := profileScripted(t, scripted(pmutest.New(8), script(3, func(_ pmu.Pass, _ int, t *timings) {
+			for j := c.same; j < len(t.counts[0]); j++ {
+				t.counts[0][j] += uint64(j)
+			}
+		})), "4801c0")
+		if r.Reason != c.want || c.want == "" && r.Cycles != 3 {
+			t.Errorf("%d identical: %q, %g cycles, want %q", c.same, r.Reason, r.Cycles, c.want)
+		}
+	}
+}
+
+func TestSimulatedContextSwitches(t *testing.T) {
+	// Some stays see one and are repeated.
+	n := 0
+	r := profileScripted(t, scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) {
+		if n++; n%3 == 0 {
+			t.switches, t.lost = 1, 2
+			for j := range t.counts[0] {
+				t.counts[0][j] = 1 << 50 // the counters were another's meanwhile
+			}
+		}
+	})), "4801c0")
+	if r.Status != OK || r.Cycles != 1 || r.WindowsSwitched == 0 {
+		t.Errorf("%+v", r)
+	}
+	// All of them do.
+	o := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) { t.switches = 1 }))
+	o.Budget = 50_000_000
+	if r := profileScripted(t, o, "4801c0"); r.Reason != verdict.ContextSwitch {
+		t.Errorf("%q: %+v", r.Reason, r.Rejection)
+	}
+}
+
+// What is no fault of the block ends the run: it would be so with every other.
+func TestSimulatedHostErrors(t *testing.T) {
+	lost := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) { t.lost = 1 }))
+	stolen := pmutest.New(8)
+	stealing := scripted(stolen, script(1, func(pmu.Pass, int, *timings) {
+		stolen.Share = func(int) float64 { return 0.5 }
+	}))
+	for name, c := range map[string]struct {
+		o    Options
+		clue string
+	}{
+		"events on no counter": {lost, "lost their counters"},
+		"multiplexed":          {stealing, "lost their counters"},
+	} {
+		p, err := New(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		p.Close()
+		var host *verdict.HostError
+		if !errors.As(err, &host) || !strings.Contains(host.Missing, c.clue) || host.Remedy == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A clock that cannot be had: an error if it was asked for, the TSC if not.
+func TestSimulatedClockChoice(t *testing.T) {
+	for name, c := range map[string]struct {
+		kernel *pmutest.Kernel
+		cycles *simulation
+		clue   string
+	}{
+		"perf_event_paranoid 3": {pmutest.New(8).Paranoid(3), script(1, nil), "perf_event_paranoid is 3"},
+		"no PMU":                {&pmutest.Kernel{Refuse: syscall.ENOENT}, script(1, nil), "offers no hardware counters"},
+		"rdpmc forbidden": {func() *pmutest.Kernel {
+			k := pmutest.New(8)
+			k.RDPMC = false
+			return k
+		}(), script(1, nil), "may not read"},
+		"watchdog on the only counter": {pmutest.New(0).Watchdog(), script(1, nil), "watchdog"},
+		"garbage":                      {pmutest.New(8), &simulation{chain: scriptedChains(2)}, "does not count those"},
+	} {
+		o := scripted(c.kernel, c.cycles)
+		p, err := New(o)
+		if err == nil {
+			p.Close()
+		}
+		var host *verdict.HostError
+		if !errors.As(err, &host) || !strings.Contains(err.Error(), c.clue) || host.Remedy == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		o.Clock = AutoClock
+		p, err = New(o)
+		if errors.As(err, &host) {
+			t.Skip(err) // this core is never quiet
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		p.Close()
+		if err != nil || r.Status == OK && r.Clock.Name != "tsc" {
+			t.Errorf("%s: %v, %+v", name, err, r.Clock)
+		}
+		if noted := strings.Contains(fmt.Sprint(r.Warnings), "does not count those"); r.Status == OK && noted != (name == "garbage") {
+			t.Errorf("%s: warnings %q", name, r.Warnings)
+		}
+	}
+}
+
+// Events by name are counted and reported per iteration; an unknown one is the user's mistake.
+func TestSimulatedEvents(t *testing.T) {
+	o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, iterations int, t *timings) {
+		for k, e := range events {
+			if e.Name == "r01c2" {
+				for j := range t.counts[k] {
+					t.counts[k][j] = 40 + 2*uint64(iterations)
+				}
+			}
+		}
+	}))
+	o.Events = []string{"r01c2"}
+	r := profileScripted(t, o, "4801c0")
+	last := r.Counters[len(r.Counters)-1]
+	if r.Status != OK || last.Event != "r01c2" || last.Role != pmu.Asked || last.PerIteration == nil || *last.PerIteration != 2 {
+		t.Errorf("%+v", last)
+	}
+	o.Events = []string{"nonsense"}
+	var mistake *EventError
+	if _, err := New(o); !errors.As(err, &mistake) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The loop, the check of a third number of copies and blocks of memory take the counted path
+// as unrolled copies do.
+func TestSimulatedLoop(t *testing.T) {
+	o := scripted(pmutest.New(4), script(2, nil))
+	o.Mode = Both
+	r := profileScripted(t, o, loadAndStore)
+	if r.Status != OK || r.Cycles != 2 || r.LoopCycles != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Without a script the counters are rdtsc: what the child ran is a clock, though none of cycles.
+func TestCountedCodeRunsHere(t *testing.T) {
+	var short, long []uint64
+	o := scripted(pmutest.New(8), script(1, nil))
+	o.simulated.block = func(events pmu.Pass, iterations int, t *timings) {
+		cycles := uint64(iterations)
+		for k := range events {
+			if t.switches == 0 && (t.lost != 0 || slices.Contains(t.counts[k], 0)) {
+				cycles = 0
+			}
+		}
+		switch {
+		case t.switches > 0:
+		case iterations == 64: // imul's shorter image
+			short = append(short, t.counts[0]...)
+		case iterations == 256:
+			long = append(long, t.counts[0]...)
+		}
+		t.say(100 + cycles)
+	}
+	o.Unroll = &unroll.Factors{Short: 64, Long: 256}
+	r := profileScripted(t, o, "480fafc0") // imul rax, rax
+	if r.Status != OK || r.Cycles != 1 {
+		t.Errorf("a counter stood still, or an event was lost: %+v", r)
+	}
+	if len(short) == 0 || len(long) == 0 {
+		t.Fatal("nothing was counted")
+	}
+	// 192 and 768 cycles for the copies, and as much for either what is around them.
+	if s, l := stat.Median(floats(short)), stat.Median(floats(long)); l < 1.3*s {
+		t.Errorf("%g ticks for the shorter image and %g for the longer", s, l)
+	}
+}
+
+// Where user mode may not execute rdpmc the TSC is the clock, and the monitor reads what the
+// child's runs counted.
+func TestSimulatedReadFallback(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		perRun     [2]uint64 // L1I misses in a run of the shorter and of the longer image
+		want       verdict.Reason
+		kind       invariants.Kind
+		everyCount uint64 // of other events
+	}{
+		{"none", [2]uint64{0, 0}, "", invariants.Counted, 0},
+		{"as many around the copies", [2]uint64{3, 3}, "", invariants.Inferred, 0},
+		{"one for every other run of the longer image", [2]uint64{0, 1}, verdict.L1IMiss, "", 0},
+	} {
+		k := pmutest.New(8)
+		k.RDPMC = false
+		reads := 0
+		k.Counts = func(a pmu.Attr) uint64 {
+			switch {
+			case a.Type == pmu.TypeHardware:
+				reads++ // core cycles come first in each group
+				return 1000
+			case a.Config == 0x0283: // ICACHE_64B.IFTAG_MISS
+				return c.perRun[(reads+1)%2] * readRuns
+			}
+			return c.everyCount
+		}
+		p, err := New(Options{kernel: k, cpu: &scriptedCPU})
+		var host *verdict.HostError
+		if errors.As(err, &host) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads = 0
+		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		p.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Left() != 0 {
+			t.Errorf("%s: %d events left open", c.name, k.Left())
+		}
+		if r.Reason == verdict.Unstable || r.Reason == verdict.ContextSwitch || r.Reason == verdict.ClockDrift {
+			t.Skip(r.Rejection) // others use this core
+		}
+		if r.Reason != c.want {
+			t.Errorf("%s: %q, want %q", c.name, r.Reason, c.want)
+		}
+		if c.want != "" {
+			continue
+		}
+		if r.Clock.Name != "tsc" {
+			t.Errorf("%s: %+v", c.name, r.Clock)
+		}
+		if e := evidenceOf(t, r, verdict.L1IMiss); e.Kind != c.kind {
+			t.Errorf("%s: %+v", c.name, e)
+		}
+		for _, report := range r.Counters {
+			if report.Kind != invariants.Counted || report.Reader != "read" || report.PerIteration == nil {
+				t.Errorf("%s: %+v", c.name, report)
+			}
+		}
+	}
+}
+
+// Software events are counted on every kernel.
+func TestSoftwareEventsHere(t *testing.T) {
+	p, err := New(Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
+	var host *verdict.HostError
+	if errors.As(err, &host) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	before := openFiles(t)
+	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x0f, 0xaf, 0xc0}}) // imul: 3 cycles
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := openFiles(t); now != before {
+		t.Errorf("%d descriptors, %d before", now, before)
+	}
+	if r.Status == Rejected {
+		t.Skip(r.Rejection)
+	}
+	got := map[string]CounterReport{}
+	for _, c := range r.Counters {
+		if c.PerIteration != nil {
+			got[c.Event] = c
+		}
+	}
+	// Between 1 and 10 GHz.
+	if c := got["task-clock"]; c.PerIteration == nil || *c.PerIteration < 0.3 || *c.PerIteration > 3 {
+		t.Errorf("%+v ns of CPU time per iteration", c)
+	}
+	if c := got["page-faults"]; c.PerIteration == nil || *c.PerIteration != 0 || c.Reader != "read" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(fds)
+}
