@@ -71,6 +71,9 @@ func usageError(std streams, format string, args ...any) int {
 
 // failure reports an error of a measurement by what kind it is.
 func failure(std streams, err error) int {
+	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
+		return usageError(std, "-events: %v", event)
+	}
 	fmt.Fprintf(std.err, "bbprof: %v\n", err)
 	return exitOf(err)
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 )
@@ -53,6 +55,18 @@ func measuring(f *flag.FlagSet, o *profiler.Options) {
 	})
 	f.Func("frontend", "", func(s string) (err error) {
 		o.FrontEnd, err = parseName(s, profiler.FrontEnds())
+		return err
+	})
+	f.Func("clock", "", func(s string) (err error) {
+		o.Clock, err = parseName(s, profiler.Clocks())
+		return err
+	})
+	f.Func("identical", "", func(s string) (err error) {
+		o.Identical, err = parseIdentical(s)
+		return err
+	})
+	f.Func("events", "", func(s string) (err error) {
+		o.Events, err = parseEvents(s)
 		return err
 	})
 	f.BoolFunc("rescue", "", parseSwitch(&o.NoRescue))
@@ -137,6 +151,25 @@ func parseName[T ~string](s string, names []T) (T, error) {
 		list = append(list, string(n))
 	}
 	return "", fmt.Errorf("write %s", strings.Join(list, " or "))
+}
+
+// parseIdentical reads how many timings have to be clean and identical.
+func parseIdentical(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > invariants.PaperTimings {
+		return 0, fmt.Errorf("write a number from 1 to %d, of so many timings", invariants.PaperTimings)
+	}
+	return n, nil
+}
+
+// parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. What an event
+// means only the kernel at hand knows.
+func parseEvents(s string) ([]string, error) {
+	names := pmu.SplitNames(s)
+	if slices.Contains(names, "") {
+		return nil, errors.New("write names or codes with commas between them, such as instructions,r01c2")
+	}
+	return names, nil
 }
 
 // parsePrecision reads a share such as 0.005.

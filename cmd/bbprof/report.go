@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -36,6 +39,7 @@ func report(r profiler.Result) string {
 			fmt.Fprintf(&w, "  %-15s %-10s %s\n", e.Invariant, e.Kind, e.Detail)
 		}
 	}
+	w.counters(r)
 	for _, warning := range r.Warnings {
 		w.line("warning", "%s", warning)
 	}
@@ -63,6 +67,12 @@ func (w *reporter) run(r profiler.Result) {
 	if r.Disagreement != "" {
 		w.line("", "%s", r.Disagreement)
 	}
+	if r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
+		w.line("timings", "%d clean and identical, %d others; windows: %d kept, %d timed again after a context switch",
+			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched)
+		w.line("clock", "%s; cross-check: an imul takes %.3f of them", r.Clock.Method, r.Clock.MultiplyCycles)
+		return
+	}
 	if r.RunsPerSample > 0 {
 		w.line("samples", "%d kept, %d dropped; windows: %d kept, %d dropped for a context switch, %d for a busy core; %s a sample",
 			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, plural(r.RunsPerSample, "run"))
@@ -70,6 +80,41 @@ func (w *reporter) run(r profiler.Result) {
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
 		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the idle core's sentinel %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
+	}
+}
+
+// counters tells what events counted, and of all that were not, why; nothing where nothing
+// was to be had and nothing asked for.
+func (w *reporter) counters(r profiler.Result) {
+	counted := func(c profiler.CounterReport) bool { return c.PerIteration != nil }
+	if !slices.ContainsFunc(r.Counters, counted) {
+		return
+	}
+	w.WriteString("counters\n")
+	unchecked := map[string][]string{} // by the reason
+	for _, c := range r.Counters {
+		name := string(c.Role)
+		if c.Role == pmu.Asked {
+			name = c.Event
+		}
+		if !counted(c) {
+			unchecked[c.Why] = append(unchecked[c.Why], name)
+			continue
+		}
+		detail := fmt.Sprintf("%.3f per iteration, by %s", *c.PerIteration, c.Reader)
+		if name != c.Event {
+			detail += ": " + c.Event
+		}
+		if !c.Exact {
+			detail += ", which counts more than that"
+		}
+		fmt.Fprintf(w, "  %-15s %-10s %s\n", name, c.Kind, detail)
+	}
+	if r.Core == "" && r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
+		fmt.Fprintf(w, "  %-15s %-10s bbprof does not know this core's own events; these are the kernel's generic ones\n", "", "")
+	}
+	for _, why := range slices.Sorted(maps.Keys(unchecked)) {
+		fmt.Fprintf(w, "  %-15s %-10s %s\n", "", invariants.Unchecked, strings.Join(unchecked[why], ", ")+": "+why)
 	}
 }
 

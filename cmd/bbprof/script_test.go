@@ -16,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bbprof/bbprof/internal/pmu"
+
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -40,8 +42,15 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "measures" {
+			switch name {
+			case "measures":
 				return cannotMeasure(t) == "", nil
+			case "pmu": // and user mode may read it
+				p, err := pmu.Probe(pmu.Linux{}, pmu.CPU{})
+				return p.Available && p.UserRDPMC, err
+			case "software-events":
+				_, err := pmu.Trial(pmu.Linux{}, []pmu.Attr{{Type: pmu.TypeSoftware, Config: 1}})
+				return err == nil, nil
 			}
 			return false, errors.New("unknown condition " + name)
 		},

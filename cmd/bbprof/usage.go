@@ -18,6 +18,13 @@ const usageMeasuring = `  -cpu N[,N...]   CPU to measure on, and others to move 
                   which is 1, and one for each page where sharing it would be felt)
   -init NAME      the one initial state to use: paper, distinct, stack, divisible, low, aligned
                   (default: paper, and the others where it makes the block fail)
+  -clock NAME     perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated
+                  against chains of adds (default: auto, which is perf where the kernel offers it)
+  -identical N    accept an image's time on the perf clock if at least N of 16 timings are clean
+                  (no L1 miss, split access or context switch) and identical (default 8, the BHive
+                  paper's rule; fewer relax it)
+  -events A,B     count these too, per iteration: names as perf list has them, rNNNN for a raw
+                  code, or cpu/event=0x..,umask=0x../ (docs/counters.md)
   -rescue=false   keep to the paper's state, whatever it makes of the block
   -ftz=false      compute subnormal numbers instead of flushing them to zero, for comparison
   -precision P    take windows until the interval is at most ± P of the cycles, or ± P cycles where
@@ -110,6 +117,9 @@ What is expected is a number, met within 1.5 % or 0.02 cycles, or a band: where 
 kind differ or nothing confirmed a number. It comes from a table by microarchitecture, with its
 sources, selftest/answers.txt; a CPU that is not in it gets bands that any core should pass.
 
+Where hardware counters can be had too, all blocks are timed by either clock, and the report says
+whether they agree, within the same tolerance or both intervals.
+
 The outcome is one of
   pass
   FAIL       a number, but not the expected one, or a rejection that is not owed to other work
@@ -131,7 +141,7 @@ Examples:
 
 Exit codes:
   0  every block passed that was neither disturbed nor skipped
-  1  a block failed
+  1  a block failed, or the clocks differ
   2  bad usage
   3  this host cannot measure, or every block was disturbed; the message says what would help
   4  bbprof itself failed
