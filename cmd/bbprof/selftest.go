@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/internal/host"
@@ -29,31 +31,90 @@ func selftesting(args []string, std streams) int {
 	if len(operands) > 0 {
 		return usageError(std, "selftest: unexpected argument %q: it has blocks of its own", operands[0])
 	}
-	p, err := profiler.New(opts)
-	if err != nil {
-		return failure(std, err)
-	}
-	defer p.Close()
 	cpu := host.Detect()
-	outcomes, err := selftest.Run(context.Background(), p, cpu, selftest.Scope(*short))
+	outcomes, clocks, err := selftestClocks(opts, cpu, selftest.Scope(*short))
 	if err != nil {
 		return failure(std, err)
 	}
 	if *asJSON {
-		err = json.NewEncoder(std.out).Encode(selftestJSON{cpu, selftest.Count(outcomes), outcomes})
+		err = json.NewEncoder(std.out).Encode(selftestJSON{cpu, selftest.Count(outcomes), outcomes, clocks})
 	} else {
-		_, err = io.WriteString(std.out, selftestReport(cpu, outcomes))
+		_, err = io.WriteString(std.out, selftestReport(cpu, outcomes)+clocks.report())
 	}
 	if err != nil {
 		return failure(std, fmt.Errorf("writing the result: %w", err))
 	}
-	return selftestCode(selftest.Count(outcomes), std)
+	if code := selftestCode(selftest.Count(outcomes), std); code != exitOK || clocks.agree() {
+		return code
+	}
+	return exitRejected
 }
 
 type selftestJSON struct {
 	CPU    host.CPU           `json:"cpu"`
 	Count  selftest.Tally     `json:"count"`
 	Blocks []selftest.Outcome `json:"blocks"`
+	Clocks clocksJSON         `json:"clocks"`
+}
+
+// clocksJSON is how both clocks compare, or why there is but one.
+type clocksJSON struct {
+	TimedBy  profiler.ClockChoice  `json:"timed_by"` // the outcomes' clock
+	NoPerf   string                `json:"no_perf,omitempty"`
+	Compared []selftest.Comparison `json:"compared,omitempty"`
+}
+
+// selftestClocks measures the blocks by the best clock there is, and by the other too where
+// both exist.
+func selftestClocks(opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+	outcomes, clocks, err = selftestBy(opts, cpu, scope)
+	if err != nil || clocks.TimedBy != profiler.PerfClock {
+		return outcomes, clocks, err
+	}
+	opts.Clock = profiler.TSCClock
+	byTSC, _, err := selftestBy(opts, cpu, scope)
+	clocks.Compared = selftest.CompareClocks(outcomes, byTSC)
+	return outcomes, clocks, err
+}
+
+func selftestBy(opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+	p, err := profiler.New(opts)
+	if err != nil {
+		return nil, clocks, err
+	}
+	defer p.Close()
+	var noPerf error
+	if clocks.TimedBy, noPerf = p.Clock(); noPerf != nil {
+		clocks.NoPerf = noPerf.Error()
+		if lacks := (*verdict.HostError)(nil); errors.As(noPerf, &lacks) {
+			clocks.NoPerf = lacks.Missing
+		}
+	}
+	outcomes, err = selftest.Run(context.Background(), p, cpu, scope)
+	return outcomes, clocks, err
+}
+
+// agree reports whether no block's times by the two clocks differ.
+func (c clocksJSON) agree() bool {
+	return !slices.ContainsFunc(c.Compared, func(c selftest.Comparison) bool { return !c.Agree })
+}
+
+// report is a line on the clocks, and one for each block that they disagree on.
+func (c clocksJSON) report() string {
+	if c.TimedBy != profiler.PerfClock {
+		return fmt.Sprintf("clock: %s alone; %s\n", c.TimedBy, c.NoPerf)
+	}
+	var lines strings.Builder
+	agree := 0
+	for _, b := range c.Compared {
+		if b.Agree {
+			agree++
+		} else {
+			fmt.Fprintf(&lines, "%s: perf says %.3f, tsc %.3f: the clocks DIFFER\n", b.Text, b.Perf, b.TSC)
+		}
+	}
+	fmt.Fprintf(&lines, "clocks: perf and tsc agree on %d of %d blocks that both measured\n", agree, len(c.Compared))
+	return lines.String()
 }
 
 // selftestCode is the exit code: where no block could be judged, nothing was tested.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/selftest"
 )
 
@@ -64,6 +65,25 @@ func TestSelftestCode(t *testing.T) {
 		var stderr strings.Builder
 		if got := selftestCode(c.t, streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
+		}
+	}
+}
+
+// Where both clocks exist they are compared; where not, the report says why.
+func TestSelftestClocks(t *testing.T) {
+	for _, c := range []struct {
+		clocks clocksJSON
+		want   string
+		agree  bool
+	}{
+		{clocksJSON{TimedBy: profiler.TSCClock, NoPerf: "no hardware counters: so"}, "clock: tsc alone; no hardware counters: so\n", true},
+		{clocksJSON{TimedBy: profiler.PerfClock, Compared: []selftest.Comparison{{Text: "nop", Perf: 0.25, TSC: 0.251, Agree: true}}},
+			"clocks: perf and tsc agree on 1 of 1 blocks that both measured\n", true},
+		{clocksJSON{TimedBy: profiler.PerfClock, Compared: []selftest.Comparison{{Text: "nop", Perf: 0.25, TSC: 0.251, Agree: true}, {Text: "imul", Perf: 3, TSC: 4}}},
+			"imul: perf says 3.000, tsc 4.000: the clocks DIFFER\nclocks: perf and tsc agree on 1 of 2 blocks that both measured\n", false},
+	} {
+		if got := c.clocks.report(); got != c.want || c.clocks.agree() != c.agree {
+			t.Errorf("%q, %v, want %q", got, c.clocks.agree(), c.want)
 		}
 	}
 }
