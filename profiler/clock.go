@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -47,7 +48,7 @@ func (s *session) chooseClock() (err error) {
 	s.pmu.Try(s.kernel, s.asked)
 	for _, e := range s.asked {
 		if !e.Available {
-			return &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: s.pmu.Remedy}
+			return &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
 		}
 	}
 	if s.opts.Clock == TSCClock {

@@ -44,9 +44,11 @@ type Event struct {
 	// Shares names the role whose event counts this too, so that none is opened for it.
 	Shares Role `json:"shares,omitempty"`
 
-	// Available says that the kernel let it count; Why says why not.
+	// Available says that the kernel let it count; Why says why not, and Remedy what would help
+	// if anything would.
 	Available bool   `json:"available"`
 	Why       string `json:"why,omitempty"`
+	Remedy    string `json:"remedy,omitempty"`
 }
 
 //go:embed events.txt

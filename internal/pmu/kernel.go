@@ -22,13 +22,20 @@ type Kernel interface {
 }
 
 // Attr is what of struct perf_event_attr (linux/perf_event.h) differs from event to event. All
-// events count in user mode alone, and a group's leader is pinned: it is always on its
+// events count in user mode alone but those that never happen there, and a group's leader is pinned: it is always on its
 // counters, or in an error state that shows. The leader starts disabled, and with it the group.
 type Attr struct {
 	Type    uint32
 	Config  uint64
 	Config1 uint64
 	Leader  bool
+}
+
+// ofKernel reports whether the event happens in the kernel alone, so that without its mode
+// none would be counted: context switches and migrations (enum perf_sw_ids).
+func (a Attr) ofKernel() bool {
+	const contextSwitches, migrations = 3, 4
+	return a.Type == TypeSoftware && (a.Config == contextSwitches || a.Config == migrations)
 }
 
 // Request is an ioctl of a group (perf_event_open(2)).

@@ -24,7 +24,7 @@ func (a Attr) sys() unix.PerfEventAttr {
 		Read_format: readFormat,
 		Bits:        unix.PerfBitExcludeHv,
 	}
-	if a.Type != TypeSoftware { // what software counts happens in the kernel
+	if !a.ofKernel() {
 		s.Bits |= unix.PerfBitExcludeKernel
 	}
 	if a.Leader {

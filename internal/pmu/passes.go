@@ -1,6 +1,10 @@
 package pmu
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
 
 // Pass is a group of events that are counted at a time, core cycles first.
 type Pass []Event
@@ -49,11 +53,16 @@ func (p PMU) Try(k Kernel, events []Event) {
 		switch {
 		case e.Software():
 			_, err := Trial(k, []Attr{e.Attr})
-			if e.Available = err == nil; err != nil {
-				e.Why = err.Error()
+			switch e.Available = err == nil; {
+			case err == nil:
+			case e.Attr.ofKernel() && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)):
+				e.Why = fmt.Sprintf("it happens in the kernel, which kernel.perf_event_paranoid=%d hides", p.Paranoid)
+				e.Remedy = "sudo sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON"
+			default:
+				e.Why, e.Remedy = p.explain(err)
 			}
 		case !p.Available:
-			e.Why = p.Reason
+			e.Why, e.Remedy = p.Reason, p.Remedy
 		default:
 			e.try(k, p.Event(Cycles).Attr)
 		}

@@ -19,6 +19,22 @@ func TestProbeHere(t *testing.T) {
 	t.Logf("%+v", p)
 }
 
+// What happens in user mode is counted there alone, which needs no privilege.
+func TestUserModeAlone(t *testing.T) {
+	const excludeKernel, offset = 1 << 5, 40 // in struct perf_event_attr's flags (linux/perf_event.h)
+	for _, c := range []struct {
+		attr Attr
+		user bool
+	}{
+		{Attr{Type: TypeHardware}, true}, {Attr{Type: TypeRaw, Config: 3}, true}, {Attr{Type: TypeSoftware, Config: 1}, true},
+		{Attr{Type: TypeSoftware, Config: 2}, true}, {Attr{Type: TypeSoftware, Config: 3}, false}, {Attr{Type: TypeSoftware, Config: 4}, false},
+	} {
+		if got := c.attr.Bytes()[offset]&excludeKernel != 0; got != c.user {
+			t.Errorf("%+v: user mode alone: %v", c.attr, got)
+		}
+	}
+}
+
 // Software events are counted everywhere, through the same calls.
 func TestSoftwareEvents(t *testing.T) {
 	group := []Attr{{Type: TypeSoftware, Config: 1}, {Type: TypeSoftware, Config: 3}} // task clock, context switches

@@ -258,6 +258,32 @@ func TestHybridCores(t *testing.T) {
 	}
 }
 
+// An event that cannot be had says why, and what would help.
+func TestAskedEventsSayWhyNot(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		errno       error
+		why, remedy string
+	}{
+		{"page-faults", nil, "", ""},
+		{"context-switches", syscall.EACCES, "paranoid=2 hides", "paranoid=1"},
+		{"page-faults", syscall.EPERM, "refused", "seccomp"},
+		{"instructions", nil, "offers no hardware counters", "bare metal"},
+	} {
+		k := &pmutest.Kernel{Files: pmutest.New(0).Files, Refuse: syscall.ENOENT, NoSoft: c.errno}
+		p := probe(t, k, skylake)
+		e, err := p.Named(k, c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := []pmu.Event{e}
+		p.Try(k, events)
+		if e := events[0]; e.Available != (c.why == "") || !strings.Contains(e.Why, c.why) || !strings.Contains(e.Remedy, c.remedy) {
+			t.Errorf("%s: %+v", c.name, e)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	k := pmutest.New(4)
 	k.Files["/sys/bus/event_source/devices/msr/type"] = "9"

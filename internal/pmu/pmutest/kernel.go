@@ -19,6 +19,7 @@ type Kernel struct {
 	Held     int // of them by somebody else, such as the NMI watchdog
 
 	Refuse error                          // every event of the CPU
+	NoSoft error                          // every event of software
 	Opens  func(pmu.Attr) error           // nil: the CPU has all events
 	Counts func(pmu.Attr) (n uint64)      // in a trial; nil: 1000 of each
 	Share  func(events int) (run float64) // of the time that a group is on its counters; nil: all or, without room, none
@@ -74,6 +75,9 @@ func (k *Kernel) Watchdog() *Kernel {
 // Open validates as the kernel does: a group that could never be on the CPU's counters is
 // EINVAL, whoever holds some of them.
 func (k *Kernel) Open(a pmu.Attr, pid, group int) (int, error) {
+	if a.Type == pmu.TypeSoftware && k.NoSoft != nil {
+		return -1, k.NoSoft
+	}
 	if a.Type != pmu.TypeSoftware {
 		if k.Refuse != nil {
 			return -1, k.Refuse
