@@ -67,7 +67,7 @@ var chains = []struct {
 	{"neg rax", "48f7d8", []float64{1}},
 	{"imul rax, rax", "480fafc0", []float64{3}},
 	{"mov rax, [rax]", "488b00", []float64{4, 5}},
-	{"push rax", "50", []float64{1}},
+	{"push rax", "50", []float64{1, 0.5}}, // one or two stores a cycle
 	{"shl rax, 3", "48c1e003", []float64{1}},
 	{"lea rax, [rax+rax]", "488d0400", []float64{1}},
 	{"paddd xmm0, xmm0", "660ffec0", []float64{1}},
