@@ -85,17 +85,12 @@ func (t *Tracee) exec() error {
 			PidFD:     &t.pidfd,
 		},
 	})
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return &verdict.HostError{Missing: "/proc is not mounted, and the child is started from it", Remedy: "mount -t proc proc /proc", Err: err}
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return &verdict.HostError{Missing: "ptrace, or executing from memory, is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
-	case err != nil:
-		return fmt.Errorf("starting the child: %w", err)
+	if err != nil {
+		return t.notStarted(err)
 	}
 	status, err := t.wait()
 	if err != nil {
-		return err
+		return killedAtStart(err)
 	}
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
 		return fmt.Errorf("the child's first stop is %#x, not the one of exec", uint32(status))
@@ -134,7 +129,8 @@ func (t *Tracee) settle(counters []Counter) error {
 	}
 	for _, s := range steps {
 		_, err := t.inject(s.nr, s.args...)
-		if s.nr == unix.SYS_CLOSE_RANGE && errors.Is(err, unix.ENOSYS) { // before Linux 5.9
+		// Before Linux 5.9; and filters that have not heard of it say EPERM.
+		if s.nr == unix.SYS_CLOSE_RANGE && (errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)) {
 			_, err = t.inject(unix.SYS_CLOSE, 0)
 		}
 		if s.nr == unix.SYS_MUNMAP && errors.Is(err, unix.EPERM) {
@@ -187,7 +183,7 @@ func (t *Tracee) installFilter() error {
 	if err != nil {
 		return &verdict.HostError{
 			Missing: "seccomp filters, without which a block could call the kernel",
-			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER", Err: err,
+			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER, and where a container's seccomp profile is in force let it allow seccomp (docker: --security-opt seccomp=unconfined)", Err: err,
 		}
 	}
 	return nil

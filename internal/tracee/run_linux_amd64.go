@@ -219,7 +219,7 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	case status.Exited():
 		t.dead = &DeadError{Status: fmt.Sprintf("exited with status %d", status.ExitStatus())}
 	case status.Signaled():
-		t.dead = &DeadError{Status: fmt.Sprintf("killed by %v", status.Signal())}
+		t.dead = &DeadError{Status: fmt.Sprintf("killed by %v", status.Signal()), Signal: int(status.Signal())}
 	default:
 		return status, nil
 	}

@@ -149,6 +149,7 @@ type DeadError struct {
 	Overtime bool
 	Limit    time.Duration
 	Status   string // what wait4 said
+	Signal   int    // that killed it, if one did
 }
 
 func (e *DeadError) Error() string {

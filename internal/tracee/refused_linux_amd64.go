@@ -1,0 +1,67 @@
+package tracee
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// unprofiled is what gives a container all system calls; Docker's own profile allows ptrace
+// since Linux 4.8 (moby, profiles/seccomp/default.json).
+const unprofiled = "docker: --security-opt seccomp=unconfined"
+
+// notStarted says why fork and exec of the traced child failed. Its error may stem from either
+// of two things that a host can forbid, so they are asked one by one.
+func (t *Tracee) notStarted(err error) error {
+	// Nobody traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
+	probe := unix.PtraceCont(0, 0)
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	return whyNotStarted(err, probe, strings.TrimSpace(string(scope)))
+}
+
+// whyNotStarted explains the error of fork and exec by what ptrace answers to a harmless
+// request and by Yama's level (Documentation/admin-guide/LSM/Yama.rst), "" without Yama.
+func whyNotStarted(err, probe error, scope string) error {
+	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return &verdict.HostError{Missing: "/proc is not mounted, and the child is started from it", Remedy: "mount -t proc proc /proc", Err: err}
+	case !refused:
+		return fmt.Errorf("starting the child: %w", err)
+	case !errors.Is(probe, unix.ESRCH):
+		return &verdict.HostError{
+			Missing: "ptrace is forbidden by a system-call filter, and the child is run under it",
+			Remedy:  "allow ptrace in the seccomp profile (" + unprofiled + "; before Linux 4.8 also --cap-add=SYS_PTRACE)", Err: err,
+		}
+	case scope == "3":
+		return &verdict.HostError{
+			Missing: "ptrace is off until the next boot (kernel.yama.ptrace_scope is 3)",
+			Remedy:  "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and boot again", Err: err,
+		}
+	case scope == "2":
+		return &verdict.HostError{
+			Missing: "ptrace is kept for CAP_SYS_PTRACE (kernel.yama.ptrace_scope is 2)",
+			Remedy:  "sudo sysctl kernel.yama.ptrace_scope=1, or run as root", Err: err,
+		}
+	}
+	return &verdict.HostError{
+		Missing: "a traced child may not be executed from memory",
+		Remedy:  "let the security policy (SELinux, AppArmor, fapolicyd, a seccomp profile) allow ptrace of an own child and executing what memfd_create made", Err: err,
+	}
+}
+
+// killedAtStart tells a filter that kills for ptrace from other deaths.
+func killedAtStart(err error) error {
+	if dead := (*DeadError)(nil); errors.As(err, &dead) && dead.Signal == SIGSYS {
+		return &verdict.HostError{
+			Missing: "a system-call filter kills the child when it asks to be traced",
+			Remedy:  "allow ptrace in the seccomp profile (" + unprofiled + ")", Err: err,
+		}
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package tracee
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func TestWhyNotStarted(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		err, probe error
+		scope      string
+		missing    string // "" if it is no host's error
+		remedy     string
+	}{
+		{"no /proc", unix.ENOENT, unix.ESRCH, "", "/proc is not mounted", "mount -t proc"},
+		{"filter, EPERM", unix.EPERM, unix.EPERM, "", "forbidden by a system-call filter", "seccomp=unconfined"},
+		{"filter, ENOSYS", unix.ENOSYS, unix.ENOSYS, "1", "forbidden by a system-call filter", "seccomp=unconfined"},
+		{"filter that lets all through but fails oddly", unix.EACCES, nil, "", "forbidden by a system-call filter", "seccomp=unconfined"},
+		{"Yama 1 is no obstacle", unix.EPERM, unix.ESRCH, "1", "may not be executed from memory", "security policy"},
+		{"Yama 2", unix.EPERM, unix.ESRCH, "2", "kernel.yama.ptrace_scope is 2", "sysctl kernel.yama.ptrace_scope=1"},
+		{"Yama 3", unix.EPERM, unix.ESRCH, "3", "kernel.yama.ptrace_scope is 3", "boot again"},
+		{"a policy", unix.EACCES, unix.ESRCH, "", "may not be executed from memory", "security policy"},
+		{"too many files", unix.EMFILE, unix.ESRCH, "2", "", ""},
+	} {
+		err := whyNotStarted(c.err, c.probe, c.scope)
+		var host *verdict.HostError
+		switch {
+		case c.missing == "":
+			if errors.As(err, &host) {
+				t.Errorf("%s: blames the host: %v", c.name, err)
+			}
+		case !errors.As(err, &host):
+			t.Errorf("%s: %v", c.name, err)
+		case !strings.Contains(host.Missing, c.missing) || !strings.Contains(host.Remedy, c.remedy):
+			t.Errorf("%s: missing %q, remedy %q", c.name, host.Missing, host.Remedy)
+		}
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: the kernel's answer is lost in %v", c.name, err)
+		}
+	}
+}
+
+func TestKilledAtStart(t *testing.T) {
+	var host *verdict.HostError
+	if err := killedAtStart(&DeadError{Signal: SIGSYS}); !errors.As(err, &host) {
+		t.Errorf("by a filter: %v", err)
+	}
+	for _, err := range []error{&DeadError{Signal: int(syscall.SIGKILL)}, &DeadError{}, fmt.Errorf("other")} {
+		if got := killedAtStart(err); got != err {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+}
+
+// TestHarmlessRequest: what a host without a filter answers to the probe.
+func TestHarmlessRequest(t *testing.T) {
+	if err := unix.PtraceCont(0, 0); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("%v", err)
+	}
+}
