@@ -11,8 +11,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// unprofiled is what gives a container all system calls; Docker's own profile allows ptrace
-// since Linux 4.8 (moby, profiles/seccomp/default.json).
+// unprofiled is what gives a container all system calls.
 const unprofiled = "docker: --security-opt seccomp=unconfined"
 
 // notStarted says why fork and exec of the traced child failed. Its error may stem from either
@@ -36,7 +35,7 @@ func whyNotStarted(err, probe error, scope string) error {
 	case !errors.Is(probe, unix.ESRCH):
 		return &verdict.HostError{
 			Missing: "ptrace is forbidden by a system-call filter, and the child is run under it",
-			Remedy:  "allow ptrace in the seccomp profile (" + unprofiled + "; before Linux 4.8 also --cap-add=SYS_PTRACE)", Err: err,
+			Remedy:  "allow ptrace in the seccomp profile (" + unprofiled + ")", Err: err,
 		}
 	case scope == "3":
 		return &verdict.HostError{

@@ -60,6 +60,25 @@ func TestKilledAtStart(t *testing.T) {
 	}
 }
 
+func TestMemfdRefused(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		noexec string
+		remedy string
+	}{
+		{unix.EACCES, "2", "sysctl vm.memfd_noexec=1"},
+		{unix.EACCES, "1", "seccomp profile"},
+		{unix.EACCES, "", "seccomp profile"},
+		{unix.EPERM, "2", "seccomp profile"},
+		{unix.ENOSYS, "0", "seccomp profile"},
+	} {
+		var host *verdict.HostError
+		if err := memfdRefused(c.err, c.noexec); !errors.As(err, &host) || !strings.Contains(host.Remedy, c.remedy) || !errors.Is(err, c.err) {
+			t.Errorf("%v at level %q: %v", c.err, c.noexec, err)
+		}
+	}
+}
+
 // TestHarmlessRequest: what a host without a filter answers to the probe.
 func TestHarmlessRequest(t *testing.T) {
 	if err := unix.PtraceCont(0, 0); !errors.Is(err, unix.ESRCH) {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -98,12 +100,25 @@ func memfd(name string) (int, error) {
 	}
 	switch {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return -1, &verdict.HostError{
-			Missing: "memfd_create is refused, and the child is built in memory",
-			Remedy:  "use Linux 3.17 or later, allow the call in the seccomp profile, and set vm.memfd_noexec below 2", Err: err,
-		}
+		noexec, _ := os.ReadFile("/proc/sys/vm/memfd_noexec")
+		return -1, memfdRefused(err, strings.TrimSpace(string(noexec)))
 	case err != nil:
 		return -1, fmt.Errorf("memfd_create: %w", err)
 	}
 	return fd, nil
+}
+
+// memfdRefused explains by the level of vm.memfd_noexec (Documentation/admin-guide/sysctl/vm.rst
+// since Linux 6.3): 2 refuses whatever is not sealed against execution, with EACCES.
+func memfdRefused(err error, noexec string) error {
+	if noexec == "2" && errors.Is(err, unix.EACCES) {
+		return &verdict.HostError{
+			Missing: "memfd_create makes nothing executable (vm.memfd_noexec is 2), and the child is built in memory",
+			Remedy:  "sudo sysctl vm.memfd_noexec=1", Err: err,
+		}
+	}
+	return &verdict.HostError{
+		Missing: "memfd_create is refused, and the child is built in memory",
+		Remedy:  "allow memfd_create in the seccomp profile (" + unprofiled + "), on Linux 3.17 or later", Err: err,
+	}
 }
