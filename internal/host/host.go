@@ -60,6 +60,9 @@ func Detect() CPU {
 	}
 }
 
+// Ticks reads the time-stamp counter, 0 where there is none.
+func Ticks() uint64 { return cpuid.CPU.RTCounter() }
+
 // VectorBits lists the vector widths that the CPU executes, 128 first: no unit of that width
 // is ever switched off.
 func (c CPU) VectorBits() []int {

@@ -1,0 +1,109 @@
+package host
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// CPUID asks the CPU that the calling thread runs on; leaf and subleaf are EAX and ECX. It is a
+// function so that another CPU's answers can stand in.
+type CPUID func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
+
+// Cache is one level of cache as CPUID describes it.
+type Cache struct {
+	Level int    `json:"level"`
+	Kind  string `json:"kind"` // data, instruction or unified
+	Bytes int    `json:"bytes"`
+	Ways  int    `json:"ways"`
+	Line  int    `json:"line_bytes"`
+}
+
+// Leaves with one layout: Intel's deterministic cache parameters (SDM vol. 2, CPUID leaf 04H)
+// and AMD's cache properties (APM vol. 3, Fn8000_001D).
+const (
+	leafCaches    = 4
+	leafCachesAMD = 0x8000_001d
+
+	leafExtended = 0x8000_0000 // its EAX is the highest extended leaf
+	leafPower    = 0x8000_0007 // advanced power management
+
+	maxCaches = 16 // under Xen, each subleaf of AMD's has the same answer, without an end
+)
+
+// Caches lists the caches, none where CPUID does not tell.
+func Caches(id CPUID) []Cache {
+	if highest, _, _, _ := id(0, 0); highest >= leafCaches {
+		if c := caches(id, leafCaches); len(c) > 0 { // AMD has zeros there
+			return c
+		}
+	}
+	if highest, _, _, _ := id(leafExtended, 0); highest >= leafCachesAMD {
+		return caches(id, leafCachesAMD)
+	}
+	return nil
+}
+
+func caches(id CPUID, leaf uint32) (all []Cache) {
+	kinds := map[uint32]string{1: "data", 2: "instruction", 3: "unified"}
+	for sub := range uint32(maxCaches) {
+		eax, ebx, ecx, _ := id(leaf, sub)
+		kind, ok := kinds[eax&0x1f]
+		if !ok {
+			break
+		}
+		line, partitions, ways, sets := int(ebx&0xfff)+1, int(ebx>>12&0x3ff)+1, int(ebx>>22)+1, int(ecx)+1
+		all = append(all, Cache{Level: int(eax >> 5 & 7), Kind: kind, Bytes: line * partitions * ways * sets, Ways: ways, Line: line})
+	}
+	return all
+}
+
+// Hypervisor is what the machine runs under, "" if nothing shows: CPUID leaf 1, ECX bit 31,
+// is set by hypervisors alone, which sign in leaf 4000_0000H.
+func Hypervisor(id CPUID) string {
+	if _, _, ecx, _ := id(1, 0); ecx>>31 == 0 {
+		return ""
+	}
+	_, ebx, ecx, edx := id(0x4000_0000, 0)
+	var sign []byte
+	for _, r := range []uint32{ebx, ecx, edx} {
+		sign = binary.LittleEndian.AppendUint32(sign, r)
+	}
+	s := string(bytes.TrimRight(sign, "\x00"))
+	names := map[string]string{ // as systemd-detect-virt and virt-what know them
+		"KVMKVMKVM":    "KVM",
+		"Linux KVM Hv": "KVM", // with Hyper-V's interface
+		"Microsoft Hv": "Hyper-V",
+		"VMwareVMware": "VMware",
+		"XenVMMXenVMM": "Xen",
+		"VBoxVBoxVBox": "VirtualBox",
+		"bhyve bhyve ": "bhyve",
+		"ACRNACRNACRN": "ACRN",
+		"TCGTCGTCGTCG": Emulator,
+	}
+	switch name, ok := names[s]; {
+	case ok:
+		return name
+	case s == "":
+		return "an unnamed hypervisor"
+	}
+	return s
+}
+
+// Emulator is the hypervisor that executes no instruction on the CPU itself.
+const Emulator = "QEMU without KVM"
+
+// InvariantTSC reports whether the time-stamp counter ticks at one rate in all states of the
+// CPU (SDM vol. 3, 18.17.1; CPUID Fn8000_0007, EDX bit 8).
+func InvariantTSC(id CPUID) bool {
+	if highest, _, _, _ := id(leafExtended, 0); highest < leafPower {
+		return false
+	}
+	_, _, _, edx := id(leafPower, 0)
+	return edx>>8&1 == 1
+}
+
+// Stepping is the CPU's within its model.
+func Stepping(id CPUID) int {
+	eax, _, _, _ := id(1, 0)
+	return int(eax & 0xf)
+}
