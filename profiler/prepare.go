@@ -197,13 +197,18 @@ func (r *run) judgeTrace() error {
 		invariants.Alias4K(r.tracing, core),
 		invariants.AliasFrame(r.tracing, core),
 	} {
-		if f.Rejection != nil {
-			if f.Rejection.Reason != verdict.AliasFrame { // more frames end that
-				r.harmless = f.Copy
-			}
-			return f.Rejection
+		if f.Rejection == nil {
+			r.findings = append(r.findings, f.Evidence)
+			continue
 		}
-		r.findings = append(r.findings, f.Evidence)
+		if slices.Contains(r.opts.Tolerate, f.Rejection.Reason) {
+			r.warn("tolerated: %v", f.Rejection)
+			continue
+		}
+		if f.Rejection.Reason != verdict.AliasFrame { // more frames end that
+			r.harmless = f.Copy
+		}
+		return f.Rejection
 	}
 	r.result.SelfForwarding, _ = invariants.SelfForwarding(r.tracing, core)
 	return nil

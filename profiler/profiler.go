@@ -58,6 +58,10 @@ type Options struct {
 	Identical int
 	// Events are more events to count, by name or code (pmu.PMU.Named).
 	Events []string
+	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, that end up as a warning
+	// instead of a rejection: to measure what the condition costs. Such a number is not ground
+	// truth.
+	Tolerate []verdict.Reason
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
 

@@ -144,3 +144,22 @@ func TestSteppedBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestTolerate: a reason of the trace that is tolerated is a warning, and no other is.
+func TestTolerate(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, "48890b488b8b00100000") // mov [rbx], rcx; mov rcx, [rbx+0x1000]
+	b.opts.Tolerate = []verdict.Reason{verdict.AliasFrame}
+	r, reason := b.verdict(code, 1)
+	if reason != "" || len(r.result.Warnings) != 1 || !strings.Contains(r.result.Warnings[0], "alias_frame") {
+		t.Errorf("on one frame: %s, warnings %q", reason, r.result.Warnings)
+	}
+	for _, e := range r.findings {
+		if e.Invariant == verdict.AliasFrame {
+			t.Errorf("a broken rule is evidence: %+v", e)
+		}
+	}
+	if _, reason := b.verdict(code, 2); reason != verdict.Alias4K {
+		t.Errorf("on two: %s, which nobody tolerates", reason)
+	}
+}
