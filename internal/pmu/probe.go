@@ -350,7 +350,8 @@ func (p *PMU) explain(err error) (reason, remedy string) {
 		return fmt.Sprintf("perf_event_open is refused, though kernel.perf_event_paranoid allows it (%v)", err),
 			"allow perf_event_open in the container's seccomp profile (docker: --cap-add=PERFMON)"
 	case errors.Is(err, syscall.ENOSYS):
-		return "the kernel has no perf_event_open", "use a kernel with CONFIG_PERF_EVENTS"
+		return "the kernel, or a system-call filter, knows no perf_event_open",
+			"use a kernel with CONFIG_PERF_EVENTS, and allow the call in the container's seccomp profile"
 	case errors.As(err, &notRunning):
 		holder := "another user of the counters holds them"
 		if p.Watchdog {
