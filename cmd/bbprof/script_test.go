@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bbprof": main})
+	testscript.Main(m, map[string]func(){"bbprof": main, "under": under})
 }
 
 // TestScripts runs bbprof as its users do. Scripts that measure begin with

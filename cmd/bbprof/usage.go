@@ -39,8 +39,9 @@ steady state, with all its data and code in the first-level caches, or says why 
   bbprof [flags] -hex HEX     measure one block
   bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
   bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
+  bbprof doctor               what this host can do, and what would mend the rest (bbprof doctor -h)
   bbprof version              what this binary was built from
-  bbprof help [SUBCOMMAND]    this text, or that of batch or selftest
+  bbprof help [SUBCOMMAND]    this text, or that of batch, selftest or doctor
 
 Flags:
   -hex HEX        the block's machine code: digits of either case; spaces between bytes and
@@ -147,16 +148,49 @@ Exit codes:
   4  bbprof itself failed
 `
 
+const usageDoctor = `bbprof doctor examines this host: what it is, how bbprof measures on it and how well, and
+the command that mends whatever is missing. It takes about a second.
+
+  bbprof doctor [flags]
+
+It measures with bbprof itself. Where it says that bbprof can measure here, it has just done so,
+and the clock and the evidence that it names are those of the results; they are what bbprof -hex
+uses. The precision is that of a few built-in blocks, measured twice.
+
+It also tests what the method asks of a CPU (Chen et al., BHive, IISWC 2019):
+  aliased pages at no cost   what two virtual pages on one physical page cost: loads that wait
+                             for each other, loads that do not, a store with a load after it
+  counters for misses        whether misses of L1 are counted here, or inferred
+  subnormals controllable    whether flushing them to zero makes them as fast as other numbers
+
+Flags:
+  -json           one JSON object on one line instead of the report
+  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
+                  (default: all allowed, the last first)
+  -precision P    how narrow intervals are to be, as for other commands (default 0.005)
+  -budget TIME    longest time to spend on timing one block (default 500ms)
+
+Examples:
+  bbprof doctor
+  bbprof doctor -json | jq -r '.shortcomings[].remedy'
+
+Exit codes:
+  0  this host can measure, whatever is to mend
+  2  bad usage
+  3  this host cannot measure, or every block was disturbed; the report says what is missing
+  4  bbprof itself failed
+`
+
 // help is bbprof help.
 func help(args []string, std streams) int {
-	usages := map[string]string{"batch": usageBatch, "selftest": usageSelftest}
+	usages := map[string]string{"batch": usageBatch, "selftest": usageSelftest, "doctor": usageDoctor}
 	switch {
 	case len(args) == 0:
 		fmt.Fprint(std.out, usageOne)
 	case len(args) == 1 && usages[args[0]] != "":
 		fmt.Fprint(std.out, usages[args[0]])
 	default:
-		return usageError(std, "no help on %q: there is bbprof help, bbprof help batch and bbprof help selftest", args)
+		return usageError(std, "no help on %q: there is bbprof help, and bbprof help followed by batch, selftest or doctor", args)
 	}
 	return exitOK
 }

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// examine examines this host: bbprof doctor.
+func examine(args []string, std streams) int {
+	var (
+		opts   profiler.Options
+		f      = newFlags("bbprof doctor")
+		asJSON = f.Bool("json", false, "")
+	)
+	where(f, &opts)
+	operands, code, done := parse(f, args, usageDoctor, std)
+	if done {
+		return code
+	}
+	if len(operands) > 0 {
+		return usageError(std, "doctor: unexpected argument %q: it has blocks of its own", operands[0])
+	}
+	r, err := doctor.Examine(context.Background(), doctor.ThisMachine(), opts)
+	if err != nil {
+		return failure(std, err)
+	}
+	if *asJSON {
+		err = json.NewEncoder(std.out).Encode(r)
+	} else {
+		_, err = io.WriteString(std.out, doctorReport(r))
+	}
+	switch {
+	case err != nil:
+		return failure(std, fmt.Errorf("writing the result: %w", err))
+	case !r.CanMeasure:
+		return exitHost
+	}
+	return exitOK
+}
+
+// doctorReport says for a reader what a report says for a program.
+func doctorReport(r doctor.Report) string {
+	var w reporter
+	others := r.Shortcomings
+	if r.CanMeasure {
+		w.WriteString("bbprof can measure here\n")
+	} else {
+		w.WriteString("bbprof cannot measure here\n")
+		w.line("missing", "%s", others[0].What)
+		w.line("remedy", "%s", orElse(others[0].Remedy, noRemedy))
+		others = others[1:]
+	}
+	w.host(r)
+	w.pmu(r.Counters)
+	w.permits(r)
+	if r.CanMeasure {
+		w.prospect(r)
+	}
+	w.shortcomings(others)
+	return w.String()
+}
+
+// host tells what machine this is.
+func (w *reporter) host(r doctor.Report) {
+	h, c := r.Host, r.Host.CPU
+	w.line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
+	w.line("caches", "%s", caches(h.Caches))
+	under := ""
+	if h.Hypervisor != "" {
+		under = ", under " + h.Hypervisor
+	}
+	w.line("kernel", "Linux %s%s", shown(h.Kernel), under)
+	on := ""
+	if r.CanMeasure {
+		on = fmt.Sprintf("; measured on %d", r.OnCPU)
+	}
+	w.line("cpus", "allowed are %s of %s%s; SMT: %s%s", shown(doctor.List(h.CPUsAllowed)), shown(doctor.List(h.CPUsOnline)), on, shown(h.SMT), siblings(h))
+	tsc := "invariant"
+	if !h.Invariant {
+		tsc = "not said to be invariant"
+	}
+	w.line("frequency", "governor: %s; turbo: %s; TSC: %s", shown(h.Governor), shown(h.Turbo.State), tsc)
+}
+
+// shown is a setting, or that there is none to be seen.
+func shown(s string) string { return orElse(s, "not shown") }
+
+// caches are such as L1D 32 KiB in 8 ways.
+func caches(all []host.Cache) string {
+	if len(all) == 0 {
+		return "CPUID does not tell"
+	}
+	suffix := map[string]string{"data": "D", "instruction": "I"}
+	var list []string
+	for _, c := range all {
+		list = append(list, fmt.Sprintf("L%d%s %s in %d ways", c.Level, suffix[c.Kind], size(c.Bytes), c.Ways))
+	}
+	return fmt.Sprintf("%s; lines of %d bytes", strings.Join(list, ", "), all[0].Line)
+}
+
+func size(bytes int) string {
+	if bytes >= 1<<20 && bytes%(1<<19) == 0 {
+		return fmt.Sprintf("%g MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%g KiB", float64(bytes)/(1<<10))
+}
+
+// siblings says which allowed CPUs share a core, if any.
+func siblings(h doctor.Host) string {
+	var pairs []string
+	for _, c := range h.Cores {
+		if len(c.Siblings) > 0 {
+			pairs = append(pairs, fmt.Sprintf("%d with %s", c.CPU, doctor.List(c.Siblings)))
+		}
+	}
+	if len(pairs) == 0 {
+		return ", no CPU shares a core"
+	}
+	return ", CPUs share a core: " + strings.Join(pairs, ", ")
+}
+
+// pmu tells of the PMU.
+func (w *reporter) pmu(p pmu.PMU) {
+	if !p.Available {
+		w.line("counters", "none: %s", p.Reason)
+		return
+	}
+	rdpmc := "user code may not read them"
+	if p.UserRDPMC {
+		rdpmc = fmt.Sprintf("user code may read them, %d bits", p.Width)
+	}
+	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
+}
+
+// permits tells what this process may do.
+func (w *reporter) permits(r doctor.Report) {
+	h := r.Host
+	number := func(n, unknown int) string {
+		if n == unknown {
+			return shown("")
+		}
+		return strconv.Itoa(n)
+	}
+	user, yama := number(h.UID, doctor.UnknownUser), orElse(h.PtraceScope, "no Yama")
+	if h.Kernel == "" { // nor is anything else of /proc
+		yama = shown("")
+	}
+	paranoid, rdpmc := number(r.Counters.Paranoid, pmu.UnknownLevel), number(r.Counters.RDPMC, pmu.UnknownLevel)
+	w.line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user, shown(h.Seccomp), paranoid, rdpmc, yama, orElse(h.PageZero, "not tried"))
+	child := ""
+	if r.SpeculativeStoreBypass != "" {
+		child = "; of the child: " + r.SpeculativeStoreBypass
+	}
+	w.line("speculation", "store bypass: %s%s; gather data sampling: %s", shown(h.StoreBypass), child, shown(h.Gather))
+}
+
+// prospect tells how bbprof measures here, and how well.
+func (w *reporter) prospect(r doctor.Report) {
+	if c := r.Clock; c != nil {
+		w.line("clock", "%s", c.Method)
+		if c.RateLow > 0 && c.TSCMegahertz > 0 {
+			w.line("", "%.0f MHz; the core has %.2f GHz, which moved by %.1f %% meanwhile", c.TSCMegahertz, c.TSCMegahertz/c.TicksPerCycle/1e3, 100*c.Drift())
+		}
+	}
+	var evidence []string
+	for _, e := range r.Evidence {
+		evidence = append(evidence, fmt.Sprintf("%s %s", e.Invariant, e.Kind))
+	}
+	w.line("evidence", "%s", strings.Join(evidence, ", "))
+	if p := r.Precision; p.Measured > 0 {
+		w.line("precision", "intervals of ± %.2f %% (median of %s), at most ± %.2f %%", 100*p.HalfMedian, plural(p.Measured, "block"), 100*p.HalfMax)
+		w.line("", "measured again, in another child, they are %.2f %% apart (median), at most %.2f %%", 100*p.ApartMedian, 100*p.ApartMax)
+	}
+	w.WriteString("what the method asks of a CPU\n")
+	for _, q := range r.Requirements {
+		row := func(name, met, text string) { fmt.Fprintf(w, "  %-25s %-13s %s\n", name, met, text) }
+		row(q.Name, string(q.Met), q.Detail)
+		if q.Instead != "" {
+			row("", "", "so "+q.Instead)
+		}
+		if q.Name == doctor.Aliased {
+			w.aliases(q.Prices)
+		}
+	}
+}
+
+// aliases is a table of what two pages on one frame cost.
+func (w *reporter) aliases(prices []doctor.Price) {
+	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
+	fmt.Fprintf(w, "    %-23s", "cycles per iteration")
+	for _, c := range columns {
+		fmt.Fprintf(w, "  %10s", c)
+	}
+	w.WriteString("\n")
+	var notes strings.Builder
+	for _, what := range []string{doctor.Waiting, doctor.Parallel, doctor.Through} {
+		fmt.Fprintf(w, "    %-23s", what)
+		for _, c := range columns {
+			cycles, why := doctor.PriceOf(prices, what, c)
+			cell := fmt.Sprintf("%.2f", cycles)
+			if why != "" {
+				cell = "?"
+				fmt.Fprintf(&notes, "    ? %s, %s: %s\n", what, c, why)
+			}
+			fmt.Fprintf(w, "  %10s", cell)
+		}
+		w.WriteString("\n")
+	}
+	w.WriteString(notes.String())
+}
+
+// shortcomings lists what would be better otherwise.
+func (w *reporter) shortcomings(list []doctor.Shortcoming) {
+	if len(list) == 0 {
+		w.WriteString("nothing else to mend\n")
+		return
+	}
+	w.WriteString("what could be better\n")
+	for i, s := range list {
+		fmt.Fprintf(w, "  %d. %s\n     effect: %s\n     remedy: %s\n", i+1, s.What, s.Effect, orElse(s.Remedy, noRemedy))
+	}
+}
+
+const noRemedy = "none known"
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// TestDoctorKeepsItsWord sets hosts up in which something is missing (see under). On each, doctor
+// names it with what mends it, and bbprof -hex does what doctor promises.
+func TestDoctorKeepsItsWord(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	cpus, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const filter = "docker: --security-opt seccomp=unconfined"
+	for _, c := range []struct {
+		conditions []string
+		exit       int
+		// what is missing and the remedy, in one of the shortcomings: the first, where exit says
+		// that nothing can be measured.
+		what, remedy string
+		privileged   bool // it takes root to set it up
+	}{
+		{nil, exitOK, "", "", false},
+		{[]string{"nobody"}, exitOK, "", "", true},
+		{[]string{"namespaces"}, exitOK, "", "", true},
+		{[]string{"namespaces", "nobody"}, exitOK, "", "", true},
+		{[]string{"noproc"}, exitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
+		{[]string{"namespaces", "noproc"}, exitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
+		{[]string{"deny=ptrace:EPERM"}, exitHost, "ptrace is forbidden by a system-call filter", filter, false},
+		{[]string{"deny=ptrace:ENOSYS"}, exitHost, "ptrace is forbidden by a system-call filter", filter, false},
+		{[]string{"deny=ptrace:kill"}, exitHost, "a system-call filter kills the child", filter, false},
+		{[]string{"nobody", "deny=ptrace:EPERM"}, exitHost, "ptrace is forbidden by a system-call filter", filter, true},
+		{[]string{"deny=memfd_create:EPERM"}, exitHost, "memfd_create is refused", filter, false},
+		{[]string{"deny=memfd_create:ENOSYS"}, exitHost, "memfd_create is refused", filter, false},
+		{[]string{"deny=seccomp:EPERM"}, exitHost, "seccomp filters", filter, false},
+		{[]string{"deny=close_range:EPERM"}, exitOK, "", "", false},
+		{[]string{"deny=perf_event_open:EPERM"}, exitOK, "perf_event_open", "seccomp profile", false},
+		{[]string{"deny=perf_event_open:ENOSYS"}, exitOK, "perf_event_open", "seccomp profile", false},
+		{[]string{"cpu=" + strconv.Itoa(cpus[0])}, exitOK, "", "", false},
+		{[]string{"deny=setaffinity:EPERM"}, exitHost, "is not ours to run on", "-cpu", false},
+	} {
+		t.Run(strings.Join(c.conditions, ","), func(t *testing.T) {
+			if c.privileged && os.Geteuid() != 0 {
+				t.Skip("it takes root to set such a host up")
+			}
+			var r doctor.Report
+			exit, text, _ := runUnder(t, c.conditions, "bbprof", "doctor", "-json")
+			if err := json.Unmarshal(text, &r); err != nil || exit != c.exit || r.CanMeasure != (exit == exitOK) {
+				t.Fatalf("doctor: exit code %d, want %d, can measure: %v, %v\n%s", exit, c.exit, r.CanMeasure, err, text)
+			}
+			named := c.what == ""
+			for i, s := range r.Shortcomings {
+				named = named || strings.Contains(s.What, c.what) && strings.Contains(s.Remedy, c.remedy) && (i == 0 || exit == exitOK)
+			}
+			if !named {
+				t.Errorf("doctor does not name %q with %q: %v", c.what, c.remedy, r.Shortcomings)
+			}
+			exit, text, stderr := runUnder(t, c.conditions, "bbprof", "-json", "-v", "-hex", "488b03")
+			if exit != c.exit {
+				t.Fatalf("doctor exits with %d, bbprof -hex with %d: %s", c.exit, exit, stderr)
+			}
+			if exit == exitHost {
+				if !strings.Contains(stderr, r.Shortcomings[0].What) || !strings.Contains(stderr, r.Shortcomings[0].Remedy) {
+					t.Errorf("doctor says %v, bbprof -hex %s", r.Shortcomings[0], stderr)
+				}
+				return
+			}
+			var result profiler.Result
+			if err := json.Unmarshal(text, &result); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if result.Clock.Name != r.Clock.Name || result.Clock.StepTicks != r.Clock.StepTicks {
+				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name, r.Clock.StepTicks, result.Clock.Name, result.Clock.StepTicks)
+			}
+			if result.Host.SpeculativeStoreBypass != r.SpeculativeStoreBypass {
+				t.Errorf("store bypass: doctor says %q, it is %q", r.SpeculativeStoreBypass, result.Host.SpeculativeStoreBypass)
+			}
+			if promised, given := kinds(r.Evidence), kinds(result.Evidence); promised != given {
+				t.Errorf("doctor promises the evidence %s, it is %s", promised, given)
+			}
+			// Page 0: xor eax, eax; mov eax, [rax].
+			exit, _, stderr = runUnder(t, c.conditions, "bbprof", "-rescue=false", "-hex", "31c08b00")
+			if want := map[string]int{"yes": exitOK, "no": exitRejected}[r.Host.PageZero]; exit != want {
+				t.Errorf("doctor says of page 0 %q, bbprof -hex ends with %d: %s", r.Host.PageZero, exit, stderr)
+			}
+		})
+	}
+}
+
+// kinds is a short form of evidence.
+func kinds(evidence []invariants.Evidence) string {
+	var s []string
+	for _, e := range evidence {
+		s = append(s, string(e.Invariant)+" "+string(e.Kind))
+	}
+	return strings.Join(s, ", ")
+}
+
+// runUnder runs a program under conditions, again if it was disturbed.
+func runUnder(t *testing.T, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {
+	t.Helper()
+	for range 4 {
+		var out, err bytes.Buffer
+		c := exec.Command("under", append(append(conditions[:len(conditions):len(conditions)], "--"), program...)...)
+		c.Stdout, c.Stderr = &out, &err
+		failed := (*exec.ExitError)(nil)
+		if e := c.Run(); e != nil && !errors.As(e, &failed) {
+			t.Fatal(e)
+		}
+		if exit = c.ProcessState.ExitCode(); exit == notUnder {
+			t.Skipf("this host cannot be set up so: %s", err.String())
+		}
+		said := out.String() + err.String()
+		if exit == exitOK || !disturbed(said) { // doctor's prices may be unsteady, and are data
+			return exit, out.Bytes(), err.String()
+		}
+	}
+	t.Skip("the core is not left alone")
+	return 0, nil, ""
+}
+
+// TestDoctorOnOneCPU: that is where it measures, and if there are more it says how to get them.
+func TestDoctorOnOneCPU(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	cpus, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpu := range cpus[:min(2, len(cpus))] {
+		exit, text, stderr := runUnder(t, []string{"cpu=" + strconv.Itoa(cpu)}, "bbprof", "doctor", "-json")
+		var r doctor.Report
+		if err := json.Unmarshal(text, &r); err != nil || exit != exitOK {
+			t.Fatalf("exit code %d, %v: %s", exit, err, stderr)
+		}
+		if r.OnCPU != cpu || len(r.Host.CPUsAllowed) != 1 {
+			t.Errorf("measured on %d, allowed are %v", r.OnCPU, r.Host.CPUsAllowed)
+		}
+		if found := strings.Contains(string(text), "is the only one allowed"); found != (len(r.Host.CPUsOnline) > 1) {
+			t.Errorf("of %v online: %v", r.Host.CPUsOnline, r.Shortcomings)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestDoctorReport: the report of a host that can measure, and of one that cannot.
+func TestDoctorReport(t *testing.T) {
+	r := doctor.Report{Shortcomings: []doctor.Shortcoming{{What: "no ptrace", Effect: "bbprof cannot measure here", Remedy: "allow it"}, {What: "slow", Effect: "takes longer"}}}
+	got := doctorReport(r)
+	for _, want := range []string{
+		"bbprof cannot measure here\nmissing     no ptrace\nremedy      allow it\n",
+		"\nwhat could be better\n  1. slow\n     effect: takes longer\n     remedy: none known\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	r = doctor.Report{CanMeasure: true, Precision: &doctor.Precision{}, Requirements: []doctor.Requirement{{Name: doctor.Aliased, Met: doctor.Unknown, Prices: []doctor.Price{
+		{What: doctor.Through, Under: doctor.TwoFrames, Why: (&verdict.Rejection{Reason: verdict.Nonlinear, Detail: "so"}).Error()},
+		{What: doctor.Through, Under: doctor.OneFrame, Cycles: 1.513},
+	}}}}
+	got = doctorReport(r)
+	for _, want := range []string{
+		"bbprof can measure here\n", "\n    store, then load               1.51           ?           ?\n",
+		"\n    ? store, then load, two frames: nonlinear: so\n", "\nnothing else to mend\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+}
+
+// TestAnyHost: of two hosts' reports the same is left; without a line, or with another, it is not.
+func TestAnyHost(t *testing.T) {
+	one := `bbprof can measure here
+cpu         AMD EPYC: Zen 4
+clock       TSC
+            2596 MHz
+what the method asks of a CPU
+  aliased pages at no cost  not met       loads are slower
+                                          so pages get a frame each
+    cycles per iteration      one frame  two frames
+    store, then load               1.51           ?
+    ? store, then load, two frames: nonlinear: so
+what could be better
+  1. no counters
+`
+	other := `bbprof can measure here
+cpu         Intel: Skylake
+clock       core cycles
+what the method asks of a CPU
+  aliased pages at no cost  partly met    loads cost nothing
+    cycles per iteration      one frame  two frames
+    store, then load              12.10        1.00
+nothing else to mend
+`
+	if withoutDigits(one) != withoutDigits(other) {
+		t.Errorf("%s\nand\n%s", withoutDigits(one), withoutDigits(other))
+	}
+	for _, line := range []string{"cpu  ", "  aliased", "    store", "bbprof can"} {
+		if changed := strings.Replace(one, line, line[:len(line)-1]+"x ", 1); withoutDigits(changed) == withoutDigits(other) {
+			t.Errorf("a change of %q goes unnoticed", line)
+		}
+	}
+}

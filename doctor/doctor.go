@@ -1,0 +1,264 @@
+// Package doctor examines a host: what it is, what bbprof can do on it, and what would mend
+// what it lacks.
+//
+// Whatever can be tried is tried, with the profiler itself, and not concluded from settings: a
+// promise that bbprof measures here is a block that it has just measured, with the clock and the
+// evidence of that result. Settings only explain. They are read through a [System], so that
+// other hosts can be put in its place; all that turns facts into findings is pure.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// System is where an examination gets its facts and its measurements from.
+type System struct {
+	Files   fs.FS // the root directory, of which /proc and /sys are read
+	CPU     host.CPU
+	CPUID   host.CPUID
+	Allowed func() ([]int, error) // the CPUs that this process may run on
+	Ticks   func() uint64         // the time-stamp counter
+	Now     func() time.Time
+	Counter func(cpu int) (pmu.PMU, error) // what hardware counters there are on a CPU
+	Start   func(profiler.Options) (Profiler, error)
+}
+
+// Profiler is what an examination needs of a profiler.Profiler.
+type Profiler interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+	Close()
+}
+
+// ThisMachine is the host that bbprof runs on.
+func ThisMachine() System {
+	cpu := host.Detect()
+	return System{
+		Files:   os.DirFS("/"),
+		CPU:     cpu,
+		CPUID:   host.AskCPUID,
+		Allowed: host.AllowedCPUs,
+		Ticks:   host.Ticks,
+		Now:     time.Now,
+		Counter: func(number int) (pmu.PMU, error) { return probe(cpu, number) },
+		Start: func(o profiler.Options) (Profiler, error) {
+			p, err := profiler.New(o)
+			if err != nil {
+				return nil, err // and no Profiler that is a nil *profiler.Profiler
+			}
+			return p, nil
+		},
+	}
+}
+
+// probe asks on the CPU itself: cores of a hybrid CPU have different counters.
+func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its binding
+		if number >= 0 {
+			// Where that is refused nothing can be measured either, and the reason is told there.
+			_ = host.PinThread(number)
+		}
+		p, err = pmu.Probe(pmu.Linux{}, pmu.CPU{Vendor: cpu.Vendor, Family: cpu.Family, Model: cpu.Model, Number: number})
+	}()
+	<-done
+	return p, err
+}
+
+// Report is all that was found out.
+type Report struct {
+	// CanMeasure is what bbprof -hex will do. Where it is false, the first of the Shortcomings
+	// says what is missing.
+	CanMeasure bool `json:"can_measure"`
+
+	Host     Host    `json:"host"`
+	OnCPU    int     `json:"on_cpu"` // where it was measured, -1 if nowhere
+	Counters pmu.PMU `json:"counters"`
+
+	// Of the results: which clock and evidence bbprof uses here.
+	Clock    *Clock                `json:"clock,omitempty"`
+	Evidence []invariants.Evidence `json:"evidence,omitempty"`
+	// SpeculativeStoreBypass is the child's.
+	SpeculativeStoreBypass string `json:"speculation_store_bypass,omitempty"`
+
+	Precision    *Precision    `json:"precision,omitempty"`
+	Requirements []Requirement `json:"requirements"`
+	Shortcomings []Shortcoming `json:"shortcomings"`
+}
+
+// Clock is what readings are made of, and how steady that was.
+type Clock struct {
+	profiler.ClockReport
+	// TSCMegahertz is the time-stamp counter's rate by the system's clock, 0 if unknown.
+	TSCMegahertz float64 `json:"tsc_mhz,omitzero"`
+	// Ticks per core cycle, the lowest and the highest among all blocks: the core's clock moves.
+	RateLow  float64 `json:"ticks_per_cycle_low"`
+	RateHigh float64 `json:"ticks_per_cycle_high"`
+}
+
+// Drift is by how much the core's clock moved, as a share.
+func (c Clock) Drift() float64 {
+	if c.RateLow <= 0 {
+		return 0
+	}
+	return c.RateHigh/c.RateLow - 1
+}
+
+// budget is the longest time to spend on one block, where the user does not say. On a host that
+// is left alone a block takes some milliseconds.
+const budget = 500 * time.Millisecond
+
+// Examine examines the host with bbprof as opts have it measure. The error is ctx's or bbprof's own;
+// that the host cannot measure is in the report.
+func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, error) {
+	if opts.Budget == 0 {
+		opts.Budget = budget
+	}
+	opts.Detail = true // for the child's state
+	x := &exam{ctx: ctx, sys: sys, opts: opts, began: sys.Now()}
+	ticks := sys.Ticks()
+	r := Report{Host: look(sys), OnCPU: -1}
+	blocks, missing, err := x.repeat()
+	if err != nil {
+		return Report{}, err
+	}
+	r.OnCPU = x.onCPU(r.Host.CPUsAllowed)
+	if r.Counters, err = sys.Counter(r.OnCPU); err != nil {
+		return Report{}, err
+	}
+	r.Requirements = []Requirement{}
+	if missing == nil {
+		r.CanMeasure = true
+		r.SpeculativeStoreBypass = x.last.Host.SpeculativeStoreBypass
+		r.Evidence = x.evidence
+		r.Precision = precisionOf(blocks)
+		if r.Requirements, err = x.requirements(r.Counters); err != nil {
+			return Report{}, err
+		}
+		pageZero, err := x.pageZero()
+		if err != nil {
+			return Report{}, err
+		}
+		r.Host.PageZero = pageZero
+		r.Clock = x.clock(float64(sys.Ticks() - ticks))
+	}
+	r.Shortcomings = shortcomings(r, missing)
+	return r, nil
+}
+
+// exam is an examination under way.
+type exam struct {
+	ctx   context.Context
+	sys   System
+	opts  profiler.Options
+	began time.Time
+
+	last      profiler.Result // the latest that was measured
+	evidence  []invariants.Evidence
+	rates     []float64 // ticks per cycle of all results
+	disturbed int
+}
+
+const (
+	// tries of a block that was disturbed, or of a speed that the profiler does not accept. It
+	// becomes one when so many blocks were, lest a host that is never quiet takes minutes.
+	tries    = 3
+	patience = 4
+	// enough is how long an examination may take before the rest goes without: on such a host each
+	// calibration alone takes seconds.
+	enough = 20 * time.Second
+)
+
+// late reports whether the examination has taken enough.
+func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
+
+// measure profiles a block until it is measured or tries are used up.
+func (x *exam) measure(p Profiler, code []byte) (r profiler.Result, err error) {
+	for range tries {
+		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
+			return r, err
+		}
+		if r.Status == profiler.OK {
+			x.note(r)
+			return r, nil
+		}
+		if x.disturbed++; x.disturbed > patience {
+			break
+		}
+	}
+	return r, nil
+}
+
+// note keeps what a result tells about clock and evidence.
+func (x *exam) note(r profiler.Result) {
+	x.last = r
+	if r.Pages > 0 && len(x.evidence) == 0 { // one that touches memory has all there is
+		x.evidence = r.Evidence
+	}
+	if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
+		x.rates = append(x.rates, r.Clock.TicksPerCycle)
+	}
+}
+
+// with runs f with a profiler of its own. That the host has none is a *verdict.HostError.
+func (x *exam) with(opts profiler.Options, f func(Profiler) error) error {
+	if x.late() {
+		return &verdict.HostError{Missing: "other work left no time to find it out"}
+	}
+	p, err := x.sys.Start(opts)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return f(p)
+}
+
+// hostError takes errors apart: that of a host, and all others.
+func hostError(err error) (*verdict.HostError, error) {
+	if h := (*verdict.HostError)(nil); errors.As(err, &h) {
+		return h, nil
+	}
+	return nil, err
+}
+
+// onCPU is where blocks are measured, or would be.
+func (x *exam) onCPU(allowed []int) int {
+	switch {
+	case x.last.Host != nil:
+		return x.last.Host.OnCPU
+	case len(x.opts.CPUs) > 0:
+		return x.opts.CPUs[0]
+	case len(allowed) > 0:
+		return allowed[len(allowed)-1]
+	}
+	return -1
+}
+
+func (x *exam) clock(ticks float64) *Clock {
+	if x.last.Clock == nil {
+		return nil
+	}
+	c := &Clock{ClockReport: *x.last.Clock}
+	if took := x.sys.Now().Sub(x.began); took > 0 {
+		c.TSCMegahertz = ticks / float64(took.Nanoseconds()) * 1e3
+	}
+	for i, rate := range x.rates {
+		if i == 0 || rate < c.RateLow {
+			c.RateLow = rate
+		}
+		c.RateHigh = max(c.RateHigh, rate)
+	}
+	return c
+}

@@ -1,0 +1,191 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// Host is what is known of the machine without measuring. A setting is the text of its file,
+// "" where there is none.
+type Host struct {
+	CPU      host.CPU     `json:"cpu"`
+	Stepping int          `json:"stepping"`
+	Caches   []host.Cache `json:"caches"` // by CPUID
+
+	Kernel     string `json:"kernel"`     // release, "" if /proc does not show it
+	Hypervisor string `json:"hypervisor"` // "" if nothing shows
+
+	CPUsAllowed []int  `json:"cpus_allowed"`
+	CPUsOnline  []int  `json:"cpus_online"`
+	SMT         string `json:"smt"`      // on, off, forceoff, notsupported, …
+	Cores       []Core `json:"siblings"` // of each allowed CPU
+
+	Governor    string `json:"governor"` // of the allowed CPUs, where they agree
+	Turbo       Turbo  `json:"turbo"`
+	Invariant   bool   `json:"invariant_tsc"`
+	Clocksource string `json:"clocksource"`
+
+	UID         int    `json:"uid"`     // effective, UnknownUser if /proc does not show it
+	Seccomp     string `json:"seccomp"` // none, strict, filter
+	PtraceScope string `json:"yama_ptrace_scope"`
+	MinAddr     string `json:"vm_mmap_min_addr"`
+	// PageZero is whether a block can have page 0: yes, no, or "" if it was not found out.
+	PageZero string `json:"page_zero"`
+
+	StoreBypass string `json:"spec_store_bypass"`    // the machine's; the child's stands in the report
+	Gather      string `json:"gather_data_sampling"` // microcode that slows gathers down
+}
+
+// Core names the CPUs that share the core of one.
+type Core struct {
+	CPU      int   `json:"cpu"`
+	Siblings []int `json:"with"`
+}
+
+// Turbo is whether the core may exceed its base clock, and what file says so.
+type Turbo struct {
+	State string `json:"state"` // on, off, "" if not shown
+	File  string `json:"file,omitempty"`
+	off   string // what to write to it
+}
+
+const cpus = "sys/devices/system/cpu/"
+
+// look reads all settings. What cannot be read is not there.
+func look(sys System) Host {
+	file := func(format string, args ...any) string {
+		b, err := fs.ReadFile(sys.Files, fmt.Sprintf(format, args...))
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(b))
+	}
+	h := Host{
+		CPU:         sys.CPU,
+		Stepping:    host.Stepping(sys.CPUID),
+		Caches:      host.Caches(sys.CPUID),
+		Kernel:      file("proc/sys/kernel/osrelease"),
+		Hypervisor:  host.Hypervisor(sys.CPUID),
+		CPUsOnline:  parseList(file(cpus + "online")),
+		SMT:         file(cpus + "smt/control"),
+		Turbo:       turbo(file),
+		Invariant:   host.InvariantTSC(sys.CPUID),
+		Clocksource: file("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+		PtraceScope: file("proc/sys/kernel/yama/ptrace_scope"),
+		MinAddr:     file("proc/sys/vm/mmap_min_addr"),
+		StoreBypass: file(cpus + "vulnerabilities/spec_store_bypass"),
+		Gather:      file(cpus + "vulnerabilities/gather_data_sampling"),
+	}
+	h.UID, h.Seccomp = process(file("proc/self/status"))
+	if allowed, err := sys.Allowed(); err == nil {
+		h.CPUsAllowed = allowed
+	}
+	governors := map[string]bool{}
+	for _, cpu := range h.CPUsAllowed {
+		h.Cores = append(h.Cores, Core{cpu, without(parseList(file(cpus+"cpu%d/topology/thread_siblings_list", cpu)), cpu)})
+		governors[file(cpus+"cpu%d/cpufreq/scaling_governor", cpu)] = true
+	}
+	for g := range governors {
+		if h.Governor = g; len(governors) > 1 {
+			h.Governor = "differ"
+		}
+	}
+	return h
+}
+
+// siblings are the other CPUs of a CPU's core.
+func (h Host) siblings(cpu int) []int {
+	for _, c := range h.Cores {
+		if c.CPU == cpu {
+			return c.Siblings
+		}
+	}
+	return nil
+}
+
+// UnknownUser stands for a user whom /proc does not show.
+const UnknownUser = -1
+
+// process reads a process's status (proc_pid_status(5)): the second user is the effective one.
+func process(status string) (uid int, seccomp string) {
+	uid = UnknownUser
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		switch {
+		case name == "Uid" && len(fields) > 1:
+			if n, err := strconv.Atoi(fields[1]); err == nil {
+				uid = n
+			}
+		case name == "Seccomp" && len(fields) == 1:
+			seccomp = map[string]string{"0": "none", "1": "strict", "2": "filter"}[fields[0]]
+		}
+	}
+	return uid, seccomp
+}
+
+// turbo asks the two kinds of driver (Documentation/admin-guide/pm/intel_pstate.rst and
+// cpufreq.rst); one says no, the other yes.
+func turbo(file func(string, ...any) string) Turbo {
+	for _, f := range []struct{ name, on, off string }{
+		{cpus + "intel_pstate/no_turbo", "0", "1"},
+		{cpus + "cpufreq/boost", "1", "0"},
+	} {
+		switch file(f.name) {
+		case f.on:
+			return Turbo{"on", "/" + f.name, f.off}
+		case f.off:
+			return Turbo{"off", "/" + f.name, f.off}
+		}
+	}
+	return Turbo{}
+}
+
+// parseList reads such as 0-3,8, as far as it makes sense.
+func parseList(s string) (list []int) {
+	for _, part := range strings.Split(s, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || to-from > maxCPUs {
+			continue
+		}
+		for n := from; n <= to; n++ {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// maxCPUs is more than Linux supports (CONFIG_NR_CPUS, at most 8192).
+const maxCPUs = 1 << 14
+
+// List writes CPUs as the kernel does: 0-3,8.
+func List(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, strconv.Itoa(list[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+func without(list []int, n int) []int {
+	return slices.DeleteFunc(list, func(m int) bool { return m == n })
+}

@@ -1,0 +1,182 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Shortcoming is something that would be better otherwise.
+type Shortcoming struct {
+	What   string `json:"what"`
+	Effect string `json:"effect"` // on what bbprof does
+	Remedy string `json:"remedy"` // the command, where there is one
+}
+
+// shortcomings lists what is not as it should be, the worst first; missing is what keeps bbprof
+// from measuring at all.
+func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
+	found := []Shortcoming{}
+	if missing != nil {
+		what := missing.Missing
+		if missing.Err != nil {
+			what += ": " + missing.Err.Error()
+		}
+		found = append(found, Shortcoming{what, "bbprof cannot measure here", missing.Remedy})
+	}
+	for _, rule := range []func(Report) (Shortcoming, bool){
+		emulated, noCounters, noUserCounters, heldCounter, storeBypass, unknownCore, unsteadyTSC, unquiet,
+		sharedCore, singleCPU, movingClock, governed, noPageZero,
+	} {
+		if s, ok := rule(r); ok {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func emulated(r Report) (Shortcoming, bool) {
+	return Shortcoming{
+		"this machine is emulated in software",
+		"cycles are those of the emulator, of no CPU",
+		"give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host)",
+	}, r.Host.Hypervisor == host.Emulator
+}
+
+func noCounters(r Report) (Shortcoming, bool) {
+	return Shortcoming{
+		r.Counters.Reason,
+		"core cycles come from the TSC and a calibration, and that nothing misses L1 is inferred",
+		r.Counters.Remedy,
+	}, !r.Counters.Available
+}
+
+func noUserCounters(r Report) (Shortcoming, bool) {
+	remedy := "use a kernel and a hypervisor that let user code execute rdpmc"
+	if r.Counters.RDPMC == 0 {
+		remedy = fmt.Sprintf("echo 1 | sudo tee /sys/bus/event_source/devices/%s/rdpmc", r.Counters.Device.Name)
+	}
+	return Shortcoming{
+		"user code may not read the hardware counters (rdpmc)",
+		"core cycles come from the TSC and a calibration",
+		remedy,
+	}, r.Counters.Available && !r.Counters.UserRDPMC
+}
+
+func heldCounter(r Report) (Shortcoming, bool) {
+	return Shortcoming{
+		"the NMI watchdog holds a hardware counter",
+		"a block is measured in more passes",
+		"sudo sysctl kernel.nmi_watchdog=0",
+	}, r.Counters.Available && r.Counters.Watchdog
+}
+
+// storeBypass goes by the kernel's words for it (task_seccomp in fs/proc/array.c): thread
+// mitigated, thread force mitigated, globally mitigated.
+func storeBypass(r Report) (Shortcoming, bool) {
+	remedy := "boot with spec_store_bypass_disable=prctl"
+	if strings.HasPrefix(r.SpeculativeStoreBypass, "thread") {
+		remedy += ", or start bbprof outside the sandbox that asked for it (before Linux 5.16 any seccomp filter did)"
+	}
+	return Shortcoming{
+		"speculative store bypass is off in the child: " + r.SpeculativeStoreBypass,
+		"loads wait for the addresses of all stores before them: blocks with both are slower than elsewhere",
+		remedy,
+	}, strings.Contains(r.SpeculativeStoreBypass, "mitigated")
+}
+
+func unknownCore(r Report) (Shortcoming, bool) {
+	c := r.Host.CPU
+	return Shortcoming{
+		fmt.Sprintf("bbprof does not know this core (%s family %#x model %#x)", c.Vendor, c.Family, c.Model),
+		"it takes the smallest op cache and the largest store buffer there are, and selftest has bands instead of numbers",
+		"use a version of bbprof that knows it; bbprof selftest tells whether it measures right all the same",
+	}, c.Microarchitecture == host.Unknown
+}
+
+func unsteadyTSC(r Report) (Shortcoming, bool) {
+	remedy := "none for this CPU"
+	if r.Host.Hypervisor != "" {
+		remedy = "have the hypervisor pass the flag on (QEMU: -cpu host,migratable=no,+invtsc)"
+	}
+	return Shortcoming{
+		"CPUID does not say that the TSC ticks at one rate in all states of the CPU",
+		"a window in which its rate changes is dropped as drift at best",
+		remedy,
+	}, !r.Host.Invariant
+}
+
+func unquiet(r Report) (Shortcoming, bool) {
+	if r.Precision == nil {
+		return Shortcoming{}, false
+	}
+	all := len(r.Precision.Blocks)
+	return Shortcoming{
+		fmt.Sprintf("%d of %d blocks were disturbed by other work", all-r.Precision.Measured, all),
+		"blocks take longer, or are rejected as unstable or context_switch",
+		"choose a quieter CPU with -cpu, give more time with -budget, or keep other work off this core",
+	}, r.Precision.Measured < all
+}
+
+func sharedCore(r Report) (Shortcoming, bool) {
+	with := r.Host.siblings(r.OnCPU)
+	var remedy []string
+	for _, cpu := range with {
+		remedy = append(remedy, fmt.Sprintf("echo 0 | sudo tee /sys/devices/system/cpu/cpu%d/online", cpu))
+	}
+	return Shortcoming{
+		fmt.Sprintf("CPU %d shares its core with CPU %s (SMT)", r.OnCPU, List(with)),
+		"what runs there slows blocks down; the sentinel notices, and windows are dropped",
+		strings.Join(remedy, "; "),
+	}, len(with) > 0
+}
+
+func singleCPU(r Report) (Shortcoming, bool) {
+	online := r.Host.CPUsOnline
+	return Shortcoming{
+		fmt.Sprintf("CPU %s is the only one allowed, of %s", List(r.Host.CPUsAllowed), List(online)),
+		"where others keep it busy, bbprof has nowhere to go",
+		fmt.Sprintf("taskset -c %s bbprof …, or in a container --cpuset-cpus=%s", List(online), List(online)),
+	}, len(r.Host.CPUsAllowed) == 1 && len(online) > 1
+}
+
+// driftShare is how much movement of the core's clock is worth a word: as much as drops a window.
+const driftShare = 0.01
+
+func movingClock(r Report) (Shortcoming, bool) {
+	t := r.Host.Turbo
+	if r.Clock == nil || r.Clock.Drift() <= driftShare || t.State != "on" {
+		return Shortcoming{}, false
+	}
+	return Shortcoming{
+		fmt.Sprintf("the core's clock moved by %.1f %%, and turbo is on", 100*r.Clock.Drift()),
+		"windows in which it moves are dropped",
+		fmt.Sprintf("echo %s | sudo tee %s", t.off, t.File),
+	}, true
+}
+
+func governed(r Report) (Shortcoming, bool) {
+	g := r.Host.Governor
+	return Shortcoming{
+		"the CPUs' frequency governor is " + g,
+		"the core's clock moves with the load; windows in which it does are dropped",
+		"echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+	}, g != "" && g != "performance"
+}
+
+func noPageZero(r Report) (Shortcoming, bool) {
+	return Shortcoming{
+		fmt.Sprintf("page 0 cannot be mapped (vm.mmap_min_addr is %s)", orElse(r.Host.MinAddr, "not shown")),
+		"blocks that touch it are rejected as unmappable",
+		"run as the host's root, or sudo sysctl vm.mmap_min_addr=0",
+	}, r.Host.PageZero == "no"
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
