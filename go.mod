@@ -7,6 +7,7 @@ require golang.org/x/arch v0.32.0
 require (
 	github.com/elastic/go-perf v0.0.0-20260224073651-af0ee0c731b7
 	github.com/klauspost/cpuid/v2 v2.4.2
+	github.com/mattn/go-shellwords v1.0.12
 	github.com/rogpeppe/go-internal v1.16.0
 	golang.org/x/sys v0.49.0
 	gonum.org/v1/gonum v0.17.0

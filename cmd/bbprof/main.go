@@ -39,7 +39,10 @@ type streams struct {
 type command func(args []string, std streams) int
 
 func commands() map[string]command {
-	return map[string]command{"batch": batch, "selftest": selftesting, "doctor": examine, "help": help, "version": version}
+	return map[string]command{
+		"batch": batch, "count": counting, "selftest": selftesting, "sweep": sweep, "doctor": examine,
+		"help": help, "version": version,
+	}
 }
 
 // run is the whole program.
@@ -56,7 +59,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if c, ok := commands()[name]; ok {
 		return c(args[1:], std)
 	}
-	hint := "the subcommands are batch, selftest, doctor, version and help"
+	hint := "the subcommands are batch, count, selftest, sweep, doctor, version and help"
 	if _, err := corpus.ParseHex(name, profiler.MaxBlock); err == nil {
 		hint = "to measure a block, write bbprof -hex " + name
 	}

@@ -39,9 +39,11 @@ steady state, with all its data and code in the first-level caches, or says why 
   bbprof [flags] -hex HEX     measure one block
   bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
   bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
+  bbprof count                count instructions of a block or a program's function (bbprof count -h)
+  bbprof sweep                vary a program's environment size and measure (bbprof sweep -h)
   bbprof doctor               what this host can do, and what would mend the rest (bbprof doctor -h)
   bbprof version              what this binary was built from
-  bbprof help [SUBCOMMAND]    this text, or that of batch, selftest or doctor
+  bbprof help [SUBCOMMAND]    this text, or that of a subcommand
 
 Flags:
   -hex HEX        the block's machine code: digits of either case; spaces between bytes and
@@ -183,14 +185,14 @@ Exit codes:
 
 // help is bbprof help.
 func help(args []string, std streams) int {
-	usages := map[string]string{"batch": usageBatch, "selftest": usageSelftest, "doctor": usageDoctor}
+	usages := map[string]string{"batch": usageBatch, "count": usageCount, "selftest": usageSelftest, "sweep": usageSweep, "doctor": usageDoctor}
 	switch {
 	case len(args) == 0:
 		fmt.Fprint(std.out, usageOne)
 	case len(args) == 1 && usages[args[0]] != "":
 		fmt.Fprint(std.out, usages[args[0]])
 	default:
-		return usageError(std, "no help on %q: there is bbprof help, and bbprof help followed by batch, selftest or doctor", args)
+		return usageError(std, "no help on %q: there is bbprof help, and bbprof help followed by batch, count, selftest, sweep or doctor", args)
 	}
 	return exitOK
 }

@@ -1,0 +1,115 @@
+package profiler
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// InstructionCount is how many instructions one iteration of a block executes. A string
+// instruction with a rep prefix is one, however often it repeats.
+type InstructionCount struct {
+	Hex          string             `json:"hex"`
+	Instructions int                `json:"instructions"`
+	Copies       int                `json:"copies"` // that were stepped through
+	Rejection    *verdict.Rejection `json:"rejection,omitempty"`
+}
+
+// CountInstructions steps through copies of a block and counts. Nothing is timed, so the
+// machine may be busy. A block that does not run has a Rejection; the error is ctx's, a
+// *verdict.HostError or a failure of bbprof.
+func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
+	count := InstructionCount{Hex: hex.EncodeToString(b.Code)}
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // for good: the child is bound to the thread
+		var s *session
+		if s, err = newStepper(); err != nil {
+			return
+		}
+		defer s.close()
+		defer context.AfterFunc(ctx, s.child.Kill)()
+		count.Copies, count.Instructions, err = s.count(ctx, b)
+	}()
+	<-ended
+	if ctx.Err() != nil {
+		return count, ctx.Err()
+	}
+	if errors.As(err, &count.Rejection) {
+		return count, nil
+	}
+	return count, err
+}
+
+// newStepper is a session whose clock is never asked, and so needs no calibration.
+func newStepper() (*session, error) {
+	s := &session{cpu: host.Detect(), inits: asm.Inits(), clock: counter.TSC{StepTicks: 1}, turns: sentinelTurns}
+	return s, s.launch()
+}
+
+// count maps a block as for a measurement and then steps through copies of it.
+func (s *session) count(ctx context.Context, b Block) (copies, instructions int, err error) {
+	r := &run{session: s, ctx: ctx, block: b, inits: s.inits}
+	r.opts.FrontEnd, r.opts.Mode = OpCache, Unroll
+	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.mapForCount} {
+		if err := step(); err != nil {
+			return 0, 0, err
+		}
+	}
+	copies = min(stepCopies, r.factors.Long)
+	image, err := unroll.Build(r.long.End(), r.insts, copies, r.frame())
+	if err != nil {
+		return 0, 0, err
+	}
+	r.place(image)
+	r.plan.Refill(r.child)
+	total, last := 0, uint64(0)
+	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, stepLimit, func(at tracee.Regs) {
+		// A rep instruction steps once a round, and stays where it is. Nothing else does: a
+		// block has no jumps.
+		if _, _, ok := image.Locate(at.RIP); ok && at.RIP != last {
+			total++
+		}
+		last = at.RIP
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if !stop.Done || total%copies != 0 {
+		return 0, 0, fmt.Errorf("%d steps over %d copies ended with signal %d at %#x", total, copies, stop.Signal, stop.Regs.RIP)
+	}
+	return copies, total / copies, nil
+}
+
+// mapForCount maps the block in the first initial state in which it runs. How its accesses lie
+// does not matter to a count.
+func (r *run) mapForCount() error {
+	var first error
+	for _, init := range r.inits {
+		r.result.Init = init
+		r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: 1, Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
+		err := r.mapPages()
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if rejection := (*verdict.Rejection)(nil); !errors.As(err, &rejection) || !r.child.Alive() {
+			break
+		}
+	}
+	return first
+}

@@ -1,0 +1,142 @@
+// Package program runs whole programs in a controlled set-up and measures them.
+//
+// What a program's environment weighs, and where its stack starts, decides which addresses
+// its data have, and with that how fast it runs (Mytkowicz et al., Producing Wrong Data
+// Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Setup] fixes both to the byte,
+// address randomisation is off, and a [Runner] runs a [Command] in it, bound to one CPU, and
+// says how many core cycles it took.
+package program
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Error says what is wrong with the program that was named, not with bbprof or the host.
+type Error struct {
+	Program string
+	Problem string // in one clause
+	Remedy  string
+	Err     error // what the system answered
+}
+
+func (e *Error) Error() string {
+	s := e.Program + ": " + e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Executable is a program that can be run and looked into.
+type Executable struct {
+	Path string
+	// IsGo says that the Go linker made it.
+	IsGo bool
+
+	entry uint64 // by the file, where its own code starts
+}
+
+// Command is a program with its arguments.
+type Command struct {
+	Exe  *Executable
+	Args []string // without the program's name
+	Name string   // as the user wrote it: what the program sees as its name
+}
+
+// NewCommand takes words as a shell would: the first names the program, by path or on PATH.
+// A program that cannot be run under control gets an *Error.
+func NewCommand(words []string) (Command, error) {
+	if len(words) == 0 || words[0] == "" {
+		return Command{}, &Error{Program: "program", Problem: "none is named", Remedy: "write it and its arguments behind --"}
+	}
+	exe, err := Open(words[0])
+	return Command{Exe: exe, Args: words[1:], Name: words[0]}, err
+}
+
+// Open finds a program and makes sure that it is an executable for x86-64 that runs with the
+// rights of its caller.
+func Open(name string) (*Executable, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return nil, &Error{Program: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Program: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+	case err != nil:
+		return nil, &Error{Program: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
+	}
+	if err := unprivileged(name, path); err != nil {
+		return nil, err
+	}
+	e := &Executable{Path: path}
+	return e, e.inspect(name)
+}
+
+// cause leaves away the path that os and os/exec put in front.
+func cause(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// unprivileged refuses what the kernel would give other rights: tracing takes them away, and
+// randomisation cannot be turned off (execve(2), personality(2)).
+func unprivileged(name, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &Error{Program: name, Problem: "it cannot be read", Err: cause(err)}
+	}
+	const remedy = "run a copy without that: cp drops it"
+	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		return &Error{Program: name, Problem: "it is setuid or setgid, and under control it would not run with those rights", Remedy: remedy}
+	}
+	if n, err := unix.Getxattr(path, "security.capability", nil); err == nil && n > 0 {
+		return &Error{Program: name, Problem: "it has file capabilities, and under control it would not run with those", Remedy: remedy}
+	}
+	return nil
+}
+
+// inspect reads the ELF header.
+func (e *Executable) inspect(name string) error {
+	head := make([]byte, 2)
+	f, err := os.Open(e.Path)
+	if err != nil {
+		return &Error{Program: name, Problem: "it cannot be read", Err: cause(err)}
+	}
+	defer f.Close()
+	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "#!" {
+		return &Error{Program: name, Problem: "it is a script", Remedy: "name its interpreter, which is the program that runs, and the script as its argument: sh " + name}
+	}
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return &Error{Program: name, Problem: "it is no ELF executable", Remedy: "name a compiled program", Err: err}
+	}
+	if file.Machine != elf.EM_X86_64 || file.Class != elf.ELFCLASS64 {
+		return &Error{Program: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}
+	}
+	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN || file.Entry == 0 {
+		return &Error{Program: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
+	}
+	e.entry = file.Entry
+	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil
+	return nil
+}
+
+// Slide is by how much the program stands higher in memory than its file says, if its entry
+// is at entry there: 0, unless it is position-independent.
+func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }

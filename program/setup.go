@@ -1,0 +1,59 @@
+package program
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Setup is what a program should not depend on, and does.
+type Setup struct {
+	// EnvBytes is how many bytes are added to the environment: the length of the value of
+	// BBPROF_PAD, which is there with 0 bytes too. The strings of the environment stand above
+	// the stack, so it starts lower by as much, to the multiple of 16 below.
+	EnvBytes int `json:"env_bytes"`
+	// StackShift is by how many bytes the stack starts lower besides, a multiple of 16.
+	StackShift int `json:"stack_shift_bytes"`
+}
+
+// padName is the variable that pads the environment.
+const padName = "BBPROF_PAD"
+
+// MaxEnvBytes is the longest padding: the kernel takes no string of more than 32 pages
+// (MAX_ARG_STRLEN, linux/binfmts.h), with the name and the final 0.
+const MaxEnvBytes = 32*4096 - len(padName) - 2
+
+// Check says what is wrong with a set-up.
+func (s Setup) Check() error {
+	switch {
+	case s.EnvBytes < 0 || s.EnvBytes > MaxEnvBytes:
+		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", MaxEnvBytes, s.EnvBytes)
+	case s.StackShift < 0 || s.StackShift%16 != 0 || s.StackShift > 1<<20:
+		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes up to 1 MiB, not by %d", s.StackShift)
+	}
+	return nil
+}
+
+// environ is an environment padded by s.
+func (s Setup) environ(base []string) []string {
+	env := make([]string, 0, len(base)+1)
+	for _, v := range base {
+		if !strings.HasPrefix(v, padName+"=") {
+			env = append(env, v)
+		}
+	}
+	return append(env, padName+"="+strings.Repeat("x", s.EnvBytes))
+}
+
+// Layouts draws n set-ups: the environment grows by up to a page, beyond which addresses
+// repeat in their low 12 bits, and the stack starts up to 8 KiB lower, as far as the kernel
+// moves it when it randomises (arch_align_stack, arch/x86/kernel/process.c). One seed gives
+// the same set-ups every time.
+func Layouts(n int, seed uint64) []Setup {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	layouts := make([]Setup, n)
+	for i := range layouts {
+		layouts[i] = Setup{EnvBytes: rng.IntN(4096), StackShift: 16 * rng.IntN(8192/16)}
+	}
+	return layouts
+}

@@ -1,0 +1,48 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Words takes a command line apart as a shell does, at spaces and with quotes. No shell is
+// behind it: what would need one is refused.
+func Words(line string) ([]string, error) {
+	var parser shellwords.Parser
+	words, err := parser.Parse(line)
+	if err != nil {
+		return nil, fmt.Errorf("%q: a quote or a parenthesis is not closed", line)
+	}
+	if at := parser.Position; at >= 0 {
+		return nil, fmt.Errorf("%q: there is no shell that would obey %q; quote it, or run sh -c '…'", line, []rune(line)[at])
+	}
+	return words, nil
+}
+
+// Placeholder stands for a set of arguments.
+const Placeholder = "{}"
+
+// Fill puts a set of arguments in the place of {}: all its words where {} is a word of its
+// own, its text as it is within a longer one, and its words at the end where there is none.
+func Fill(words []string, set string) ([]string, error) {
+	args, err := Words(set)
+	if err != nil {
+		return nil, err
+	}
+	var filled []string
+	found := false
+	for _, w := range words {
+		found = found || strings.Contains(w, Placeholder)
+		if w == Placeholder {
+			filled = append(filled, args...)
+		} else {
+			filled = append(filled, strings.ReplaceAll(w, Placeholder, set))
+		}
+	}
+	if !found {
+		filled = append(filled, args...)
+	}
+	return filled, nil
+}
