@@ -173,11 +173,11 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 	err = s.count(c, f)
 	timedOut := errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 	switch {
-	case timedOut && s.enough() && s.calls[len(s.calls)-1].Returned:
+	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Program: c.Name, Problem: fmt.Sprintf("%s of %s were counted when %v were over, and it was killed", calls(len(s.calls)), f.Name, o.Timeout),
+			Program: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
 	case ctx.Err() != nil:
@@ -208,6 +208,16 @@ type session struct {
 	calls []Call
 	notes []string
 	end   *inferior.End // of the program, nil before
+}
+
+// whole is how many calls are counted to their end.
+func (s *session) whole() (n int) {
+	for _, c := range s.calls {
+		if c.Returned {
+			n++
+		}
+	}
+	return n
 }
 
 // enough reports whether all calls that were asked for are counted.
@@ -252,6 +262,8 @@ func (s *session) count(c program.Command, f program.Function) error {
 // ended notes how the program ended, if a reader should know.
 func (s *session) ended(c program.Command) error {
 	switch {
+	case s.end.Exec:
+		s.notes = append(s.notes, fmt.Sprintf("%v, and was ended", s.end))
 	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
 		s.notes = append(s.notes, fmt.Sprintf("there were only %s: %v", calls(len(s.calls)), s.end))
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
@@ -338,6 +350,12 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	s.Foreign(func(_ int, at inferior.Regs) bool { return s.returned(f, at) })
 	var call Call
 	for {
+		if call.Instructions == uint64(s.opts.Limit) {
+			return Call{}, &program.Error{
+				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
+				Remedy: "raise -limit, or give the program less to do",
+			}
+		}
 		step, err := s.Step(thread)
 		switch {
 		case err != nil:
@@ -347,6 +365,9 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 				Program: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
 				Remedy: "run a Go program with GOMAXPROCS=1, or count a function that does not wait"})
 		case step.Gone:
+			if step.Executed {
+				call.Instructions++
+			}
 			s.end = step.End
 			if s.end == nil {
 				return Call{}, &program.Error{Program: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
@@ -359,12 +380,6 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		if step.Executed && s.returned(f, step.Regs) {
 			call.Returned = true
 			return call, nil
-		}
-		if call.Instructions > uint64(s.opts.Limit) {
-			return Call{}, &program.Error{
-				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
-				Remedy: "raise -limit, or give the program less to do",
-			}
 		}
 	}
 }

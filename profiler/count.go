@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/counter"
@@ -24,6 +25,11 @@ type InstructionCount struct {
 	Copies       int                `json:"copies"` // that were stepped through
 	Rejection    *verdict.Rejection `json:"rejection,omitempty"`
 }
+
+const (
+	countCopies = 4           // enough to see that all are alike
+	countLimit  = time.Minute // a rep instruction may have a million rounds
+)
 
 // CountInstructions steps through copies of a block and counts. Nothing is timed, so the
 // machine may be busy. A block that does not run has a Rejection; the error is ctx's, a
@@ -68,7 +74,7 @@ func (s *session) count(ctx context.Context, b Block) (copies, instructions int,
 			return 0, 0, err
 		}
 	}
-	copies = min(stepCopies, r.factors.Long)
+	copies = min(countCopies, r.factors.Long)
 	image, err := unroll.Build(r.long.End(), r.insts, copies, r.frame())
 	if err != nil {
 		return 0, 0, err
@@ -76,7 +82,7 @@ func (s *session) count(ctx context.Context, b Block) (copies, instructions int,
 	r.place(image)
 	r.plan.Refill(r.child)
 	total, last := 0, uint64(0)
-	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, stepLimit, func(at tracee.Regs) {
+	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, countLimit, func(at tracee.Regs) {
 		// A rep instruction steps once a round, and stays where it is. Nothing else does: a
 		// block has no jumps.
 		if _, _, ok := image.Locate(at.RIP); ok && at.RIP != last {

@@ -53,7 +53,7 @@ Flags:
   -json           one JSON object on one line instead of the report
 
 Examples:
-  bbprof count -hex '4801d8 f3a4'
+  bbprof count -hex 'b910000000 f3a4'
   bbprof count -func triangle -- ./sums 1000
   bbprof count -func fibonacci -calls all -- ./sums 20
   bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
@@ -271,13 +271,17 @@ type growth struct {
 func countGrowth(o countOptions, words []string, std streams) int {
 	ctx, stop := untilSignal()
 	defer stop()
-	var results [2]count.Result
+	var filled [2][]string
 	for i, set := range o.sets {
-		filled, err := program.Fill(words, set)
-		if err != nil {
+		var err error
+		if filled[i], err = program.Fill(words, set); err != nil {
 			return usageError(std, "count: -%c: %v", 'a'+i, err)
 		}
-		if results[i], err = countCommand(ctx, o, filled); err != nil {
+	}
+	var results [2]count.Result
+	for i := range results {
+		var err error
+		if results[i], err = countCommand(ctx, o, filled[i]); err != nil {
 			return programFailure(std, err)
 		}
 		notes(std, results[i])

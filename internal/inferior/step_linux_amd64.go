@@ -78,7 +78,7 @@ func (s *stepping) run() (Step, error) {
 			if s.end == nil {
 				s.dispatch(s.t.id, status)
 			}
-			return Step{Gone: true, End: s.end}, nil
+			return s.gone(syscall), nil
 		}
 		switch trap := status.StopSignal() == unix.SIGTRAP; {
 		case trap && status.TrapCause() > 0: // within a system call that starts a task, or exec
@@ -86,7 +86,7 @@ func (s *stepping) run() (Step, error) {
 				return Step{}, err
 			}
 			if s.end != nil {
-				return Step{Gone: true, End: s.end}, nil
+				return s.gone(syscall), nil
 			}
 		case status.StopSignal() == unix.SIGSTOP:
 			s.t.running, s.t.stopDue = false, false
@@ -99,6 +99,12 @@ func (s *stepping) run() (Step, error) {
 		}
 		s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	}
+}
+
+// gone is a step that the thread did not survive. A system call that ended it was executed.
+func (s *stepping) gone(syscall bool) Step {
+	killed := s.end != nil && s.end.Signal != 0
+	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
 }
 
 // trapped is the end of a step.
@@ -114,7 +120,7 @@ func (s *stepping) trapped() (Step, error) {
 	if s.delivered || after.RIP == s.before.RIP+1 { // as behind an int3, which is 1 byte
 		code, err := trapCode(s.t.id)
 		if err != nil {
-			return Step{}, gone(err)
+			return Step{}, lost(err)
 		}
 		switch code {
 		case int32(unix.SIGTRAP): // ptrace_notify in signal_setup_done: a handler is about to start

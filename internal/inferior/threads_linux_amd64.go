@@ -205,11 +205,11 @@ func (p *Process) release(t *task) {
 func (p *Process) trapped(t *task) (hit bool, err error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
-		return false, gone(err)
+		return false, lost(err)
 	}
 	code, err := trapCode(t.id)
 	if err != nil {
-		return false, gone(err)
+		return false, lost(err)
 	}
 	const siKernel = 0x80 // what int3 raises, asm-generic/siginfo.h
 	if _, ours := p.breaks[regs.Rip-1]; code != siKernel || !ours {
@@ -217,12 +217,12 @@ func (p *Process) trapped(t *task) (hit bool, err error) {
 		return false, nil
 	}
 	regs.Rip--
-	return true, gone(unix.PtraceSetRegs(t.id, &regs))
+	return true, lost(unix.PtraceSetRegs(t.id, &regs))
 }
 
-// gone passes an error on unless it says that the task was killed meanwhile, of which wait
+// lost passes an error on unless it says that the task was killed meanwhile, of which wait
 // tells.
-func gone(err error) error {
+func lost(err error) error {
 	if err == nil || err == unix.ESRCH {
 		return nil
 	}

@@ -1,0 +1,532 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// is demands an *Error that says all of want.
+func is(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if bad := (*Error)(nil); !errors.As(err, &bad) {
+		t.Fatalf("%v (%T), want an *Error that says %q", err, err, want)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%v: lacks %q", err, w)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, mode fs.FileMode, content []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := tinyelf.File([]byte(tinyelf.Exit(0)))
+	patched := func(at int, b ...byte) []byte {
+		f := bytes.Clone(good)
+		copy(f[at:], b)
+		return f
+	}
+	const machine, class, kind, entry = 18, 4, 16, 24 // offsets in Elf64_Ehdr
+	for _, c := range []struct {
+		name string
+		path string
+		want []string // nil: it can be run
+	}{
+		{"a program", write("good", 0o755, good), nil},
+		{"not there", filepath.Join(dir, "nothing"), []string{"no such program", "path"}},
+		{"not on PATH", "no-such-program-anywhere", []string{"no such program", "PATH"}},
+		{"a directory", dir, []string{"cannot be executed"}},
+		{"not executable", write("plain", 0o644, good), []string{"cannot be executed", "chmod +x"}},
+		{"a script", write("script", 0o755, []byte("#!/bin/sh\n")), []string{"script", "interpreter", "sh "}},
+		{"text", write("text", 0o755, []byte("hello\n")), []string{"no ELF"}},
+		{"empty", write("empty", 0o755, nil), []string{"no ELF"}},
+		{"cut short", write("short", 0o755, good[:40]), []string{"no ELF"}},
+		{"another machine", write("arm", 0o755, patched(machine, 183)), []string{"EM_AARCH64", "x86-64"}},
+		{"an object file", write("object", 0o755, patched(kind, 1)), []string{"ET_REL", "no program"}},
+		{"setuid", write("setuid", 0o755|fs.ModeSetuid, good), []string{"setuid", "cp"}},
+		{"setgid", write("setgid", 0o755|fs.ModeSetgid, good), []string{"setgid", "cp"}},
+		{"a library", write("library", 0o755, patched(entry, 0, 0, 0, 0)), []string{"no program"}},
+	} {
+		e, err := Open(c.path)
+		if c.want == nil {
+			if err != nil || e.Path != c.path || e.IsGo {
+				t.Errorf("%s: %+v, %v", c.name, e, err)
+			}
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { is(t, err, c.want...) })
+	}
+	_, err := NewCommand(nil)
+	is(t, err, "none is named")
+}
+
+func TestFind(t *testing.T) {
+	defined := []Function{{"main", 0x1000}, {"sum", 0x1010}, {"sum", 0x1020}, {"total.constprop.0", 0x1030}, {"main.total", 0x1040}, {"Fibonacci", 0x1050}}
+	for _, c := range []struct {
+		name string
+		want uint64
+		says []string
+	}{
+		{"main", 0x1000, nil},
+		{"0x1020", 0x1020, nil},
+		{"4128", 0x1020, nil},
+		{"sum", 0, []string{"2 functions are called sum", "0x1010 or 0x1020"}},
+		{"total", 0, []string{"no function is called total", "main.total, total.constprop.0"}},
+		{"fibonacci", 0, []string{"Fibonacci"}},
+		{"fibonaci", 0, []string{"it has Fibonacci"}},
+		{"mian", 0, []string{"no function", "inlined"}},
+		{"maim", 0, []string{"it has main"}},
+		{"qsort", 0, []string{"shared library"}},
+		{"quicksort", 0, []string{"no function is called quicksort", "inlined"}},
+		{"0x1021", 0, []string{"no function starts at 0x1021", "sum at 0x1020"}},
+		{"0xfff", 0, []string{"no function starts at 0xfff", "nm"}},
+	} {
+		f, err := find("prog", c.name, defined, []string{"qsort"})
+		if c.says == nil {
+			if err != nil || f.Addr != c.want {
+				t.Errorf("%s: %+v, %v", c.name, f, err)
+			}
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { is(t, err, append(c.says, "prog")...) })
+	}
+	_, err := find("prog", "main", nil, nil)
+	is(t, err, "no symbol table", "-s")
+}
+
+func TestFunction(t *testing.T) {
+	e, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5}, tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := e.Function("f"); err != nil || f.Addr != tinyelf.Base+5 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if s := e.Slide(tinyelf.Base + 0x555000); s != 0x555000 {
+		t.Errorf("slide %#x", s)
+	}
+	stripped, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stripped.Function("f")
+	is(t, err, "no symbol table")
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want []string // nil: refused
+	}{
+		{"", []string{}},
+		{" ./prog  10 ", []string{"./prog", "10"}},
+		{`./prog 'a b' "c d" e\ f`, []string{"./prog", "a b", "c d", "e f"}},
+		{`./prog ''`, []string{"./prog", ""}},
+		{`./prog 'a`, nil},
+		{`./prog "a`, nil},
+		{"./prog > out", nil},
+		{"./prog | sort", nil},
+		{"./a; ./b", nil},
+		{"./prog '>' '|'", []string{"./prog", ">", "|"}},
+	} {
+		got, err := Words(c.line)
+		if (err != nil) != (c.want == nil) || err == nil && !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, %v", c.line, got, err)
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		set   string
+		want  []string
+	}{
+		{[]string{"p", "{}"}, "10", []string{"p", "10"}},
+		{[]string{"p", "{}", "x"}, "1 2", []string{"p", "1", "2", "x"}},
+		{[]string{"p", "{}", "x"}, "", []string{"p", "x"}},
+		{[]string{"p", "--n={}"}, "1 2", []string{"p", "--n=1 2"}},
+		{[]string{"p", "{}{}"}, "1", []string{"p", "11"}},
+		{[]string{"p", "x"}, "'1 2' 3", []string{"p", "x", "1 2", "3"}},
+	} {
+		if got, err := Fill(c.words, c.set); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q with %q: %q, %v", c.words, c.set, got, err)
+		}
+	}
+	if _, err := Fill([]string{"p"}, "'"); err == nil {
+		t.Error("an open quote is taken")
+	}
+}
+
+func TestParseRange(t *testing.T) {
+	for _, c := range []struct {
+		s    string
+		want []int // nil: refused
+	}{
+		{"0:64:16", []int{0, 16, 32, 48, 64}},
+		{"0:63:16", []int{0, 16, 32, 48}},
+		{"5:5:1", []int{5}},
+		{"3:5", []int{3, 4, 5}},
+		{"5:4:1", nil}, {"0:64:0", nil}, {"0:64:-1", nil}, {"-1:64:1", nil}, {"64", nil}, {"0:1:2:3", nil}, {"a:b:c", nil}, {"", nil}, {"0:8:", nil},
+	} {
+		r, err := ParseRange(c.s)
+		if (err != nil) != (c.want == nil) || err == nil && !slices.Equal(r.Values(), c.want) {
+			t.Errorf("%q: %v, %v", c.s, r.Values(), err)
+		}
+	}
+}
+
+func TestSetup(t *testing.T) {
+	for _, c := range []struct {
+		s  Setup
+		ok bool
+	}{
+		{Setup{}, true}, {Setup{EnvBytes: MaxEnvBytes, StackShift: 1 << 20}, true},
+		{Setup{EnvBytes: -1}, false}, {Setup{EnvBytes: MaxEnvBytes + 1}, false},
+		{Setup{StackShift: 8}, false}, {Setup{StackShift: -16}, false}, {Setup{StackShift: 1<<20 + 16}, false},
+	} {
+		if err := c.s.Check(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.s, err)
+		}
+	}
+	env := Setup{EnvBytes: 3}.environ([]string{"A=1", "BBPROF_PAD=old", "B=2"})
+	if !slices.Equal(env, []string{"A=1", "B=2", "BBPROF_PAD=xxx"}) {
+		t.Errorf("%q", env)
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	a, b := Layouts(1000, 7), Layouts(1000, 7)
+	if !slices.Equal(a, b) || slices.Equal(a, Layouts(1000, 8)) || !slices.Equal(a[:10], Layouts(10, 7)) {
+		t.Error("a seed does not make a series")
+	}
+	low, high := false, false
+	for _, s := range a {
+		if s.Check() != nil || s.EnvBytes >= 4096 || s.StackShift >= 8192 {
+			t.Errorf("%+v", s)
+		}
+		low, high = low || s.StackShift < 512, high || s.StackShift >= 8192-512
+	}
+	if !low || !high {
+		t.Error("the stack does not go all the way")
+	}
+}
+
+// newRunner starts a Runner, skipping where this host cannot.
+func newRunner(t *testing.T, o Options) *Runner {
+	t.Helper()
+	r, err := NewRunner(o)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+func tiny(t *testing.T, code ...string) Command {
+	t.Helper()
+	c, err := NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// run is Run, skipping where this host cannot.
+func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
+	t.Helper()
+	sample, err := r.Run(context.Background(), c, s)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		t.Skip(err)
+	}
+	return sample, err
+}
+
+// spin is a chain of so many dependent adds, 16 a turn, and the end.
+func spin(turns uint32) string {
+	n := string([]byte{byte(turns), byte(turns >> 8), byte(turns >> 16), byte(turns >> 24)})
+	return "\xb9" + n + strings.Repeat("\x48\x01\xc0", 16) + "\xff\xc9\x75\xcc" + tinyelf.Exit(0)
+}
+
+// TestRunMeasures: a chain of adds takes a cycle each, and what the start and the end of a
+// process take besides is the same for a longer one. On a busy machine some runs are slow.
+func TestRunMeasures(t *testing.T) {
+	r := newRunner(t, Options{})
+	short, long := tiny(t, spin(1<<16)), tiny(t, spin(3<<16))
+	const adds = 2 << 16 * 16
+	var ratio float64
+	for range 10 {
+		best := [2]float64{1e18, 1e18}
+		for range 15 {
+			for i, c := range []Command{short, long} {
+				s, err := run(t, r, c, Setup{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.CPUTime <= 0 || s.Hertz < 1e8 || s.Cycles <= 0 {
+					t.Fatalf("%+v", s)
+				}
+				best[i] = min(best[i], s.Cycles)
+			}
+		}
+		if ratio = (best[1] - best[0]) / adds; ratio > 0.97 && ratio < 1.03 {
+			return
+		}
+	}
+	t.Errorf("an add takes %.3f cycles", ratio)
+}
+
+// TestRunPlaces: the stack of a program starts where the set-up says, and a program sees its
+// arguments and environment as they are.
+func TestRunPlaces(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc: ", err)
+	}
+	path := filepath.Join(t.TempDir(), "where")
+	source := filepath.Join(t.TempDir(), "where.c")
+	os.WriteFile(source, []byte(`
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	int here;
+	fprintf(stderr, "%p %p %d %s %zu\n", (void *)&here, (void *)main, argc, argv[1], strlen(getenv("BBPROF_PAD")));
+	return 0;
+}`), 0o644)
+	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
+		t.Skipf("gcc does not compile here: %v: %s", err, out)
+	}
+	c, err := NewCommand([]string{path, "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s Setup) (stack, code uint64, rest string) {
+		t.Helper()
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		r := newRunner(t, Options{Stderr: out})
+		if err := r.WarmUp(context.Background(), c, s); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := os.ReadFile(out.Name())
+		f := strings.Fields(string(b))
+		if len(f) != 5 {
+			t.Fatalf("%q", b)
+		}
+		return parseHex(t, f[0]), parseHex(t, f[1]), strings.Join(f[2:], " ")
+	}
+	base, code, rest := at(Setup{})
+	if rest != "2 hello 0" {
+		t.Errorf("it sees %q", rest)
+	}
+	for _, s := range []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64}} {
+		stack, here, _ := at(s)
+		if here != code {
+			t.Errorf("%+v: main is at %#x and at %#x", s, code, here)
+		}
+		if down := base - stack; down != uint64(s.EnvBytes+s.StackShift) {
+			t.Errorf("%+v: the stack is %d bytes lower", s, down)
+		}
+	}
+	// Not a multiple of 16: down to the next.
+	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
+		t.Errorf("17 bytes move the stack by %d", base-stack)
+	}
+}
+
+func parseHex(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestRunFails(t *testing.T) {
+	r := newRunner(t, Options{Timeout: 300 * time.Millisecond})
+	for _, c := range []struct {
+		name string
+		code string
+		want []string
+	}{
+		{"fails", tinyelf.Exit(3), []string{"exit status 3", "-any-status"}},
+		{"crashes", "\x0f\x0b", []string{"crashed", "illegal instruction"}},
+		{"hangs", "\xeb\xfe", []string{"did not end within 300ms", "-timeout"}},
+		{"sleeps", "\xb8\x22\x00\x00\x00\x0f\x05", []string{"did not end"}}, // pause()
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := run(t, r, tiny(t, c.code), Setup{})
+			is(t, err, c.want...)
+		})
+	}
+	if _, err := run(t, newRunner(t, Options{AnyStatus: true}), tiny(t, tinyelf.Exit(3)), Setup{}); err != nil {
+		t.Error(err)
+	}
+	_, err := run(t, newRunner(t, Options{Stdin: "no-such-file"}), tiny(t, tinyelf.Exit(0)), Setup{})
+	is(t, err, "no-such-file", "standard input")
+	if _, err := NewRunner(Options{CPUs: []int{5000}}); err == nil {
+		t.Error("CPU 5000 is there")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.Run(ctx, tiny(t, "\xeb\xfe"), Setup{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, f := range files {
+		if b, _ := os.ReadFile(f); len(b) > 0 {
+			t.Errorf("left behind: %s", b)
+		}
+	}
+}
+
+// TestMeter: where there is a counter it is asked, of the stopped program.
+func TestMeter(t *testing.T) {
+	m := &fakeMeter{cycles: 1234}
+	r := newRunner(t, Options{Meter: m})
+	s, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{})
+	if err != nil || s.Cycles != 1234 || m.started != 1 || m.closed != 1 || r.Describe() != "fake" {
+		t.Errorf("%+v, %v, %+v", s, err, m)
+	}
+	m.err = errors.New("no counter")
+	if _, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{}); !errors.Is(err, m.err) {
+		t.Errorf("%v", err)
+	}
+}
+
+type fakeMeter struct {
+	cycles          float64
+	err             error
+	started, closed int
+}
+
+func (m *fakeMeter) Describe() string { return "fake" }
+
+func (m *fakeMeter) Start(pid int) (Reading, error) {
+	state, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if !strings.Contains(string(state), ") t ") {
+		return nil, errors.New("it is not stopped: " + string(state))
+	}
+	m.started++
+	return m, m.err
+}
+
+func (m *fakeMeter) Cycles() (float64, error) { return m.cycles, nil }
+func (m *fakeMeter) Close()                   { m.closed++ }
+
+// fakeRunner remembers what it was asked to run.
+type fakeRunner struct {
+	log  []string
+	fail int // at which run
+}
+
+func (f *fakeRunner) Run(_ context.Context, c Command, s Setup) (Sample, error) {
+	f.log = append(f.log, c.Name+strconv.Itoa(s.EnvBytes))
+	if len(f.log) == f.fail {
+		return Sample{}, errors.New("failed")
+	}
+	return Sample{Cycles: float64(len(c.Name)*1000 + s.EnvBytes)}, nil
+}
+
+func (f *fakeRunner) WarmUp(_ context.Context, c Command, s Setup) error {
+	f.log = append(f.log, "warm "+c.Name)
+	return nil
+}
+
+func TestSweepOrder(t *testing.T) {
+	f := &fakeRunner{}
+	var told []int
+	setups := []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}}
+	points, err := Sweep(context.Background(), f, Command{Name: "p"}, setups, 5, 1, func(n int) { told = append(told, n) })
+	if err != nil || len(points) != 3 || len(told) != 15 || told[14] != 15 {
+		t.Fatalf("%+v, %v, told %v", points, err, told)
+	}
+	for i, p := range points {
+		if p.Setup != setups[i] || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if f.log[0] != "warm p" {
+		t.Errorf("%v", f.log)
+	}
+	same := true
+	for round := range 5 {
+		turns := slices.Clone(f.log[1+3*round:][:3])
+		same = same && slices.Equal(turns, f.log[1:4])
+		slices.Sort(turns)
+		if !slices.Equal(turns, []string{"p0", "p1", "p2"}) {
+			t.Errorf("round %d: %v", round, turns)
+		}
+	}
+	if same {
+		t.Error("the order is not random")
+	}
+	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, Command{Name: "p"}, setups, 5, 1, func(int) {}); err == nil {
+		t.Error("a failed run is passed over")
+	}
+}
+
+func TestCompareOrder(t *testing.T) {
+	f := &fakeRunner{}
+	pairs, err := Compare(context.Background(), f, Command{Name: "a"}, Command{Name: "bb"}, Layouts(20, 3), 2, 1, func(int) {})
+	if err != nil || len(pairs) != 20 {
+		t.Fatalf("%v, %v", pairs, err)
+	}
+	for i, p := range pairs {
+		env := float64(p.Setup.EnvBytes)
+		if p.Setup != Layouts(20, 3)[i] || !slices.Equal(p.A, []float64{1000 + env, 1000 + env}) || !slices.Equal(p.B, []float64{2000 + env, 2000 + env}) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 {
+		t.Fatalf("%v", f.log)
+	}
+	aFirst := 0
+	for i := 2; i < len(f.log); i += 2 { // each pair is one of either
+		if f.log[i][0] == f.log[i+1][0] {
+			t.Errorf("%v", f.log[i:i+2])
+		}
+		if f.log[i][0] == 'a' {
+			aFirst++
+		}
+	}
+	if aFirst < 8 || aFirst > 32 { // of 40
+		t.Errorf("a goes first %d times of 40", aFirst)
+	}
+	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Command{Name: "a"}, Command{Name: "b"}, Layouts(9, 3), 2, 1, func(int) {}); err == nil {
+		t.Error("a failed run is passed over")
+	}
+}
