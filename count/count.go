@@ -116,7 +116,7 @@ var errZero error = &verdict.HostError{
 func (o *Options) defaults() {
 	if o.Open == nil {
 		o.Open = func(thread int) (Counter, error) {
-			c, err := pmu.Instructions.Open(thread, pmu.Thread)
+			c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessInstructions, thread)
 			if err != nil {
 				return nil, err
 			}
@@ -124,7 +124,7 @@ func (o *Options) defaults() {
 		}
 		if o.Method == "" || o.Method == Auto {
 			o.Method = Step
-			if pmu.Instructions.Available() == nil {
+			if pmu.CanCount(pmu.Linux{}, pmu.ProcessInstructions) {
 				o.Method = Hard
 			}
 		}

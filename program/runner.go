@@ -70,7 +70,7 @@ func NewRunner(opts Options) (*Runner, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = time.Minute
 	}
-	if opts.Meter == nil && pmu.Cycles.Available() == nil {
+	if opts.Meter == nil && pmu.CanCount(pmu.Linux{}, pmu.ProcessCycles) {
 		opts.Meter = cycleCounter{}
 	}
 	r := &Runner{opts: opts, requests: make(chan func()), ended: make(chan struct{})}
@@ -249,7 +249,7 @@ type cycleCounter struct{}
 func (cycleCounter) Describe() string { return "core cycles in user mode, counted by the CPU" }
 
 func (cycleCounter) Start(pid int) (Reading, error) {
-	c, err := pmu.Cycles.Open(pid, pmu.Family)
+	c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessCycles, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (cycleCounter) Start(pid int) (Reading, error) {
 	return cycles{c}, nil
 }
 
-type cycles struct{ c *pmu.Counter }
+type cycles struct{ c *pmu.Process }
 
 func (r cycles) Close() { r.c.Close() }
 

@@ -29,6 +29,8 @@ type Attr struct {
 	Config  uint64
 	Config1 uint64
 	Leader  bool
+	// Inherit counts what the process starts too. Such an event is no group's.
+	Inherit bool
 }
 
 // ofKernel reports whether the event happens in the kernel alone, so that without its mode

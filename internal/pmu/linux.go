@@ -30,6 +30,10 @@ func (a Attr) sys() unix.PerfEventAttr {
 	if a.Leader {
 		s.Bits |= unix.PerfBitDisabled | unix.PerfBitPinned
 	}
+	if a.Inherit {
+		s.Bits |= unix.PerfBitInherit
+		s.Read_format &^= unix.PERF_FORMAT_GROUP // inherit does not work with it (perf_event_open(2))
+	}
 	return s
 }
 

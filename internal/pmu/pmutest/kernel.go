@@ -150,6 +150,9 @@ func (k *Kernel) Read(fd int, b []byte) (int, error) {
 		}
 		words = append(words, n)
 	}
+	if e.attr.Inherit { // value first, no number of events
+		words = []uint64{words[3], words[1], words[2]}
+	}
 	if len(b) < 8*len(words) {
 		return 0, syscall.ENOSPC
 	}

@@ -1,0 +1,106 @@
+package pmu
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Process counts one event of another process, in user mode, from outside.
+type Process struct {
+	k    Kernel
+	fd   int
+	attr Attr
+}
+
+// What a process may be asked for by the kernel's generic numbers (enum perf_hw_id,
+// linux/perf_event.h): they need no table of the core's events.
+var (
+	ProcessCycles       = Attr{Type: TypeHardware, Config: 0, Inherit: true} // and of all that it starts
+	ProcessInstructions = Attr{Type: TypeHardware, Config: 1}                // of one thread alone
+)
+
+// OpenProcess readies a counter for a thread, which is to be stopped, or with 0 for the calling
+// one. Where there is none the error is a *verdict.HostError.
+func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
+	a.Leader = true
+	fd, err := k.Open(a, pid, -1)
+	if err == nil {
+		return &Process{k, fd, a}, nil
+	}
+	h := &verdict.HostError{Missing: "the CPU's counters cannot be used", Err: err}
+	switch {
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		h.Remedy = "run as root, with CAP_PERFMON, or with /proc/sys/kernel/perf_event_paranoid at 2 or below"
+	default:
+		h.Remedy = "a virtual machine needs a virtual PMU"
+	}
+	return nil, h
+}
+
+// CanCount reports whether the event can be counted here.
+func CanCount(k Kernel, a Attr) bool {
+	p, err := OpenProcess(k, a, 0)
+	if err != nil {
+		return false
+	}
+	p.Close()
+	return true
+}
+
+// Start sets the counter to zero and lets it count.
+func (p *Process) Start() error {
+	for _, request := range []Request{Reset, Enable} {
+		if err := p.k.Control(p.fd, request); err != nil {
+			return fmt.Errorf("starting a counter: %w", err)
+		}
+	}
+	return nil
+}
+
+// Stop stops the counter and reads what it counted since Start. A *verdict.HostError says that
+// somebody else had it meanwhile.
+func (p *Process) Stop() (uint64, error) {
+	err := p.k.Control(p.fd, Disable)
+	if err != nil {
+		return 0, fmt.Errorf("stopping a counter: %w", err)
+	}
+	var c Counts
+	if p.attr.Inherit {
+		c, err = p.readOne()
+	} else {
+		c, err = ReadGroup(p.k, p.fd, 1)
+	}
+	if shared := (*NotRunningError)(nil); errors.As(err, &shared) {
+		return 0, &verdict.HostError{Missing: "the CPU's counter was not free all the time", Remedy: "end other users of the counters, such as perf and the NMI watchdog", Err: err}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading a counter: %w", err)
+	}
+	return c.Values[0], nil
+}
+
+// readOne reads an event that is inherited: the kernel gives no group of such, but the value,
+// then both times.
+func (p *Process) readOne() (Counts, error) {
+	var b [24]byte
+	n, err := p.k.Read(p.fd, b[:])
+	if err != nil {
+		return Counts{}, err
+	}
+	if n == 0 {
+		return Counts{}, &NotRunningError{}
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	c := Counts{Values: []uint64{word(0)}, Enabled: word(1), Running: word(2)}
+	if c.Running == 0 || c.Enabled != c.Running {
+		return c, &NotRunningError{c.Enabled, c.Running}
+	}
+	return c, nil
+}
+
+// Close gives the counter back.
+func (p *Process) Close() { p.k.Close(p.fd) }
