@@ -64,6 +64,17 @@ func looping(n byte) []byte {
 	return calling("\xb9"+string([]byte{n})+"\x00\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3")
 }
 
+// signalling installs a handler of SIGUSR1 and calls f, which sends that to itself.
+var signalling = tinyelf.Asm(
+	"\x6a\x00", "\x48\x8d\x05\x4e\x00\x00\x00", "\x50", // struct kernel_sigaction: the mask, the restorer,
+	"\x68\x00\x00\x00\x04", "\x48\x8d\x05\x3f\x00\x00\x00", "\x50", // SA_RESTORER, the handler
+	"\xbf\x0a\x00\x00\x00", "\x48\x89\xe6", "\x31\xd2", "\x41\xba\x08\x00\x00\x00", "\xb8\x0d\x00\x00\x00", "\x0f\x05", // rt_sigaction
+	"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0),
+	"\xb8\x27\x00\x00\x00", "\x0f\x05", "\x89\xc7", "\xbe\x0a\x00\x00\x00", "\xb8\x3e\x00\x00\x00", "\x0f\x05", "\xc3", // f: kill(getpid(), SIGUSR1)
+	"\x90", "\xc3", // the handler
+	"\xb8\x0f\x00\x00\x00", "\x0f\x05", // the restorer: rt_sigreturn
+)
+
 // TestKnownPrograms: programs whose every instruction is known.
 func TestKnownPrograms(t *testing.T) {
 	for _, c := range []struct {
@@ -85,6 +96,8 @@ func TestKnownPrograms(t *testing.T) {
 			calling("\xb9\x07\x00\x00\x00", "\x48\x8d\x34\x24", "\x48\x8d\x7c\x24\xf8", "\xf3\x48\xa7", "\xc3"), fAt, []uint64{5}},
 		{"a system call", // mov eax,39 (getpid); syscall; ret
 			calling("\xb8\x27\x00\x00\x00", "\x0f\x05", "\xc3"), fAt, []uint64{3}},
+		{"a signal to itself, with a handler", // the handler's nop and ret and its return to the kernel count in
+			signalling, 63, []uint64{7 + 2 + 2}},
 		{"callees in", // call g; ret; g: nop; ret
 			calling("\xe8\x01\x00\x00\x00", "\xc3", "\x90", "\xc3"), fAt, []uint64{4}},
 		{"a tail call", // jmp g; g: nop; ret
@@ -115,6 +128,32 @@ func TestKnownPrograms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMovedStack: what Go's runtime does to a goroutine whose stack is full: it moves to
+// another, here a lower one, and the descriptor in r14 with its bounds follows.
+func TestMovedStack(t *testing.T) {
+	code := tinyelf.Asm(
+		"\x48\x81\xec\x00\x10\x00\x00",          // sub rsp,0x1000
+		"\x4c\x8d\xb4\x24\x00\x08\x00\x00",      // lea r14,[rsp+0x800]: the descriptor
+		"\x49\x89\x26",                          // mov [r14],rsp: the lower end
+		"\x48\x8d\x84\x24\x00\x01\x00\x00",      // lea rax,[rsp+0x100]
+		"\x49\x89\x46\x08",                      // mov [r14+8],rax: the upper
+		"\x48\x8d\xa4\x24\x80\x00\x00\x00",      // lea rsp,[rsp+0x80]
+		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
+		"\x48\x8b\x04\x24",     // f: mov rax,[rsp]
+		"\x49\x83\x6e\x08\x40", // sub qword [r14+8],0x40
+		"\x49\x83\x2e\x40",     // sub qword [r14],0x40
+		"\x48\x83\xec\x40",     // sub rsp,0x40
+		"\x48\x89\x04\x24",     // mov [rsp],rax
+		"\xc3",
+	)
+	cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 55}))
+	cmd.Exe.IsGo = true
+	r, err := try(t, cmd, "f", Options{})
+	if err != nil || !slices.Equal(r.Calls, []Call{{6, true}}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
