@@ -296,7 +296,7 @@ func TestRunMeasures(t *testing.T) {
 				best[i] = min(best[i], s.Cycles)
 			}
 		}
-		if ratio = (best[1] - best[0]) / adds; ratio > 0.97 && ratio < 1.03 {
+		if ratio = (best[1] - best[0]) / adds; ratio > 0.95 && ratio < 1.05 {
 			return
 		}
 	}
