@@ -77,6 +77,15 @@ type simulation struct {
 	chain func(c counter.Chain, t *timings)
 }
 
+// WithDefaults puts the default where nothing is set, except for CPUs.
+func (o Options) WithDefaults() Options {
+	o.Budget = cmp.Or(o.Budget, 3*time.Second)
+	o.Precision = cmp.Or(o.Precision, 0.005)
+	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
+	o.Clock = cmp.Or(o.Clock, AutoClock)
+	return o
+}
+
 // AutoFrames lets each block have as many frames as it needs.
 const AutoFrames = 0
 
@@ -101,31 +110,19 @@ type Profiler struct {
 // be had: nil, or a *verdict.HostError.
 func (p *Profiler) Clock() (clock ClockChoice, noPerf error) { return p.clock, p.noPerf }
 
+// request is work for the goroutine that owns the child.
 type request struct {
-	ctx   context.Context
-	block Block
-	reply chan<- reply
-}
-
-type reply struct {
-	result Result
-	err    error
+	work func(*session)
+	done chan struct{}
 }
 
 // New starts a profiler: its child is running and its clock is calibrated when New returns.
 // The error is a *verdict.HostError if this machine cannot measure.
 func New(opts Options) (*Profiler, error) {
-	if opts.Budget == 0 {
-		opts.Budget = 3 * time.Second
-	}
-	if opts.Precision == 0 {
-		opts.Precision = 0.005
-	}
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
-	opts.Mode, opts.FrontEnd = cmp.Or(opts.Mode, Unroll), cmp.Or(opts.FrontEnd, OpCache)
-	opts.Clock = cmp.Or(opts.Clock, AutoClock)
+	opts = opts.WithDefaults()
 	if len(opts.CPUs) == 0 {
 		cpus, err := host.AllowedCPUs()
 		if err != nil {
@@ -151,8 +148,8 @@ func New(opts Options) (*Profiler, error) {
 		}
 		defer s.close()
 		for r := range p.requests {
-			result, err := s.serve(r.ctx, r.block)
-			r.reply <- reply{result, err}
+			r.work(s)
+			close(r.done)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -170,15 +167,38 @@ func (p *Profiler) Close() {
 
 // Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
 // the Result. The error is ctx's, or a *verdict.HostError when no further block can be measured.
-func (p *Profiler) Profile(ctx context.Context, b Block) (Result, error) {
-	answer := make(chan reply, 1)
-	select {
-	case p.requests <- request{ctx, b, answer}:
-	case <-ctx.Done():
+func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
+	if !p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }) {
 		return Result{}, ctx.Err()
 	}
-	r := <-answer
-	return r.result, r.err
+	return result, err
+}
+
+// ProfileAll measures the blocks that next gives until it gives none, and hands to done what
+// Profile would return. The goroutine that owns the child calls both itself: between two
+// blocks no other thread has to be woken, which would take a CPU from whoever measures there.
+func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) {
+	p.do(ctx, func(s *session) {
+		for {
+			b, ok := next()
+			if !ok {
+				return
+			}
+			done(s.serve(ctx, b))
+		}
+	})
+}
+
+// do has the goroutine that owns the child work, unless ctx ends before it is free.
+func (p *Profiler) do(ctx context.Context, work func(*session)) bool {
+	r := request{work, make(chan struct{})}
+	select {
+	case p.requests <- r:
+		<-r.done
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // serve is Profile on the goroutine that owns the child. A child that dies is replaced, and
@@ -192,7 +212,10 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return Result{}, err
 		}
 		kill := context.AfterFunc(ctx, s.child.Kill)
+		before := s.spent()
 		result, err := s.profile(ctx, b)
+		spent := s.spent()
+		result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
 		kill()
 		var (
 			rejection *verdict.Rejection

@@ -53,6 +53,9 @@ type Result struct {
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
 	// TimedSeconds is how long sentinel, chains and block ran between clock readings that count.
 	TimedSeconds float64 `json:"timed_seconds"`
+	// Stops of the child for this block, and system calls, the monitor's and the child's.
+	Stops       int `json:"stops"`
+	SystemCalls int `json:"system_calls"`
 
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`

@@ -41,6 +41,7 @@ type session struct {
 	report   ClockReport    // of the calibration
 	rate     float64        // latest ticks per cycle
 	onCPU    int            // where thread and child run now
+	past     tracee.Spent   // on children that are gone
 }
 
 // timedImage is what one phase of the sampler times.
@@ -128,7 +129,18 @@ func (s *session) probeRate() error {
 
 func (s *session) close() { s.discard() }
 
+// spent is what all children have cost so far.
+func (s *session) spent() tracee.Spent {
+	all := s.past
+	if s.child != nil {
+		now := s.child.Spent()
+		all.Stops, all.Calls = all.Stops+now.Stops, all.Calls+now.Calls
+	}
+	return all
+}
+
 func (s *session) discard() {
+	s.past = s.spent()
 	if s.child != nil {
 		s.child.Close()
 		s.child = nil

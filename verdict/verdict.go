@@ -46,6 +46,15 @@ const (
 	ClockDrift    Reason = "clock_drift" // the core clock moved too much while timing
 )
 
+// Reasons lists them all.
+func Reasons() []Reason {
+	return []Reason{
+		BadHex, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
+		Unmappable, TooManyPages, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout,
+		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
+	}
+}
+
 // Rejection says that one block cannot be profiled, and why.
 type Rejection struct {
 	Reason Reason `json:"reason"`

@@ -13,3 +13,15 @@ func AllowedCPUs() ([]int, error) { return nil, notLinux() }
 
 // PinThread needs Linux.
 func PinThread(int) error { return notLinux() }
+
+// Siblings needs Linux.
+func Siblings(cpu int) []int { return []int{cpu} }
+
+// Quota needs Linux.
+func Quota() int { return 0 }
+
+// Confine needs Linux.
+func Confine([]int) error { return notLinux() }
+
+// Kernel needs Linux.
+func Kernel() string { return "" }

@@ -27,6 +27,7 @@ type Tracee struct {
 	dead   *DeadError
 	watch  *watchdog
 	shared shared
+	spent  Spent
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
@@ -74,10 +75,11 @@ func (t *Tracee) exec() error {
 	if _, err := unix.Write(image, t.stub.elf()); err != nil {
 		return fmt.Errorf("writing the child's image: %w", err)
 	}
-	// The shared memory gets descriptor 0 in the child.
-	t.pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", image), []string{"bbprof-child"}, &syscall.ProcAttr{
+	// The shared memory gets descriptor 0 in the child, the image 1. Under another number it
+	// might be gone when it is executed: ForkExec may move its own pipe to any above Files.
+	t.pid, err = syscall.ForkExec("/proc/self/fd/1", []string{"bbprof-child"}, &syscall.ProcAttr{
 		Dir:   "/",
-		Files: []uintptr{uintptr(t.shared.fd)},
+		Files: []uintptr{uintptr(t.shared.fd), uintptr(image)},
 		Sys: &syscall.SysProcAttr{
 			Ptrace:    true,
 			Setsid:    true, // Ctrl-C is for the monitor
@@ -131,7 +133,9 @@ func (t *Tracee) settle(counters []Counter) error {
 		_, err := t.inject(s.nr, s.args...)
 		// Before Linux 5.9; and filters that have not heard of it say EPERM.
 		if s.nr == unix.SYS_CLOSE_RANGE && (errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)) {
-			_, err = t.inject(unix.SYS_CLOSE, 0)
+			_, err1 := t.inject(unix.SYS_CLOSE, 0)
+			_, err2 := t.inject(unix.SYS_CLOSE, 1)
+			err = errors.Join(err1, err2)
 		}
 		if s.nr == unix.SYS_MUNMAP && errors.Is(err, unix.EPERM) {
 			return &verdict.HostError{

@@ -302,3 +302,51 @@ func TestSharedMemoryRefused(t *testing.T) {
 		t.Errorf("%d descriptors, before there were %d", now, fds)
 	}
 }
+
+// TestSideBySide: launches from several threads do not get in each other's way, whichever of
+// the process's descriptors come and go meanwhile.
+func TestSideBySide(t *testing.T) {
+	launch(t).Close() // or skip
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			var held []*os.File
+			for range 20 {
+				if f, err := os.Open(os.DevNull); err == nil {
+					held = append(held, f)
+				}
+			}
+			for _, f := range held {
+				f.Close()
+			}
+		}
+	}()
+	errs := make(chan error)
+	const threads, each = 4, 100
+	for range threads {
+		go func() {
+			runtime.LockOSThread()
+			var failed error
+			for range each {
+				c, err := Launch(fsBase, gsBase)
+				if err != nil {
+					failed = err
+					break
+				}
+				c.Close()
+			}
+			errs <- failed
+		}()
+	}
+	for range threads {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -3,7 +3,9 @@ package tracee
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -64,6 +66,9 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	return t.work(ops, limit, nil)
 }
 
+// Spent is what has been spent on all lists so far.
+func (t *Tracee) Spent() Spent { return t.spent }
+
 // Step is Do an instruction at a time: visit sees the registers before each one but the
 // first. It is slow, 18 µs a step.
 func (t *Tracee) Step(ops []Op, limit time.Duration, visit func(Regs)) (Stop, error) {
@@ -78,6 +83,7 @@ func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, er
 		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), space.MaxOps)
 	}
 	t.writeOps(ops)
+	t.spent.Calls++ // for the registers
 	regs := t.regs
 	regs.Rip = t.stub.run
 	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
@@ -95,6 +101,8 @@ func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, er
 // steps that visit sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
+		t.spent.Calls += 3 // to continue, to wait, to read registers
+		t.spent.Stops++
 		if err := t.resume(visit != nil); err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
@@ -141,6 +149,9 @@ func (t *Tracee) overtime(limit time.Duration) error {
 func (t *Tracee) writeOps(ops []Op) {
 	base := t.shared.mem[offOps:]
 	for i, op := range ops {
+		if int64(op.number) >= 0 {
+			t.spent.Calls++
+		}
 		b := base[i*space.OpSize:]
 		binary.LittleEndian.PutUint64(b, op.number)
 		for j, a := range op.args {
@@ -179,6 +190,7 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		}
 	}
+	t.spent.Calls++
 	si, err := getSiginfo(t.pid)
 	if err != nil {
 		return Stop{}, false, t.gone("asking for the signal", err)
@@ -204,8 +216,9 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
-		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
+		err := wait4(t.pid, &status)
 		if err == unix.EINTR { // a Go runtime signal to this thread
+			runtime.Gosched() // it may want the processor that wait4 kept
 			continue
 		}
 		if err != nil {
@@ -259,3 +272,18 @@ func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
 
 // stop reports whether the limit has not passed. If it has, kill runs or will, at any time.
 func (w *watchdog) stop() bool { return w.timer.Stop() }
+
+// wait4 waits without telling the Go runtime. Told, it would take the waiting thread's
+// processor away, and look every 20 µs whether there is one to take (runtime.sysmon, retake):
+// where it has no other CPU to run on, it takes that of a child, thousands of times a second.
+// The price is that the thread keeps its processor, so there should be one more for others
+// (GOMAXPROCS); if there is none, the runtime interrupts the wait after 10 ms.
+func wait4(pid int, status *unix.WaitStatus) error {
+	var s int32
+	_, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&s)), unix.WALL, 0, 0, 0)
+	*status = unix.WaitStatus(s)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

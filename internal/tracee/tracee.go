@@ -120,6 +120,12 @@ func (e *CounterError) Error() string {
 
 func (e *CounterError) Unwrap() error { return e.Err }
 
+// Spent counts what lists cost besides the time that they run.
+type Spent struct {
+	Stops int // of the child
+	Calls int // system calls, the monitor's and the child's
+}
+
 // Regs is the child's register state at a stop.
 type Regs struct {
 	GPR   [16]uint64 // by encoding number

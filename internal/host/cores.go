@@ -1,0 +1,114 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Layout says which CPUs are for what when several workers measure at a time.
+type Layout struct {
+	// Workers has for each its CPUs: the first, and others to move to. No two are of one core.
+	Workers [][]int
+	// Own are the CPUs for all other threads; none if there is no other core.
+	Own []int
+}
+
+// LayoutError says why there is no layout as asked for.
+type LayoutError struct{ What string }
+
+func (e *LayoutError) Error() string { return e.What }
+
+// PlanWorkers gives workers, as many as wanted, or, if that is 0, one a core, a physical core each: a second hardware
+// thread of a core shares its units, so it would be measured too. chosen are the CPUs to
+// measure on, or, if there are none, all that are allowed, the last first since the first
+// serve most interrupts; then a core is left to bbprof's other threads where there is one too
+// many. siblings are the CPUs of one core. quota bounds how many workers run by default, 0
+// does not.
+func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, quota int) (Layout, error) {
+	candidates := slices.Clone(allowed)
+	slices.Reverse(candidates)
+	if len(chosen) > 0 {
+		candidates = chosen
+	}
+	var cores []int // one CPU of each
+	taken := map[int]bool{}
+	for _, cpu := range candidates {
+		if !slices.Contains(allowed, cpu) {
+			return Layout{}, &LayoutError{fmt.Sprintf("CPU %d is not among those that this process may use, %v", cpu, allowed)}
+		}
+		if taken[cpu] {
+			continue
+		}
+		cores = append(cores, cpu)
+		taken[cpu] = true
+		for _, s := range siblings(cpu) {
+			taken[s] = true
+		}
+	}
+	n := wanted
+	switch {
+	case n == 0:
+		if n = len(cores); quota > 0 {
+			n = min(n, quota)
+		}
+	case n > len(cores):
+		return Layout{}, &LayoutError{fmt.Sprintf("%d workers need as many physical cores, and there are %d to measure on; two on one core would measure each other", n, len(cores))}
+	}
+	spare := cores[n:]
+	if len(chosen) == 0 && len(spare) > 0 {
+		spare = spare[:len(spare)-1] // the last is left to the other threads
+	}
+	l := Layout{Workers: make([][]int, n)}
+	measuring := map[int]bool{}
+	for i, cpu := range append(cores[:n:n], spare...) {
+		l.Workers[i%n] = append(l.Workers[i%n], cpu)
+		measuring[cpu] = true
+		for _, s := range siblings(cpu) {
+			measuring[s] = true
+		}
+	}
+	for _, cpu := range allowed {
+		if !measuring[cpu] {
+			l.Own = append(l.Own, cpu)
+		}
+	}
+	return l, nil
+}
+
+// ParseList reads CPUs as the kernel and taskset write them, such as 1 or 0,2 or 0-3,8.
+func ParseList(s string) (cpus []int, err error) {
+	for field := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(field), "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		const most = 1 << 13 // CONFIG_NR_CPUS of the largest x86-64 kernels
+		if err != nil || first < 0 || last < first || last >= most {
+			return nil, fmt.Errorf("%q is no CPU; write numbers from 0 on, such as 1 or 0,1 or 0-3", field)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// parseQuota reads a cgroup's cpu.max, or the two numbers of the older cpu.cfs_quota_us and
+// cpu.cfs_period_us: how many CPUs' worth of time there is, at least 1, or 0 without a limit
+// (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").
+func parseQuota(s string) int {
+	fields := strings.Fields(s)
+	if len(fields) != 2 {
+		return 0
+	}
+	quota, err1 := strconv.Atoi(fields[0]) // "max" is no limit, and neither is -1
+	period, err2 := strconv.Atoi(fields[1])
+	if err1 != nil || err2 != nil || quota <= 0 || period <= 0 {
+		return 0
+	}
+	return max(quota/period, 1)
+}

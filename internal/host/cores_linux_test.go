@@ -1,0 +1,113 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestSiblings(t *testing.T) {
+	sys := fstest.MapFS{
+		"devices/system/cpu/cpu1/topology/thread_siblings_list": {Data: []byte("1,5\n")},
+		"devices/system/cpu/cpu2/topology/thread_siblings_list": {Data: []byte("2-3\n")},
+		"devices/system/cpu/cpu4/topology/thread_siblings_list": {Data: []byte("what\n")},
+	}
+	for cpu, want := range map[int][]int{1: {1, 5}, 2: {2, 3}, 4: {4}, 7: {7}} {
+		if got := siblings(sys, cpu); !slices.Equal(got, want) {
+			t.Errorf("CPU %d: %v, want %v", cpu, got, want)
+		}
+	}
+	if got := Siblings(0); !slices.Contains(got, 0) {
+		t.Errorf("of CPU 0 here: %v", got)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+	for _, c := range []struct {
+		name string
+		root fstest.MapFS
+		want int
+	}{
+		{"nothing is known", fstest.MapFS{}, 0},
+		{"no limit", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("max 100000\n")}, 0},
+		{"its own", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("300000 100000\n")}, 3},
+		{"a parent's", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("300000 100000\n"),
+			"sys/fs/cgroup/a/cpu.max": file("250000 100000\n")}, 2},
+		{"a container's root", fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/cpu.max": file("100000 100000\n")}, 1},
+		{"version 1", fstest.MapFS{"proc/self/cgroup": file("4:memory:/m\n3:cpu,cpuacct:/a\n"),
+			"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": file("400000\n"), "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": file("100000\n")}, 4},
+		{"version 1, no limit", fstest.MapFS{"proc/self/cgroup": file("3:cpu:/\n"),
+			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": file("-1\n"), "sys/fs/cgroup/cpu/cpu.cfs_period_us": file("100000\n")}, 0},
+	} {
+		if got := quota(c.root); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestConfine binds all threads of a process, in one of its own: threads that Go starts later
+// too, and none of those that bound themselves afterwards.
+func TestConfine(t *testing.T) {
+	all, err := AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 2 {
+		t.Skip("there is one CPU")
+	}
+	if os.Getenv("BBPROF_TEST_CONFINE") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestConfine$")
+		cmd.Env = append(os.Environ(), "BBPROF_TEST_CONFINE=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	if err := Confine(all[:1]); err != nil {
+		t.Fatal(err)
+	}
+	pinned := make(chan struct{})
+	unpin := make(chan struct{})
+	defer close(unpin)
+	go func() {
+		runtime.LockOSThread()
+		if err := PinThread(all[1]); err != nil {
+			t.Error(err)
+		}
+		close(pinned)
+		<-unpin
+	}()
+	<-pinned
+	for range 8 { // each takes a thread of its own
+		started := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(started)
+			<-unpin
+		}()
+		<-started
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, thread := range threads {
+		status, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:\t")
+		list, _, _ = strings.Cut(list, "\n")
+		count[list]++
+	}
+	if one := fmt.Sprint(all[1]); count[one] != 1 || count[fmt.Sprint(all[0])] != len(threads)-1 {
+		t.Errorf("threads by the CPUs that they may use: %v", count)
+	}
+}

@@ -1,0 +1,84 @@
+package host
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pairs are the siblings on a machine whose CPUs n and n+4 share a core.
+func pairs(cpu int) []int { return []int{cpu % 4, cpu%4 + 4} }
+
+func alone(cpu int) []int { return []int{cpu} }
+
+func TestPlanWorkers(t *testing.T) {
+	eight := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	two := []int{0, 1}
+	for _, c := range []struct {
+		name            string
+		allowed, chosen []int
+		siblings        func(int) []int
+		wanted, quota   int
+		workers         [][]int
+		own             []int
+	}{
+		{"each core", two, nil, alone, 0, 0, [][]int{{1}, {0}}, nil},
+		{"one core", two, nil, alone, 1, 0, [][]int{{1}}, []int{0}},
+		{"one CPU", []int{3}, nil, alone, 0, 0, [][]int{{3}}, nil},
+		{"siblings stay idle", eight, nil, pairs, 0, 0, [][]int{{7}, {6}, {5}, {4}}, nil},
+		{"a core is left to others", eight, nil, pairs, 3, 0, [][]int{{7}, {6}, {5}}, []int{0, 4}},
+		{"spare cores to move to", eight, nil, pairs, 1, 0, [][]int{{7, 6, 5}}, []int{0, 4}},
+		{"dealt out", eight, nil, alone, 3, 0, [][]int{{7, 4, 1}, {6, 3}, {5, 2}}, []int{0}},
+		{"a quota", eight, nil, pairs, 0, 2, [][]int{{7, 5}, {6}}, []int{0, 4}},
+		{"a quota above", eight, nil, pairs, 0, 9, [][]int{{7}, {6}, {5}, {4}}, nil},
+		{"what is wanted goes before a quota", two, nil, alone, 2, 1, [][]int{{1}, {0}}, nil},
+		{"chosen", eight, []int{2, 0}, alone, 0, 0, [][]int{{2}, {0}}, []int{1, 3, 4, 5, 6, 7}},
+		{"chosen, others to move to", eight, []int{2, 0, 3}, alone, 1, 0, [][]int{{2, 0, 3}}, []int{1, 4, 5, 6, 7}},
+		{"chosen siblings", eight, []int{1, 5, 2}, pairs, 0, 0, [][]int{{1}, {2}}, []int{0, 3, 4, 7}},
+		{"chosen twice", two, []int{0, 0}, alone, 0, 0, [][]int{{0}}, []int{1}},
+	} {
+		l, err := PlanWorkers(c.allowed, c.chosen, c.siblings, c.wanted, c.quota)
+		if err != nil || !reflect.DeepEqual(l.Workers, c.workers) || !slices.Equal(l.Own, c.own) {
+			t.Errorf("%s: %+v, %v; want %v and %v", c.name, l, err, c.workers, c.own)
+		}
+	}
+	for says, f := range map[string]func() (Layout, error){
+		"CPU 2 is not among":                 func() (Layout, error) { return PlanWorkers(two, []int{2}, alone, 0, 0) },
+		"3 workers need as many physical":    func() (Layout, error) { return PlanWorkers(two, nil, alone, 3, 0) },
+		"and there are 4 to measure on":      func() (Layout, error) { return PlanWorkers(eight, nil, pairs, 5, 0) },
+		"and there are 1 to measure on; two": func() (Layout, error) { return PlanWorkers(eight, []int{0, 4}, pairs, 2, 0) },
+	} {
+		var wish *LayoutError
+		if _, err := f(); !errors.As(err, &wish) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want it to say %q", err, says)
+		}
+	}
+}
+
+func TestParseList(t *testing.T) {
+	for s, want := range map[string][]int{
+		"0": {0}, "1,0": {1, 0}, "0-3,8": {0, 1, 2, 3, 8}, " 2 , 3 \n": {2, 3}, "4-4": {4}, "8191": {8191},
+	} {
+		if got, err := ParseList(s); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "-1", "1-", "-", "3-2", "a", "1,,2", "0-9999999999", "8192"} {
+		if got, err := ParseList(s); err == nil {
+			t.Errorf("%q is %v", s, got)
+		}
+	}
+}
+
+func TestParseQuota(t *testing.T) {
+	for s, want := range map[string]int{
+		"max 100000": 0, "-1 100000": 0, "": 0, "x": 0, "100000 0": 0,
+		"200000 100000": 2, "150000 100000": 1, "50000 100000": 1, "1600000 100000\n": 16,
+	} {
+		if got := parseQuota(s); got != want {
+			t.Errorf("%q: %d, want %d", s, got, want)
+		}
+	}
+}
