@@ -1,261 +1,420 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
+	"strings"
 	"syscall"
-	"time"
 
+	"github.com/bbprof/bbprof/batch"
 	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
+	"github.com/bbprof/bbprof/record"
 )
 
-// batch measures every row of a file: bbprof batch.
-func batch(args []string, std streams) int {
-	var (
-		opts   profiler.Options
-		f      = newFlags("bbprof batch")
-		output = f.String("o", "", "")
-	)
-	measuring(f, &opts)
-	operands, code, done := parse(f, args, usageBatch, std)
+// batchFlags are what the user may say of a batch.
+type batchFlags struct {
+	measuring profiler.Options
+	files     []string
+	column    string
+
+	workers   int
+	retries   int
+	unordered bool
+	shard     batch.Shard
+
+	output    string
+	format    record.Format // "" goes by the output's name
+	resume    bool
+	overwrite bool
+	disasm    bool
+	summary   string
+}
+
+// parseBatch reads the flags of bbprof batch. If done is true the command ends with code.
+func parseBatch(args []string, std streams) (b batchFlags, code int, done bool) {
+	f := newFlags("bbprof batch")
+	measuring(f, &b.measuring)
+	f.Func("cpus", "", f.Lookup("cpu").Value.Set)
+	f.StringVar(&b.column, "column", "", "")
+	f.IntVar(&b.workers, "workers", 0, "")
+	f.IntVar(&b.retries, "retries", 2, "")
+	f.BoolVar(&b.unordered, "unordered", false, "")
+	f.Func("shard", "", func(s string) (err error) {
+		b.shard, err = batch.ParseShard(s)
+		return err
+	})
+	f.StringVar(&b.output, "o", "", "")
+	formatFlag(f, &b.format)
+	f.BoolVar(&b.resume, "resume", false, "")
+	f.BoolVar(&b.overwrite, "overwrite", false, "")
+	f.BoolVar(&b.disasm, "disasm", false, "")
+	f.StringVar(&b.summary, "summary", "", "")
+	b.files, code, done = parse(f, args, usageBatch, std)
+	if done {
+		return b, code, true
+	}
+	if b.output == "-" {
+		b.output = ""
+	}
+	if b.format == "" {
+		b.format = record.FormatOf(b.output)
+	}
+	if err := b.check(); err != nil {
+		return b, usageError(std, "batch: %v", err), true
+	}
+	b.measuring.Detail = b.disasm
+	return b, 0, false
+}
+
+// formatFlag adds -format.
+func formatFlag(f *flag.FlagSet, format *record.Format) {
+	f.Func("format", "", func(s string) (err error) {
+		*format, err = parseName(s, record.Formats())
+		return err
+	})
+}
+
+// check finds what does not go together.
+func (b *batchFlags) check() error {
+	toFile := b.output != ""
+	switch {
+	case len(b.files) == 0:
+		return errors.New("0 files named; name one or more, or - for standard input")
+	case b.workers < 0:
+		return fmt.Errorf("-workers %d: write how many blocks to measure at a time, or 0 for one a core", b.workers)
+	case b.retries < 0:
+		return fmt.Errorf("-retries %d: write how often to measure a noisy block again, or 0", b.retries)
+	case b.resume && !toFile:
+		return errors.New("-resume goes on with a file; name it with -o")
+	case b.resume && b.overwrite:
+		return errors.New("-resume keeps what -overwrite would replace; choose one")
+	case b.summary == "-" && !toFile:
+		return errors.New("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
+	case strings.HasSuffix(b.output, ".gz"), strings.HasSuffix(b.output, ".zst"):
+		return fmt.Errorf("-o %s: a compressed file cannot be gone on with; write another, and compress it with bbprof convert", b.output)
+	}
+	return b.measuring.Check()
+}
+
+// measureBatch measures every row of some files: bbprof batch.
+func measureBatch(args []string, std streams) int {
+	b, code, done := parseBatch(args, std)
 	if done {
 		return code
 	}
-	if err := opts.Check(); err != nil {
-		return usageError(std, "%v", err)
-	}
-	if len(operands) != 1 {
-		return usageError(std, "batch: %d files named; name one, or - for standard input", len(operands))
-	}
-	in, err := openInput(operands[0], std.in)
+	in, err := corpus.Open(b.files, std.in, b.column, record.Reserved())
 	if err != nil {
 		return usageError(std, "batch: %v", err)
 	}
 	defer in.Close()
-
-	// Before the output is opened: a host that cannot measure must not cost an old result.
-	p, err := profiler.New(opts)
+	schema := record.NewSchema(b.disasm, in.Carried())
+	cpus, err := layout(b.measuring.CPUs, b.workers)
+	if err != nil {
+		return layoutFailure(std, err)
+	}
+	run, err := b.run(cpus)
 	if err != nil {
 		return failure(std, err)
 	}
-	defer p.Close()
-
-	// With SIGPIPE ignored a closed pipe is a write error like any other.
-	signal.Ignore(syscall.SIGPIPE)
-	out, closeOut, err := openOutput(*output, in, std.out)
+	dest, err := b.destination(in)
 	if err != nil {
 		return usageError(std, "batch: %v", err)
 	}
-	// The first signal ends the run after the current block; then signals are the default's
+	if dest.complete {
+		fmt.Fprintf(std.err, "bbprof: %s is complete\n", b.output)
+		return exitOK
+	}
+	garbage := newCollector()
+	// What there is of a result is looked at first, for it may be the wrong one. It is changed
+	// last: a host that cannot measure must not cost an old result.
+	var out *batch.Output
+	if b.resume {
+		if out, err = dest.resume(schema, run, std.err); err != nil {
+			return usageError(std, "batch: -resume: %v", err)
+		}
+	}
+	workers, err := startWorkers(b.measuring, cpus)
+	if err != nil {
+		return failure(std, err)
+	}
+	defer workers.close()
+
+	// With SIGPIPE ignored a closed pipe is a write error like any other.
+	signal.Ignore(syscall.SIGPIPE)
+	// The first signal ends the run after the blocks in flight; then signals are the default's
 	// again, so the second ends it at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	t := tally{reasons: map[verdict.Reason]int{}}
-	t.selftestAtStart(ctx, p, std.err, opts.Unroll != nil)
-	t.began = time.Now()
-	err = t.measure(ctx, p, corpus.NewReader(in), out)
-	t.took = time.Since(t.began)
-	if closeErr := closeOut(); closeErr != nil && err == nil {
-		err = &writeError{closeErr}
+	end := batchEnd{flags: b, args: args, in: in, std: std}
+	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)
+	run.Selftest, run.Clock = end.atStart, workers.clock()
+	if out == nil {
+		var writing *batch.WriteError
+		if out, err = dest.create(schema, std.out); errors.As(err, &writing) {
+			return end.exit(err)
+		} else if err != nil {
+			return usageError(std, "batch: %v", err)
+		}
+	}
+	watch := newWatch(std.err, in.Size())
+	garbage.adjust()
+	end.tally, err = batch.Run(ctx, in, out, batch.Options{
+		Workers: workers.measurers(), Retries: b.retries, Shard: b.shard, Run: run,
+		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
+	})
+	watch.end()
+	end.held = out.Held()
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
 	}
 	if err == nil {
-		t.atEnd, _ = shortSelftest(ctx, p)
+		err = dest.finish(out)
 	}
-	t.summary(std.err)
-	return t.exit(std, err)
+	if err == nil {
+		end.atEnd = workers.selftest(ctx)
+	}
+	end.run = run
+	return end.exit(err)
 }
 
-// openInput opens a file, or passes standard input on.
-func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
-		return nil, fmt.Errorf("%s is a directory; name a file", name)
-	}
-	return f, nil
+// batchEnd is what is told at the end.
+type batchEnd struct {
+	flags batchFlags
+	args  []string
+	in    *corpus.Input
+	std   streams
+
+	run            record.Run
+	tally          batch.Tally
+	held           int64
+	atStart, atEnd string // the selftests, if they were run
 }
 
-// openOutput creates the file, unless that would empty the input; no name and - are stdout.
-func openOutput(name string, in io.Reader, stdout io.Writer) (out io.Writer, done func() error, err error) {
-	if name == "" || name == "-" {
-		return stdout, func() error { return nil }, nil
-	}
-	if f, ok := in.(*os.File); ok {
-		from, err1 := f.Stat()
-		to, err2 := os.Stat(name)
-		if err1 == nil && err2 == nil && os.SameFile(from, to) {
-			return nil, nil, fmt.Errorf("-o %s is the input itself; name another file", name)
+// exit tells how the run went, and, if it did not reach its end, why and how to go on.
+func (e *batchEnd) exit(err error) int {
+	e.report()
+	code := e.why(err)
+	if summaryErr := e.writeSummary(); summaryErr != nil {
+		fmt.Fprintf(e.std.err, "bbprof: writing the summary: %v\n", summaryErr)
+		if code == exitOK {
+			code = exitInternal
 		}
 	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, f.Close, nil
+	return code
 }
 
-// tally counts what became of the rows.
-type tally struct {
-	atStart, atEnd       string // the selftests, if they were run
-	began                time.Time
-	took                 time.Duration
-	ok, rejected, failed int
-	reasons              map[verdict.Reason]int
-	header               string
-}
-
-// The ends of a run that are neither the end of its input nor a failed measurement.
-type (
-	readError  struct{ error }
-	writeError struct{ error }
-)
-
-var errInterrupted = errors.New("interrupted")
-
-// measure is the run: a row in, a block measured, a row out.
-func (t *tally) measure(ctx context.Context, p *profiler.Profiler, in *corpus.Reader, out io.Writer) error {
-	w, err := corpus.NewWriter(out)
-	if err != nil {
-		return &writeError{err}
-	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	rows := readAhead(reading, in)
-	for {
-		if ctx.Err() != nil { // else select might prefer the next row
-			return errInterrupted
+func (e *batchEnd) report() {
+	e.tally.Report(e.std.err)
+	for file, name := range e.in.Headers() {
+		of := ""
+		if len(e.flags.files) > 1 {
+			of = " of " + file
 		}
-		var next inputRow
-		select {
-		case <-ctx.Done():
-			return errInterrupted
-		case next = <-rows:
-		}
-		t.header = next.header
-		if errors.Is(next.err, io.EOF) {
-			return nil
-		}
-		if next.err != nil {
-			return &readError{next.err}
-		}
-		result, err := measureRow(p, next.Row)
-		if err != nil {
-			return err
-		}
-		if err := w.Write(result); err != nil {
-			return &writeError{err}
-		}
-		t.count(result)
+		fmt.Fprintf(e.std.err, "bbprof: line 1%s was taken as a header, for its column of blocks has the name %q\n", of, name)
+	}
+	if n := e.in.Surplus(); n > 0 {
+		fmt.Fprintf(e.std.err, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
+	}
+	if e.atStart != "" {
+		fmt.Fprintf(e.std.err, "bbprof: selftest at start: %s\n", e.atStart)
+	}
+	if e.atEnd != "" {
+		fmt.Fprintf(e.std.err, "bbprof: selftest at end: %s\n", e.atEnd)
 	}
 }
 
-// inputRow is what one call of the reader came to.
-type inputRow struct {
-	corpus.Row
-	header string
-	err    error
-}
-
-// readAhead reads in a goroutine of its own, one row ahead, so that a signal is obeyed
-// while standard input is silent. An error is the last it sends.
-func readAhead(ctx context.Context, in *corpus.Reader) <-chan inputRow {
-	rows := make(chan inputRow)
-	go func() {
-		for {
-			row, err := in.Next()
-			select {
-			case rows <- inputRow{row, in.Header(), err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return rows
-}
-
-// measureRow takes no context: the current block is always finished.
-func measureRow(p *profiler.Profiler, row corpus.Row) (profiler.Result, error) {
-	if row.Rejection != nil {
-		return row.Rejected(), nil
-	}
-	return p.Profile(context.Background(), profiler.Block{Code: row.Code})
-}
-
-func (t *tally) count(r profiler.Result) {
-	switch r.Status {
-	case profiler.OK:
-		t.ok++
-	case profiler.Rejected:
-		t.rejected++
-		t.reasons[r.Reason]++
-	default:
-		t.failed++
-	}
-}
-
-func (t *tally) blocks() int { return t.ok + t.rejected + t.failed }
-
-// summary tells on stderr how the run went, the most frequent reason first.
-func (t *tally) summary(w io.Writer) {
-	fmt.Fprintf(w, "bbprof: %s in %v, %.1f blocks/s: %d ok, %d rejected, %d error\n",
-		plural(t.blocks(), "block"), t.took.Round(10*time.Millisecond), float64(t.blocks())/t.took.Seconds(), t.ok, t.rejected, t.failed)
-	if t.header != "" {
-		fmt.Fprintf(w, "bbprof: line 1 was taken as a header, for its first column is the name %q\n", t.header)
-	}
-	reasons := slices.SortedFunc(maps.Keys(t.reasons), func(a, b verdict.Reason) int {
-		return cmp.Or(cmp.Compare(t.reasons[b], t.reasons[a]), cmp.Compare(a, b))
-	})
-	for _, r := range reasons {
-		fmt.Fprintf(w, "  %6d  %s\n", t.reasons[r], r)
-	}
-	if t.atStart != "" {
-		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", t.atStart)
-	}
-	if t.atEnd != "" {
-		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", t.atEnd)
-	}
-}
-
-// exit tells how the run ended, if not at the end of its input, and gives the exit code.
-func (t *tally) exit(std streams, err error) int {
+// why says what ended the run, if not the end of its input, and gives the exit code.
+func (e *batchEnd) why(err error) int {
 	if err == nil {
 		return exitOK
 	}
 	var (
-		reading *readError
-		writing *writeError
-		code    int
+		reading  *corpus.ReadError
+		mismatch *batch.MismatchError
+		writing  *batch.WriteError
+		code     int
 	)
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, batch.ErrInterrupted):
 		code = exitInterrupted
+	case errors.As(err, &mismatch):
+		code = exitUsage
 	case errors.As(err, &reading):
-		err, code = fmt.Errorf("reading the input: %w", reading.error), exitUsage
+		err, code = fmt.Errorf("reading the input: %w", err), exitUsage
 	case errors.As(err, &writing):
-		err, code = fmt.Errorf("writing the results: %w", writing.error), exitInternal
+		err, code = fmt.Errorf("writing the results: %w", err), exitInternal
 	default:
 		code = exitOf(err)
 	}
-	fmt.Fprintf(std.err, "bbprof: %v, with %s done and written in full\n", err, plural(t.blocks(), "row"))
+	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
+	if e.flags.output != "" && mismatch == nil {
+		fmt.Fprintf(e.std.err, "bbprof: to go on where it stopped: %s\n", goOn(os.Args[0], e.args))
+	}
 	return code
 }
+
+// goOn is the command that goes on with a run.
+func goOn(program string, args []string) string {
+	words := []string{quoted(program), "batch", "-resume"}
+	for _, a := range args {
+		switch strings.TrimLeft(a, "-") {
+		case "resume", "resume=true", "overwrite", "overwrite=true":
+			if strings.HasPrefix(a, "-") {
+				continue
+			}
+		}
+		words = append(words, quoted(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word for a POSIX shell.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// summaryJSON is what -summary writes.
+type summaryJSON struct {
+	Run             record.Run  `json:"run"`
+	Tally           batch.Tally `json:"result"`
+	BlocksPerSecond float64     `json:"blocks_per_second"`
+	SelftestAtStart string      `json:"selftest_at_start"`
+	SelftestAtEnd   string      `json:"selftest_at_end,omitempty"`
+}
+
+func (e *batchEnd) writeSummary() error {
+	if e.flags.summary == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart, e.atEnd}, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if e.flags.summary == "-" {
+		_, err = e.std.out.Write(text)
+		return err
+	}
+	return os.WriteFile(e.flags.summary, text, 0o666)
+}
+
+// run describes the run, but for its selftest.
+func (b *batchFlags) run(cpus host.Layout) (record.Run, error) {
+	settings, err := record.SettingsOf(b.measuring)
+	return record.Run{
+		Version: versionText(), Host: record.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
+		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.files, Started: now(),
+	}, err
+}
+
+// destination is where the results go.
+type destination struct {
+	path      string // the result
+	journal   string // where rows are gathered, which is the result itself if that can be appended to
+	format    record.Format
+	special   bool // the result is a pipe or a device
+	unordered bool
+	overwrite bool
+	complete  bool // it is there already, and nothing is left to do
+}
+
+func (b *batchFlags) destination(in *corpus.Input) (d destination, err error) {
+	d = destination{path: b.output, journal: b.output, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
+	if d.path == "" {
+		return d, nil
+	}
+	info, statErr := os.Stat(d.path)
+	switch {
+	case statErr == nil && in.Holds(info):
+		return d, fmt.Errorf("-o %s is the input itself; name another file", d.path)
+	case statErr == nil && info.IsDir():
+		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
+	case statErr == nil && !info.Mode().IsRegular():
+		d.special = true
+		if b.resume {
+			return d, fmt.Errorf("-o %s is no file that could be gone on with", d.path)
+		}
+		return d, nil
+	}
+	there := statErr == nil && info.Size() > 0
+	if !d.format.Appends() {
+		d.journal += ".journal"
+		_, err := os.Stat(d.journal)
+		d.complete = b.resume && there && err != nil
+	}
+	if there && !b.resume && !b.overwrite {
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", d.path, info.Size())
+	}
+	return d, nil
+}
+
+// gathered is the format of the journal.
+func (d destination) gathered() record.Format {
+	if d.format.Appends() {
+		return d.format
+	}
+	return record.CSV
+}
+
+// resume goes on with what is there.
+func (d destination) resume(schema record.Schema, run record.Run, stderr io.Writer) (*batch.Output, error) {
+	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(stderr, "bbprof: going on with %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
+	if torn > 0 {
+		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
+	}
+	return out, nil
+}
+
+// create begins anew.
+func (d destination) create(schema record.Schema, stdout io.Writer) (*batch.Output, error) {
+	switch {
+	case d.path == "":
+		return batch.Pipe(stdout, d.format, schema, d.unordered)
+	case d.special:
+		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
+		if err != nil {
+			return nil, err
+		}
+		return batch.Pipe(f, d.format, schema, d.unordered)
+	}
+	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
+}
+
+// finish puts the rows in order, and into a format that cannot be appended to.
+func (d destination) finish(out *batch.Output) error {
+	if !d.unordered {
+		if err := out.Sort(); err != nil {
+			return err
+		}
+	}
+	if d.journal == d.path || d.path == "" || d.special {
+		return nil
+	}
+	if err := convertFile([]string{d.journal}, d.path, d.format); err != nil {
+		return &convertError{err}
+	}
+	return os.Remove(d.journal)
+}
+
+// convertError says that the results are there, and that their last step failed.
+type convertError struct{ error }

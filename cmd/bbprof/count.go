@@ -304,11 +304,11 @@ func growthReport(g growth, sets [2]string) string {
 		verdict = "grows: the ratio is %.3f, allowed is %g"
 	}
 	return fmt.Sprintf("%s: %s with %s, %s with %s\n%s "+verdict+"\n%-10s%s\n",
-		g.A.Function, plural(int(g.A.Instructions), "instruction"), quoted(sets[0]), plural(int(g.B.Instructions), "instruction"), quoted(sets[1]),
+		g.A.Function, plural(int(g.A.Instructions), "instruction"), inQuotes(sets[0]), plural(int(g.B.Instructions), "instruction"), inQuotes(sets[1]),
 		g.A.Function, g.Ratio, g.MaxRatio, "counted", counted(g.A.Method))
 }
 
-func quoted(set string) string { return "'" + set + "'" }
+func inQuotes(set string) string { return "'" + set + "'" }
 
 // write puts a result out as JSON or text.
 func write(std streams, asJSON bool, result any, text string) int {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/corpus"
@@ -35,14 +36,35 @@ type streams struct {
 	out, err io.Writer
 }
 
-// A command gets the arguments behind its name and returns the exit code.
-type command func(args []string, std streams) int
+// A subcommand gets the arguments behind its name and returns the exit code.
+type subcommand struct {
+	name  string
+	run   func(args []string, std streams) int
+	usage string // what its -h prints; empty of what has no help
+}
 
-func commands() map[string]command {
-	return map[string]command{
-		"batch": batch, "count": counting, "selftest": selftesting, "sweep": sweep, "doctor": examine,
-		"help": help, "version": version,
+func subcommands() []subcommand {
+	return []subcommand{
+		{"batch", measureBatch, usageBatch},
+		{"merge", mergeResults, usageMerge},
+		{"convert", convert, usageConvert},
+		{"selftest", selftesting, usageSelftest},
+		{"count", counting, usageCount},
+		{"sweep", sweep, usageSweep},
+		{"doctor", examine, usageDoctor},
+		{"version", version, ""},
+		{"help", help, ""},
 	}
+}
+
+// names lists subcommands in a sentence.
+func names(list []subcommand) string {
+	var s []string
+	for _, c := range list {
+		s = append(s, c.name)
+	}
+	last := len(s) - 1
+	return strings.Join(s[:last], ", ") + " and " + s[last]
 }
 
 // run is the whole program.
@@ -56,10 +78,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if strings.HasPrefix(name, "-") {
 		return one(args, std)
 	}
-	if c, ok := commands()[name]; ok {
-		return c(args[1:], std)
+	all := subcommands()
+	if i := slices.IndexFunc(all, func(c subcommand) bool { return c.name == name }); i >= 0 {
+		return all[i].run(args[1:], std)
 	}
-	hint := "the subcommands are batch, count, selftest, sweep, doctor, version and help"
+	hint := "the subcommands are " + names(all)
 	if _, err := corpus.ParseHex(name, profiler.MaxBlock); err == nil {
 		hint = "to measure a block, write bbprof -hex " + name
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/batch"
+	"github.com/bbprof/bbprof/corpus"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -29,11 +31,12 @@ func TestExitCodes(t *testing.T) {
 		{"one: a host that cannot", func(s streams) int { return failure(s, host) }, exitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
 		{"one: another error", func(s streams) int { return failure(s, other) }, exitInternal, "bbprof: it broke\n"},
-		{"batch: a host that cannot, after a row", func(s streams) int { return (&tally{ok: 1}).exit(s, host) }, exitHost,
+		{"batch: a host that cannot, after a row", func(s streams) int { return (&batchEnd{tally: batch.Tally{Rows: 1}, std: s}).why(host) }, exitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
-		{"batch: the input breaks", func(s streams) int { return (&tally{ok: 1, failed: 1}).exit(s, &readError{other}) }, exitUsage,
-			"bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
-		{"batch: another error", func(s streams) int { return (&tally{}).exit(s, other) }, exitInternal,
+		{"batch: the input breaks", func(s streams) int {
+			return (&batchEnd{tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&corpus.ReadError{Err: other})
+		}, exitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
+		{"batch: another error", func(s streams) int { return (&batchEnd{std: s}).why(other) }, exitInternal,
 			"bbprof: it broke, with 0 rows done and written in full\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,6 +87,23 @@ func TestBatchOfRealBlocks(t *testing.T) {
 		}
 		if status != "ok" && status != "rejected" {
 			t.Errorf("row %d: %q", i+1, row)
+		}
+	}
+}
+
+// TestGoOn: the command that goes on with a run is the one that began it, and -resume.
+func TestGoOn(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-o", "r.csv", "b.csv"}, "bbprof batch -resume -o r.csv b.csv"},
+		{[]string{"--overwrite", "-o", "a b", "-resume", "it's"}, `bbprof batch -resume -o 'a b' 'it'\''s'`},
+		{[]string{"-overwrite=true", "-cpus", "0-3,8", ""}, "bbprof batch -resume -cpus 0-3,8 ''"},
+		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
+	} {
+		if got := goOn("bbprof", c.args); got != c.want {
+			t.Errorf("%q: %s, want %s", c.args, got, c.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/invariants"
@@ -21,7 +22,7 @@ import (
 // flag and value before each of their errors.
 func where(f *flag.FlagSet, o *profiler.Options) {
 	f.Func("cpu", "", func(s string) (err error) {
-		o.CPUs, err = parseCPUs(s)
+		o.CPUs, err = host.ParseList(s)
 		return err
 	})
 	f.Func("precision", "", func(s string) (err error) {
@@ -83,19 +84,6 @@ func parseSwitch(off *bool) func(string) error {
 		*off = !on
 		return nil
 	}
-}
-
-// parseCPUs reads numbers such as 1 or 0,1.
-func parseCPUs(s string) ([]int, error) {
-	var cpus []int
-	for _, field := range strings.Split(s, ",") {
-		cpu, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || cpu < 0 {
-			return nil, fmt.Errorf("%q is no CPU; write numbers from 0 on, such as 1 or 0,1", field)
-		}
-		cpus = append(cpus, cpu)
-	}
-	return cpus, nil
 }
 
 // maxCopies is how many copies of a one-byte block there is room for.

@@ -172,19 +172,6 @@ func core(cpu host.CPU) string {
 	return string(cpu.Microarchitecture)
 }
 
-// shortSelftest is the short selftest in one line, for batch; none if ctx ended it. Whatever
-// else goes wrong would end the batch itself.
-func shortSelftest(ctx context.Context, p *profiler.Profiler) (line string, failed bool) {
-	outcomes, err := selftest.Run(ctx, p, host.Detect(), selftest.Short)
-	switch {
-	case ctx.Err() != nil:
-		return "", false
-	case err != nil:
-		return "none: " + err.Error(), true
-	}
-	return selftestLine(outcomes), selftest.Count(outcomes).Fail > 0
-}
-
 // selftestLine is the count, and what failed.
 func selftestLine(outcomes []selftest.Outcome) string {
 	line := selftest.Count(outcomes).String()
@@ -204,15 +191,7 @@ func measuredOr(o selftest.Outcome, why string) string {
 	return why
 }
 
-// selftestAtStart warns of a failure, which ends nothing: the user may know why.
-func (t *tally) selftestAtStart(ctx context.Context, p *profiler.Profiler, w io.Writer, unroll bool) {
-	line, failed := shortSelftest(ctx, p)
-	t.atStart = line
-	if failed {
-		io.WriteString(w, selftestWarning(line, unroll))
-	}
-}
-
+// selftestWarning is what a batch says of a selftest that failed.
 func selftestWarning(line string, unroll bool) string {
 	hint := "bbprof selftest tells more"
 	if unroll {

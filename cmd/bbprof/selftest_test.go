@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/corpus"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/selftest"
@@ -96,7 +97,7 @@ func TestSummaryTellsOfSelftests(t *testing.T) {
 		{"a", "b", "bbprof: selftest at start: a\nbbprof: selftest at end: b\n"},
 	} {
 		var w strings.Builder
-		(&tally{atStart: c.start, atEnd: c.end, took: 1}).summary(&w)
+		(&batchEnd{in: &corpus.Input{}, std: streams{err: &w}, atStart: c.start, atEnd: c.end}).report()
 		if _, got, _ := strings.Cut(w.String(), "\n"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

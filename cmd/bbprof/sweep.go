@@ -7,8 +7,8 @@ import (
 )
 
 // A sweep varies one factor. Its flag names it, and picks the command that takes all flags.
-func sweeps() map[string]command {
-	return map[string]command{"env": sweepEnv}
+func sweeps() map[string]func(args []string, std streams) int {
+	return map[string]func([]string, streams) int{"env": sweepEnv}
 }
 
 // sweep varies one factor and holds all others: bbprof sweep.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/program"
 	"github.com/bbprof/bbprof/stat"
 )
@@ -78,7 +80,7 @@ func sweepEnv(args []string, std streams) int {
 		return nil
 	})
 	f.Func("cpu", "", func(s string) (err error) {
-		opts.CPUs, err = parseCPUs(s)
+		opts.CPUs, err = host.ParseList(s)
 		return err
 	})
 	f.Func("timeout", "", func(s string) (err error) {
@@ -100,7 +102,7 @@ func sweepEnv(args []string, std streams) int {
 	if err != nil {
 		return programFailure(std, err)
 	}
-	out, closeOut, err := openOutput(*output, nil, std.out)
+	out, closeOut, err := openOutput(*output, std.out)
 	if err != nil {
 		return usageError(std, "sweep: %v", err)
 	}
@@ -150,4 +152,16 @@ func whole(cycles float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(cycles, 'f', 0, 64)
+}
+
+// openOutput creates a file, or takes standard output for - or no name.
+func openOutput(name string, stdout io.Writer) (out io.Writer, done func() error, err error) {
+	if name == "" || name == "-" {
+		return stdout, func() error { return nil }, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
 }

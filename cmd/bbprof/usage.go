@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 )
 
-// usageMeasuring are the flags of measuring, those of every command that measures blocks.
-const usageMeasuring = `  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
-                  (default: all allowed, the last first)
-  -unroll U,V     time U and V copies of the block, U < V (default: what the front end holds)
+// usageMeasuring are the flags that say how to measure, those of every command that measures
+// the user's blocks.
+const usageMeasuring = `  -unroll U,V     time U and V copies of the block, U < V (default: what the front end holds)
   -mode MODE      unroll: copies in a row; loop: copies in a counted loop; both: one after the
                   other, with the likely cause where they differ by more than 5 % (default: unroll)
   -frontend NAME  what serves unrolled copies: opcache, as in a program that is hot; decode: the
@@ -37,7 +37,9 @@ const usageOne = `bbprof measures how many core cycles a basic block of x86-64 c
 steady state, with all its data and code in the first-level caches, or says why it cannot.
 
   bbprof [flags] -hex HEX     measure one block
-  bbprof batch [flags] FILE   measure every row of a file (bbprof batch -h)
+  bbprof batch [flags] FILE…  measure every row of some files (bbprof batch -h)
+  bbprof merge [flags] FILE…  join the results of a corpus's shards (bbprof merge -h)
+  bbprof convert FILE…        results as CSV, JSON, Parquet, BHive's (bbprof convert -h)
   bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
   bbprof count                count instructions of a block or a program's function (bbprof count -h)
   bbprof sweep                vary a program's environment size and measure (bbprof sweep -h)
@@ -50,6 +52,8 @@ Flags:
                   0x are welcome; - reads it from standard input
   -json           one JSON object on one line instead of the report
   -v              add the disassembly, which instruction asked for which page, and the host
+  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
+                  (default: all allowed, the last first)
 ` + usageMeasuring + `
 Examples:
   bbprof -hex 4801c0                         add rax, rax
@@ -65,46 +69,6 @@ Exit codes:
 
 Results go to standard output, everything else to standard error.
 README.md shows how to read a report, ARCHITECTURE.md how it comes about.
-`
-
-const usageBatch = `bbprof batch measures every row of a file and writes a row of CSV for each.
-
-  bbprof batch [flags] FILE   FILE may be - for standard input
-
-Each line of FILE is a row; its first comma-separated column is a block in hexadecimal, the
-others are left alone. A first line that starts with a name, such as hex, is a header. A row
-that is no block is rejected as bad_hex, with its line number, and the run goes on.
-
-The columns written are
-  hex,status,reason,cycles,ci_low,ci_high,mode,frontend,loop_cycles,loop_ci_low,loop_ci_high,
-  instructions,bytes,unroll_short,unroll_long,samples_kept,samples_dropped,pages,frames,init,
-  paper_verdict,self_forwarding_loads,detail
-where status is ok, rejected or error. Cycles are core cycles per iteration, with four
-decimals, and ci_low to ci_high is their 95 % interval. What is not known is empty. A row is
-written as soon as its block is done. init names the initial state that the block ran with;
-paper_verdict is what the paper's, on one frame, gives; self_forwarding_loads counts loads that
-a store fed only because registers start equal. cycles are those of unrolled copies, from what
-frontend names, unless mode is loop; loop_cycles are the loop's of -mode both. A summary goes to
-standard error, and with it how four blocks whose time is known fared before the first row and
-behind the last (bbprof selftest); that they failed is said at once, and ends nothing.
-
-Flags:
-  -o FILE         write to FILE instead of standard output, which is also -
-` + usageMeasuring + `
-Examples:
-  bbprof batch blocks.csv > results.csv
-  bbprof batch -cpu 1 -o results.csv blocks.csv
-  cut -d, -f1 blocks.csv | head -100 | bbprof batch -
-
-Exit codes:
-  0    the end was reached, whatever the verdicts
-  2    bad usage, or the input cannot be read
-  3    this host cannot measure; the message says what would help
-  4    bbprof itself failed, or the results cannot be written
-  130  interrupted (SIGINT, SIGTERM): the current block was finished; a second signal ends
-       at once
-
-README.md shows how to read the results, ARCHITECTURE.md how they come about.
 `
 
 const usageSelftest = `bbprof selftest measures blocks whose time is known, and says whether bbprof finds it.
@@ -185,15 +149,16 @@ Exit codes:
 
 // help is bbprof help.
 func help(args []string, std streams) int {
-	usages := map[string]string{"batch": usageBatch, "count": usageCount, "selftest": usageSelftest, "sweep": usageSweep, "doctor": usageDoctor}
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		fmt.Fprint(std.out, usageOne)
-	case len(args) == 1 && usages[args[0]] != "":
-		fmt.Fprint(std.out, usages[args[0]])
-	default:
-		return usageError(std, "no help on %q: there is bbprof help, and bbprof help followed by batch, count, selftest, sweep or doctor", args)
+		return exitOK
 	}
+	told := slices.DeleteFunc(subcommands(), func(c subcommand) bool { return c.usage == "" })
+	i := slices.IndexFunc(told, func(c subcommand) bool { return len(args) == 1 && c.name == args[0] })
+	if i < 0 {
+		return usageError(std, "no help on %q: there is bbprof help, and bbprof help followed by one of %s", args, names(told))
+	}
+	fmt.Fprint(std.out, told[i].usage)
 	return exitOK
 }
 
@@ -202,6 +167,12 @@ func version(args []string, std streams) int {
 	if len(args) > 0 {
 		return usageError(std, "version takes no argument, not %q", args)
 	}
+	fmt.Fprintf(std.out, "bbprof %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return exitOK
+}
+
+// versionText is the module's version, and the commit where that is known.
+func versionText() string {
 	module, revision := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		module = info.Main.Version
@@ -211,6 +182,5 @@ func version(args []string, std streams) int {
 			}
 		}
 	}
-	fmt.Fprintf(std.out, "bbprof %s%s %s %s/%s\n", module, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return exitOK
+	return module + revision
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// heapGoal is how large the heap may grow before it is collected. A collection runs on every
+// CPU, also where a block is being measured, and a few megabytes are soon full.
+const heapGoal = 96 << 20
+
+// collector keeps Go's garbage collector from running more often than memory demands while
+// blocks are measured: not before heapGoal, and where more is in use, as with an index of many
+// blocks, not before that has grown by a quarter.
+type collector struct {
+	percent int
+	live    []metrics.Sample
+}
+
+func newCollector() *collector {
+	c := &collector{percent: leastPercent, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	debug.SetGCPercent(c.percent) // nothing is measured yet
+	return c
+}
+
+// leastPercent is little because nearly all of a large heap is an index without pointers, in
+// which a collection has nothing to look at.
+const leastPercent = 25
+
+// adjust is called now and then.
+func (c *collector) adjust() {
+	metrics.Read(c.live)
+	var live uint64
+	if v := c.live[0].Value; v.Kind() == metrics.KindUint64 {
+		live = v.Uint64()
+	}
+	percent := gcPercent(live)
+	if d := percent - c.percent; d*d > c.percent*c.percent/16 { // setting it stops all threads
+		debug.SetGCPercent(percent)
+		c.percent = percent
+	}
+}
+
+// gcPercent is GOGC for so many bytes in use.
+func gcPercent(live uint64) int {
+	const least = 4 << 20 // what Go takes for less
+	return max(100*heapGoal/int(max(live, least))-100, leastPercent)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bbprof/bbprof/record"
+)
+
+// convert puts results into another format: bbprof convert.
+func convert(args []string, std streams) int {
+	var (
+		f      = newFlags("bbprof convert")
+		output = f.String("o", "", "")
+		format record.Format
+	)
+	formatFlag(f, &format)
+	files, code, done := parse(f, args, usageConvert, std)
+	if done {
+		return code
+	}
+	if len(files) == 0 {
+		return usageError(std, "convert: no file named; name one or more, or - for standard input")
+	}
+	if format == "" {
+		format = record.FormatOf(*output)
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	var err error
+	if *output == "" || *output == "-" {
+		err = convertTo(std.out, files, std.in, format)
+	} else {
+		err = convertFile(files, *output, format)
+	}
+	var bad *inputError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &bad):
+		return usageError(std, "convert: %v", err)
+	}
+	return failure(std, fmt.Errorf("convert: writing the results: %w", err))
+}
+
+// inputError says what is wrong with a file that was to be read.
+type inputError struct{ error }
+
+// convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
+// so.
+func convertFile(files []string, name string, format record.Format) error {
+	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format) })
+}
+
+// writeWhole writes a file beside the one of that name, compressed if the name says so, and
+// renames it when it is complete: what was there is kept if that fails. It may not be one of
+// the files that are read.
+func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
+	if info, err := os.Stat(name); err == nil {
+		if !info.Mode().IsRegular() {
+			f, err := os.OpenFile(name, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(write(f), f.Close())
+		}
+		if slices.ContainsFunc(from, func(other string) bool {
+			there, err := os.Stat(other)
+			return err == nil && os.SameFile(info, there)
+		}) {
+			return &inputError{fmt.Errorf("-o %s is the input itself; name another file", name)}
+		}
+	}
+	beside := name + ".writing"
+	f, err := os.Create(beside)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(beside)
+		}
+	}()
+	out, err := compressed(f, name)
+	if err != nil {
+		return err
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	if err := errors.Join(out.Close(), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(beside, name)
+}
+
+// compressed is a writer that compresses as a file's name says.
+func compressed(w io.Writer, name string) (io.WriteCloser, error) {
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		return gzip.NewWriter(w), nil
+	case strings.HasSuffix(name, ".zst"):
+		return zstd.NewWriter(w)
+	}
+	return plainCloser{w}, nil
+}
+
+type plainCloser struct{ io.Writer }
+
+func (plainCloser) Close() error { return nil }
+
+// convertTo writes the rows of some files, which must have the same columns.
+func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Format) error {
+	var (
+		out   record.Writer
+		names []string
+	)
+	for _, name := range files {
+		in, closer, err := openResult(name, stdin)
+		if err != nil {
+			return &inputError{err}
+		}
+		if in.Schema() == nil {
+			closer.Close()
+			return &inputError{fmt.Errorf("%s: it is empty", name)}
+		}
+		if out == nil {
+			names = in.Schema().Names()
+			if out, err = record.NewWriter(w, format, in.Schema()); err != nil {
+				closer.Close()
+				return &inputError{fmt.Errorf("%s: %w", name, err)}
+			}
+		}
+		if !slices.Equal(names, in.Schema().Names()) {
+			closer.Close()
+			return &inputError{fmt.Errorf("%s: its columns are not those of %s", name, files[0])}
+		}
+		err = copyRows(out, in)
+		closer.Close()
+		var bad *inputError
+		if errors.As(err, &bad) {
+			return &inputError{fmt.Errorf("%s: %w", name, err)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// openResult opens a result file, or standard input, which is - .
+func openResult(name string, stdin io.Reader) (record.Reader, io.Closer, error) {
+	if name != "-" {
+		return record.OpenFile(name)
+	}
+	in, err := record.OpenStream(stdin)
+	return in, io.NopCloser(nil), err
+}
+
+func copyRows(out record.Writer, in record.Reader) error {
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &inputError{err}
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/bbprof/bbprof/batch"
+)
+
+// now is the time as a run_header has it.
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// lineEvery is how often a line tells of the progress where there is no terminal.
+const lineEvery = 10 * time.Second
+
+// watch shows how far a batch is: a bar on a terminal, elsewhere a line now and then.
+type watch struct {
+	w    io.Writer
+	bar  *progressbar.ProgressBar // nil where there is no terminal
+	size int64                    // of the input in bytes, 0 if unknown
+
+	began     time.Time
+	from      int64 // where in the input this run found its first row
+	lastLine  time.Time
+	lastCount int64
+	lastTime  time.Time
+	rate      float64
+}
+
+func newWatch(w io.Writer, size int64) *watch {
+	t := &watch{w: w, size: size, began: time.Now(), from: -1}
+	t.lastLine, t.lastTime = t.began, t.began
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		most := size
+		if most == 0 {
+			most = -1 // a spinner
+		}
+		t.bar = progressbar.NewOptions64(most,
+			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+	}
+	return t
+}
+
+// show is called a few times a second.
+func (t *watch) show(p batch.Progress) {
+	at := time.Now()
+	if t.from < 0 {
+		t.from = p.Bytes
+	}
+	if seconds := at.Sub(t.lastTime).Seconds(); seconds >= 1 {
+		t.rate = float64(p.Tally.Measured-t.lastCount) / seconds
+		t.lastCount, t.lastTime = p.Tally.Measured, at
+	}
+	if t.bar != nil {
+		t.bar.Describe(t.text(p, at))
+		if t.size > 0 {
+			t.bar.Set64(min(p.Bytes, t.size))
+		} else {
+			t.bar.Add(1)
+		}
+		return
+	}
+	if at.Sub(t.lastLine) >= lineEvery {
+		t.lastLine = at
+		fmt.Fprintf(t.w, "bbprof: %s\n", t.text(p, at))
+	}
+}
+
+// text is the counts, the rate and the time left.
+func (t *watch) text(p batch.Progress, at time.Time) string {
+	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected", p.Tally.Rows, t.rate, p.Tally.OK, p.Tally.Rejected)
+	if p.Tally.Failed > 0 {
+		s += fmt.Sprintf(", %d error", p.Tally.Failed)
+	}
+	switch {
+	case p.Ended && p.Aside > 0:
+		s += fmt.Sprintf(", second look: %d to go", p.Aside)
+	case t.size > 0 && p.Bytes > t.from:
+		left := time.Duration(float64(at.Sub(t.began)) * float64(t.size-p.Bytes) / float64(p.Bytes-t.from))
+		s += fmt.Sprintf(", %d %%, %v left", 100*p.Bytes/t.size, left.Round(time.Second))
+	}
+	return s
+}
+
+// end removes the bar.
+func (t *watch) end() {
+	if t.bar != nil {
+		t.bar.Clear()
+	}
+}

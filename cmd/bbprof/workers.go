@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/bbprof/bbprof/batch"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/selftest"
+)
+
+// layout chooses the CPUs of each worker.
+func layout(chosen []int, workers int) (host.Layout, error) {
+	allowed, err := host.AllowedCPUs()
+	if err != nil {
+		return host.Layout{}, err
+	}
+	return host.PlanWorkers(allowed, chosen, host.Siblings, workers, host.Quota())
+}
+
+// layoutFailure tells a wish that cannot be met from a host that does not say what it has.
+func layoutFailure(std streams, err error) int {
+	if wish := (*host.LayoutError)(nil); errors.As(err, &wish) {
+		return usageError(std, "batch: %v; taskset -pc $$ lists the CPUs", err)
+	}
+	return failure(std, err)
+}
+
+// workers are profilers, each on CPUs of its own.
+type workers []*profiler.Profiler
+
+// startWorkers starts them side by side, once all other threads keep off their CPUs.
+func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
+	if len(cpus.Own) > 0 {
+		if err := host.Confine(cpus.Own); err != nil {
+			return nil, err
+		}
+	}
+	// A worker's thread keeps its processor while it waits for its child, so there are two for
+	// all other goroutines.
+	runtime.GOMAXPROCS(len(cpus.Workers) + 2)
+	all := make(workers, len(cpus.Workers))
+	errs := make([]error, len(all))
+	var starting sync.WaitGroup
+	for i, own := range cpus.Workers {
+		o := opts
+		o.CPUs = own
+		starting.Go(func() { all[i], errs[i] = profiler.New(o) })
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		all.close()
+		return nil, err
+	}
+	return all, nil
+}
+
+func (w workers) close() {
+	for _, p := range w {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
+// clock is what times; all are on one kind of core, so it is the same for all.
+func (w workers) clock() string {
+	clock, _ := w[0].Clock()
+	return string(clock)
+}
+
+func (w workers) measurers() (list []batch.Measurer) {
+	for _, p := range w {
+		list = append(list, p)
+	}
+	return list
+}
+
+// selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
+// goes wrong would end the batch itself.
+func (w workers) selftest(ctx context.Context) string {
+	line, _ := w.selftests(ctx)
+	return line
+}
+
+func (w workers) selftests(ctx context.Context) (line string, failed bool) {
+	outcomes := make([][]selftest.Outcome, len(w))
+	errs := make([]error, len(w))
+	var running sync.WaitGroup
+	for i, p := range w {
+		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, host.Detect(), selftest.Short) })
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return "", false
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "none: " + err.Error(), true
+	}
+	var all []selftest.Outcome
+	for _, o := range outcomes {
+		all = append(all, o...)
+	}
+	return selftestLine(all), selftest.Count(all).Fail > 0
+}
+
+// selftestAtStart warns of a failure, which ends nothing: the user may know why.
+func (w workers) selftestAtStart(ctx context.Context, stderr io.Writer, unroll bool) string {
+	line, failed := w.selftests(ctx)
+	if failed {
+		io.WriteString(stderr, selftestWarning(line, unroll))
+	}
+	return line
+}
