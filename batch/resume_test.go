@@ -26,7 +26,7 @@ func TestTornAnywhere(t *testing.T) {
 	for cut := 0; cut <= len(whole); cut += 1 + rand.IntN(60) {
 		content := bytes.Clone(whole[:cut])
 		if cut%2 == 0 { // blocks of zeros are what some file systems leave
-			content = append(content, make([]byte, 100)...)
+			content = append(content, make([]byte, 10_000)...)
 		}
 		if err := os.WriteFile(path, content, 0o666); err != nil {
 			t.Fatal(err)
