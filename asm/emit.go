@@ -275,6 +275,9 @@ func (e *Emitter) Popf() { e.Raw(0x9d) }
 // Fninit resets the x87 unit: control word 0x37f, all registers empty.
 func (e *Emitter) Fninit() { e.Raw(0xdb, 0xe3) }
 
+// Fnclex clears the x87 exceptions without waiting for one that is pending.
+func (e *Emitter) Fnclex() { e.Raw(0xdb, 0xe2) }
+
 // Vzeroall clears zmm0 to zmm15 (VEX.256.0F.WIG 77).
 func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
 
@@ -306,6 +309,13 @@ func (e *Emitter) ForwardJa() Forward { return e.forward(0x87) }
 
 // ForwardJnz is taken if the last result was not zero.
 func (e *Emitter) ForwardJnz() Forward { return e.forward(0x85) }
+
+// ForwardJmp is always taken.
+func (e *Emitter) ForwardJmp() Forward {
+	e.Raw(0xe9)
+	e.imm32(0)
+	return Forward(len(e.code))
+}
 
 func (e *Emitter) forward(cc byte) Forward {
 	e.Raw(0x0f, cc)

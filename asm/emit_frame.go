@@ -143,16 +143,8 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	if reset.MXCSR {
 		e.Ldmxcsr(space.SlotMXCSR)
 	}
-	if reset.MMX {
-		for r := byte(0); r < 8; r++ { // pxor mm, mm
-			e.Raw(0x0f, 0xef, 0xc0|r<<3|r)
-		}
-	}
-	if reset.X87 {
-		e.Fninit()
-		for range reset.Filled {
-			e.Raw(0xd9, 0xe8) // fld1
-		}
+	if reset.X87 || reset.MMX {
+		e.clearX87(reset.MMX, reset.Filled)
 	}
 	if reset.Vector {
 		e.clearVectors(cpu)
@@ -183,6 +175,35 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	e.JnzShort(loop)
 	e.Nop(int(-(e.PC() + uint64(len(tail))) & 63))
 	e.Raw(tail...)
+}
+
+// TrialPrologue appends what sets the same initial state ahead of an image on trial: all
+// that a block can change, from what the trial's side of the own region holds.
+func (e *Emitter) TrialPrologue(init Init, reset Reset, cpu CPU) {
+	e.Ldmxcsr(space.TrialMXCSR)
+	e.clearX87(true, reset.Filled)
+	e.clearVectors(cpu)
+	if reset.High && cpu.AVX512 {
+		e.clearHigh()
+	}
+	e.MovImm(RSP, space.TrialFlags)
+	e.Popf()
+	e.Raw(e.enterTail(init)...)
+	e.Align(64)
+}
+
+// clearX87 empties the x87 registers, zeroes them before if mmx says so, and fills some.
+func (e *Emitter) clearX87(mmx bool, filled int) {
+	if mmx {
+		e.Fnclex()                     // pxor would raise what the block left pending
+		for r := byte(0); r < 8; r++ { // pxor mm, mm
+			e.Raw(0x0f, 0xef, 0xc0|r<<3|r)
+		}
+	}
+	e.Fninit()
+	for range filled {
+		e.Raw(0xd9, 0xe8) // fld1
+	}
 }
 
 // LeaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what

@@ -220,7 +220,7 @@ func TestPrologueParts(t *testing.T) {
 	expect("nothing", plain(Reset{}, all))
 	expect("x87", plain(Reset{X87: true}, all), "fninit")
 	expect("x87 with two registers in use", plain(Reset{X87: true, Filled: 2}, all), "fninit", "fld1", "fld1")
-	var mmx []string
+	mmx := []string{"fnclex"}
 	for r := range 8 {
 		mmx = append(mmx, fmt.Sprintf("pxor mm%d,mm%d", r, r))
 	}

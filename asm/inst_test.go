@@ -143,6 +143,8 @@ func TestRefuse(t *testing.T) {
 		{"f30f1efa", ""},                         // endbr64
 		{"0faee8", ""},                           // lfence
 		{"9d", ""},                               // popf
+		{"d933", ""},                             // fnstenv: the address is 0
+		{"0fae03", ""},                           // fxsave
 	}
 	for _, tt := range tests {
 		insts := mustDecode(t, "4889c8"+tt.hex)

@@ -78,6 +78,9 @@ func NewProbe(insts []Inst, cpu CPU) (*Probe, error) {
 			}
 			p.planMem(i, k, m)
 		}
+		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.what == captureVector }) {
+			return nil, &NotInstrumentable{in, "the block may switch alignment checks on, and what is logged of its vectors is not aligned"}
+		}
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -292,4 +293,34 @@ func TestAddr(t *testing.T) {
 	if got := gather.AddrAt(regs, uint64(minus)); got != rbx+0xc {
 		t.Errorf("gather element: address %#x, want %#x", got, rbx+0xc)
 	}
+}
+
+// FuzzAccesses: what a log holds is read without a failure, whatever it is. Counts of repeated
+// instructions are lengths, and none of them may become a loop or an allocation.
+func FuzzAccesses(f *testing.F) {
+	for _, seed := range []string{"488b03", "f3a4", "f3a6", "c4e26990048b", "660ff7c1", "480fa303", "d7", "fdf348ab"} {
+		code, err := hex.DecodeString(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(code, []byte{1, 2, 3})
+		f.Add(code, bytes.Repeat([]byte{0xff}, 64))
+	}
+	f.Fuzz(func(t *testing.T, code, log []byte) {
+		insts, err := Decode(code)
+		if err != nil || Refuse(insts) != nil || len(insts) > 64 {
+			return
+		}
+		p, err := NewProbe(insts, CPU{AVX: true, AVX512: true, AVX512BW: true})
+		if err != nil {
+			return
+		}
+		const copies = 3
+		log = append(log, make([]byte, copies*p.LogSize())...)
+		for _, a := range p.Accesses(log, copies, PaperInit()) {
+			if a.Copy < 0 || a.Copy >= copies || a.Inst < 0 || a.Inst >= len(insts) {
+				t.Errorf("%x: %+v", code, a)
+			}
+		}
+	})
 }

@@ -105,6 +105,13 @@ func Refuse(insts []Inst) *verdict.Rejection {
 		}
 		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + r.why, Inst: in.Verdict(i)}
 	}
+	if i := storesX87Pointer(insts); i >= 0 {
+		return &verdict.Rejection{
+			Reason: verdict.Nondeterministic,
+			Detail: insts[i].Mnemonic + " stores the address of the last x87 instruction, which is another in each copy",
+			Inst:   insts[i].Verdict(i),
+		}
+	}
 	return nil
 }
 

@@ -146,7 +146,39 @@ func (in *Inst) loadsX87() bool {
 	return false
 }
 
+// storesX87Pointer finds an instruction that stores the address of the last x87 instruction
+// (FIP; SDM vol. 1, 8.1.8) where that is one of the block's or the prologue's: another one in
+// each copy. Behind fninit, and control instructions alone, it is 0. -1 is none.
+func storesX87Pointer(insts []Inst) int {
+	stores, sets := -1, false
+	for i := range insts {
+		in := &insts[i]
+		switch {
+		case x87StoresPointer[in.Mnemonic]:
+			if stores < 0 {
+				stores = i
+			}
+		case in.raw.form.isX87 && !x87Control[in.Mnemonic]:
+			sets = true
+		}
+	}
+	if stores >= 0 && !sets {
+		filled, _, _ := X87Stack(insts)
+		sets = filled > 0
+	}
+	if !sets {
+		return -1
+	}
+	return stores
+}
+
 var (
+	x87StoresPointer = map[string]bool{"fnstenv": true, "fnsave": true, "fxsave": true, "fxsave64": true}
+	// x87Control leave FIP alone, clear it, or load it.
+	x87Control = map[string]bool{
+		"fninit": true, "fnclex": true, "fldcw": true, "fnstcw": true, "fnstsw": true, "fwait": true,
+		"fldenv": true, "frstor": true, "fxrstor": true, "fxrstor64": true, "emms": true, "femms": true,
+	}
 	// x87Clear leave all registers empty.
 	x87Clear = map[string]bool{"fninit": true, "fnsave": true, "emms": true, "femms": true}
 	// x87Dyadic compute from the two topmost registers.

@@ -1,6 +1,10 @@
 package asm
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/verdict"
+)
 
 func TestX87Stack(t *testing.T) {
 	for _, c := range []struct {
@@ -50,6 +54,36 @@ func TestX87Stack(t *testing.T) {
 		needs, net, steady := X87Stack(mustDecode(t, c.hex))
 		if steady != c.steady || net != c.net || steady && needs != c.needs {
 			t.Errorf("%s: needs %d, net %+d, steady %v; want %d, %+d, %v", c.text, needs, net, steady, c.needs, c.net, c.steady)
+		}
+	}
+}
+
+// The address of an x87 instruction is another in each copy; where none has left its own, or
+// nothing stores it, there is nothing to refuse.
+func TestX87Pointer(t *testing.T) {
+	for _, c := range []struct {
+		text, hex string
+		index     int // of the refused instruction, -1 for none
+	}{
+		{"fnstenv [rbx]", "d933", -1},
+		{"fninit; fnstenv [rbx]", "dbe3 d933", -1},
+		{"fldcw [rbx]; fnsave [rbx]", "d92b dd33", -1},
+		{"fldenv [rbx]; fnstenv [rbx]", "d923 d933", -1},
+		{"fld1; fstp st(0)", "d9e8 ddd8", -1},
+		{"fld1; fstp st(0); fnstenv [rbx]", "d9e8 ddd8 d933", 2},
+		{"fnstenv [rbx]; fld1; fstp st(0)", "d933 d9e8 ddd8", 0},
+		{"fnsave [rbx]; fld1; fstp st(0)", "dd33 d9e8 ddd8", 0},
+		{"fxsave [rbx]; fld1; fstp st(0)", "0fae03 d9e8 ddd8", 0},
+		{"fxsave64 [rbx]; fld1; fstp st(0)", "480fae03 d9e8 ddd8", 0},
+		{"pxor mm0, mm0; fxsave [rbx]", "0fefc0 0fae03", -1},
+	} {
+		insts := mustDecode(t, c.hex)
+		r := Refuse(insts)
+		switch {
+		case c.index < 0 && r != nil:
+			t.Errorf("%s: %v", c.text, r)
+		case c.index >= 0 && (r == nil || r.Reason != verdict.Nondeterministic || r.Inst.Index != c.index):
+			t.Errorf("%s: %v, want instruction %d refused", c.text, r, c.index)
 		}
 	}
 }

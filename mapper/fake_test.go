@@ -22,6 +22,7 @@ type fake struct {
 	lists  [][]tracee.Op
 	frames [space.MaxFrames][space.PageSize]byte
 	onDo   func()
+	image  unroll.Image // on trial
 }
 
 func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
@@ -36,6 +37,13 @@ func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
 		return f.script[n], nil
 	}
 	return tracee.Stop{Done: f.err == nil, FailedOp: -1}, f.err
+}
+
+func (f *fake) Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error) {
+	if entry != f.image.At || end != f.image.End() {
+		f.t.Errorf("a trial from %#x to %#x, the image is at %#x to %#x", entry, end, f.image.At, f.image.End())
+	}
+	return f.Do(ops, limit)
 }
 
 func (f *fake) Frame(i int) []byte { return f.frames[i][:] }
@@ -53,7 +61,7 @@ func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
 		t.Fatal(err)
 	}
 	p := Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := unroll.Build(space.Code, insts, 3, unroll.Frame{Init: p.Init, Reset: asm.Reset{Memory: true}, Clock: asm.TSC})
+	im, err := unroll.BuildTrial(insts, 3, unroll.Frame{Init: p.Init, Reset: asm.Reset{Memory: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +99,7 @@ func internal(t *testing.T, err error, hint string) {
 func TestMapLists(t *testing.T) {
 	p, im := plan(t)
 	p.Frames = 2
-	c := &fake{t: t, script: []tracee.Stop{
+	c := &fake{t: t, image: im, script: []tracee.Stop{
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5678),
 		fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_6000),
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0xfff),
@@ -100,12 +108,11 @@ func TestMapLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := tracee.Run(im.At, 1)
 	want := [][]tracee.Op{
-		{tracee.UnmapBelow(), tracee.UnmapAbove(), run},
-		{tracee.MapFrame(0x1234_5000, 0), run},
-		{tracee.MapFrame(0x1234_6000, 1), run},
-		{tracee.MapFrame(0, 0), run},
+		{tracee.UnmapBelow(), tracee.UnmapAbove()},
+		{tracee.MapFrame(0x1234_5000, 0)},
+		{tracee.MapFrame(0x1234_6000, 1)},
+		{tracee.MapFrame(0, 0)},
 	}
 	if len(c.lists) != len(want) || m.Stops != len(want) {
 		t.Fatalf("%d lists, %d stops: %v", len(c.lists), m.Stops, c.lists)
@@ -140,7 +147,7 @@ func equal(a, b []tracee.Op) bool {
 func TestMapRefillsBeforeEachRun(t *testing.T) {
 	p, im := plan(t)
 	p.Frames = 2
-	c := &fake{t: t, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)}}
+	c := &fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)}}
 	c.frames[2][0] = 0x55 // not in use
 	c.onDo = func() {
 		for i := range p.Frames {
@@ -168,11 +175,11 @@ func TestTooManyPages(t *testing.T) {
 	for i := range uint64(p.Pages) {
 		script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10_0000+i*space.PageSize))
 	}
-	if m, err := Map(&fake{t: t, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
+	if m, err := Map(&fake{t: t, image: im, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
 		t.Errorf("as many as may be: %v, %d pages", err, len(m.Pages))
 	}
 	script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x20_0008))
-	m, err := Map(&fake{t: t, script: script}, p, im)
+	m, err := Map(&fake{t: t, image: im, script: script}, p, im)
 	r := rejected(t, err, verdict.TooManyPages)
 	if len(m.Pages) != p.Pages || r.Address == nil || *r.Address != 0x20_0008 || r.Inst == nil {
 		t.Errorf("one more: %+v, %d pages", r, len(m.Pages))
@@ -184,7 +191,7 @@ func TestPageFaultsTwice(t *testing.T) {
 	p, im := plan(t)
 	first := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5008)
 	second := fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_5ff0)
-	_, err := Map(&fake{t: t, script: []tracee.Stop{first, second}}, p, im)
+	_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{first, second}}, p, im)
 	internal(t, err, "0x12345000")
 }
 
@@ -211,7 +218,7 @@ func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 		{^uint64(0), false, "kernel"},
 	} {
 		for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
-			m, err := Map(&fake{t: t, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
+			m, err := Map(&fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
 			if c.ok {
 				if err != nil || len(m.Pages) != 1 || m.Pages[0].Addr != c.addr&^4095 {
 					t.Errorf("%#x: %v, %+v", c.addr, err, m.Pages)
@@ -237,7 +244,7 @@ func TestRefusedPage(t *testing.T) {
 		{13, "mmap_min_addr"}, // EACCES
 		{12, "memory"},        // ENOMEM
 	} {
-		_, err := Map(&fake{t: t, script: []tracee.Stop{
+		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{
 			fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
 			{FailedOp: 0, Errno: c.errno},
 		}}, p, im)
@@ -246,12 +253,12 @@ func TestRefusedPage(t *testing.T) {
 			t.Errorf("errno %d: %v", c.errno, r)
 		}
 	}
-	_, err := Map(&fake{t: t, script: []tracee.Stop{
+	_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
 		{FailedOp: 0, Errno: 22},
 	}}, p, im)
 	internal(t, err, "errno 22")
-	_, err = Map(&fake{t: t, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
+	_, err = Map(&fake{t: t, image: im, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
 	internal(t, err, "clearing")
 }
 
@@ -261,7 +268,7 @@ func TestFaultOutsideOfTheCopies(t *testing.T) {
 	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), space.Stub, 0} {
 		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
 		stop.Regs.RIP = rip
-		_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 		internal(t, err, "outside")
 	}
 }
@@ -281,7 +288,7 @@ func TestBlame(t *testing.T) {
 		} {
 			stop := fault(im, c.sig, 1, 0)
 			stop.Regs.RIP = im.First + 6*copy + c.offset
-			_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+			_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 			var r *verdict.Rejection
 			if !errors.As(err, &r) || r.Inst == nil || r.Inst.Index != c.index {
 				t.Errorf("signal %d at byte %d of copy %d: %v, want instruction %d", c.sig, c.offset, copy, err, c.index)
@@ -312,7 +319,7 @@ func TestOtherSignals(t *testing.T) {
 		if c.sig == tracee.SIGTRAP || c.sig == tracee.SIGSYS {
 			stop.Regs.RIP++
 		}
-		_, err := Map(&fake{t: t, script: []tracee.Stop{stop}}, p, im)
+		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 		if r := rejected(t, err, c.reason); !strings.Contains(r.Detail, c.hint) {
 			t.Errorf("signal %d, code %d: %v", c.sig, c.code, r)
 		}
@@ -321,25 +328,25 @@ func TestOtherSignals(t *testing.T) {
 
 func TestLostChild(t *testing.T) {
 	p, im := plan(t)
-	_, err := Map(&fake{t: t, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
+	_, err := Map(&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
 	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "3s") {
 		t.Error(r)
 	}
 	dead := &tracee.DeadError{Status: "killed by killed"}
-	if _, err = Map(&fake{t: t, err: dead}, p, im); err != dead {
+	if _, err = Map(&fake{t: t, image: im, err: dead}, p, im); err != dead {
 		t.Errorf("%v, want the death as it is", err)
 	}
 	broken := errors.New("broken")
-	if _, err = Map(&fake{t: t, err: broken}, p, im); err != broken {
+	if _, err = Map(&fake{t: t, image: im, err: broken}, p, im); err != broken {
 		t.Errorf("%v", err)
 	}
 }
 
 // Words that differ from the fill, once each, by the first page on their frame.
 func TestDirty(t *testing.T) {
-	p, _ := plan(t)
+	p, im := plan(t)
 	p.Frames = 2
-	c := &fake{t: t}
+	c := &fake{t: t, image: im}
 	p.Refill(c)
 	m := Mapping{Pages: []Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
 	if d := m.Dirty(c, p.Init); len(d) != 0 {

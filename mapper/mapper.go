@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -21,6 +22,8 @@ import (
 type Child interface {
 	// Do works through a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
+	// Try is Do for an image on trial, see unroll.BuildTrial, with system calls ahead of it.
+	Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error)
 	// Frame is a frame's memory, shared with the child.
 	Frame(i int) []byte
 }
@@ -32,6 +35,8 @@ type Plan struct {
 	Frames int           // page i is put on frame i mod Frames
 	Pages  int           // at most so many, else too_many_pages
 	Limit  time.Duration // for one run, else timeout
+	Until  time.Time     // for all of them together, else timeout; zero is for ever
+	Ahead  []tracee.Op   // of the first run
 	Fresh  uint64        // image to run first, which puts back all state that a block can change; 0 is none
 }
 
@@ -50,21 +55,25 @@ type Mapping struct {
 	Full  int // the copy that asked for one page more than there may be, if one did
 }
 
-// Map finds the pages of an image. The error is a *verdict.Rejection if the block cannot be
+// Map finds the pages of an image on trial. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	var m Mapping
-	ops := append(reset(), p.fresh()...)
+	ops := append(reset(), p.Ahead...)
 	for {
 		p.Refill(c)
-		stop, err := c.Do(append(ops, tracee.Run(im.At, 1)), p.Limit)
+		stop, err := c.Try(ops, im.At, im.End(), p.Limit)
 		m.Stops++
 		if err != nil {
 			return m, p.timeout(err)
 		}
 		if stop.Done {
-			return m, nil
+			return m, p.ended(stop)
+		}
+		if !p.Until.IsZero() && time.Now().After(p.Until) {
+			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
+				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
 		if stop.FailedOp >= 0 {
 			return m, p.refused(m, stop)
@@ -91,6 +100,15 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	}
 }
 
+// ended looks at how a block leaves the CPU that has run to its end.
+func (p Plan) ended(stop tracee.Stop) error {
+	const trapFlag = 1 << 8 // TF (SDM vol. 1, 3.4.3.3)
+	if stop.Regs.Flags&trapFlag != 0 {
+		return &verdict.Rejection{Reason: verdict.SIGTRAP, Detail: "the block sets the trap flag with its last instruction"}
+	}
+	return nil
+}
+
 func (p Plan) fresh() []tracee.Op {
 	if p.Fresh == 0 {
 		return nil
@@ -105,10 +123,23 @@ func (p Plan) RunOnce(c Child, im unroll.Image) error {
 	if err != nil {
 		return p.timeout(err)
 	}
+	if r := Closed(stop); r != nil {
+		return r
+	}
 	if !stop.Done {
 		return fmt.Errorf("signal %d, code %d, address %#x at %#x in a block that ran before", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
 	}
 	return nil
+}
+
+// Closed rejects a block that, behind its trial, reaches for what was open to that and is
+// closed now; nil if a stop is not about that.
+func Closed(stop tracee.Stop) *verdict.Rejection {
+	addr := stop.Addr
+	if stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !space.Owns(addr, 1) {
+		return nil
+	}
+	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
 // Remap maps known pages afresh; the list goes before the runs that need them.

@@ -38,7 +38,7 @@ func child(t *testing.T) *tracee.Tracee {
 	return c
 }
 
-// mapReal maps copies of a block in a real child. Nothing is refused here: what must not run
+// mapReal maps copies of a block in a real child and gives the image for what comes after. Nothing is refused here: what must not run
 // in a profile serves to raise signals.
 func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, unroll.Image, Mapping, error) {
 	t.Helper()
@@ -47,13 +47,22 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 		t.Fatal(err)
 	}
 	p.Insts, p.Init = insts, asm.PaperInit()
-	im, err := unroll.Build(space.Code, insts, copies, unroll.Frame{Init: p.Init, Reset: asm.Reset{Flags: true}, Clock: asm.TSC})
+	frame := unroll.Frame{Init: p.Init, Reset: asm.Reset{Flags: true}, Clock: asm.TSC}
+	trial, err := unroll.BuildTrial(insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetWord(space.SlotFlags, 0x202)
+	im, err := unroll.Build(space.Code, insts, copies, frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slot := range []uint64{space.SlotFlags, space.TrialFlags} {
+		c.SetWord(slot, 0x202)
+	}
+	c.SetWord(space.TrialMXCSR, asm.DefaultMXCSR)
+	copy(c.TrialCode(), trial.Code)
 	copy(c.Code(), im.Code)
-	m, err := Map(c, p, im)
+	m, err := Map(c, p, trial)
 	return p, im, m, err
 }
 

@@ -90,8 +90,14 @@ type machine struct {
 // ptrace's general registers leave out, which change nothing, and an int3.
 func (b bench) run(r *run, im unroll.Image) machine {
 	b.t.Helper()
+	return b.runBehind(r, im, []tracee.Op{tracee.Run(r.fresh, 1)})
+}
+
+// runBehind is run with something ahead of the image.
+func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
+	b.t.Helper()
 	const (
-		saved      = space.End - 4096 // of the log, whose end these few copies do not reach
+		saved      = space.Control - 4096 // of the log, whose end these few copies do not reach
 		savedMask  = saved + 32*64
 		savedX87   = savedMask + 8*8
 		flagsSeen  = 0x8d5 | 0x400 | 0x4000 | 0x40000 // arithmetic, DF, NT, AC
@@ -127,7 +133,7 @@ func (b bench) run(r *run, im unroll.Image) machine {
 	r.plan.Refill(r.child)
 	clear(r.child.Log()[saved-space.Log:])
 
-	stop, err := r.child.Do([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(im.At, 1)}, runLimit)
+	stop, err := r.child.Do(append(ahead, tracee.Run(im.At, 1)), runLimit)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (s *session) planPasses() error {
 	groups := pmu.Passes(s.kernel, s.pmu.Event(pmu.Cycles), append(s.pmu.Events[:len(s.pmu.Events):len(s.pmu.Events)], s.asked...), space.MaxCounted)
 	read, page := asm.CounterRead((*asm.Emitter).Rdpmc), space.CounterPage
 	if s.opts.simulated != nil { // at the log's end, which a short block's trace does not reach
-		read, page = (*asm.Emitter).Rdtsc, func(i int) uint64 { return space.End - uint64(i+1)*space.PageSize }
+		read, page = (*asm.Emitter).Rdtsc, func(i int) uint64 { return space.Log + space.LogSize - uint64(i+1)*space.PageSize }
 	}
 	next := 0
 	for _, g := range groups {

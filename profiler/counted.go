@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -238,6 +239,9 @@ func (s *session) countRuns(p pass, image uint64, setup []tracee.Op) (t timings,
 		tracee.UsageAfter()), stayLimit)
 	if err != nil {
 		return t, err
+	}
+	if r := mapper.Closed(stop); r != nil {
+		return t, r
 	}
 	if !stop.Done {
 		return t, fmt.Errorf("counting stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)

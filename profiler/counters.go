@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -149,6 +150,9 @@ func (r *run) readOnce(leader, events int, image uint64) (c pmu.Counts, err erro
 		stop, err := r.child.Do(step.ops, readLimit)
 		if err != nil {
 			return c, err
+		}
+		if r := mapper.Closed(stop); r != nil {
+			return c, r
 		}
 		if !stop.Done {
 			return c, fmt.Errorf("signal %d, code %d at %#x in a block that ran before", stop.Signal, stop.Code, stop.Regs.RIP)

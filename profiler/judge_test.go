@@ -139,9 +139,8 @@ func TestCPUJudgesOperands(t *testing.T) {
 	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, runLimit); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
-	const end, readOnly = slidePage + space.PageSize, space.Restore + 1024
-	b.child.SetRestore(make([]uint64, 512)) // zeros to read
-	b.child.SetRestore(nil)
+	const readOnlyPage = space.CodeEnd - space.PageSize // the end of the code, which holds zeros
+	const end, readOnly = slidePage + space.PageSize, readOnlyPage + 1024
 	judged, absent := 0, 0
 	for _, in := range operands() {
 		m, _ := explicit(in)
@@ -176,7 +175,7 @@ func TestCPUJudgesOperands(t *testing.T) {
 		} else if odd := at(slidePage + 1025); odd != (outcome{}) {
 			complain("an odd address does not do: %+v", odd)
 		}
-		if written := at(readOnly); (written.page() == space.Restore) != m.Write || written.protection {
+		if written := at(readOnly); (written.page() == readOnlyPage) != m.Write || written.protection {
 			complain("on a read-only page: %+v", written)
 		}
 	}

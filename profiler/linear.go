@@ -3,6 +3,7 @@ package profiler
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
@@ -31,6 +32,7 @@ func (r *run) linear() error {
 		return err
 	}
 	r.factors, r.cycles = fewer, nil
+	r.plan.Until = time.Now().Add(mapLimit)
 	for _, step := range []func() error{r.mapAndTrace, r.time, r.checkLinear} {
 		if err := step(); err != nil {
 			return err

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -76,6 +78,7 @@ func (r *run) enterLoop() error {
 func (r *run) becomeLoop() error {
 	copies, stays := r.factors, r.stays()
 	r.loops = true
+	r.plan.Until = time.Now().Add(mapLimit)
 	var fits bool
 	if r.loop, fits = unroll.ChooseLoop(r.insts, r.cpu.FrontEnd); !fits {
 		r.crowded = true
@@ -106,8 +109,15 @@ func (r *run) mapLoop() (same bool, err error) {
 	if err := r.build(0); err != nil {
 		return false, err
 	}
-	r.child.SetRestore(nil) // the mapper begins with nothing mapped, so nothing can be put back
-	got, err := mapper.Map(r.child, r.plan, r.long)
+	trial, err := r.onTrial(unroll.BuildLoopTrial(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.frame()))
+	if err != nil {
+		return false, err
+	}
+	plan := r.plan
+	if r.loop.Counter.Memory {
+		plan.Ahead = []tracee.Op{tracee.OpenCounter()}
+	}
+	got, err := mapper.Map(r.child, plan, trial)
 	var rejection *verdict.Rejection
 	if errors.As(err, &rejection) && r.child.Alive() {
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
@@ -21,7 +22,11 @@ import (
 func (r *run) prepare() error {
 	var first error
 	var firstResult Result // what a block that cannot be rescued is reported with
+	r.until = time.Now().Add(mapLimit)
 	for i, init := range r.inits {
+		if err := r.ready(); err != nil { // the last state may have cost the child
+			return err
+		}
 		err := r.prepareWith(init, i == 0)
 		if err == nil {
 			r.result.Rescued = i > 0
@@ -37,7 +42,7 @@ func (r *run) prepare() error {
 		if !errors.As(err, &rejection) {
 			return err
 		}
-		if !ofContext[rejection.Reason] || r.child == nil {
+		if !ofContext[rejection.Reason] || time.Now().After(r.until) {
 			break
 		}
 	}
@@ -55,7 +60,7 @@ var ofContext = map[verdict.Reason]bool{
 // prepareWith is prepare with one initial state.
 func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Fresh: r.fresh}
+	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh}
 	err := r.mapAndTrace()
 	if paper && r.plan.Frames == 1 {
 		r.result.PaperVerdict = "ok" // until the samples say otherwise
@@ -103,8 +108,8 @@ func (r *run) mapAndTraceAll() error {
 // maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
 func (r *run) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // more than any instruction with its captures takes
-	n := int(space.End-space.Log) / max(probe.LogSize(), 1)
-	return min(r.factors.Long, n, int(space.Log-r.long.End()-4096)/(perInst*len(r.insts)))
+	n := int(space.LogSize) / max(probe.LogSize(), 1)
+	return min(r.factors.Long, n, int(space.CodeEnd-r.long.End()-4096)/(perInst*len(r.insts)))
 }
 
 // trace runs the instrumented copy once and reads what it logged.
@@ -113,7 +118,7 @@ func (r *run) trace() error {
 	for _, p := range r.mapping.Pages {
 		r.tracing.Frame[p.Addr] = p.Frame
 	}
-	if len(r.mapping.Pages) == 0 {
+	if !slices.ContainsFunc(r.insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
 	}
 	probe, err := asm.NewProbe(r.insts, r.cpu.Features)
@@ -125,7 +130,7 @@ func (r *run) trace() error {
 	if err != nil {
 		return err
 	}
-	if image.End() > space.Log {
+	if image.End() > space.CodeEnd {
 		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
 	}
 	r.place(image)
@@ -187,8 +192,7 @@ func (r *run) findDirty() error {
 func (r *run) judgeTrace() error {
 	core := r.cpu.Core
 	if f := invariants.Contained(r.tracing); f.Rejection != nil {
-		r.discard() // nobody knows what it wrote to
-		return f.Rejection
+		return f.Rejection // it can have written to frames, and to nothing else
 	}
 	r.findings = nil
 	for _, f := range []invariants.Finding{

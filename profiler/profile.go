@@ -31,6 +31,7 @@ type run struct {
 	inits      []asm.Init // to try
 
 	factors  unroll.Factors
+	until    time.Time // for all that comes before timing
 	plan     mapper.Plan
 	mapping  mapper.Mapping
 	short    unroll.Image
@@ -156,11 +157,14 @@ const (
 	// Optimization Manual; 48 on Golden Cove's store side, 72 and more on Zen).
 	steadyPages = 32
 	runLimit    = 500 * time.Millisecond
+	// mapLimit is for everything that happens to a block before it is timed, with all initial
+	// states: a run can take so long that hundreds of them, a page each, take minutes.
+	mapLimit = time.Second
 )
 
-// mapPages maps the longer image. A block that moves on with every copy gets no more copies
-// than steadyPages do for, rather than a page for each.
-func (r *run) mapPages() (err error) {
+// mapPages maps as many copies as the longer image has, on trial. A block that moves on with
+// every copy gets no more copies than steadyPages do for, rather than a page for each.
+func (r *run) mapPages() error {
 	for {
 		if err := r.layOut(); err != nil {
 			return err
@@ -171,7 +175,11 @@ func (r *run) mapPages() (err error) {
 		if fewer {
 			r.plan.Pages = steadyPages
 		}
-		r.mapping, err = mapper.Map(r.child, r.plan, r.long)
+		trial, err := r.onTrial(unroll.BuildTrial(r.insts, r.factors.Long, r.frame()))
+		if err != nil {
+			return err
+		}
+		r.mapping, err = mapper.Map(r.child, r.plan, trial)
 		r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
 		if r.opts.Detail {
 			r.result.Mapping = r.mapping.Pages
@@ -182,6 +190,18 @@ func (r *run) mapPages() (err error) {
 		}
 		r.factors = r.factors.AtMost(r.mapping.Full)
 	}
+}
+
+// onTrial writes an image to where trials run.
+func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
+	if err != nil {
+		return im, err
+	}
+	if im.End() > space.TrialCode+space.TrialCodeSize {
+		return im, r.tooLarge()
+	}
+	copy(r.child.TrialCode(), im.Code)
+	return im, nil
 }
 
 // frame is what stands around the copies of this block.
@@ -211,7 +231,7 @@ func (r *run) build(shift uint64) (err error) {
 	if r.long, err = r.image(r.short.End(), r.factors.Long); err != nil {
 		return err
 	}
-	if r.long.End() > space.Log {
+	if r.long.End() > space.CodeEnd {
 		return r.tooLarge()
 	}
 	r.place(r.short)

@@ -11,6 +11,7 @@ package profiler
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -208,20 +209,24 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 		if err := ctx.Err(); err != nil {
 			return Result{}, err
 		}
-		if err := s.ready(); err != nil {
-			return Result{}, err
-		}
-		kill := context.AfterFunc(ctx, s.child.Kill)
-		before := s.spent()
-		result, err := s.profile(ctx, b)
-		spent := s.spent()
-		result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
-		kill()
 		var (
 			rejection *verdict.Rejection
 			hostError *verdict.HostError
 			dead      *tracee.DeadError
+			result    Result
 		)
+		err := s.ready()
+		if err != nil && !errors.As(err, &dead) {
+			return Result{}, err
+		}
+		if err == nil {
+			kill := context.AfterFunc(ctx, s.child.Kill)
+			before := s.spent()
+			result, err = s.profile(ctx, b)
+			spent := s.spent()
+			result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
+			kill()
+		}
 		switch {
 		case err == nil:
 			result.Status = OK
@@ -236,10 +241,16 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return Result{}, ctx.Err()
 		case errors.As(err, &hostError):
 			return Result{}, hostError
+		case errors.As(err, &dead) && dead.Overtime:
+			s.discard()
+			result.Status, result.Reason = Rejected, verdict.Timeout
+			result.Rejection = &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("the block's runs did not end within %v", dead.Limit)}
+			return result, nil
 		case errors.As(err, &dead) && try == 0:
 			continue
 		}
 		s.discard() // whatever state the child is in, the next block gets a new one
+		result.Hex, result.Bytes = hex.EncodeToString(b.Code), len(b.Code)
 		result.Status, result.Failure = Failed, err.Error()
 		return result, nil
 	}

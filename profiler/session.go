@@ -154,7 +154,10 @@ func (s *session) launch() error {
 	}
 	child := s.child
 	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
-	child.SetWord(space.SlotFlags, 0x202) // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
+	child.SetWord(space.TrialMXCSR, uint64(s.inits[0].MXCSR))
+	const flags = 0x202 // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
+	child.SetWord(space.SlotFlags, flags)
+	child.SetWord(space.TrialFlags, flags)
 	switch {
 	case s.clock != nil: // a replacement: same machine, same clock
 		return s.emit(s.clock)

@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -57,6 +58,9 @@ func (r *run) step(image unroll.Image) ([]asm.Access, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if r := mapper.Closed(stop); r != nil {
+		return nil, r
 	}
 	if !stop.Done {
 		return nil, fmt.Errorf("single-stepping ended with signal %d, code %d at %#x", stop.Signal, stop.Code, stop.Regs.RIP)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -184,6 +185,9 @@ func (r *run) runsPerSample() (int, error) {
 	stop, err := r.child.Do(append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Run(r.long.At, few)), runLimit)
 	if err != nil {
 		return 0, err
+	}
+	if r := mapper.Closed(stop); r != nil {
+		return 0, r
 	}
 	if !stop.Done {
 		return 0, fmt.Errorf("signal %d, code %d at %#x in a block that ran before", stop.Signal, stop.Code, stop.Regs.RIP)

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/counter"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 )
@@ -100,6 +101,9 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	stop, err := s.child.Do(append(ops, tracee.UsageAfter()), stayLimit)
 	if err != nil {
 		return stay{}, err
+	}
+	if r := mapper.Closed(stop); r != nil {
+		return stay{}, r
 	}
 	if !stop.Done {
 		return stay{}, fmt.Errorf("timing stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)

@@ -55,10 +55,17 @@ func BuildProbed(at uint64, insts []asm.Inst, copies int, f Frame, probe *asm.Pr
 	return build(at, insts, copies, f, shape{probe: probe})
 }
 
+// BuildTrial is Build for a trial: the image stands at space.TrialCode, needs no memory of
+// bbprof's that it could write to, and ends with an int3.
+func BuildTrial(insts []asm.Inst, copies int, f Frame) (Image, error) {
+	return build(space.TrialCode, insts, copies, f, shape{trial: true})
+}
+
 // shape is how an image differs from plain copies in a row; nil fields do not.
 type shape struct {
-	before func(e *asm.Emitter)               // ahead of the first copy
-	probe  *asm.Probe                         // around each instruction
+	before func(e *asm.Emitter) // ahead of the first copy
+	probe  *asm.Probe           // around each instruction
+	trial  bool
 	behind func(e *asm.Emitter, first uint64) // behind the last copy
 }
 
@@ -68,7 +75,11 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 		im.block = length(insts)
 	}
 	e := asm.NewEmitter(im.At)
-	e.Prologue(f.Init, f.Reset, f.CPU)
+	if s.trial {
+		e.TrialPrologue(f.Init, f.Reset, f.CPU)
+	} else {
+		e.Prologue(f.Init, f.Reset, f.CPU)
+	}
 	if f.Decoders {
 		e.LeaveOpCache()
 	}
@@ -95,7 +106,11 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	if s.behind != nil {
 		s.behind(e, im.First)
 	}
-	e.Epilogue(im.At, f.Clock)
+	if s.trial {
+		e.Int3()
+	} else {
+		e.Epilogue(im.At, f.Clock)
+	}
 	im.Code = e.Bytes()
 	return im, nil
 }

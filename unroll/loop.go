@@ -100,12 +100,24 @@ func gcd(a, b int) int {
 
 // BuildLoop is Build with the copies executed turns times by a counted loop.
 func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
-	return build(at, insts, copies, f, shape{
+	return build(at, insts, copies, f, loopShape(turns, counter, f.Init, space.SlotLoop))
+}
+
+// BuildLoopTrial is BuildLoop for a trial, see BuildTrial. A counter in memory is all that it
+// writes to.
+func BuildLoopTrial(insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
+	s := loopShape(turns, counter, f.Init, space.TrialCount)
+	s.trial = true
+	return build(space.TrialCode, insts, copies, f, s)
+}
+
+func loopShape(turns int, counter Counter, init asm.Init, slot uint64) shape {
+	return shape{
 		before: func(e *asm.Emitter) {
 			if counter.Memory {
 				e.MovImm(asm.RAX, uint64(turns))
-				e.Store(space.SlotLoop, asm.RAX)
-				e.MovImm(asm.RAX, f.Init.GPR[asm.RAX])
+				e.Store(slot, asm.RAX)
+				e.MovImm(asm.RAX, init.GPR[asm.RAX])
 			} else {
 				e.MovImm(counter.Reg, uint64(turns))
 			}
@@ -114,14 +126,14 @@ func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, 
 		behind: func(e *asm.Emitter, first uint64) {
 			if counter.Memory {
 				keepWhole(e, decMemBytes, jnzBytes)
-				e.DecMem(space.SlotLoop)
+				e.DecMem(slot)
 			} else {
 				keepWhole(e, 0, decBytes+jnzBytes) // the two are one operation
 				e.Dec(counter.Reg)
 			}
 			e.Jnz(first)
 		},
-	})
+	}
 }
 
 // Lengths of the encodings that the Emitter uses.

@@ -3,20 +3,35 @@
 // The child holds nothing but the own region below and the pages that the mapper puts
 // elsewhere for the block:
 //
-//	Base ┬ stub     4 KiB  r-x  works through the list; the only syscall instructions
-//	     ├ control  4 KiB  rw-  slots shared by monitor, stub and images
-//	     ├ list    64 KiB  rw-  what the stub is to do: system calls and runs
-//	     ├ samples 64 KiB  rw-  clock readings, written by the sampler
-//	     ├ restore 64 KiB  r--  addresses of the words to put back before each run
-//	     ├ counters 64 KiB r--  the kernel's pages of the events that the child counts, if any
-//	     ├ frames  64 KiB  rw-  the physical pages; the child maps copies of these
-//	     ├ code     2 MiB  r-x  sampler, calibration chains and the block's images
-//	     └ log      4 MiB  rw-  effective addresses, written by the instrumented image
+//	Base ┬ stub        4 KiB  r-x  works through the list; the only syscall instructions
+//	     ├ frames     64 KiB  rw-  the physical pages; the child maps copies of these
+//	     ├ counters   64 KiB  r--  the kernel's pages of the events that the child counts,
+//	     │                         if any; closed with the side below
+//	     │
+//	     ├ log         4 MiB  rw-  effective addresses, written by the           ┐
+//	     │                         instrumented image                           │
+//	     ├ control     4 KiB  rw-  slots shared by monitor, stub and images      │
+//	     ├ list       64 KiB  rw-  what the stub is to do: system calls and runs │ one
+//	     ├ samples    64 KiB  rw-  clock readings, written by the sampler        │ side
+//	     ├ restore    64 KiB  rw-  addresses of the words to put back            │
+//	     ├ code        2 MiB  r-x  sampler, calibration chains, the block's      │
+//	     │                         images                                       ┘
+//	     │
+//	     ├ trial loop  4 KiB  rw-  the counter of a loop on trial, if it needs one
+//	     ├ trial list 64 KiB  r-x  what the stub is to do for a trial
+//	     ├ trial code  2 MiB  r-x  the image on trial
 //	End
 //
-// It lies between where Linux puts position-independent programs (about 0x5555…) and its
-// mmap area (about 0x7f…), so launching never collides; a block reaches it only by forging
-// an address.
+// A block runs on trial first, while the side that measurements need is there without any
+// rights; its later runs have that side open. It does the same in both unless it reads
+// something that differs. The first such thing can only be bbprof's own memory: on the closed
+// side, where the trial faults; or the counter, which is closed later, and there it faults then.
+// All else stays as it was on trial until the next one. So a block that has ended with the side
+// closed, and runs when it is open, never reaches for it.
+//
+// The region lies between where Linux puts position-independent programs (about 0x5555…) and
+// its mmap area (about 0x7f…), so launching never collides; a block reaches it only by
+// forging an address.
 package space
 
 // The own region. Everything in it is within ±2 GiB of everything else, so that generated
@@ -24,15 +39,20 @@ package space
 const (
 	Base     = 0x6000_0000_0000
 	Stub     = Base
-	Control  = Base + 0x0001_0000
-	Ops      = Base + 0x0002_0000
-	Samples  = Base + 0x0004_0000
-	Restore  = Base + 0x0006_0000
-	Counters = Base + 0x0007_0000
-	Frames   = Base + 0x0008_0000
-	Code     = Base + 0x0010_0000
-	Log      = Base + 0x0030_0000
-	End      = Base + 0x0070_0000
+	Frames   = Base + 0x0001_0000
+	Counters = Base + 0x0003_0000
+	Log      = Base + 0x003c_f000 // one side, from here without a gap
+	Control  = Base + 0x007c_f000
+	Ops      = Base + 0x007d_0000
+	Samples  = Base + 0x007e_0000
+	Restore  = Base + 0x007f_0000
+	Code     = Base + 0x0080_0000
+	CodeEnd  = Base + 0x00a0_0000
+
+	TrialLoop = Base + 0x00be_f000
+	TrialOps  = Base + 0x00bf_0000
+	TrialCode = Base + 0x00c0_0000
+	End       = Base + 0x00e0_0000
 
 	PageSize    = 4096
 	ControlSize = PageSize
@@ -40,8 +60,12 @@ const (
 	SamplesSize = 64 << 10
 	RestoreSize = 64 << 10
 	FramesSize  = MaxFrames * PageSize
-	CodeSize    = Log - Code
-	LogSize     = End - Log
+	CodeSize    = CodeEnd - Code
+	LogSize     = Control - Log
+
+	TrialLoopSize = PageSize
+	TrialOpsSize  = 64 << 10
+	TrialCodeSize = End - TrialCode
 
 	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can
 	// read at a time: more than cores have counters.
@@ -124,6 +148,17 @@ func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
 
 // CounterPage is where event i's page is mapped.
 func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
+
+// What a trial finds in memory: constants, ahead of its list, and the counter of a loop.
+const (
+	TrialMXCSR = TrialOps + 0x00 // value for ldmxcsr
+	TrialFlags = TrialOps + 0x08 // a stack of one word, for popfq
+	TrialList  = TrialOps + OpSize
+	TrialCount = TrialLoop // turns left of a loop that finds no free register
+
+	// MaxTrialOps is how many steps a trial's list holds.
+	MaxTrialOps = TrialOpsSize/OpSize - 1
+)
 
 const (
 	// OpSize is one step of the list: number, six arguments, result.

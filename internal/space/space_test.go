@@ -38,8 +38,21 @@ func TestAreas(t *testing.T) {
 		at, size uint64
 	}
 	areas := []area{
-		{"stub", Stub, PageSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
-		{"restore", Restore, RestoreSize}, {"counters", Counters, MaxCounters * PageSize}, {"frames", Frames, FramesSize}, {"code", Code, CodeSize}, {"log", Log, LogSize}, {"end", End, 0},
+		{"stub", Stub, PageSize}, {"frames", Frames, FramesSize}, {"counters", Counters, MaxCounters * PageSize},
+		{"log", Log, LogSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
+		{"restore", Restore, RestoreSize}, {"code", Code, CodeSize},
+		{"trial loop", TrialLoop, TrialLoopSize}, {"trial list", TrialOps, TrialOpsSize}, {"trial code", TrialCode, TrialCodeSize}, {"end", End, 0},
+	}
+	// mprotect(2) takes no gaps.
+	for _, gapless := range [][]area{areas[3:9], areas[9:]} {
+		for i, a := range gapless[:len(gapless)-1] {
+			if a.at+a.size != gapless[i+1].at {
+				t.Errorf("a gap behind %s", a.name)
+			}
+		}
+	}
+	if TrialCodeSize < CodeSize {
+		t.Error("an image that can be timed may not fit a trial")
 	}
 	for i, a := range areas[:len(areas)-1] {
 		if a.at%PageSize != 0 || a.size%PageSize != 0 || a.at < Base || a.at+a.size > areas[i+1].at {
@@ -54,7 +67,7 @@ func TestAreas(t *testing.T) {
 	if reach := uint64(7 << 28); Home+reach-Code > 1<<31 || Home < End {
 		t.Error("Home is out of reach, or within the region")
 	}
-	if MaxOps*OpSize > OpsSize || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
+	if MaxOps*OpSize > OpsSize || TrialList+MaxTrialOps*OpSize > TrialCode || TrialFlags+8 > TrialList || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
 		t.Error("a limit does not fit its area")
 	}
 }

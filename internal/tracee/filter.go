@@ -1,11 +1,16 @@
 package tracee
 
-import "github.com/bbprof/bbprof/internal/space"
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
 
 // The system-call filter, in classic BPF over struct seccomp_data (linux/seccomp.h). The
 // address alone would not do: a block that jumps to the gate with registers of its choice
 // would run any call. So the arguments are checked too, and what passes can touch nothing
-// but pages outside the own region.
+// but pages outside the own region, except that parts of it can be closed and opened as they are
+// meant to be: never is anything both writable and executable.
 
 // bpfInsn is struct sock_filter (linux/filter.h).
 type bpfInsn struct {
@@ -52,7 +57,7 @@ func arg(i int) uint32 { return uint32(offArgs + 8*i) }
 func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
 
 // filter allows a call if all checks of any rule hold, and traps everything else.
-func filter(gate uint64) []bpfInsn {
+func filter(gate uint64, counters int) []bpfInsn {
 	fromGate := append([]check{eq(offArch, archX8664)}, eq64(offIP, gate)...)
 	call := func(nr uint32, args ...[]check) []check {
 		r := append([]check(nil), fromGate...)
@@ -82,6 +87,9 @@ func filter(gate uint64) []bpfInsn {
 		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(space.Base >> 32), false}),
 		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(space.End & 0xffff_ffff), true}),
 	)
+	for _, op := range slices.Concat(toTrial(counters), toMeasure(counters), []Op{OpenCounter(), closeCounter()}) {
+		rules = append(rules, call(sysMprotect, argIs(0, op.args[0]), argIs(1, op.args[1]), argIs(2, op.args[2])))
+	}
 	return assemble(rules)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestForbiddenCalls(t *testing.T) {
 	c := launch(t)
 	gate := c.stub.gate - 2 // the syscall instruction itself
 	before := mappings(t, c)
-	slots := append([]byte(nil), c.shared.mem[offSamples:offCode]...)
+	slots := slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])
 	check := func(name string) {
 		t.Helper()
 		stop := do(t, c, Run(entry, 1))
@@ -126,7 +127,7 @@ func TestForbiddenCalls(t *testing.T) {
 		callAt(c, c.stub.inject, f.nr, f.args...)
 		check(f.name + " through the set-up gate")
 	}
-	if string(slots) != string(c.shared.mem[offSamples:offCode]) {
+	if string(slots) != string(slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])) {
 		t.Error("a call wrote to the own region")
 	}
 	mustServe(t, c)
@@ -260,7 +261,7 @@ func TestRemapBoundary(t *testing.T) {
 
 // A jump in the filter has 8 bits, and the kernel takes 4096 instructions.
 func TestFilterFits(t *testing.T) {
-	prog := filter(buildStub().gate)
+	prog := filter(buildStub(0).gate, 0)
 	if len(prog) > 4096 {
 		t.Errorf("%d instructions", len(prog))
 	}
@@ -280,5 +281,29 @@ func TestFilterFits(t *testing.T) {
 		if last := prog[len(prog)-1]; last.code != bpfRet || last.k != retTrap {
 			t.Errorf("%s: ends in %+v", name, last)
 		}
+	}
+}
+
+// A far return leads to a 32-bit code segment, where int 0x80 and sysenter have another table
+// of calls. Nothing executable of bbprof's lies below 4 GiB, so the child faults at once; it
+// cannot be brought back and says so.
+func TestFarReturnTo32Bit(t *testing.T) {
+	c := launch(t)
+	const userCS32 = 0x23 // __USER32_CS (asm/segment.h)
+	place(c, func(e *asm.Emitter) {
+		e.MovImm(asm.RSP, space.Samples+0x800)
+		e.MovImm(asm.RAX, userCS32)
+		e.Raw(0x50) // push rax
+		e.MovImm(asm.RAX, entry&0xffff_ffff)
+		e.Raw(0x50)
+		e.Raw(0x48, 0xcb) // retfq
+	})
+	stop, err := c.Do([]Op{UnmapBelow(), Run(entry, 1)}, generous)
+	var dead *DeadError
+	if !errors.As(err, &dead) || !strings.Contains(dead.Status, "64-bit") {
+		t.Errorf("%+v, %v", stop, err)
+	}
+	if c.Alive() {
+		t.Error("the child counts as alive")
 	}
 }

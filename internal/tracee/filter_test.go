@@ -3,6 +3,7 @@ package tracee
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/space"
@@ -60,6 +61,11 @@ func permitted(gate uint64, r request) bool {
 	switch r.nr {
 	case 11: // munmap
 		return a[0] == 0 && a[1] == space.Base || a[0] == space.End && a[1] == 1<<47-4096-space.End
+	case 10: // mprotect
+		return slices.Contains([][3]uint64{
+			{space.Log, space.CodeEnd - space.Log, 0}, {space.TrialLoop, 4096, 3}, {space.TrialLoop, 4096, 0}, {space.Log, space.Code - space.Log, 3},
+			{space.Code, space.CodeEnd - space.Code, 5},
+		}, [3]uint64(a[:3]))
 	case 98: // getrusage
 		return a[0] == 0 && (a[1] == space.Usage || a[1] == space.UsageEnd)
 	case 25: // mremap
@@ -72,13 +78,16 @@ func permitted(gate uint64, r request) bool {
 // Requests that are permitted, and then one field of them changed: to its neighbours, to
 // another upper half, to anything.
 func TestFilterByRequest(t *testing.T) {
-	gate := buildStub().gate
-	prog := filter(gate)
+	gate := buildStub(0).gate
+	prog := filter(gate, 0)
 	var good []request
 	for _, op := range []Op{
 		UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(),
 		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(space.Base-4096, 0), MapFrame(space.End, 15), MapFrame(1<<47, 0),
 	} {
+		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
+	}
+	for _, op := range append(toTrial(0), append(toMeasure(0), OpenCounter(), closeCounter())...) {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,10 @@ type Tracee struct {
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
+	onTrial  bool   // the side that measurements need is closed
+	counting bool   // the trial's counter is open
+	trialEnd uint64 // behind the int3 that ends it, 0 is none
+
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
 	// with it disabled forwards stores more slowly.
 	SpeculativeStoreBypass string
@@ -41,7 +46,7 @@ type Tracee struct {
 // bases of every run. The child opens the events of counters, in this order, and maps each at
 // space.CounterPage. A machine that cannot do it gets a *verdict.HostError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
-	t := &Tracee{stub: buildStub(), pidfd: -1}
+	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1}
 	defer func() {
 		if err != nil {
 			t.Close()
@@ -55,6 +60,9 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	}
 	t.watch = newWatchdog(t.Kill)
 	if err := t.settle(counters); err != nil {
+		if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+			return nil, host
+		}
 		return nil, fmt.Errorf("setting up the child: %w", err)
 	}
 	t.regs = unix.PtraceRegs{
@@ -111,8 +119,13 @@ func (t *Tracee) settle(counters []Counter) error {
 		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	)
 	for _, r := range regions {
-		if _, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset); err != nil {
-			return fmt.Errorf("mapping %s: %w", r.name, err)
+		at, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset)
+		if err == nil && at != r.addr { // what the flag is to an older kernel: nothing
+			err = fmt.Errorf("it went to %#x", at)
+			return &verdict.HostError{Missing: "the kernel cannot map at a given address and nowhere else", Remedy: "Linux 4.17 or later is needed", Err: err}
+		}
+		if err != nil {
+			return settling("mapping "+r.name, err)
 		}
 	}
 	if err := t.openCounters(counters); err != nil {
@@ -131,11 +144,8 @@ func (t *Tracee) settle(counters []Counter) error {
 	}
 	for _, s := range steps {
 		_, err := t.inject(s.nr, s.args...)
-		// Before Linux 5.9; and filters that have not heard of it say EPERM.
-		if s.nr == unix.SYS_CLOSE_RANGE && (errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)) {
-			_, err1 := t.inject(unix.SYS_CLOSE, 0)
-			_, err2 := t.inject(unix.SYS_CLOSE, 1)
-			err = errors.Join(err1, err2)
+		if s.nr == unix.SYS_CLOSE_RANGE && err != nil { // before Linux 5.9, or under a filter that does not know it
+			err = t.closeEach()
 		}
 		if s.nr == unix.SYS_MUNMAP && errors.Is(err, unix.EPERM) {
 			return &verdict.HostError{
@@ -144,32 +154,97 @@ func (t *Tracee) settle(counters []Counter) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.what, err)
+			return settling(s.what, err)
 		}
 	}
-	if err := t.rejectCoreDumps(); err != nil {
-		return err
-	}
-	if err := t.installFilter(); err != nil {
-		return err
+	for _, step := range []func() error{t.limit, t.giveUpCapabilities, t.installFilter} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
 	return nil
 }
 
-// rejectCoreDumps keeps a child that is killed by its block from leaving a file behind.
-func (t *Tracee) rejectCoreDumps() error {
-	if err := unix.Prlimit(t.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil {
-		return fmt.Errorf("limiting the child's core size: %w", err)
+// limits are the child's resource limits: nothing, where it needs nothing. A child that is
+// killed leaves no core file behind.
+var limits = map[int]uint64{
+	unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_LOCKS: 0, unix.RLIMIT_MEMLOCK: 0,
+	unix.RLIMIT_MSGQUEUE: 0, unix.RLIMIT_NICE: 0, unix.RLIMIT_NOFILE: 0, unix.RLIMIT_NPROC: 0, unix.RLIMIT_RTPRIO: 0,
+	unix.RLIMIT_STACK: 0,
+	// The own region and four times the pages that a block may touch.
+	unix.RLIMIT_AS: space.End - space.Base + 4*1024*space.PageSize,
+}
+
+func (t *Tracee) limit() error {
+	for which, most := range limits {
+		if err := unix.Prlimit(t.pid, which, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+			return settling("limiting its resources", err)
+		}
 	}
 	return nil
+}
+
+// giveUpCapabilities leaves the child no capability but the one that page 0 takes, if it has
+// it. Its user stays the monitor's: with another, the monitor would need capabilities itself
+// to kill the child (kill(2)) or to move it to another CPU.
+func (t *Tracee) giveUpCapabilities() error {
+	const (
+		version = unix.LINUX_CAPABILITY_VERSION_3
+		keep    = 1 << unix.CAP_SYS_RAWIO // in security_mmap_addr
+	)
+	header := unix.CapUserHeader{Version: version, Pid: int32(t.pid)}
+	var has [2]unix.CapUserData // of capabilities 0 to 31, and the others
+	if err := unix.Capget(&header, &has[0]); err != nil {
+		return settling("asking for its capabilities", err)
+	}
+	area := t.shared.samples()
+	clear(area[:32])
+	binary.LittleEndian.PutUint32(area[0:], version)
+	binary.LittleEndian.PutUint32(area[8:], has[0].Effective&keep)
+	binary.LittleEndian.PutUint32(area[12:], has[0].Permitted&keep)
+	if _, err := t.inject(unix.SYS_CAPSET, space.Samples, space.Samples+8); err != nil {
+		return settling("giving up its capabilities", err)
+	}
+	return nil
+}
+
+// closeEach closes the child's descriptors one by one.
+func (t *Tracee) closeEach() error {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.pid))
+	if err != nil {
+		return err
+	}
+	for _, f := range open {
+		if fd, err := strconv.ParseUint(f.Name(), 10, 32); err == nil {
+			if _, err := t.inject(unix.SYS_CLOSE, fd); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settling makes an error of a step of the set-up. What is refused there is refused to
+// bbprof as a whole, by a filter from outside; what runs out runs out for everyone.
+func settling(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
+		return &verdict.HostError{
+			Missing: "a system call that sets up the child is refused (" + what + ")",
+			Remedy:  "run with a seccomp profile that allows it (docker: --security-opt seccomp=unconfined), or on a newer kernel", Err: err,
+		}
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
+		return exhausted("memory for the child", err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // installFilter writes the filter and its struct sock_fprog into the sample area and has
 // the child install it. SPEC_ALLOW: before Linux 5.16 a filter otherwise turned speculative
 // store bypass off, which slows every load after a store.
 func (t *Tracee) installFilter() error {
-	prog := filter(t.stub.gate)
+	prog := filter(t.stub.gate, len(t.counters))
 	area := t.shared.samples()
 	const header = 16 // struct sock_fprog: u16 len, padding, pointer
 	binary.LittleEndian.PutUint64(area[0:], uint64(len(prog)))
@@ -270,9 +345,10 @@ func (t *Tracee) Close() {
 func (t *Tracee) Kill() {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
-	if t.pidfd >= 0 {
-		unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0)
-	} else if t.pid > 0 { // before Linux 5.2
+	if t.pidfd >= 0 && unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0) == nil {
+		return
+	}
+	if t.pid > 0 { // before Linux 5.2, or under a filter that does not know the call
 		unix.Kill(t.pid, unix.SIGKILL)
 	}
 }

@@ -2,6 +2,7 @@ package tracee
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -147,20 +148,61 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // region by region what the child may hold, as /proc/PID/maps shows it.
 func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	c := launch(t)
-	want := map[string]bool{fmt.Sprintf("%x-%x r-xp", space.Stub, space.Stub+space.PageSize): true}
-	for _, r := range []struct {
-		at, size uint64
-		rights   string
-	}{
-		{space.Control, space.ControlSize, "rw-s"},
-		{space.Ops, space.OpsSize, "rw-s"},
-		{space.Samples, space.SamplesSize, "rw-s"},
-		{space.Restore, space.RestoreSize, "r--s"},
-		{space.Frames, space.FramesSize, "rw-s"},
-		{space.Code, space.CodeSize, "r-xs"},
-		{space.Log, space.LogSize, "rw-s"},
+	mustHold(t, c, measuringSide)
+	if stop := try(t, c, nil); !stop.Done {
+		t.Fatalf("%+v", stop)
+	}
+	mustHold(t, c, trialSide)
+	if stop := try(t, c, nil, OpenCounter()); !stop.Done {
+		t.Fatalf("%+v", stop)
+	}
+	mustHold(t, c, countingSide)
+	mustServe(t, c)
+	mustHold(t, c, measuringSide)
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
+	if err != nil || len(fds) != 0 {
+		t.Errorf("the child has descriptors %v (%v)", fds, err)
+	}
+	none, own := "0000000000000000", statusLine(os.Getpid(), "CapEff")
+	var may uint64
+	fmt.Sscanf(own, "%x", &may)
+	pageZero := fmt.Sprintf("%016x", may&(1<<unix.CAP_SYS_RAWIO)) // at most
+	for field, want := range map[string]string{
+		"Seccomp": "2", "NoNewPrivs": "1",
+		"CapInh": none, "CapAmb": none, "CapEff": pageZero, "CapPrm": pageZero,
 	} {
-		want[fmt.Sprintf("%x-%x %s", r.at, r.at+r.size, r.rights)] = true
+		if got := statusLine(c.pid, field); got != want {
+			t.Errorf("%s is %q, want %q", field, got, want)
+		}
+	}
+}
+
+// mapped is a range of addresses with its rights.
+type mapped struct {
+	from, to uint64
+	rights   string
+}
+
+var (
+	alwaysThere = []mapped{
+		{space.Stub, space.Stub + space.PageSize, "r-xp"}, {space.Frames, space.Frames + space.FramesSize, "rw-s"},
+		{space.TrialOps, space.End, "r-xs"},
+	}
+	measuringSide = append(alwaysThere[:3:3],
+		mapped{space.Log, space.Code, "rw-s"}, mapped{space.Code, space.CodeEnd, "r-xs"}, mapped{space.TrialLoop, space.TrialOps, "---s"})
+	trialSide = append(alwaysThere[:3:3],
+		mapped{space.Log, space.Code, "---s"}, mapped{space.Code, space.CodeEnd, "---s"}, mapped{space.TrialLoop, space.TrialOps, "---s"})
+	countingSide = append(alwaysThere[:3:3],
+		mapped{space.Log, space.Code, "---s"}, mapped{space.Code, space.CodeEnd, "---s"}, mapped{space.TrialLoop, space.TrialOps, "rw-s"})
+)
+
+// mustHold checks that the child holds nothing else. The kernel shows neighbours with the same
+// rights as one.
+func mustHold(t *testing.T, c *Tracee, holds []mapped) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, m := range holds {
+		want[fmt.Sprintf("%x-%x %s", m.from, m.to, m.rights)] = true
 	}
 	for line := range strings.Lines(mappings(t, c)) {
 		f := strings.Fields(line)
@@ -175,15 +217,6 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	}
 	for key := range want {
 		t.Errorf("the child does not hold %s", key)
-	}
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
-	if err != nil || len(fds) != 0 {
-		t.Errorf("the child has descriptors %v (%v)", fds, err)
-	}
-	for field, want := range map[string]string{"Seccomp": "2", "NoNewPrivs": "1"} {
-		if got := statusLine(c.pid, field); got != want {
-			t.Errorf("%s is %q, want %q", field, got, want)
-		}
 	}
 }
 
@@ -260,7 +293,7 @@ func TestSignalsFromOutside(t *testing.T) {
 // Signals that arrive while the child is still being set up are dropped, too.
 func TestSignalsDuringLaunch(t *testing.T) {
 	launch(t).Close() // or skip
-	c := &Tracee{stub: buildStub(), pidfd: -1}
+	c := &Tracee{stub: buildStub(0), pidfd: -1}
 	defer c.Close()
 	if err := c.shared.create(); err != nil {
 		t.Fatal(err)
@@ -348,5 +381,48 @@ func TestSideBySide(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What a process can use up is limited, mostly to nothing, and yet a block gets its pages.
+func TestLimits(t *testing.T) {
+	c := launch(t)
+	for which, most := range limits {
+		var got unix.Rlimit
+		if err := unix.Prlimit(c.pid, which, nil, &got); err != nil || got.Cur != most || got.Max != most {
+			t.Errorf("resource %d: %+v, %v; want %d", which, got, err, most)
+		}
+	}
+	const pages = 1024
+	var ops []Op
+	for i := range uint64(pages) {
+		ops = append(ops, MapFrame(0x1000_0000+i<<30, 0)) // each with page tables of its own
+		if len(ops) == space.MaxOps/2 {
+			if stop := do(t, c, ops...); !stop.Done {
+				t.Fatalf("page %d: %+v", i, stop)
+			}
+			ops = nil
+		}
+	}
+}
+
+// A child is killed even where the call that does it by descriptor is refused.
+func TestKillWithoutPidfd(t *testing.T) {
+	c := launch(t)
+	if c.pidfd < 0 {
+		t.Skip("this kernel gives no descriptor of a process")
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Dup3(null, c.pidfd, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(null)
+	place(c, spin)
+	_, err = c.Do([]Op{Run(entry, 1)}, 20*time.Millisecond)
+	if dead := (*DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
+		t.Errorf("%v, want the death of an endless loop", err)
 	}
 }

@@ -2,7 +2,6 @@ package tracee
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -31,7 +30,7 @@ func whyNotStarted(err, probe error, scope string) error {
 	case errors.Is(err, unix.ENOENT):
 		return &verdict.HostError{Missing: "/proc is not mounted, and the child is started from it", Remedy: "mount -t proc proc /proc", Err: err}
 	case !refused:
-		return fmt.Errorf("starting the child: %w", err)
+		return exhausted("another process", err)
 	case !errors.Is(probe, unix.ESRCH):
 		return &verdict.HostError{
 			Missing: "ptrace is forbidden by a system-call filter, and the child is run under it",

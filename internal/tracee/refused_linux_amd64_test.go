@@ -28,7 +28,8 @@ func TestWhyNotStarted(t *testing.T) {
 		{"Yama 2", unix.EPERM, unix.ESRCH, "2", "kernel.yama.ptrace_scope is 2", "sysctl kernel.yama.ptrace_scope=1"},
 		{"Yama 3", unix.EPERM, unix.ESRCH, "3", "kernel.yama.ptrace_scope is 3", "boot again"},
 		{"a policy", unix.EACCES, unix.ESRCH, "", "may not be executed from memory", "security policy"},
-		{"too many files", unix.EMFILE, unix.ESRCH, "2", "", ""},
+		{"too many files", unix.EMFILE, unix.ESRCH, "2", "no more files", "ulimit -n"},
+		{"anything else", unix.EIO, unix.ESRCH, "2", "", ""},
 	} {
 		err := whyNotStarted(c.err, c.probe, c.scope)
 		var host *verdict.HostError

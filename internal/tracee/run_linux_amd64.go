@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -13,10 +14,13 @@ import (
 )
 
 // Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
-func (t *Tracee) Code() []byte { return t.shared.mem[offCode:offLog] }
+func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:space.CodeSize] }
+
+// TrialCode is the same of the code region on the trial's side.
+func (t *Tracee) TrialCode() []byte { return t.shared.mem[offTrialCode:][:space.TrialCodeSize] }
 
 // Log is what the instrumented image wrote.
-func (t *Tracee) Log() []byte { return t.shared.mem[offLog:] }
+func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:space.LogSize] }
 
 // Frame is frame i as the monitor sees it.
 func (t *Tracee) Frame(i int) []byte {
@@ -34,7 +38,8 @@ func (t *Tracee) SetRestore(addrs []uint64) {
 	t.SetWord(space.SlotRestore, uint64(len(addrs)))
 }
 
-// Word and SetWord access a slot of the control page by its address in the child.
+// Word and SetWord access a slot of the control page, or of a trial, by its address in the
+// child.
 func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
 
 // SetWord sets a slot.
@@ -82,10 +87,42 @@ func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, er
 	if len(ops) > space.MaxOps {
 		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), space.MaxOps)
 	}
-	t.writeOps(ops)
+	t.spent.Calls += systemCalls(ops)
+	writeOps(t.shared.mem[offOps:], ops)
+	t.SetWord(space.SlotOps, space.Ops)
+	t.SetWord(space.SlotOpsEnd, space.Ops+uint64(len(ops))*space.OpSize)
+	from := t.stub.run
+	switch {
+	case t.counting:
+		from = t.stub.counted
+	case t.onTrial:
+		from = t.stub.measure
+	}
+	t.onTrial, t.trialEnd, t.counting = false, 0, false
+	return t.start(from, limit, visit)
+}
+
+// Try is Do for an image on trial, which begins at entry and ends with the int3 before end:
+// ops are system calls that go ahead of it. It is Done if it reaches its end.
+func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, error) {
+	if t.dead != nil {
+		return Stop{}, t.dead
+	}
+	if len(ops) >= space.MaxTrialOps {
+		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), space.MaxTrialOps-1)
+	}
+	t.spent.Calls += systemCalls(ops)
+	writeOps(t.shared.at(space.TrialList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
+	t.onTrial, t.trialEnd = true, end
+	t.counting = t.counting || slices.Contains(ops, OpenCounter())
+	return t.start(t.stub.trial, limit, nil)
+}
+
+// start continues the child at an address and returns its next stop.
+func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	t.spent.Calls++ // for the registers
 	regs := t.regs
-	regs.Rip = t.stub.run
+	regs.Rip = rip
 	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
 		return Stop{}, t.gone("writing registers", err)
 	}
@@ -146,20 +183,24 @@ func (t *Tracee) overtime(limit time.Duration) error {
 	return t.dead
 }
 
-func (t *Tracee) writeOps(ops []Op) {
-	base := t.shared.mem[offOps:]
-	for i, op := range ops {
+// systemCalls is how many of a list's steps are.
+func systemCalls(ops []Op) (n int) {
+	for _, op := range ops {
 		if int64(op.number) >= 0 {
-			t.spent.Calls++
+			n++
 		}
+	}
+	return n
+}
+
+func writeOps(base []byte, ops []Op) {
+	for i, op := range ops {
 		b := base[i*space.OpSize:]
 		binary.LittleEndian.PutUint64(b, op.number)
 		for j, a := range op.args {
 			binary.LittleEndian.PutUint64(b[8+8*j:], a)
 		}
 	}
-	t.SetWord(space.SlotOps, space.Ops)
-	t.SetWord(space.SlotOpsEnd, space.Ops+uint64(len(ops))*space.OpSize)
 }
 
 // classify makes a Stop of a signal stop; ours is false if the signal is not of the child's
@@ -188,6 +229,13 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		case t.stub.failed:
 			i := int(t.Word(space.SlotOps)-space.Ops) / space.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
+		case t.stub.failedTrial:
+			i := int(regs.Rbx-space.TrialList) / space.OpSize
+			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
+		case t.stub.stuck:
+			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))
+		case t.trialEnd:
+			return Stop{Done: true, FailedOp: -1, Regs: general(&regs)}, true, nil
 		}
 	}
 	t.spent.Calls++
@@ -201,14 +249,18 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	return Stop{
 		FailedOp: -1,
 		Signal:   int(sig), Code: int(si.code), Addr: si.addr,
-		Regs: Regs{
-			GPR: [16]uint64{
-				regs.Rax, regs.Rcx, regs.Rdx, regs.Rbx, regs.Rsp, regs.Rbp, regs.Rsi, regs.Rdi,
-				regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15,
-			},
-			RIP: regs.Rip, Flags: regs.Eflags,
-		},
+		Regs: general(&regs),
 	}, true, nil
+}
+
+func general(regs *unix.PtraceRegs) Regs {
+	return Regs{
+		GPR: [16]uint64{
+			regs.Rax, regs.Rcx, regs.Rdx, regs.Rbx, regs.Rsp, regs.Rbp, regs.Rsi, regs.Rdi,
+			regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15,
+		},
+		RIP: regs.Rip, Flags: regs.Eflags,
+	}
 }
 
 // wait waits for the next stop of a child that has not been reaped. When it has ended it is
@@ -232,7 +284,7 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	case status.Exited():
 		t.dead = &DeadError{Status: fmt.Sprintf("exited with status %d", status.ExitStatus())}
 	case status.Signaled():
-		t.dead = &DeadError{Status: fmt.Sprintf("killed by %v", status.Signal()), Signal: int(status.Signal())}
+		t.dead = &DeadError{Status: "killed by " + unix.SignalName(status.Signal()), Signal: int(status.Signal())}
 	default:
 		return status, nil
 	}

@@ -121,7 +121,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"load from an unmapped page", []byte{0x8b, 0x04, 0x25, 0, 0x10, 0x34, 0x12}, SIGSEGV, SegvMapErr, 0x12341000},
 		{"store to the code", []byte{0x88, 0x05, 0, 0, 0, 0}, SIGSEGV, SegvAccErr, entry + 6},
-		{"store to the restore list", []byte{0x88, 0x05, 0xfa, 0xef, 0xf5, 0xff}, SIGSEGV, SegvAccErr, space.Restore},
+		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, space.TrialOps},
 		{"hlt", []byte{0xf4}, SIGSEGV, SiKernel, 0},
 		{"push non-canonical", []byte{0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0x50}, SIGBUS, SiKernel, 0},
 		{"div by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, SIGFPE, 1, entry + 2},

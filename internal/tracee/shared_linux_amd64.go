@@ -23,26 +23,35 @@ type region struct {
 	offset uint64
 }
 
+// Between parts that have the same rights on one side and not on the other, the file has a page
+// that nobody maps: the kernel would join their mappings when the rights become the same and
+// split them when they differ again, which takes longer than all else about a change of sides.
 const (
-	offControl = 0
-	offOps     = offControl + space.ControlSize
-	offSamples = offOps + space.OpsSize
-	offRestore = offSamples + space.SamplesSize
-	offFrames  = offRestore + space.RestoreSize
-	offCode    = offFrames + space.FramesSize
-	offLog     = offCode + space.CodeSize
-	sharedSize = offLog + space.LogSize
+	hole         = space.PageSize
+	offFrames    = 0
+	offLog       = offFrames + space.FramesSize + hole
+	offControl   = offLog + space.LogSize
+	offOps       = offControl + space.ControlSize
+	offSamples   = offOps + space.OpsSize
+	offRestore   = offSamples + space.SamplesSize
+	offCode      = offRestore + space.RestoreSize + hole
+	offTrialLoop = offCode + space.CodeSize + hole
+	offTrial     = offTrialLoop + space.TrialLoopSize + hole
+	offTrialCode = offTrial + space.TrialCode - space.TrialOps
+	sharedSize   = offTrial + space.End - space.TrialOps
 )
 
-// Nothing is both writable and executable in the child.
+// Nothing is both writable and executable in the child. It starts on the measuring side.
 var regions = [...]region{
 	{"the control page", space.Control, space.ControlSize, unix.PROT_READ | unix.PROT_WRITE, offControl},
 	{"the list", space.Ops, space.OpsSize, unix.PROT_READ | unix.PROT_WRITE, offOps},
 	{"the samples", space.Samples, space.SamplesSize, unix.PROT_READ | unix.PROT_WRITE, offSamples},
-	{"the restore list", space.Restore, space.RestoreSize, unix.PROT_READ, offRestore},
+	{"the restore list", space.Restore, space.RestoreSize, unix.PROT_READ | unix.PROT_WRITE, offRestore},
 	{"the frames", space.Frames, space.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
 	{"the code", space.Code, space.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
 	{"the log", space.Log, space.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
+	{"the trial's loop", space.TrialLoop, space.TrialLoopSize, unix.PROT_NONE, offTrialLoop},
+	{"the trial's side", space.TrialOps, space.End - space.TrialOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
 }
 
 // shared is the memory that monitor and child both map.
@@ -62,11 +71,11 @@ func (s *shared) create() (err error) {
 		}
 	}()
 	if err := unix.Ftruncate(fd, sharedSize); err != nil {
-		return fmt.Errorf("sizing shared memory: %w", err)
+		return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
 	}
 	mem, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("mapping shared memory: %w", err)
+		return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
 	}
 	s.fd, s.mem = fd, mem
 	return nil
@@ -82,14 +91,17 @@ func (s *shared) close() {
 
 func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
 
-// word reads the 8 bytes at an address of the control page.
-func (s *shared) word(addr uint64) uint64 {
-	return binary.LittleEndian.Uint64(s.mem[offControl+addr-space.Control:])
+// at is the memory from an address of the control page, or of a trial's list, on.
+func (s *shared) at(addr uint64) []byte {
+	if addr >= space.TrialOps {
+		return s.mem[offTrial+addr-space.TrialOps:]
+	}
+	return s.mem[offControl+addr-space.Control:]
 }
 
-func (s *shared) setWord(addr, v uint64) {
-	binary.LittleEndian.PutUint64(s.mem[offControl+addr-space.Control:], v)
-}
+func (s *shared) word(addr uint64) uint64 { return binary.LittleEndian.Uint64(s.at(addr)) }
+
+func (s *shared) setWord(addr, v uint64) { binary.LittleEndian.PutUint64(s.at(addr), v) }
 
 // memfd makes anonymous memory with a descriptor. MFD_EXEC (Linux 6.3) keeps it executable
 // where vm.memfd_noexec says otherwise by default; older kernels do not know the flag.
@@ -103,7 +115,7 @@ func memfd(name string) (int, error) {
 		noexec, _ := os.ReadFile("/proc/sys/vm/memfd_noexec")
 		return -1, memfdRefused(err, strings.TrimSpace(string(noexec)))
 	case err != nil:
-		return -1, fmt.Errorf("memfd_create: %w", err)
+		return -1, exhausted("memory with a descriptor", err)
 	}
 	return fd, nil
 }

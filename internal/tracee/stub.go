@@ -9,27 +9,36 @@ import (
 
 // stub is the code of the child's one private page and the places in it.
 type stub struct {
-	code   []byte
-	inject uint64 // syscall; int3: for set-up, shut by the filter afterwards
-	run    uint64 // works through the list
-	resume uint64 // where an image or the sampler returns
-	gate   uint64 // address after the list's syscall instruction, the one that the filter lets pass
-	done   uint64 // address after the int3 at the end of the list
-	failed uint64 // address after the int3 for a failed system call
+	code        []byte
+	inject      uint64 // syscall; int3: for set-up, shut by the filter afterwards
+	run         uint64 // works through the list
+	measure     uint64 // the same, after a trial
+	counted     uint64 // the same, after one that counted in memory
+	trial       uint64 // works through a trial's list
+	resume      uint64 // where an image or the sampler returns
+	gate        uint64 // address after the list's syscall instruction, the one that the filter lets pass
+	done        uint64 // address after the int3 at the end of the list
+	failed      uint64 // address after the int3 for a failed system call
+	failedTrial uint64 // the same in a trial's list
+	stuck       uint64 // the same between the two sides
 }
 
 // elfHeaders is the length of an ELF header and one program header (elf(5)).
 const elfHeaders = 64 + 56
 
-// buildStub assembles the stub behind its ELF headers.
-func buildStub() stub {
+// buildStub assembles the stub behind its ELF headers, for a child with so many counters.
+func buildStub(counters int) stub {
 	var s stub
-	e := asm.NewEmitter(space.Stub + elfHeaders)
+	e := stubEmitter{Emitter: asm.NewEmitter(space.Stub + elfHeaders)}
 	s.inject = e.PC()
 	e.Syscall()
 	e.Int3()
 
 	e.Align(16)
+	s.counted = e.PC()
+	toStuck := e.protect([]Op{closeCounter()})
+	s.measure = e.PC()
+	toStuck = append(toStuck, e.protect(toMeasure(counters))...)
 	s.run = e.PC()
 	e.Load(asm.RBX, space.SlotOps)
 	e.CmpMem(asm.RBX, space.SlotOpsEnd)
@@ -39,15 +48,8 @@ func buildStub() stub {
 	e.LoadAt(asm.RSI, asm.RBX, 16)
 	e.AddImm8(asm.RAX, 0)
 	toRun := e.ForwardJs()
-	e.LoadAt(asm.RDX, asm.RBX, 24)
-	e.LoadAt(asm.R10, asm.RBX, 32)
-	e.LoadAt(asm.R8, asm.RBX, 40)
-	e.LoadAt(asm.R9, asm.RBX, 48)
-	e.Syscall()
-	s.gate = e.PC()
-	e.StoreAt(asm.RBX, 56, asm.RAX)
-	e.AddImm8(asm.RAX, 0)
-	toFailed := e.ForwardJs()
+	e.moreArgs()
+	toFailed := e.call()
 
 	s.resume = e.PC()
 	e.Load(asm.RBX, space.SlotOps)
@@ -76,16 +78,89 @@ func buildStub() stub {
 	e.Store(space.SlotReturn, asm.RAX)
 	e.JmpReg(asm.RDI)
 
+	// A trial's list: read, not written, and at its end a run that does not come back.
+	e.Align(16)
+	s.trial = e.PC()
+	toStuck = append(toStuck, e.protect(toTrial(counters))...)
+	e.Lea(asm.RBX, space.TrialList)
+	next := e.PC()
+	e.LoadAt(asm.RAX, asm.RBX, 0)
+	e.LoadAt(asm.RDI, asm.RBX, 8)
+	e.LoadAt(asm.RSI, asm.RBX, 16)
+	e.AddImm8(asm.RAX, 0)
+	toTrialRun := e.ForwardJs()
+	e.moreArgs()
+	toFailedTrial := e.call()
+	e.AddImm8(asm.RBX, space.OpSize)
+	e.Jmp(next)
+	e.Land(toTrialRun)
+	e.JmpReg(asm.RDI)
+
+	// The one system call: number and arguments in their registers, back to r12.
+	e.Align(16)
+	for _, f := range e.toGate {
+		e.Land(f)
+	}
+	e.Syscall()
+	s.gate = e.PC()
+	e.JmpReg(asm.R12)
+
+	e.Land(toFailedTrial)
+	e.Int3()
+	s.failedTrial = e.PC()
+	e.Nop(1) // so that a single step to the next int3 does not stand where that one ends
+	for _, f := range toStuck {
+		e.Land(f)
+	}
+	e.Int3()
+	s.stuck = e.PC()
+	e.Nop(1)
 	e.Land(toFailed)
 	e.Int3()
 	s.failed = e.PC()
-	e.Nop(1) // so that a single step to toDone does not stand where that int3 ends
+	e.Nop(1)
 
 	e.Land(toDone)
 	e.Int3()
 	s.done = e.PC()
 	s.code = e.Bytes()
 	return s
+}
+
+// stubEmitter emits system calls through one gate.
+type stubEmitter struct {
+	*asm.Emitter
+	toGate []asm.Forward
+}
+
+// moreArgs loads the arguments of a step behind the first two.
+func (e *stubEmitter) moreArgs() {
+	e.LoadAt(asm.RDX, asm.RBX, 24)
+	e.LoadAt(asm.R10, asm.RBX, 32)
+	e.LoadAt(asm.R8, asm.RBX, 40)
+	e.LoadAt(asm.R9, asm.RBX, 48)
+}
+
+// call makes the call and gives the jump that is taken if it failed. It costs rcx, r11 and r12.
+func (e *stubEmitter) call() (failed asm.Forward) {
+	back := e.ForwardLea(asm.R12)
+	e.toGate = append(e.toGate, e.ForwardJmp())
+	e.Land(back)
+	e.AddImm8(asm.RAX, 0)
+	return e.ForwardJs()
+}
+
+// protect changes protections by constants in the code: between the sides there is no memory
+// to keep a list in.
+func (e *stubEmitter) protect(ops []Op) (failed []asm.Forward) {
+	for _, op := range ops {
+		e.MovImm(asm.RAX, op.number)
+		e.MovImm(asm.RDI, op.args[0])
+		e.MovImm(asm.RSI, op.args[1])
+		e.MovImm(asm.RDX, op.args[2])
+		failed = append(failed, e.call())
+	}
+	return failed
 }
 
 // elf is a static executable whose one segment, read-execute, is the headers and the stub.

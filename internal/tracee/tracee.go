@@ -5,10 +5,11 @@
 // A static ELF of one page, built in memory, which Launch starts stopped. While it is
 // stopped, Launch makes it call the kernel on its own behalf: it maps the own region (see
 // internal/space) from memory that the monitor shares, unmaps everything else it was born
-// with (stack, vdso), closes its descriptors, and installs a system-call filter. What is left
-// is a process with no stack, no library and no descriptor, whose only way into the kernel
-// is one syscall instruction that may duplicate frames, unmap what is not ours, and report
-// its context switches.
+// with (stack, vdso), closes its descriptors, gives up its capabilities, and installs a
+// system-call filter. What is left is a process with no stack, no library and no descriptor,
+// whose only way into the kernel is one syscall instruction that may duplicate frames, unmap
+// what is not ours, close and open one side of the own region, and report its context
+// switches.
 //
 // # How it is driven
 //
@@ -17,6 +18,9 @@
 // return to it) and ends at an int3, which stops it. So the work between two stops can be a
 // whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the block also
 // stops the child; the monitor looks, writes another list, and continues at the stub again.
+//
+// A block's first runs are trials: [Tracee.Try] closes the side of the own region that later
+// runs need (see internal/space).
 //
 // # Who may call
 //
@@ -48,6 +52,7 @@ const (
 
 // Linux system calls that the child may make (asm/unistd_64.h).
 const (
+	sysMprotect  = 10
 	sysMunmap    = 11
 	sysMremap    = 25
 	sysGetrusage = 98
@@ -80,6 +85,44 @@ func UnmapBelow() Op { return Op{sysMunmap, [6]uint64{0, space.Base}} }
 // UnmapAbove removes every mapping above the own region.
 func UnmapAbove() Op { return Op{sysMunmap, [6]uint64{space.End, space.UserEnd - space.End}} }
 
+// Protections of memory (asm-generic/mman-common.h).
+const (
+	protNone  = 0
+	protRead  = 1
+	protWrite = 2
+	protExec  = 4
+)
+
+func protect(from, to uint64, prot uint64) Op {
+	return Op{sysMprotect, [6]uint64{from, to - from, prot}}
+}
+
+// toTrial closes the side of the own region that measurements need, with the pages of so many
+// counters; toMeasure opens it again.
+func toTrial(counters int) []Op {
+	ops := []Op{protect(space.Log, space.CodeEnd, protNone)}
+	if counters > 0 {
+		ops = append(ops, protect(space.Counters, space.CounterPage(counters), protNone))
+	}
+	return ops
+}
+
+func toMeasure(counters int) []Op {
+	ops := []Op{
+		protect(space.Log, space.Code, protRead|protWrite),
+		protect(space.Code, space.CodeEnd, protRead|protExec),
+	}
+	if counters > 0 {
+		ops = append(ops, protect(space.Counters, space.CounterPage(counters), protRead))
+	}
+	return ops
+}
+
+// OpenCounter lets a trial count the turns of a loop in memory. The next [Tracee.Do] closes it.
+func OpenCounter() Op { return protect(space.TrialLoop, space.TrialOps, protRead|protWrite) }
+
+func closeCounter() Op { return protect(space.TrialLoop, space.TrialOps, protNone) }
+
 // UsageBefore and UsageAfter record the child's context switches around a window.
 func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, space.Usage}} }
 
@@ -88,13 +131,14 @@ func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, space.UsageEnd}} }
 
 // Stop is why the child stopped.
 type Stop struct {
-	Done bool // the list is through
+	Done bool // the list is through, or the image on trial
 
 	// FailedOp is the index of the system call that failed, else -1, and Errno its error.
 	FailedOp int
 	Errno    int
 
-	// Else a signal: its number, si_code and si_addr (sigaction(2)), and the registers.
+	// Else a signal: its number, si_code and si_addr (sigaction(2)), and the registers, which
+	// the end of a trial has, too.
 	Signal int
 	Code   int
 	Addr   uint64

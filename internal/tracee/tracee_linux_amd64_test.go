@@ -71,3 +71,19 @@ func mustServe(t *testing.T, c *Tracee) {
 		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(space.SlotSamples))
 	}
 }
+
+// try puts code on trial, with an int3 behind it.
+func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
+	t.Helper()
+	e := asm.NewEmitter(space.TrialCode)
+	if emit != nil {
+		emit(e)
+	}
+	e.Int3()
+	copy(c.TrialCode(), e.Bytes())
+	stop, err := c.Try(ops, space.TrialCode, e.PC(), generous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stop
+}

@@ -29,6 +29,9 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (*Tracee, error) { retur
 // Do returns a *verdict.HostError.
 func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
 
+// Try returns a *verdict.HostError.
+func (t *Tracee) Try([]Op, uint64, uint64, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
+
 // Step returns a *verdict.HostError.
 func (t *Tracee) Step([]Op, time.Duration, func(Regs)) (Stop, error) { return Stop{}, elsewhere() }
 
@@ -41,6 +44,7 @@ func (t *Tracee) Close()                 {}
 func (t *Tracee) Kill()                  {}
 func (t *Tracee) Alive() bool            { return false }
 func (t *Tracee) Code() []byte           { return nil }
+func (t *Tracee) TrialCode() []byte      { return nil }
 func (t *Tracee) Log() []byte            { return nil }
 func (t *Tracee) Frame(int) []byte       { return nil }
 func (t *Tracee) Samples() []byte        { return nil }

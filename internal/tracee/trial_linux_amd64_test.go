@@ -1,0 +1,146 @@
+package tracee
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// A trial's list works as any other, and the child goes on serving after each of its ends.
+func TestTry(t *testing.T) {
+	c := launch(t)
+	load := func(addr uint64) func(e *asm.Emitter) {
+		return func(e *asm.Emitter) {
+			e.MovImm(asm.RSI, addr)
+			e.LoadAt(asm.RAX, asm.RSI, 8)
+		}
+	}
+	c.Frame(3)[8] = 77
+	if stop := try(t, c, load(0x1000_0000), UnmapBelow(), UnmapAbove(), MapFrame(0x1000_0000, 3)); !stop.Done || stop.Regs.GPR[asm.RAX] != 77 {
+		t.Errorf("%+v, want 77 in rax", stop)
+	}
+	mustServe(t, c)
+	if stop := try(t, c, load(0x1000_0000)); !stop.Done {
+		t.Errorf("the page is gone: %+v", stop)
+	}
+	if stop := try(t, c, load(0x2000_0000)); stop.Signal != SIGSEGV || stop.Addr != 0x2000_0008 {
+		t.Errorf("%+v, want a fault at %#x", stop, 0x2000_0008)
+	}
+	// The kernel lets nothing be mapped there, whoever asks.
+	if stop := try(t, c, nil, UnmapBelow(), MapFrame(1<<63, 0)); stop.FailedOp != 1 || stop.Errno == 0 {
+		t.Errorf("%+v, want the second step to fail", stop)
+	}
+	mustServe(t, c)
+	for _, n := range []int{space.MaxTrialOps - 1, space.MaxTrialOps} {
+		ops := make([]Op, n)
+		for i := range ops {
+			ops[i] = UnmapBelow()
+		}
+		stop, err := c.Try(ops, space.TrialCode, space.TrialCode+1, generous)
+		if fits := n < space.MaxTrialOps; (err == nil) != fits {
+			t.Errorf("%d steps: %+v, %v", n, stop, err)
+		}
+	}
+	mustServe(t, c)
+}
+
+// TestSides reaches for every part of the own region in each of its states. What is closed
+// faults, with the address.
+func TestSides(t *testing.T) {
+	c := launch(t)
+	reach := func(addr uint64, write bool) func(e *asm.Emitter) {
+		return func(e *asm.Emitter) {
+			e.MovImm(asm.RSI, addr)
+			e.LoadAt(asm.RAX, asm.RSI, 0)
+			if write {
+				e.StoreAt(asm.RSI, 0, asm.RAX)
+			}
+		}
+	}
+	rights := func(holds []mapped, addr uint64) (read, write bool) {
+		for _, m := range holds {
+			if addr >= m.from && addr < m.to {
+				return m.rights[0] == 'r', m.rights[1] == 'w'
+			}
+		}
+		return false, false
+	}
+	places := []uint64{space.Stub, space.Stub + space.PageSize, space.Frames, space.Frames + space.FramesSize - 8, space.Frames + space.FramesSize}
+	for _, area := range []uint64{space.Control, space.Ops, space.Samples, space.Restore, space.Code, space.Log, space.CodeEnd, space.TrialLoop, space.TrialOps, space.TrialCode, space.End} {
+		places = append(places, area-8, area, area+space.PageSize-8)
+	}
+	for _, write := range []bool{false, true} {
+		for _, addr := range places {
+			may := func(holds []mapped) bool {
+				r, w := rights(holds, addr)
+				return r && (w || !write)
+			}
+			what := fmt.Sprintf("%#x, write %v", addr, write)
+			mustFault := func(side string, stop Stop, may, done bool) {
+				t.Helper()
+				if done != may || !may && (stop.Signal != SIGSEGV || stop.Addr != addr) {
+					t.Errorf("%s, %s: %+v, may %v", side, what, stop, may)
+				}
+			}
+			stop := try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove())
+			mustFault("on trial", stop, may(trialSide), stop.Done)
+			place(c, func(e *asm.Emitter) {
+				reach(addr, write)(e)
+				e.Int3()
+			})
+			stop = do(t, c, UnmapBelow(), UnmapAbove(), Run(entry, 1))
+			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
+			stop = try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove(), OpenCounter())
+			mustFault("on trial with a counter", stop, may(countingSide), stop.Done)
+			do(t, c) // which closes the counter
+		}
+	}
+	mustServe(t, c)
+	mustHold(t, c, measuringSide)
+}
+
+// A block that forged a jump to the gate could change sides, and nothing else: what it names
+// has to be one of those changes as they are.
+func TestForgedProtection(t *testing.T) {
+	c := launch(t)
+	for _, op := range slices.Concat(toTrial(0), toMeasure(0), []Op{OpenCounter(), closeCounter()}) {
+		for i, change := range []Op{
+			protect(op.args[0], op.args[0]+op.args[1], 7),
+			protect(op.args[0], op.args[0]+op.args[1], op.args[2]|protWrite|protExec),
+			protect(op.args[0]-space.PageSize, op.args[0]+op.args[1], op.args[2]),
+			protect(op.args[0], op.args[0]+op.args[1]+space.PageSize, op.args[2]),
+		} {
+			callAt(c, c.stub.gate-2, change.number, change.args[:3]...)
+			if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
+				t.Errorf("%#x, change %d: %+v, want SIGSYS", op.args, i, stop)
+			}
+		}
+	}
+	mustServe(t, c)
+	mustHold(t, c, measuringSide)
+}
+
+// BenchmarkSides is what a change of sides and back costs, beside the two stops that it takes.
+func BenchmarkSides(b *testing.B) {
+	for _, sides := range []bool{false, true} {
+		b.Run(fmt.Sprintf("change=%v", sides), func(b *testing.B) {
+			c := launch(b)
+			c.TrialCode()[0] = 0xcc
+			for range b.N {
+				if sides {
+					if _, err := c.Try(nil, space.TrialCode, space.TrialCode+1, generous); err != nil {
+						b.Fatal(err)
+					}
+				} else if _, err := c.Do(nil, generous); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := c.Do(nil, generous); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
