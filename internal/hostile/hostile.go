@@ -1,0 +1,95 @@
+// Package hostile makes blocks that nobody would write: for tests that attack bbprof.
+package hostile
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// RandomBytes gives up to 24 of them.
+func RandomBytes(rng *rand.Rand) []byte {
+	code := make([]byte, 1+rng.IntN(24))
+	for i := range code {
+		code[i] = byte(rng.Uint32())
+	}
+	return code
+}
+
+// validInst gives a random instruction that decodes and is not refused.
+func validInst(rng *rand.Rand) []byte {
+	for {
+		code := make([]byte, 15)
+		for i := range code {
+			code[i] = byte(rng.Uint32())
+		}
+		switch rng.IntN(4) { // what random bytes hardly hit
+		case 0:
+			code[0] = 0x0f
+		case 1:
+			code[0] = []byte{0xc4, 0xc5, 0x62}[rng.IntN(3)]
+		case 2:
+			code[0] = []byte{0x66, 0xf2, 0xf3, 0x48}[rng.IntN(4)]
+		}
+		for n := 1; n <= len(code); n++ {
+			insts, err := asm.Decode(code[:n])
+			if err == nil && len(insts) == 1 && asm.Refuse(insts) == nil {
+				return code[:n]
+			}
+		}
+	}
+}
+
+// ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so
+// some registers are set to where something stands, bbprof's own pages among them.
+func ValidBlock(rng *rand.Rand) []byte {
+	var code []byte
+	for range 1 + rng.IntN(6) {
+		if rng.IntN(8) == 0 {
+			code = append(code, Set(rng.IntN(16), interesting(rng))...)
+		}
+		code = append(code, validInst(rng)...)
+	}
+	return code
+}
+
+// Mutated changes a block a little.
+func Mutated(rng *rand.Rand, code []byte) []byte {
+	code = slices.Clone(code)
+	for range 1 + rng.IntN(3) {
+		at := rng.IntN(len(code))
+		switch rng.IntN(5) {
+		case 0:
+			code[at] ^= 1 << rng.IntN(8)
+		case 1:
+			code[at] = byte(rng.Uint32())
+		case 2:
+			code = slices.Insert(code, at, byte(rng.Uint32()))
+		case 3:
+			if len(code) > 1 {
+				code = slices.Delete(code, at, at+1)
+			}
+		case 4:
+			code = append(code, code[at:]...)
+		}
+	}
+	return code
+}
+
+// Set is mov r64, imm64.
+func Set(r int, v uint64) []byte {
+	return binary.LittleEndian.AppendUint64([]byte{0x48 | byte(r>>3), 0xb8 | byte(r&7)}, v)
+}
+
+// interesting is a value that a hostile block could want in a register.
+func interesting(rng *rand.Rand) uint64 {
+	areas := []uint64{
+		0, 0x1234_5600, space.Stub, space.Frames, space.Control, space.SlotReturn, space.SlotMXCSR, space.Ops, space.Samples, space.Restore,
+		space.Code, space.Log, space.TrialLoop, space.TrialOps, space.TrialCode, space.End, space.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
+		0xffff_ffff_ff60_0000, // vsyscall
+	}
+	return areas[rng.IntN(len(areas))] + uint64(rng.IntN(64))
+}

@@ -1,0 +1,476 @@
+package profiler
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// The attacks and faults of docs/threat-model.md, as far as they are blocks. What forged code
+// could do, if it ran, is tested in internal/tracee.
+
+// ownAreas are the places of the own region that a block could forge the address of.
+var ownAreas = map[string]uint64{
+	"the stub": space.Stub + 0x100, "a frame": space.Frames + 0x100,
+	"runs left": space.SlotCount, "the return address": space.SlotReturn, "the entry": space.SlotEntry, "the output": space.SlotOut,
+	"samples wanted": space.SlotSamples, "polls left": space.SlotPolls, "the quiet time": space.SlotQuiet, "the list's position": space.SlotOps,
+	"the list's end": space.SlotOpsEnd, "MXCSR": space.SlotMXCSR, "the flags": space.SlotFlags, "words to restore": space.SlotRestore,
+	"the borrowed register": space.SlotScratch, "the turns": space.SlotTurns, "the loop's counter": space.SlotLoop,
+	"the phases": space.Phases, "the usage": space.Usage, "the times": space.Times + 8,
+	"the list": space.Ops, "the samples": space.Samples, "the restore list": space.Restore, "the code": space.Code, "the log": space.Log,
+	"the end of the log": space.Control - 8, "a gap": space.CodeEnd, "the trial's loop": space.TrialLoop, "the trial's list": space.TrialList,
+	"the trial's code": space.TrialCode, "the end": space.End - 8,
+}
+
+// accesses are blocks that access an address, each in its way.
+func accesses(addr uint64) map[string][]byte {
+	at := hostile.Set(0, addr) // mov rax, addr
+	with := func(code ...byte) []byte { return slices.Concat(at, code) }
+	return map[string][]byte{
+		"store":           with(0x48, 0x89, 0x08),                                                                      // mov [rax], rcx
+		"store of itself": with(0x48, 0x89, 0x00),                                                                      // mov [rax], rax
+		"store of zero":   with(0x48, 0xc7, 0x00, 0, 0, 0, 0),                                                          // mov qword [rax], 0
+		"load":            with(0x48, 0x8b, 0x18),                                                                      // mov rbx, [rax]
+		"add":             with(0x48, 0x01, 0x08),                                                                      // add [rax], rcx
+		"locked add":      with(0xf0, 0x48, 0x01, 0x08),                                                                // lock add [rax], rcx
+		"push":            slices.Concat(hostile.Set(4, addr+8), []byte{0x50}),                                         // push rax
+		"string store":    slices.Concat(hostile.Set(7, addr), []byte{0x48, 0xab}),                                     // stosq
+		"vector store":    with(0x66, 0x0f, 0xd6, 0x00),                                                                // movq [rax], xmm0
+		"masked store":    slices.Concat(hostile.Set(7, addr), []byte{0x66, 0x0f, 0x76, 0xc0, 0x66, 0x0f, 0xf7, 0xc0}), // pcmpeqd xmm0, xmm0; maskmovdqu
+		"nontemporal":     with(0x48, 0x0f, 0xc3, 0x08),                                                                // movnti [rax], rcx
+	}
+}
+
+// TestOwnMemory: no access to bbprof's memory gets through, wherever and by whatever
+// instruction; it is the block's fault, the child lives, and the next block finds all as ever.
+func TestOwnMemory(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	canary := b.canary()
+	for area, addr := range ownAreas {
+		for how, code := range accesses(addr) {
+			if cpu := b.child; cpu == nil || !cpu.Alive() {
+				canary = b.canary()
+			}
+			child := b.child
+			r := b.walk(code)
+			if r.Reason != verdict.Unmappable || r.Rejection == nil || !strings.Contains(r.Rejection.Detail, "own region") {
+				t.Errorf("%s to %s at %#x: %s %s: %v", how, area, addr, r.Status, r.Reason, r.Rejection)
+			}
+			if b.child != nil && b.child != child && area != "the stub" && area != "a frame" {
+				t.Errorf("%s to %s at %#x cost the child", how, area, addr)
+			}
+			if d := canary.difference(b.canary()); d != "" {
+				t.Errorf("after %s to %s: %s", how, area, d)
+			}
+		}
+	}
+}
+
+// TestOwnMemoryLate: the block reaches for it in its last copies alone, with an address that
+// it computes, in the trial or later.
+func TestOwnMemoryLate(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 20 * time.Millisecond
+	b.inits = b.inits[:1]
+	before := b.canary()
+	for _, mode := range []Mode{Unroll, Loop} {
+		for _, after := range []int64{1, 60, 127, 128, 255, 383, 500, 1000, 5000, 8000} {
+			for area, addr := range map[string]uint64{"the samples": space.Samples, "the trial's loop": space.TrialLoop, "the log": space.Log} {
+				// Copies count themselves in memory; from one of them on the pointer is another.
+				e := asm.NewEmitter(0)
+				e.Raw(hostile.Set(7, addr)...)
+				e.Raw(0x48, 0x8d, 0x9d, 0x00, 0x01, 0, 0) // lea rbx, [rbp+256]
+				e.Raw(0x48, 0xff, 0x06)                   // inc qword [rsi]
+				e.Raw(hostile.Set(0, uint64(0x1234_5600+after))...)
+				e.Raw(0x48, 0x3b, 0x06)       // cmp rax, [rsi]
+				e.Raw(0x48, 0x0f, 0x4e, 0xdf) // cmovle rbx, rdi
+				e.Raw(0x48, 0x89, 0x13)       // mov [rbx], rdx
+				b.opts.Mode = mode
+				r := b.walk(e.Bytes())
+				if reaches := int64(r.UnrollLong) >= after; reaches != (r.Reason == verdict.Unmappable) {
+					t.Errorf("%s, mode %s, after %d of %d iterations: %s %s %v", area, mode, after, r.UnrollLong, r.Status, r.Reason, r.Rejection)
+				}
+				b.opts.Mode = Unroll
+				if d := before.difference(b.canary()); d != "" {
+					t.Errorf("%s, mode %s, after %d: %s", area, mode, after, d)
+				}
+			}
+		}
+	}
+}
+
+// TestNothingTellsTrialsApart: what a block could tell trial and measurement apart by is refused or the
+// same: where it stands, what time it is, what the machine is doing.
+func TestNothingTellsTrialsApart(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	for name, c := range map[string]struct {
+		hex    string
+		reason verdict.Reason
+	}{
+		"time stamp":                {"0f31", verdict.Nondeterministic},
+		"last x87 instruction":      {"d9e8 ddd8 d933", verdict.Nondeterministic}, // fld1; fstp st(0); fnstenv [rbx]
+		"last x87 instruction, all": {"d9e8 ddd8 0fae03", verdict.Nondeterministic},
+		"call":                      {"e800000000 58", verdict.ControlFlow},
+		"transaction":               {"c7f800000000", verdict.UnsupportedISA},
+		"processor number":          {"f30fc7f8", verdict.Nondeterministic},
+		"protection keys":           {"0f01ee", verdict.Nondeterministic}, // rdpkru
+		"enabled state":             {"0f01d0", verdict.Nondeterministic}, // xgetbv
+		"task state":                {"480f00c8", verdict.Privileged},     // str
+	} {
+		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
+			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
+		}
+	}
+	// lea rax, [rip]: the same address in every copy, on both sides.
+	code := unhex(t, compact("488d0500000000 488903"))
+	r, reason := b.verdict(code, 1)
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	if got := frameWordAt(r, 0x1234_5600); got != space.Home+7 {
+		t.Errorf("rip is %#x to the block, want %#x", got, uint64(space.Home+7))
+	}
+}
+
+// TestNoSystemCall: no gate to the kernel is left to a block.
+func TestNoSystemCall(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	for name, c := range map[string]struct {
+		hex    string
+		reason verdict.Reason
+	}{
+		"syscall":                {"0f05", verdict.Syscall},
+		"syscall, prefixed":      {"66480f05", verdict.Syscall},
+		"sysenter":               {"0f34", verdict.Syscall},
+		"int 0x80":               {"cd80", verdict.Syscall},
+		"far jump":               {"48ff2b", verdict.ControlFlow},
+		"far call":               {"ff1b", verdict.ControlFlow},
+		"far return":             {"48cb", verdict.ControlFlow},
+		"interrupt return":       {"48cf", verdict.ControlFlow},
+		"jump to the stub":       {"48b8000000000060 0000 ffe0", verdict.ControlFlow}, // mov rax, stub; jmp rax
+		"return into the stub":   {"c3", verdict.ControlFlow},
+		"vsyscall":               {"48c7c0000060ffffd0", verdict.ControlFlow},
+		"sysret":                 {"480f07", verdict.Privileged},
+		"hypervisor call":        {"0f01c1", verdict.Privileged},
+		"hypervisor call, AMD's": {"0f01d9", verdict.Privileged},
+	} {
+		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
+			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
+		}
+	}
+}
+
+// frameWordAt reads a word of the block's memory by its address, after a run in the paper's
+// state on one frame.
+func frameWordAt(r *run, addr uint64) uint64 {
+	f := r.child.Frame(0)[addr%space.PageSize:]
+	var v uint64
+	for i := range 8 {
+		v |= uint64(f[i]) << (8 * i)
+	}
+	return v
+}
+
+// TestEnds: whatever does not end by itself, ends with its reason, and soon.
+func TestEnds(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	for name, c := range map[string]struct {
+		hex     string
+		reasons []verdict.Reason // any of them; "" is that it runs
+	}{
+		"endless loop":                {"ebfe", []verdict.Reason{verdict.ControlFlow}},
+		"loop by rcx":                 {"e2fe", []verdict.Reason{verdict.ControlFlow}},
+		"repeated store, 2^64 times":  {"48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated store of quadwords": {"48c7c1ffffffff f348ab", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated copy, 2^64 times":   {"48c7c1ffffffff f3a4", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated load":               {"48c7c1ffffffff f3ac", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated compare":            {"48c7c1ffffffff f3a6", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"repeated scan":               {"48c7c1ffffffff b001 f2ae", []verdict.Reason{"", verdict.TooManyPages, verdict.Timeout}},
+		"the same, downwards":         {"fd 48c7c1ffffffff f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout, verdict.Unmappable}},
+		"around 4 GiB":                {"b9ffffffff 67f3aa", []verdict.Reason{verdict.TooManyPages, verdict.Timeout}},
+		"a page, over and over":       {"b900100000 f3ac 81ee00100000", []verdict.Reason{"", verdict.Timeout}},
+		"pause":                       {"f390", []verdict.Reason{""}},
+		"umwait":                      {"f20faef0", []verdict.Reason{verdict.UnsupportedISA}},
+		"tpause":                      {"660faef0", []verdict.Reason{verdict.UnsupportedISA}},
+		"monitorx":                    {"0f01fa", []verdict.Reason{verdict.UnsupportedISA}},
+		"mwaitx":                      {"0f01fb", []verdict.Reason{verdict.UnsupportedISA}},
+		"mwait":                       {"0f01c9", []verdict.Reason{verdict.Privileged}},
+		"hlt":                         {"f4", []verdict.Reason{verdict.Privileged}},
+		"fault in the last copies":    {"480fba2b08 4883c304 488d0b 8b09", []verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
+		"walk into the kernel's half": {"48c1e301 8b03", []verdict.Reason{verdict.Unmappable}},
+		"divide by less each time":    {"31d2 48c1e901 b801000000 48f7f1", []verdict.Reason{verdict.SIGFPE}},
+		"self-modifying":              {"488d1d00000000 c60390", []verdict.Reason{""}}, // of what it takes for its code
+		"a page for each copy":        {"4881c300100000 8a03", []verdict.Reason{"", verdict.L1DMiss, verdict.AliasFrame}},
+		"slow divisions, large":       {"31d2 48f7f1 31d2 48f7f1 31d2 48f7f1", []verdict.Reason{"", verdict.SIGFPE}},
+		"locked, across two lines":    {"f0480183 3d000000", []verdict.Reason{verdict.Misaligned, verdict.SIGBUS, verdict.Timeout}},
+	} {
+		began := time.Now()
+		r := b.walk(unhex(t, compact(c.hex)))
+		took := time.Since(began)
+		reason := r.Reason
+		if reason == verdict.Unstable || reason == verdict.ClockDrift || reason == verdict.ContextSwitch {
+			reason = "" // it was timed, as far as the budget goes
+		}
+		if !slices.Contains(c.reasons, reason) {
+			t.Errorf("%s: %s %s, want any of %q: %v", name, r.Status, r.Reason, c.reasons, r.Rejection)
+		}
+		t.Logf("%s: %s in %v", name, r.Reason, took.Round(time.Millisecond))
+		// One run may outlast its limit as long as none is over: the states share one limit.
+		if most := mapLimit + 2*runLimit + stayLimit + 5*time.Second; took > most {
+			t.Errorf("%s took %v, more than %v", name, took, most)
+		}
+	}
+}
+
+// TestChildKilled: a child that something outside kills is replaced, and the block measured; one
+// that is killed each time costs the block, with the reason, but not the run.
+func TestChildKilled(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	pid := func() int {
+		for _, p := range children() {
+			n, _ := strconv.Atoi(p)
+			return n
+		}
+		return 0
+	}
+	b.walk([]byte{0x90})
+	if err := unix.Kill(pid(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.walk([]byte{0x90}); r.Status == Failed {
+		t.Errorf("after one kill: %s", r.Failure)
+	}
+	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGTERM, unix.SIGSEGV, unix.SIGTRAP} {
+		unix.Kill(pid(), sig)
+		began := time.Now()
+		if r := b.walk([]byte{0x90}); r.Status == Failed || time.Since(began) > stayLimit {
+			t.Errorf("%v: %s in %v", sig, r.Failure, time.Since(began))
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if p := pid(); p > 0 {
+					unix.Kill(p, unix.SIGKILL)
+				}
+			}
+		}
+	}()
+	b.opts.Budget = 300 * time.Millisecond
+	r, err := b.serve(context.Background(), Block{Code: []byte{0x90}})
+	close(stop)
+	<-stopped
+	if err == nil && (r.Status != Failed || !strings.Contains(r.Failure, "SIGKILL")) {
+		t.Errorf("killed each time: %s %s %q", r.Status, r.Reason, r.Failure)
+	}
+	t.Logf("killed each time: %q, %v", r.Failure, err)
+	b.opts.Budget = 1
+	if r := b.walk([]byte{0x90}); r.Status == Failed {
+		t.Errorf("after that: %s", r.Failure)
+	}
+}
+
+// canary is all that a block can see, and what it does: a block that looks at everything runs
+// without anything ahead of it but its own prologue.
+func (b bench) canary() machine {
+	b.t.Helper()
+	code := slices.Concat(
+		[]byte{0x9c},                         // pushf
+		[]byte{0x0f, 0xae, 0x5b, 0x40},       // stmxcsr [rbx+64]
+		[]byte{0xd9, 0x7b, 0x48},             // fnstcw [rbx+72]
+		[]byte{0xdd, 0x7b, 0x50},             // fnstsw [rbx+80]
+		[]byte{0x0f, 0x7f, 0x53, 0x60},       // movq [rbx+96], mm2
+		[]byte{0x66, 0x0f, 0xd6, 0x5b, 0x68}, // movq [rbx+104], xmm3
+		[]byte{0xac},                         // lodsb: where it goes next depends on DF
+		[]byte{0xf3, 0x48, 0x0f, 0xae, 0xc1}, // rdfsbase rcx
+		[]byte{0xf3, 0x48, 0x0f, 0xae, 0xca}, // rdgsbase rdx
+		[]byte{0xf2, 0x0f, 0x59, 0xc9},       // mulsd xmm1, xmm1
+		[]byte{0x8c, 0xe0, 0x8c, 0xdd},       // mov eax, fs; mov ebp, ds
+	)
+	if !b.fsgsbase() {
+		code = slices.Concat(code[:len(code)-18], code[len(code)-8:])
+	}
+	b.opts.Unroll = nil
+	r, err := b.block(code, asm.PaperInit(), 1, 2)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { b.opts.Unroll = nil }()
+	m := b.runBehind(r, r.long, nil)
+	clear(m.vector[16*64:]) // no block without AVX-512 can tell
+	clear(m.mask)
+	return m
+}
+
+// fsgsbase reports whether user code may read and write segment bases (getauxval(3), AT_HWCAP2
+// bit 1).
+func (b bench) fsgsbase() bool {
+	aux, err := os.ReadFile("/proc/self/auxv")
+	if err != nil {
+		return false
+	}
+	const hwcap2, enabled = 26, 2
+	for ; len(aux) >= 16; aux = aux[16:] {
+		if aux[0] == hwcap2 {
+			return aux[8]&enabled != 0
+		}
+	}
+	return false
+}
+
+// TestStateAfterHostileBlocks: what the next block sees does not depend on the one before,
+// whatever state that leaves behind.
+func TestStateAfterHostileBlocks(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget = 1
+	before := b.canary()
+	check := func(name string, code []byte) {
+		t.Helper()
+		r := b.walk(code)
+		if d := before.difference(b.canary()); d != "" {
+			t.Errorf("after %s (%x, %s %s): %s", name, code, r.Status, r.Reason, d)
+		}
+	}
+	for name, hex := range map[string]string{
+		"flags from memory":              "68d70f0000 9d",     // CF PF AF ZF SF DF OF, and IF
+		"trap flag":                      "68 02030000 9d",    //
+		"trap flag, then more":           "68 02030000 9d 90", //
+		"alignment check":                "68 02020400 9d",    //
+		"alignment check, used":          "68 02020400 9d 8b4301",
+		"alignment check, aligned":       "68 02020400 9d 8b4304",
+		"alignment check, then a gather": "68 02020400 9d c4411d76e4 c4a29d92040b",
+		"nested task":                    "68 02420000 9d",
+		"identification":                 "68 02022000 9d",
+		"resume and virtual 8086":        "68 02020300 9d",
+		"I/O privilege":                  "68 02320000 9d",
+		"all flags":                      "68 ffffff7f 9d",
+		"paper's flags":                  "9d",
+		"direction":                      "fd",
+		"MXCSR, nothing masked":          "c7030000 0000 0fae13 f20f5ec9",
+		"MXCSR, rounding":                "c703 80ff0000 0fae13",
+		"MXCSR, all exceptions":          "c703 bf1f0000 0fae13",
+		"MXCSR, reserved bits":           "c703 ffffffff 0fae13",
+		"MXCSR, misaligned":              "c703 801f0200 0fae13",
+		"x87 control, all unmasked":      "c70340020000 d92b",
+		"x87, pending exception":         "c70340020000 d92b d9ee d9e8 def1",
+		"x87, pending at the end":        "c70340020000 dbe3 d92b d9e8 d9ee def9",
+		"x87, pending, then MMX":         "c70340020000 dbe3 d92b d9ee d9e8 d9c9 dcf1 0f6fc0",
+		"x87 environment":                "d923",
+		"x87 state":                      "dd23",
+		"x87, all full":                  "d9e8d9e8d9e8d9e8d9e8d9e8d9e8d9e8",
+		"x87, precision":                 "c7037f000000 d92b",
+		"MMX without emms":               "0f6ec0",
+		"frstpm":                         "dbe5",
+		"fsetpm":                         "dbe4",
+		"fxrstor":                        "0fae0b",
+		"xrstor":                         "0fae2b",
+		"segment base":                   "f3480faed0",
+		"segment register":               "8ee0",
+		"protection keys":                "0f01ef",
+		"debug register":                 "0f23f8",
+		"tiles":                          "c4e2784903",
+		"upper vector halves":            "c5fc58c0 c4e27d18c8",
+		"512 bits":                       "62f17c4858c0",
+		"high registers":                 "62a17c4058c0",
+		"masks":                          "c5f846c0 c5f846c9",
+		"red zone":                       "48894424f8 48894424c0",
+		"stack pointer gone":             "31e4",
+		"stack pointer odd":              "4883c401 50",
+		"line flushed":                   "480118 0fae38",
+		"nontemporal":                    "480fc318 0faef8",
+		"prefetch":                       "0f180b 0f0d0b 0f1803",
+		"memory fence":                   "0faef0",
+	} {
+		check(name, unhex(t, compact(hex)))
+	}
+	rng := seeded(t)
+	for range scaled(150, 1000) {
+		check("a random block", hostile.ValidBlock(rng))
+	}
+}
+
+// TestCanaryNumber is the same in cycles: a number measured between hostile blocks is the
+// number measured before them.
+func TestCanaryNumber(t *testing.T) {
+	p := start(t, Options{})
+	canaries := []string{"480fafc0", "f20f59c0", "c5fc58c0", "488b00", "d9e8ddd8"}
+	rng := seeded(t)
+	number := func(hex string) Result { return measured(t, p, unhex(t, hex)) }
+	first := map[string]Result{}
+	for _, c := range canaries {
+		if c == "c5fc58c0" && !slices.Contains(host.Detect().VectorBits(), 256) {
+			continue
+		}
+		first[c] = number(c)
+	}
+	moved := map[string]int{}
+	blocks := scaled(60, 1000)
+	for i := range blocks {
+		code := hostile.ValidBlock(rng)
+		if r, err := p.Profile(context.Background(), Block{Code: code}); err != nil || r.Status == Failed {
+			t.Fatalf("%x: %v %s", code, err, r.Failure)
+		}
+		c := canaries[i%len(canaries)]
+		want, ok := first[c]
+		if !ok {
+			continue
+		}
+		got := number(c)
+		if !agree(want, got) {
+			moved[c]++
+			t.Logf("%s: %.4f (%.4f to %.4f) after %x; before, %.4f (%.4f to %.4f)", c, got.Cycles, got.CILow, got.CIHigh, code, want.Cycles, want.CILow, want.CIHigh)
+		}
+	}
+	// The intervals are of 95 %, and the core's clock is not ours.
+	for c, n := range moved {
+		if n > 1+blocks/20 {
+			t.Errorf("%s moved %d times in %d", c, n, blocks)
+		}
+	}
+}
+
+// agree reports whether the intervals of two results meet, or they are within half a percent.
+func agree(a, b Result) bool {
+	const share = 0.005
+	return a.CILow <= b.CIHigh*(1+share) && b.CILow <= a.CIHigh*(1+share)
+}
+
+// TestHiddenStore: a store that overwrites the very entry of the log that would tell of it, copy
+// after copy, is found all the same.
+func TestHiddenStore(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget, b.inits = 1, b.inits[:1]
+	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
+	code := slices.Concat(
+		[]byte{0x48, 0x8b, 0x03},                             // mov rax, [rbx]
+		hostile.Set(1, space.Log+third-asm.PaperInit().Fill), // mov rcx, …
+		[]byte{0x48, 0x01, 0xc8},                             // add rax, rcx
+		[]byte{0x48, 0x83, 0x03, entries},                    // add qword [rbx], 24
+		[]byte{0x48, 0x89, 0x10},                             // mov [rax], rdx, which is the address of a page of its own
+	)
+	if r := b.walk(code); r.Reason != verdict.Unmappable || r.Rejection.Address == nil || *r.Rejection.Address != space.Log+third {
+		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Rejection)
+	}
+}

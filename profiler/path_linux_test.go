@@ -1,0 +1,224 @@
+package profiler
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// openPath is a session for whole paths: each core counts as quiet, so that a budget decides
+// how far timing goes and not who else is on the machine.
+func openPath(t testing.TB) bench {
+	t.Helper()
+	b := openBench(t)
+	b.quiet, b.rate = 1<<40, 1
+	b.opts.Precision = 0.005
+	b.opts.Mode, b.opts.FrontEnd, b.opts.Clock = Unroll, OpCache, TSCClock
+	if err := b.chooseClock(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// walk takes a block through the whole path. bbprof must not fail, whatever the block is.
+func (b bench) walk(code []byte) Result {
+	b.t.Helper()
+	r, err := b.serve(context.Background(), Block{Code: code})
+	if err != nil {
+		b.t.Fatalf("%x: %v", code, err)
+	}
+	if r.Status == Failed {
+		b.t.Errorf("%x: %s", code, r.Failure)
+	}
+	return r
+}
+
+// long is whether, and in how many parts, a test does all that it is meant to do: BBPROF_LONG=1
+// is all at once, BBPROF_LONG=20 one part of 20, each time another (make fuzz).
+func long() (parts int, ok bool) {
+	parts, err := strconv.Atoi(os.Getenv("BBPROF_LONG"))
+	return parts, err == nil && parts > 0
+}
+
+func scaled(short, full int) int {
+	if parts, ok := long(); ok {
+		return (full + parts - 1) / parts
+	}
+	return short
+}
+
+// seeded is another sequence in each long run, and the same in each short one.
+func seeded(t testing.TB) *rand.Rand {
+	seed := uint64(1)
+	if _, ok := long(); ok {
+		seed = rand.Uint64()
+	}
+	if v, err := strconv.ParseUint(os.Getenv("BBPROF_SEED"), 10, 64); err == nil {
+		seed = v
+	}
+	t.Logf("BBPROF_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// belongings is what a process can lose.
+type belongings struct {
+	files, threads, children int
+	heap, resident           int // bytes
+}
+
+func owned(t testing.TB) (o belongings) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	o.files = len(fds)
+	o.children = len(children())
+	tasks, _ := os.ReadDir("/proc/self/task")
+	o.threads = len(tasks)
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	o.heap = int(m.HeapAlloc)
+	statm, _ := os.ReadFile("/proc/self/statm")
+	if f := strings.Fields(string(statm)); len(f) > 1 {
+		pages, _ := strconv.Atoi(f[1])
+		o.resident = pages * os.Getpagesize()
+	}
+	return o
+}
+
+// children are the numbers of this process's children.
+func children() (pids []string) {
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, task := range tasks { // a child is listed with the thread that forked it
+		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		pids = append(pids, strings.Fields(string(list))...)
+	}
+	return pids
+}
+
+// mustBeFlat compares what there is with what there was.
+func mustBeFlat(t testing.TB, before, now belongings) {
+	t.Helper()
+	const slack = 8 << 20 // what Go's runtime keeps for itself
+	t.Logf("before %+v, now %+v", before, now)
+	if now.files != before.files || now.children != before.children || now.threads > before.threads+6 ||
+		now.heap > before.heap+slack || now.resident > before.resident+2*slack {
+		t.Errorf("something leaks: before %+v, now %+v", before, now)
+	}
+}
+
+// TestWholePath leads random byte strings, random sequences of valid instructions and mutated
+// blocks through the whole path: none fails, none leaks, and none reaches the kernel.
+func TestWholePath(t *testing.T) {
+	b := openPath(t)
+	trace := traceCalls(t)
+	own := ownBlocks(t)
+	rng := seeded(t)
+	outcomes := map[verdict.Reason]int{}
+	b.discard() // the next child is launched before the kernel's eyes
+	b.walk([]byte{0x90})
+	before := owned(t)
+	families := []struct {
+		name  string
+		count int
+		next  func() []byte
+	}{
+		{"random bytes", scaled(2000, 200_000), func() []byte { return hostile.RandomBytes(rng) }},
+		{"valid sequences", scaled(300, 100_000), func() []byte { return hostile.ValidBlock(rng) }},
+		{"mutated blocks", scaled(300, 20_000), func() []byte { return hostile.Mutated(rng, own[rng.IntN(len(own))].code) }},
+	}
+	for _, f := range families {
+		began := time.Now()
+		var slowest time.Duration
+		var slow []byte
+		for i := range f.count {
+			b.opts.Mode, b.opts.FrontEnd, b.opts.Budget = Unroll, OpCache, 1
+			if i%20 == 0 { // all the way
+				b.opts.Mode, b.opts.Budget = Modes()[rng.IntN(3)], 20*time.Millisecond
+				if b.opts.Mode == Unroll {
+					b.opts.FrontEnd = Decode
+				}
+			}
+			code := f.next()
+			start := time.Now()
+			r := b.walk(code)
+			if d := time.Since(start); d > slowest {
+				slowest, slow = d, code
+			}
+			outcomes[r.Reason]++
+		}
+		t.Logf("%d %s in %v; the slowest took %v: %x", f.count, f.name, time.Since(began).Round(time.Millisecond), slowest.Round(time.Millisecond), slow)
+		if slowest > 30*time.Second {
+			t.Errorf("%x took %v", slow, slowest)
+		}
+	}
+	mustBeFlat(t, before, owned(t))
+	t.Log(sorted(outcomes))
+	trace.judge(t)
+}
+
+// FuzzProfile is the same, led by coverage.
+func FuzzProfile(f *testing.F) {
+	for _, seed := range []string{"4801c0", "488b03", "f3aa", "0f05", "9d", "d9f4", "0fae13", "c5fc58c0", "62f17c4858c0", "48b80000f0000060000048890000"} {
+		code, err := hex.DecodeString(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(code)
+	}
+	requests := make(chan []byte)
+	failures := make(chan string)
+	started := make(chan bench, 1)
+	go func() { // owns the child; it ends with the process
+		b := openPath(f)
+		b.opts.Budget = 1
+		started <- b
+		for code := range requests {
+			r, err := b.serve(context.Background(), Block{Code: code})
+			switch {
+			case err != nil:
+				failures <- err.Error()
+			default:
+				failures <- r.Failure
+			}
+		}
+	}()
+	<-started
+	f.Fuzz(func(t *testing.T, code []byte) {
+		if len(code) > 256 {
+			return
+		}
+		requests <- code
+		if failure := <-failures; failure != "" {
+			t.Errorf("%x: %s", code, failure)
+		}
+	})
+}
+
+// sorted renders counts by key.
+func sorted[K ~string](m map[K]int) string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, string(k))
+	}
+	slices.Sort(keys)
+	var s strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&s, "%s %d; ", k, m[K(k)])
+	}
+	return s.String()
+}
