@@ -23,6 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	becomeHost()
 	testscript.Main(m, map[string]func(){"bbprof": main, "under": under})
 }
 
