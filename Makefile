@@ -1,6 +1,7 @@
 FUZZTIME ?= 30s
+SOAKTIME ?= 30m
 
-.PHONY: build test lint fuzz bench check readme
+.PHONY: build test lint fuzz fuzz-targets soak state bench check readme
 
 build:
 	go build -o bbprof ./cmd/bbprof
@@ -11,13 +12,25 @@ test:
 lint:
 	.ci/run lint
 
-# Every fuzz target there is, one after the other.
-fuzz:
+# Every fuzz target there is, one after the other, and then the whole path with 200,000 random
+# byte strings, 100,000 random sequences of valid instructions and 20,000 mutated blocks.
+fuzz: fuzz-targets
+	BBPROF_LONG=1 go test -count=1 -v -timeout 3h -run '^TestWholePath$$' ./profiler
+
+fuzz-targets:
 	@set -e; grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*:func | |' | \
 	while read -r dir name; do \
 		echo "$$dir $$name"; \
 		go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$dir"; \
 	done
+
+# Hostile and known blocks in turn: rate, memory and numbers have to stay as they are.
+soak:
+	BBPROF_SOAK=$(SOAKTIME) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./selftest
+
+# The canary's number between 1,000 random blocks.
+state:
+	BBPROF_LONG=1 go test -count=1 -v -timeout 3h -run '^Test(CanaryNumber|StateAfterHostileBlocks)$$' ./profiler
 
 bench:
 	go test -run '^$$' -bench . ./...

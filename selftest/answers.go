@@ -85,6 +85,8 @@ func parseTable(table string) (blocks []Block, err error) {
 			cells[j] = strings.TrimSpace(cells[j])
 		}
 		switch {
+		case cells[colText] == "# text" && len(cells) <= firstAnswer+1:
+			return nil, fmt.Errorf("answers.txt, line %d: no microarchitecture is named", i+1)
 		case cells[colText] == "# text":
 			for _, name := range cells[firstAnswer : len(cells)-1] {
 				columns = append(columns, host.Microarchitecture(name))

@@ -129,6 +129,19 @@ func TestParseTable(t *testing.T) {
 	}
 }
 
+// FuzzParseTable: a table is read or refused with the place.
+func FuzzParseTable(f *testing.F) {
+	f.Add("# text | hex | needs | short | Zen | unknown | note\nlatency\nnop|90|AVX FMA3|short|-|1..2.5|why\n")
+	f.Add("# text\n")
+	f.Add("# text | hex | needs | short\nnop|90||\n")
+	f.Fuzz(func(t *testing.T, table string) {
+		blocks, err := parseTable(table)
+		if err != nil && (len(blocks) > 0 || !strings.Contains(err.Error(), "line ")) {
+			t.Errorf("%d blocks, %v", len(blocks), err)
+		}
+	})
+}
+
 // TestHolds stands on both sides of each limit.
 func TestHolds(t *testing.T) {
 	for _, c := range []struct {

@@ -1,0 +1,131 @@
+package selftest
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// TestSoak alternates hostile blocks with blocks whose time is known, for as long as
+// BBPROF_SOAK says (make soak). The hostile ones are the same in each round, so that rounds can
+// be compared: neither their rate nor the memory in use nor the known times may move.
+func TestSoak(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("BBPROF_SOAK"))
+	if err != nil {
+		t.Skip("BBPROF_SOAK gives no time, such as 30m")
+	}
+	p := start(t)
+	blocks, err := Blocks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool { return !b.Short })
+	type round struct {
+		rate     float64 // hostile blocks a second
+		memory   int     // bytes resident
+		files    int
+		measured map[string]float64
+	}
+	var rounds []round
+	const perRound = 400
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		rng := rand.New(rand.NewPCG(3, 4))
+		r := round{measured: map[string]float64{}}
+		var spent time.Duration
+		for i := range perRound {
+			code := hostile.RandomBytes(rng)
+			switch i % 3 {
+			case 1:
+				code = hostile.ValidBlock(rng)
+			case 2:
+				code = hostile.Mutated(rng, blocks[rng.IntN(len(blocks))].Code)
+			}
+			began := time.Now()
+			result, err := p.Profile(context.Background(), profiler.Block{Code: code})
+			spent += time.Since(began)
+			if err != nil || result.Status == profiler.Failed {
+				t.Fatalf("%x: %v %s", code, err, result.Failure)
+			}
+			if i%(perRound/len(known)) != 0 {
+				continue
+			}
+			b := known[i/(perRound/len(known))%len(known)]
+			if result, err = p.Profile(context.Background(), profiler.Block{Code: b.Code}); err != nil {
+				t.Fatal(err)
+			}
+			if result.Status == profiler.OK {
+				r.measured[b.Text] = result.Cycles
+			}
+		}
+		r.rate = perRound / spent.Seconds()
+		r.memory, r.files = inUse(t)
+		rounds = append(rounds, r)
+		t.Logf("round %d: %.1f hostile blocks/s, %.1f MiB, %d files, %v", len(rounds), r.rate, float64(r.memory)/(1<<20), r.files, r.measured)
+	}
+	if len(rounds) < 4 {
+		t.Fatalf("only %d rounds", len(rounds))
+	}
+	// The first round warms up; what is compared are halves of the others.
+	half := func(rounds []round, of func(round) float64) float64 {
+		var v []float64
+		for _, r := range rounds {
+			v = append(v, of(r))
+		}
+		slices.Sort(v)
+		return v[len(v)/2]
+	}
+	early, late := rounds[1:1+len(rounds)/2], rounds[1+len(rounds)/2:]
+	rate := func(r round) float64 { return r.rate }
+	memory := func(r round) float64 { return float64(r.memory) }
+	if a, b := half(early, rate), half(late, rate); b < 0.7*a {
+		t.Errorf("the rate fell from %.1f to %.1f blocks/s", a, b)
+	}
+	if a, b := half(early, memory), half(late, memory); b > a+4<<20 {
+		t.Errorf("memory grew from %.0f to %.0f bytes", a, b)
+	}
+	if a, b := rounds[1].files, rounds[len(rounds)-1].files; a != b {
+		t.Errorf("%d files are open, there were %d", b, a)
+	}
+	for _, b := range known {
+		var v []float64
+		for _, r := range rounds {
+			if c, ok := r.measured[b.Text]; ok {
+				v = append(v, c)
+			}
+		}
+		if len(v) == 0 {
+			t.Logf("%s was never measured: the core is not left alone", b.Text)
+			continue
+		}
+		low, high := slices.Min(v), slices.Max(v)
+		t.Logf("%s: %.4f to %.4f cycles in %d rounds", b.Text, low, high, len(v))
+		if high > low*1.02 {
+			t.Errorf("%s moved from %.4f to %.4f cycles", b.Text, low, high)
+		}
+	}
+}
+
+// inUse is this process's memory and files.
+func inUse(t *testing.T) (bytes, files int) {
+	t.Helper()
+	debug.FreeOSMemory()
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip(err)
+	}
+	if f := strings.Fields(string(statm)); len(f) > 1 {
+		pages, _ := strconv.Atoi(f[1])
+		bytes = pages * os.Getpagesize()
+	}
+	fds, _ := os.ReadDir("/proc/self/fd")
+	return bytes, len(fds)
+}
