@@ -3,7 +3,6 @@ package profiler
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -86,7 +85,7 @@ const leastInsts = 256
 // alias or to crowd the cache by itself after some copies: it gets no more than that.
 func (r *run) mapAndTrace() error {
 	for {
-		r.harmless = math.MaxInt
+		r.harmless = 0
 		err := r.mapAndTraceAll()
 		fewer, ok := r.factors.Within(r.harmless)
 		if tooFew := (fewer.Long-fewer.Short)*len(r.insts) < leastInsts; err == nil || !ok || tooFew || r.opts.Unroll != nil {
