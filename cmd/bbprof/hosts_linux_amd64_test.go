@@ -116,8 +116,8 @@ var brokenHosts = []brokenHost{
 	{name: "no more processes", missing: "no more processes", restrict: func() error {
 		return filtered(0, refused{unix.SYS_CLONE, unix.EAGAIN, 0, unix.CLONE_VFORK, unix.CLONE_VFORK})
 	}},
-	{name: "no more files", missing: "no more files", restrict: func() error { return limited(unix.RLIMIT_NOFILE, 3) }},
-	{name: "hardly any files", missing: "no more files", restrict: func() error { return limited(unix.RLIMIT_NOFILE, 5) }},
+	{name: "no more files", missing: "no more files", restrict: func() error { return limited(unix.RLIMIT_NOFILE, 8) }}, // the Go runtime takes two,
+	{name: "hardly any files", missing: "no more files", restrict: func() error { return limited(unix.RLIMIT_NOFILE, 9) }},
 	{name: "no more files on the host", missing: "open on this host", restrict: func() error { return filtered(0, refuse(unix.ENFILE, unix.SYS_MEMFD_CREATE)...) }},
 	{name: "no memory to share", missing: "no memory left", restrict: func() error {
 		return filtered(0, refused{unix.SYS_MMAP, unix.ENOMEM, 3, unix.MAP_SHARED, unix.MAP_SHARED})
@@ -221,23 +221,20 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// executableForAll is this binary under the name by which it is bbprof.
+// executableForAll is this binary under the name by which it is bbprof, for everyone to run.
 func executableForAll(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "bbprof-hosts-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := dir + "/bbprof"
-	if err := errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
+	build := exec.Command("go", "test", "-c", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the C library's start has failures of its own
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := errors.Join(os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return path
