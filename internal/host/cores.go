@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Layout says which CPUs are for what when several workers measure at a time.
@@ -15,7 +17,7 @@ type Layout struct {
 	Own []int
 }
 
-// LayoutError says why there is no layout as asked for.
+// LayoutError says that more workers are wanted than there are cores.
 type LayoutError struct{ What string }
 
 func (e *LayoutError) Error() string { return e.What }
@@ -36,7 +38,10 @@ func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, qu
 	taken := map[int]bool{}
 	for _, cpu := range candidates {
 		if !slices.Contains(allowed, cpu) {
-			return Layout{}, &LayoutError{fmt.Sprintf("CPU %d is not among those that this process may use, %v", cpu, allowed)}
+			return Layout{}, &verdict.HostError{
+				Missing: fmt.Sprintf("CPU %d is not among those that this process may use, %v", cpu, allowed),
+				Remedy:  "choose one of these",
+			}
 		}
 		if taken[cpu] {
 			continue
@@ -87,7 +92,7 @@ func ParseList(s string) (cpus []int, err error) {
 			last, err = strconv.Atoi(to)
 		}
 		const most = 1 << 13 // CONFIG_NR_CPUS of the largest x86-64 kernels
-		if err != nil || first < 0 || last < first || last >= most {
+		if err != nil || first < 0 || last < first || last-first >= most {
 			return nil, fmt.Errorf("%q is no CPU; write numbers from 0 on, such as 1 or 0,1 or 0-3", field)
 		}
 		for cpu := first; cpu <= last; cpu++ {

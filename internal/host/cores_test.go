@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // pairs are the siblings on a machine whose CPUs n and n+4 share a core.
@@ -45,7 +47,6 @@ func TestPlanWorkers(t *testing.T) {
 		}
 	}
 	for says, f := range map[string]func() (Layout, error){
-		"CPU 2 is not among":                 func() (Layout, error) { return PlanWorkers(two, []int{2}, alone, 0, 0) },
 		"3 workers need as many physical":    func() (Layout, error) { return PlanWorkers(two, nil, alone, 3, 0) },
 		"and there are 4 to measure on":      func() (Layout, error) { return PlanWorkers(eight, nil, pairs, 5, 0) },
 		"and there are 1 to measure on; two": func() (Layout, error) { return PlanWorkers(eight, []int{0, 4}, pairs, 2, 0) },
@@ -57,15 +58,23 @@ func TestPlanWorkers(t *testing.T) {
 	}
 }
 
+// TestPlanWithout: a CPU that is not there is the host's lack.
+func TestPlanWithout(t *testing.T) {
+	var lack *verdict.HostError
+	if _, err := PlanWorkers([]int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not among those that this process may use, [0 1]" {
+		t.Error(err)
+	}
+}
+
 func TestParseList(t *testing.T) {
 	for s, want := range map[string][]int{
-		"0": {0}, "1,0": {1, 0}, "0-3,8": {0, 1, 2, 3, 8}, " 2 , 3 \n": {2, 3}, "4-4": {4}, "8191": {8191},
+		"0": {0}, "1,0": {1, 0}, "0-3,8": {0, 1, 2, 3, 8}, " 2 , 3 \n": {2, 3}, "4-4": {4}, "99999": {99999},
 	} {
 		if got, err := ParseList(s); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "-1", "1-", "-", "3-2", "a", "1,,2", "0-9999999999", "8192"} {
+	for _, s := range []string{"", "-1", "1-", "-", "3-2", "a", "1,,2", "0-9999999999"} {
 		if got, err := ParseList(s); err == nil {
 			t.Errorf("%q is %v", s, got)
 		}
