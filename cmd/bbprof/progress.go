@@ -53,7 +53,7 @@ func (t *watch) show(p batch.Progress) {
 	if t.from < 0 {
 		t.from = p.Bytes
 	}
-	if seconds := at.Sub(t.lastTime).Seconds(); seconds >= 1 {
+	if seconds := at.Sub(t.lastTime).Seconds(); seconds >= 1 || t.rate == 0 {
 		t.rate = float64(p.Tally.Measured-t.lastCount) / seconds
 		t.lastCount, t.lastTime = p.Tally.Measured, at
 	}
@@ -82,8 +82,11 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 	case p.Ended && p.Aside > 0:
 		s += fmt.Sprintf(", second look: %d to go", p.Aside)
 	case t.size > 0 && p.Bytes > t.from:
+		if t.bar == nil { // which shows it
+			s += fmt.Sprintf(", %d %%", 100*p.Bytes/t.size)
+		}
 		left := time.Duration(float64(at.Sub(t.began)) * float64(t.size-p.Bytes) / float64(p.Bytes-t.from))
-		s += fmt.Sprintf(", %d %%, %v left", 100*p.Bytes/t.size, left.Round(time.Second))
+		s += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
 	return s
 }
