@@ -3,10 +3,8 @@ package tracee
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -268,9 +266,10 @@ func general(regs *unix.PtraceRegs) Regs {
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
-		err := wait4(t.pid, &status)
+		// Not a raw call, which would keep the Go runtime's processor: a collection would then wait
+		// for the child, and the watchdog for the collection.
+		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
 		if err == unix.EINTR { // a Go runtime signal to this thread
-			runtime.Gosched() // it may want the processor that wait4 kept
 			continue
 		}
 		if err != nil {
@@ -324,18 +323,3 @@ func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
 
 // stop reports whether the limit has not passed. If it has, kill runs or will, at any time.
 func (w *watchdog) stop() bool { return w.timer.Stop() }
-
-// wait4 waits without telling the Go runtime. Told, it would take the waiting thread's
-// processor away, and look every 20 µs whether there is one to take (runtime.sysmon, retake):
-// where it has no other CPU to run on, it takes that of a child, thousands of times a second.
-// The price is that the thread keeps its processor, so there should be one more for others
-// (GOMAXPROCS); if there is none, the runtime interrupts the wait after 10 ms.
-func wait4(pid int, status *unix.WaitStatus) error {
-	var s int32
-	_, _, errno := unix.RawSyscall6(unix.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&s)), unix.WALL, 0, 0, 0)
-	*status = unix.WaitStatus(s)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
