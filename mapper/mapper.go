@@ -32,12 +32,14 @@ type Child interface {
 type Plan struct {
 	Insts  []asm.Inst
 	Init   asm.Init
-	Frames int           // page i is put on frame i mod Frames
-	Pages  int           // at most so many, else too_many_pages
-	Limit  time.Duration // for one run, else timeout
-	Until  time.Time     // for all of them together, else timeout; zero is for ever
-	Ahead  []tracee.Op   // of the first run
-	Fresh  uint64        // image to run first, which puts back all state that a block can change; 0 is none
+	Frames int // page i is put on frame i mod Frames
+	Pages  int // at most so many, else too_many_pages
+	// NoPages maps none: the first access is the block's end, as it is in a harness without mapping.
+	NoPages bool
+	Limit   time.Duration // for one run, else timeout
+	Until   time.Time     // for all of them together, else timeout; zero is for ever
+	Ahead   []tracee.Op   // of the first run
+	Fresh   uint64        // image to run first, which puts back all state that a block can change; 0 is none
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -81,6 +83,9 @@ func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 		page, err := p.resolve(stop, im)
 		if err != nil {
 			return m, err
+		}
+		if p.NoPages {
+			return m, &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing is mapped", Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault}
 		}
 		if slices.ContainsFunc(m.Pages, func(q Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)

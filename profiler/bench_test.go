@@ -63,7 +63,8 @@ func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, erro
 	}
 	factors := unroll.Factors{Short: 1, Long: copies}
 	b.opts.Unroll = &factors
-	r := &run{session: b.session, block: Block{Code: code}, inits: b.inits, factors: factors}
+	r := b.newRun(Block{Code: code})
+	r.factors = factors
 	for _, step := range []func() error{r.decode, r.refuse} {
 		if err := step(); err != nil {
 			return r, err

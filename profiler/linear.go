@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -27,6 +28,10 @@ var linearTurns = []int{0, lookWindows / 2}
 // block may leave the op cache, or a predictor's reach, somewhere between the two.
 func (r *run) linear() error {
 	err := r.checkLinear()
+	var rejection *verdict.Rejection
+	if errors.As(err, &rejection) && r.tolerate(rejection) {
+		return nil
+	}
 	fewer, ok := r.factors.Smaller()
 	if err == nil || !ok || r.opts.Unroll != nil || r.loops {
 		return err

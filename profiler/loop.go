@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -54,8 +55,17 @@ func (o Options) Check() error {
 	return nil
 }
 
-// image lays out so many iterations of the block.
+// image lays out so many iterations of the block, behind at.
 func (r *run) image(at uint64, iterations int) (unroll.Image, error) {
+	image, err := r.imageAt(at, iterations)
+	if offset := r.block.Setup.CodeOffset; offset != nil && err == nil {
+		// The first copy is as far from the image's start wherever that is.
+		return r.imageAt(image.At+(uint64(*offset)-image.First)%space.PageSize, iterations)
+	}
+	return image, err
+}
+
+func (r *run) imageAt(at uint64, iterations int) (unroll.Image, error) {
 	if r.loops {
 		return unroll.BuildLoop(at, r.insts, r.loop.Copies, iterations/r.loop.Copies, r.loop.Counter, r.frame())
 	}

@@ -59,7 +59,10 @@ var ofContext = map[verdict.Reason]bool{
 // prepareWith is prepare with one initial state.
 func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh}
+	r.child.SetWord(space.SlotMXCSR, uint64(init.MXCSR))
+	r.plan = mapper.Plan{
+		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
+	}
 	err := r.mapAndTrace()
 	if paper && r.plan.Frames == 1 {
 		r.result.PaperVerdict = "ok" // until the samples say otherwise
@@ -204,8 +207,7 @@ func (r *run) judgeTrace() error {
 			r.findings = append(r.findings, f.Evidence)
 			continue
 		}
-		if slices.Contains(r.opts.Tolerate, f.Rejection.Reason) {
-			r.warn("tolerated: %v", f.Rejection)
+		if r.tolerate(f.Rejection) {
 			continue
 		}
 		if f.Rejection.Reason != verdict.AliasFrame { // more frames end that

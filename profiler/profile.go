@@ -23,6 +23,7 @@ type run struct {
 	*session
 	ctx    context.Context
 	block  Block
+	opts   Options // the session's, with the block's set-up
 	result Result
 
 	insts      []asm.Inst
@@ -52,8 +53,12 @@ type run struct {
 // profile is what happens to a block. A *verdict.Rejection as error says why it has no
 // throughput; the result then holds what was found out until there.
 func (s *session) profile(ctx context.Context, b Block) (Result, error) {
-	r := &run{session: s, ctx: ctx, block: b, inits: s.inits}
-	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: s.inits[0], Mode: s.opts.Mode, FrontEnd: s.opts.FrontEnd}
+	if err := b.Setup.Check(); err != nil {
+		return Result{}, err
+	}
+	r := s.newRun(b)
+	r.ctx = ctx
+	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: r.inits[0], Mode: s.opts.Mode, FrontEnd: s.opts.FrontEnd}
 	for _, step := range []func() error{
 		r.decode,
 		r.refuse,
@@ -206,7 +211,11 @@ func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
 
 // frame is what stands around the copies of this block.
 func (r *run) frame() unroll.Frame {
-	return unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
+	f := unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
+	if offset := r.block.Setup.CodeOffset; offset != nil {
+		f.Offset = *offset % 64 // what is left are whole lines, which image has to find
+	}
+	return f
 }
 
 // layOut builds both images for mapping.
@@ -222,8 +231,12 @@ func (r *run) layOut() (err error) {
 	return nil
 }
 
-// build lays the images out, shift bytes on from where blocks go, and places them.
+// build lays the images out, shift bytes on from where blocks go if the set-up leaves that
+// open, and places them.
 func (r *run) build(shift uint64) (err error) {
+	if r.block.Setup.CodeOffset != nil {
+		shift = 0
+	}
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
 	if r.short, err = r.image(r.images+shift, r.factors.Short); err != nil {
 		return err
@@ -256,21 +269,35 @@ const unstableShare = 0.02
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (r *run) judge() error {
 	r.result.WindowsKept = len(r.cycles)
-	l1i := invariants.L1I(int(r.long.End()-space.Code), r.cpu.FrontEnd.L1I)
-	if l1i.Rejection != nil {
+	r.result.Evidence = r.findings
+	l1i := invariants.L1I(r.codeBytes(), r.cpu.FrontEnd.L1I)
+	switch {
+	case l1i.Rejection == nil:
+		r.result.Evidence = append(r.result.Evidence, l1i.Evidence)
+	case !r.tolerate(l1i.Rejection):
 		return l1i.Rejection
 	}
-	r.result.Evidence = append(r.findings,
-		l1i.Evidence,
-		invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
+	r.result.Evidence = append(r.result.Evidence, invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	r.result.Evidence = r.countedEvidence(r.result.Evidence)
 	r.reportCounters()
 	if e := r.scatter(); !steady(e) {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+		unstable := &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
 			len(r.cycles), e.Value, e.Half, unstableLimit(e), modes(r.cycles))}
+		if !r.tolerate(unstable) {
+			return unstable
+		}
 	}
 	return nil
+}
+
+// codeBytes is how much code runs: bbprof's own at the start of the region and both images,
+// with the little that lies between them unless the set-up makes that much.
+func (r *run) codeBytes() int {
+	if r.block.Setup.CodeOffset == nil {
+		return int(r.long.End() - space.Code)
+	}
+	return int(r.images-space.Code) + len(r.short.Code) + len(r.long.Code)
 }
 
 // steady reports whether the scatter is that of one speed.

@@ -59,9 +59,9 @@ type Options struct {
 	Identical int
 	// Events are more events to count, by name or code (pmu.PMU.Named).
 	Events []string
-	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, that end up as a warning
-	// instead of a rejection: to measure what the condition costs. Such a number is not ground
-	// truth.
+	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, and verdict.L1IMiss,
+	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
+	// to measure what the condition costs. Such a number is not ground truth.
 	Tolerate []verdict.Reason
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
@@ -92,7 +92,8 @@ const AutoFrames = 0
 
 // Block is machine code without control flow.
 type Block struct {
-	Code []byte
+	Code  []byte
+	Setup Setup
 }
 
 // MaxBlock is the longest block in bytes: no L1I there is holds the four copies of a longer

@@ -53,11 +53,6 @@ type timedImage struct {
 
 func newSession(opts Options) (*session, error) {
 	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
-	if opts.NoFTZ {
-		for i := range s.inits {
-			s.inits[i].MXCSR = asm.DefaultMXCSR
-		}
-	}
 	if opts.Init != "" {
 		i := slices.IndexFunc(s.inits, func(i asm.Init) bool { return i.Name == opts.Init })
 		if i < 0 {

@@ -43,7 +43,8 @@ func BenchmarkStages(b *testing.B) {
 	n, windows, dropped := 0, 0, 0
 	for b.Loop() {
 		for _, h := range typical {
-			r := &run{session: s, ctx: context.Background(), block: Block{unhex(b, h)}, inits: s.inits}
+			r := s.newRun(Block{Code: unhex(b, h)})
+			r.ctx = context.Background()
 			prepare += took(b, r.decode, r.refuse, r.choose, r.prepare)
 			timing += took(b, r.time)
 			third += took(b, r.linear)

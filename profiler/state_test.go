@@ -28,7 +28,13 @@ func prepared(t *testing.T, opts Options, block []byte) *run {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	r := &run{session: s, ctx: context.Background(), block: Block{block}, inits: s.inits}
+	return preparedIn(t, s, Block{Code: block})
+}
+
+func preparedIn(t *testing.T, s *session, b Block) *run {
+	t.Helper()
+	r := s.newRun(b)
+	r.ctx = context.Background()
 	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
 		if err := step(); err != nil {
 			t.Fatal(err)

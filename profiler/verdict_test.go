@@ -18,7 +18,8 @@ func (b bench) verdict(code []byte, frames int) (*run, verdict.Reason) {
 		b.t.Fatal(err)
 	}
 	b.opts.Frames, b.opts.Unroll = frames, nil
-	r := &run{session: b.session, block: Block{Code: code}, inits: b.inits[:1]}
+	r := b.newRun(Block{Code: code})
+	r.inits = r.inits[:1]
 	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
 		err := step()
 		var rejection *verdict.Rejection

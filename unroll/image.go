@@ -14,7 +14,7 @@ import (
 type Image struct {
 	Code   []byte
 	At     uint64 // address of Code[0], the prologue
-	First  uint64 // address of the first copy, a multiple of 64
+	First  uint64 // address of the first copy: a multiple of 64, and Frame.Offset
 	Copies int
 	block  int // bytes of one copy, 0 if copies are not plain
 }
@@ -41,6 +41,9 @@ type Frame struct {
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
 	// far as the core stays with those until the next taken branch.
 	Decoders bool
+	// Offset is how far the first copy is behind a multiple of 64, below 64: so many bytes of
+	// nops run once before it.
+	Offset int
 }
 
 // Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
@@ -85,6 +88,9 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	}
 	if s.before != nil {
 		s.before(e)
+	}
+	if f.Offset > 0 {
+		e.Nop(f.Offset)
 	}
 	im.First = e.PC()
 	second := im.First

@@ -1,0 +1,83 @@
+package profiler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Setup is what surrounds a block while it is measured: where code and data stand, and how
+// they are repeated. A Profiler measures one block in many set-ups, without a restart in
+// between. Nothing in it is random: equal set-ups are equal to the byte. The zero value is what
+// the Profiler's Options say.
+type Setup struct {
+	// CodeOffset is where the first copy of both images stands, in bytes from the start of a
+	// page, 0 to 4095. nil lets successive looks take four places, each at a multiple of 64.
+	// Up to 63 bytes of it are nops behind the loop before the copies; they run once a run.
+	CodeOffset *int `json:"code_offset,omitempty"`
+	// Init is the one initial state, instead of those that Options name and allow. Its
+	// segment bases are not looked at: they are the child's.
+	Init *asm.Init `json:"init,omitempty"`
+	// Frames, Unroll and NoFTZ as in Options.
+	Frames int             `json:"frames,omitempty"`
+	Unroll *unroll.Factors `json:"unroll,omitempty"`
+	NoFTZ  bool            `json:"no_ftz,omitempty"`
+	// NoMapping maps no page: a block that touches memory crashes.
+	NoMapping bool `json:"no_mapping,omitempty"`
+	// Tolerate adds to Options.Tolerate.
+	Tolerate []verdict.Reason `json:"tolerate,omitempty"`
+}
+
+// Check refuses what no block can be set up with.
+func (s Setup) Check() error {
+	switch {
+	case s.CodeOffset != nil && (*s.CodeOffset < 0 || *s.CodeOffset >= space.PageSize):
+		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, space.PageSize)
+	case s.Frames < 0 || s.Frames > space.MaxFrames:
+		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, space.MaxFrames)
+	case s.Unroll != nil && (s.Unroll.Short < 1 || s.Unroll.Short >= s.Unroll.Long):
+		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that 0", s.Unroll)
+	}
+	return nil
+}
+
+// over gives the options with which to measure a block in this set-up.
+func (s Setup) over(o Options) Options {
+	if s.Frames > 0 {
+		o.Frames = s.Frames
+	}
+	if s.Unroll != nil {
+		o.Unroll = s.Unroll
+	}
+	o.NoFTZ = o.NoFTZ || s.NoFTZ
+	o.Tolerate = slices.Concat(o.Tolerate, s.Tolerate)
+	return o
+}
+
+// newRun is a block at the start of its way.
+func (s *session) newRun(b Block) *run {
+	r := &run{session: s, block: b, opts: b.Setup.over(s.opts), inits: slices.Clone(s.inits)}
+	if init := b.Setup.Init; init != nil {
+		r.inits = []asm.Init{*init}
+		r.inits[0].FSBase, r.inits[0].GSBase = s.inits[0].FSBase, s.inits[0].GSBase
+	}
+	if r.opts.NoFTZ {
+		for i := range r.inits {
+			r.inits[i].MXCSR = asm.DefaultMXCSR
+		}
+	}
+	return r
+}
+
+// tolerate makes a warning of a rejection that the options tolerate.
+func (r *run) tolerate(rejection *verdict.Rejection) bool {
+	ok := slices.Contains(r.opts.Tolerate, rejection.Reason)
+	if ok {
+		r.warn("tolerated: %v", rejection)
+	}
+	return ok
+}
