@@ -1,0 +1,122 @@
+package stat
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Level is the share of tests that find a difference where there is none.
+const Level = 0.05
+
+// Test is a mean that was tested, with its two-sided 95 % interval. Nothing is known of a mean of
+// fewer than two values: its interval is infinite and P is 1.
+type Test struct {
+	Mean  float64 // or the difference of two
+	Low   float64 // of the interval
+	High  float64
+	T     float64 // Mean in standard errors; infinite if all values are the same, and not 0
+	DF    float64 // degrees of freedom
+	P     float64 // of a mean so far from 0, or further, if the true one is 0; two-sided
+	Error float64 // standard error of Mean
+	N     int     // values, of both samples
+}
+
+// OneSample is Student's test of one sample; of the differences of pairs it is the paired t-test
+// (Student, Biometrika 6, 1908).
+func OneSample(xs []float64) Test {
+	m, sd := stat.MeanStdDev(xs, nil)
+	return newTest(m, stat.StdErr(sd, float64(len(xs))), float64(len(xs)-1), len(xs))
+}
+
+// Welch tests the difference mean(b) − mean(a) of two independent samples whose variances may
+// differ, with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947).
+func Welch(a, b []float64) Test {
+	ma, va := stat.MeanVariance(a, nil)
+	mb, vb := stat.MeanVariance(b, nil)
+	na, nb := float64(len(a)), float64(len(b))
+	d := Difference(Known{ma, math.Sqrt(va / na), na - 1}, Known{mb, math.Sqrt(vb / nb), nb - 1})
+	d.N = len(a) + len(b)
+	return d
+}
+
+// Known is a mean of which no more than its standard error is known, and how many degrees of
+// freedom that has.
+type Known struct {
+	Mean, Error, DF float64
+}
+
+// Difference is Welch's test of b − a for means whose standard errors are known.
+func Difference(a, b Known) Test {
+	va, vb := a.Error*a.Error, b.Error*b.Error
+	df := min(a.DF, b.DF)
+	if va+vb > 0 {
+		df = (va + vb) * (va + vb) / (va*va/a.DF + vb*vb/b.DF)
+	}
+	return newTest(b.Mean-a.Mean, math.Sqrt(va+vb), df, 0)
+}
+
+func newTest(mean, se, df float64, n int) Test {
+	t := Test{Mean: mean, Error: se, DF: df, N: n}
+	if !(df > 0) || math.IsNaN(se) {
+		t.Low, t.High, t.P, t.Error = math.Inf(-1), math.Inf(1), 1, math.Inf(1)
+		return t
+	}
+	half := student(df).Quantile(1-Level/2) * se
+	t.Low, t.High = mean-half, mean+half
+	if mean != 0 {
+		t.T = mean / se
+	}
+	t.P = min(2*student(df).Survival(math.Abs(t.T)), 1)
+	return t
+}
+
+// Above is how likely a mean so large, or larger, is if the true one is limit: a one-sided test.
+func (t Test) Above(limit float64) float64 {
+	switch d := t.Mean - limit; {
+	case math.IsInf(t.Error, 1) || d == 0:
+		return 0.5
+	case t.Error == 0 && d > 0:
+		return 0
+	case t.Error == 0:
+		return 1
+	default:
+		return student(t.DF).Survival(d / t.Error)
+	}
+}
+
+// Detectable is the true difference that such a test finds with a probability of power: what lies
+// so many standard errors from 0 that all but 1 − power of the means around it are significant.
+// It takes Student's distribution for the noncentral one (Chow, Shao and Wang, Sample Size
+// Calculations in Clinical Research, section 3.1).
+func (t Test) Detectable(power float64) float64 {
+	if math.IsInf(t.Error, 1) {
+		return t.Error
+	}
+	d := student(t.DF)
+	return t.Error * (d.Quantile(1-Level/2) + d.Quantile(power))
+}
+
+func student(df float64) distuv.StudentsT { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df} }
+
+// Holm adjusts the p-values of tests so that those at most Level are significant and the chance
+// of even one false one among them is Level at most, whatever depends on what: the smallest is
+// multiplied by their number, the next by one less, and so on, and none is below the one before
+// (Holm, Scandinavian Journal of Statistics 6, 1979).
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	adjusted := make([]float64, len(p))
+	least := 0.0
+	for k, i := range order {
+		least = max(least, min(p[i]*float64(len(p)-k), 1))
+		adjusted[i] = least
+	}
+	return adjusted
+}

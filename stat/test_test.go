@@ -1,0 +1,126 @@
+package stat
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The extra hours of sleep of Student's paper, as R's data set sleep has them; the answers are
+// those of its t.test.
+var (
+	sleepA = []float64{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0}
+	sleepB = []float64{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4}
+)
+
+func near(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
+
+func TestStudentsSleep(t *testing.T) {
+	var diffs []float64
+	for i := range sleepA {
+		diffs = append(diffs, sleepB[i]-sleepA[i])
+	}
+	for _, c := range []struct {
+		name string
+		got  Test
+		want Test
+	}{
+		{"paired", OneSample(diffs), Test{Mean: 1.58, T: 4.0621, DF: 9, P: 0.002833, Low: 0.7001142, High: 2.4598858, N: 10}},
+		{"Welch", Welch(sleepA, sleepB), Test{Mean: 1.58, T: 1.8608, DF: 17.776, P: 0.07939, Low: -0.2054832, High: 3.3654832, N: 20}},
+	} {
+		g, w := c.got, c.want
+		for _, v := range [][2]float64{{g.Mean, w.Mean}, {g.T, w.T}, {g.DF, w.DF}, {g.P, w.P}, {g.Low, w.Low}, {g.High, w.High}} {
+			if !near(v[0], v[1], 2e-4) {
+				t.Errorf("%s: %+v, want %+v", c.name, g, w)
+				break
+			}
+		}
+		if g.N != w.N {
+			t.Errorf("%s: N = %d, want %d", c.name, g.N, w.N)
+		}
+	}
+}
+
+func TestOneSampleAtTheEdges(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		xs      []float64
+		p       float64
+		bounded bool
+	}{
+		{"none", nil, 1, false},
+		{"one", []float64{3}, 1, false},
+		{"two alike", []float64{3, 3}, 0, true},
+		{"two alike and 0", []float64{0, 0}, 1, true},
+	} {
+		got := OneSample(c.xs)
+		if got.P != c.p || math.IsInf(got.High, 0) == c.bounded {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	if p := Welch([]float64{1}, []float64{2, 3}).P; p != 1 {
+		t.Errorf("one value against two: p = %v", p)
+	}
+}
+
+func TestAbove(t *testing.T) {
+	x := OneSample([]float64{1, 2, 3, 4, 5}) // 3 ± 1.963, standard error 0.7071
+	for _, c := range []struct{ limit, want float64 }{
+		{3, 0.5}, {0, x.P / 2}, {6, 1 - x.P/2}, {x.Low, Level / 2}, {x.High, 1 - Level/2},
+	} {
+		if got := x.Above(c.limit); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("above %v: %v, want %v", c.limit, got, c.want)
+		}
+	}
+	same := OneSample([]float64{3, 3})
+	if same.Above(2.9) != 0 || same.Above(3.1) != 1 || same.Above(3) != 0.5 || OneSample(nil).Above(0) != 0.5 {
+		t.Errorf("of values without scatter: %v %v %v", same.Above(2.9), same.Above(3.1), same.Above(3))
+	}
+}
+
+// TestFalseAndMissed: of tests of no difference 5 % find one, and of tests of the detectable
+// difference four in five do.
+func TestFalseAndMissed(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const runs, n = 4000, 33
+	sample := func(mean float64) Test {
+		xs := make([]float64, n)
+		for i := range xs {
+			xs[i] = mean + r.NormFloat64()
+		}
+		return OneSample(xs)
+	}
+	size := Test{Error: 1 / math.Sqrt(n), DF: n - 1}.Detectable(0.8)
+	var false_, found int
+	for range runs {
+		if sample(0).P < Level {
+			false_++
+		}
+		if sample(size).P < Level {
+			found++
+		}
+	}
+	// Four standard deviations of a binomial count on either side.
+	if d := math.Abs(float64(false_) - 0.05*runs); d > 4*math.Sqrt(runs*0.05*0.95) {
+		t.Errorf("%d of %d find a difference where there is none", false_, runs)
+	}
+	if d := math.Abs(float64(found) - 0.8*runs); d > 4*math.Sqrt(runs*0.8*0.2) {
+		t.Errorf("%d of %d find a difference of %.3f", found, runs, size)
+	}
+}
+
+func TestHolm(t *testing.T) {
+	// R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
+	got, want := Holm([]float64{0.01, 0.04, 0.03, 0.005}), []float64{0.03, 0.06, 0.06, 0.02}
+	for i := range want {
+		if !near(got[i], want[i], 1e-12) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+	if got := Holm([]float64{0.6, 0.7}); got[0] != 1 || got[1] != 1 {
+		t.Errorf("beyond 1: %v", got)
+	}
+	if len(Holm(nil)) != 0 {
+		t.Error("something of nothing")
+	}
+}
