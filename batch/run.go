@@ -24,7 +24,6 @@ import (
 	"github.com/bbprof/bbprof/corpus"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/record"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // Measurer measures the blocks that next gives until it gives none, and hands each result to
@@ -58,12 +57,6 @@ type Progress struct {
 
 // ErrInterrupted ends a run whose context ended: blocks in flight were finished and written.
 var ErrInterrupted = errors.New("interrupted")
-
-// Noisy reports whether a block was rejected for what else happened on the machine, so that
-// another time may be better.
-func Noisy(r verdict.Reason) bool {
-	return r == verdict.Unstable || r == verdict.ClockDrift || r == verdict.ContextSwitch
-}
 
 const (
 	maxAside = 100_000 // rows that wait for a second look, until the first of them get theirs
@@ -321,7 +314,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	r.tally.TimedSeconds += result.TimedSeconds
 	r.tally.Stops += int64(result.Stops)
 	r.tally.SystemCalls += int64(result.SystemCalls)
-	if result.Status == profiler.Rejected && Noisy(result.Reason) && j.try <= r.Retries {
+	if result.Status == profiler.Rejected && result.Reason.Noise() && j.try <= r.Retries {
 		j.aside = true
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)

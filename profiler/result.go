@@ -1,6 +1,8 @@
 package profiler
 
 import (
+	"errors"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/invariants"
@@ -83,6 +85,17 @@ type Result struct {
 	Mapping []mapper.Page `json:"mapping,omitempty"`
 	Listing []ListingLine `json:"listing,omitempty"`
 	Host    *HostReport   `json:"host,omitempty"`
+}
+
+// Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
+func (r *Result) Err() error {
+	switch {
+	case r.Rejection != nil:
+		return r.Rejection
+	case r.Status == Failed:
+		return errors.New(r.Failure)
+	}
+	return nil
 }
 
 // ClockReport says how readings became core cycles.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // Status is what became of one block.
@@ -133,8 +132,7 @@ func (o *Outcome) judge(r profiler.Result, answer Answer) {
 		}
 	case profiler.Rejected:
 		o.Status, o.Why = Fail, r.Rejection.Error()
-		switch r.Reason {
-		case verdict.Unstable, verdict.ContextSwitch, verdict.ClockDrift:
+		if r.Reason.Noise() {
 			o.Status = Disturbed
 		}
 	default:

@@ -55,6 +55,16 @@ func Reasons() []Reason {
 	}
 }
 
+// Noise reports whether the reason is what else happened on the machine, so that another try may
+// end otherwise.
+func (r Reason) Noise() bool {
+	switch r {
+	case ContextSwitch, Unstable, ClockDrift:
+		return true
+	}
+	return false
+}
+
 // Rejection says that one block cannot be profiled, and why.
 type Rejection struct {
 	Reason Reason `json:"reason"`
