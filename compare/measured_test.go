@@ -1,0 +1,80 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// start is a profiler, if this host can measure.
+func start(t *testing.T) *profiler.Profiler {
+	t.Helper()
+	p, err := profiler.New(profiler.Options{})
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// measured compares two blocks with several seeds and counts the verdicts.
+func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int) (says map[Verdict]int, last Conclusion) {
+	t.Helper()
+	says = map[Verdict]int{}
+	for seed := range uint64(seeds) {
+		measure, _, err := Blocks(context.Background(), p, a, b)
+		var pairs []Pair
+		if err == nil {
+			pairs, _, err = Run(context.Background(), Draw(seed, layouts, 3), measure[0], measure[1])
+		}
+		if err == nil {
+			last, err = Paired(pairs)
+		}
+		var rejection *verdict.Rejection
+		if errors.As(err, &rejection) && rejection.Reason.Noise() || errors.Is(err, errFew) {
+			t.Skipf("the core is not left alone: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		says[last.Verdict]++
+	}
+	return says, last
+}
+
+// TestMeasuredIdentical: a block is no faster than itself. Of 20 comparisons one may say
+// otherwise; that six do happens to one run in 3,000.
+func TestMeasuredIdentical(t *testing.T) {
+	p := start(t)
+	block := []byte{0x48, 0x8b, 0x03, 0x48, 0x0f, 0xaf, 0xc1, 0x48, 0x01, 0xc2} // load, imul, add
+	if says, last := measured(t, p, block, block, 17, 20); says[Same] < 15 {
+		t.Errorf("%v; the last: %+v", says, last)
+	}
+}
+
+// TestMeasuredSlower: one more add in a chain of adds is found each time, whether it adds all or a
+// hundredth.
+func TestMeasuredSlower(t *testing.T) {
+	p := start(t)
+	add := []byte{0x48, 0x01, 0xc0}
+	for _, c := range []struct{ adds, layouts, seeds int }{{1, 9, 10}, {100, 33, 3}} {
+		says, last := measured(t, p, bytes.Repeat(add, c.adds), bytes.Repeat(add, c.adds+1), c.layouts, c.seeds)
+		if last.Detects > 100/float64(c.adds) {
+			t.Skipf("the core is not left alone: %d layouts detect %.2f %%", c.layouts, last.Detects)
+		}
+		if says[Slower] != c.seeds {
+			t.Errorf("%d adds and one more: %v; the last: %+v", c.adds, says, last)
+		}
+		// What one more takes follows from the chain itself.
+		if want := 100 / float64(c.adds); last.Mean < 0.9*want || last.Mean > 1.1*want {
+			t.Errorf("%d adds and one more: %.3f %% slower, want %.3f %%", c.adds, last.Mean, want)
+		}
+	}
+}
