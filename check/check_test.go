@@ -1,0 +1,211 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// lab is a host on which block i takes what cycles says.
+type lab struct {
+	rand     *rand.Rand
+	scatter  float64 // of one measurement, as a share
+	cycles   func(i, child int) (float64, error)
+	children int
+	open     int
+	asked    map[int]int // measurements by block
+}
+
+func newLab(seed uint64, cycles func(i, child int) (float64, error)) *lab {
+	return &lab{rand: rand.New(rand.NewPCG(seed, 0)), scatter: 0.002, cycles: cycles, asked: map[int]int{}}
+}
+
+func (l *lab) start() (Profiler, error) {
+	l.children++
+	l.open++
+	return &child{l, l.children - 1}, nil
+}
+
+type child struct {
+	*lab
+	number int
+}
+
+func (c *child) Close() { c.open-- }
+
+func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	i := int(b.Code[0])<<8 | int(b.Code[1])
+	c.asked[i]++
+	v, err := c.cycles(i, c.number)
+	var rejection *verdict.Rejection
+	if errors.As(err, &rejection) {
+		return profiler.Result{Status: profiler.Rejected, Rejection: rejection}, nil
+	}
+	if err != nil {
+		return profiler.Result{}, err
+	}
+	return c.result(v), nil
+}
+
+// result is v with the scatter and the interval that goes with it.
+func (l *lab) result(v float64) profiler.Result {
+	half := 1.96 * math.Sqrt2 * l.scatter * v
+	v *= 1 + l.scatter*l.rand.NormFloat64()
+	return profiler.Result{Status: profiler.OK, Cycles: v, CILow: v - half, CIHigh: v + half}
+}
+
+func (l *lab) baseline(n int, cycles float64) []Block {
+	var blocks []Block
+	for i := range n {
+		r := l.result(cycles)
+		blocks = append(blocks, Block{Row: i + 1, Code: []byte{byte(i >> 8), byte(i)}, Cycles: r.Cycles, Half: r.CIHigh - r.Cycles})
+	}
+	return blocks
+}
+
+func count(outcomes []Outcome, s Status) (n int) {
+	for _, o := range outcomes {
+		if o.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnchanged: without any threshold many blocks look slower by chance; measured afresh hardly
+// one is.
+func TestUnchanged(t *testing.T) {
+	alarms, cleared := 0, 0
+	for run := range uint64(20) {
+		l := newLab(run, func(int, int) (float64, error) { return 2, nil })
+		got, err := Run(context.Background(), l.baseline(200, 2), Options{0, l.start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alarms += count(got, Slower)
+		cleared += count(got, Cleared)
+		if l.open != 0 {
+			t.Fatalf("%d profilers left open", l.open)
+		}
+	}
+	// Conservative errors make suspects rarer than 5 %; the level of the family is 5 % a run.
+	if alarms > 2 || cleared < 10 {
+		t.Errorf("%d alarms, %d suspects cleared, in 20 runs over 200 blocks", alarms, cleared)
+	}
+}
+
+func TestSlower(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		slower  float64
+		want    Status
+		numbers int // of fresh measurements of it
+	}{
+		{"by far", 1.5, Slower, freshRounds},
+		{"past the threshold", 1.045, Slower, freshRounds},
+		{"within it", 1.015, Fine, 0},
+		{"faster", 0.5, Fine, 0},
+	} {
+		for run := range uint64(20) {
+			l := newLab(run, func(i, _ int) (float64, error) {
+				if i == 77 {
+					return 2 * c.slower, nil
+				}
+				return 2, nil
+			})
+			got, err := Run(context.Background(), l.baseline(200, 2), Options{0.02, l.start})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := got[77]
+			if o.Status != c.want || count(got, Slower) > 1 || o.Fresh != c.numbers {
+				t.Errorf("%s, run %d: %+v", c.name, run, o)
+			}
+			if want := 100 * (c.slower - 1); o.Low > want || o.High < want {
+				if math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
+					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
+				}
+			}
+			if c.numbers > 0 && l.children != 1+freshRounds {
+				t.Errorf("%s: %d children", c.name, l.children)
+			}
+		}
+	}
+}
+
+// TestTwoSpeeds: a block that was slow in one child and mostly is not in others is no alarm.
+func TestTwoSpeeds(t *testing.T) {
+	l := newLab(1, func(i, child int) (float64, error) {
+		if i == 3 && child%4 == 0 {
+			return 2.2, nil
+		}
+		return 2, nil
+	})
+	got, err := Run(context.Background(), l.baseline(10, 2), Options{0.02, l.start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[3].Status != Cleared || got[3].Fresh != freshRounds {
+		t.Errorf("%+v", got[3])
+	}
+}
+
+func TestNotMeasured(t *testing.T) {
+	noise := &verdict.Rejection{Reason: verdict.Unstable}
+	sigill := &verdict.Rejection{Reason: verdict.SIGILL}
+	l := newLab(1, func(i, child int) (float64, error) {
+		switch {
+		case i == 1:
+			return 0, sigill
+		case i == 2:
+			return 0, noise
+		case i == 3 && child == 0:
+			return 3, nil
+		case i == 3 && child > leastFresh-1: // one short of enough
+			return 0, noise
+		case i == 4 && child > leastFresh:
+			return 0, noise
+		case (i == 5 || i == 6) && child == 0:
+			return 0, noise
+		case i == 3 || i == 4 || i == 5:
+			return 3, nil
+		}
+		return 2, nil
+	})
+	got, err := Run(context.Background(), l.baseline(7, 2), Options{0.02, l.start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
+		if got[i].Status != want.Status || got[i].Rejection != want.Rejection {
+			t.Errorf("block %d: %+v, want %+v", i, got[i], want)
+		}
+	}
+	if hopeless := 1 + freshRounds - leastFresh + 1; l.asked[1] != 1 || l.asked[2] != hopeless {
+		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, hopeless)
+	}
+}
+
+func TestErrorsEndIt(t *testing.T) {
+	broken := errors.New("broken")
+	l := newLab(1, func(i, child int) (float64, error) { return 3, nil })
+	if _, err := Run(context.Background(), l.baseline(1, 2), Options{0, func() (Profiler, error) { return nil, broken }}); !errors.Is(err, broken) {
+		t.Errorf("starting: %v", err)
+	}
+	for failing := range 2 {
+		l := newLab(1, func(i, child int) (float64, error) {
+			if child == failing {
+				return 0, broken
+			}
+			return 3, nil
+		})
+		if _, err := Run(context.Background(), l.baseline(1, 2), Options{0, l.start}); !errors.Is(err, broken) || l.open != 0 {
+			t.Errorf("child %d: %v, %d open", failing, err, l.open)
+		}
+	}
+}

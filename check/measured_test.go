@@ -1,0 +1,68 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestMeasured: blocks that stay what they are raise hardly an alarm, and the one that has become
+// slower does each time.
+func TestMeasured(t *testing.T) {
+	p, err := profiler.New(profiler.Options{})
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Chains and independent instructions, with and without memory.
+	instructions := [][]byte{{0x48, 0x01, 0xc0}, {0x48, 0x0f, 0xaf, 0xc0}, {0x48, 0x8b, 0x03}, {0x48, 0x8b, 0x00}, {0xf2, 0x0f, 0x58, 0xc0}}
+	var blocks []Block
+	for _, in := range instructions {
+		for n := 1; n <= 4; n++ {
+			b := Block{Code: bytes.Repeat(in, n)}
+			r, err := measure(context.Background(), p, b)
+			if err != nil {
+				p.Close()
+				t.Skipf("no baseline: %v", err)
+			}
+			b.Cycles, b.Half = r.Cycles, (r.CIHigh-r.CILow)/2
+			blocks = append(blocks, b)
+		}
+	}
+	p.Close()
+	options := Options{0.02, func() (Profiler, error) { return profiler.New(profiler.Options{}) }}
+	alarms, found := 0, 0
+	const runs = 3
+	for run := range runs {
+		got, err := Run(context.Background(), blocks, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alarms += count(got, Slower)
+
+		slow := 4*run + run%4
+		changed := append([]Block(nil), blocks...)
+		changed[slow].Code = append(bytes.Clone(changed[slow].Code), bytes.Repeat(instructions[1], 5)...)
+		if got, err = Run(context.Background(), changed, options); err != nil {
+			t.Fatal(err)
+		}
+		if got[slow].Status == Unknown {
+			t.Skipf("the core is not left alone: %v", got[slow].Rejection)
+		}
+		if got[slow].Status == Slower {
+			found++
+		} else {
+			t.Errorf("five more multiplications: %+v", got[slow])
+		}
+		alarms += count(got, Slower)
+	}
+	if alarms -= found; alarms > 1 {
+		t.Errorf("%d false alarms", alarms)
+	}
+}
