@@ -49,6 +49,8 @@ func subcommands() []subcommand {
 		{"batch", measureBatch, usageBatch},
 		{"merge", mergeResults, usageMerge},
 		{"convert", convert, usageConvert},
+		{"check", checking, usageCheck},
+		{"compare", comparing, usageCompare},
 		{"selftest", selftesting, usageSelftest},
 		{"count", counting, usageCount},
 		{"sweep", sweep, usageSweep},

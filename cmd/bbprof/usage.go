@@ -40,6 +40,8 @@ steady state, with all its data and code in the first-level caches, or says why 
   bbprof batch [flags] FILE…  measure every row of some files (bbprof batch -h)
   bbprof merge [flags] FILE…  join the results of a corpus's shards (bbprof merge -h)
   bbprof convert FILE…        results as CSV, JSON, Parquet, BHive's (bbprof convert -h)
+  bbprof check BASELINE       find blocks that have become slower (bbprof check -h)
+  bbprof compare -a A -b B    tell which is faster, wherever both may stand (bbprof compare -h)
   bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
   bbprof count                count instructions of a block or a program's function (bbprof count -h)
   bbprof sweep                vary a program's environment size and measure (bbprof sweep -h)

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/bbprof/bbprof/compare"
+	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/stat"
+)
+
+// files compares the rows of two files in pairs.
+func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []corpus.Row, std streams) int {
+	var all []*comparison
+	for i := range a {
+		out, err := c.compare(ctx, p, a[i], b[i])
+		if err != nil {
+			return comparisonFailure(std, err)
+		}
+		all = append(all, out)
+	}
+	adjust(all)
+	if err := c.writeFiles(std.out, all); err != nil {
+		return failure(std, fmt.Errorf("writing the result: %w", err))
+	}
+	var measured []compare.Conclusion
+	for _, out := range all {
+		if out.Rejection == nil {
+			measured = append(measured, out.Conclusion)
+		}
+	}
+	if len(measured) == 0 {
+		return exitRejected
+	}
+	return c.draw(std, func(w io.Writer, format string) error { return compare.PlotAll(w, format, measured) })
+}
+
+// adjust makes the verdicts those of so many tests: of a hundred pairs without a difference five
+// would have one by chance.
+func adjust(all []*comparison) {
+	var p []float64
+	for _, out := range all {
+		if out.Rejection == nil {
+			p = append(p, out.P)
+		}
+	}
+	p = stat.Holm(p)
+	for _, out := range all {
+		if out.Rejection != nil {
+			continue
+		}
+		if out.Adjusted = p[0]; out.Adjusted >= stat.Level {
+			out.Verdict = compare.Same
+		}
+		p = p[1:]
+	}
+}
+
+// writeFiles writes a row for each pair, and what they say together.
+func (c *compareFlags) writeFiles(w io.Writer, all []*comparison) error {
+	if c.json {
+		e := json.NewEncoder(w)
+		for _, out := range all {
+			if err := e.Encode(out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	count := map[compare.Verdict]int{}
+	var differences []float64
+	_, err := fmt.Fprintf(w, "%4s  %9s  %9s  %8s  %-18s  %8s  %-13s  %s\n", "pair", "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", "block of a")
+	for i, out := range all {
+		if err != nil {
+			return err
+		}
+		if out.Rejection != nil {
+			_, err = fmt.Fprintf(w, "%4d  %9s  %9s  %8s  %-18s  %8s  %-13s  %s: -%s is rejected: %v\n", i+1, "", "", "", "", "", "not measured", short(out.A.Hex), out.Side, out.Rejection.Reason)
+			continue
+		}
+		count[out.Verdict]++
+		differences = append(differences, out.Mean)
+		_, err = fmt.Fprintf(w, "%4d  %9.3f  %9.3f  %+8.2f  %-18s  %8.2g  %-13s  %s\n", i+1, out.Conclusion.A.Mean, out.Conclusion.B.Mean,
+			out.Mean, signed(out.Low)+" to "+signed(out.High), out.Adjusted, out.Verdict, short(out.A.Hex))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: %d slower, %d faster, %d no difference, %d not measured\n",
+		plural(len(all), "pair"), count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-len(differences))
+	if len(differences) < 2 || err != nil {
+		return err
+	}
+	t := stat.OneSample(differences)
+	_, err = fmt.Fprintf(w, "over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(t.Mean), signed(t.Low), signed(t.High))
+	return err
+}
+
+// short is the start of a block.
+func short(hex string) string {
+	const shown = 32
+	if len(hex) > shown {
+		return hex[:shown] + "…"
+	}
+	return hex
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/compare"
+	"github.com/bbprof/bbprof/program"
+)
+
+// runs compares two programs.
+func (c *compareFlags) runs(a, b []string, std streams) int {
+	ctx, stop := untilSignal()
+	defer stop()
+	out, err := c.run(ctx, a, b, std)
+	if err != nil {
+		return programFailure(std, err)
+	}
+	return c.show(out, std)
+}
+
+// run measures them and concludes.
+func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*comparison, error) {
+	var commands [2]program.Command
+	for i, words := range [][]string{a, b} {
+		var err error
+		if commands[i], err = program.NewCommand(words); err != nil {
+			return nil, err
+		}
+	}
+	opts := c.programs
+	opts.CPUs, opts.Stderr = c.measuring.CPUs, errFile(std)
+	r, err := program.NewRunner(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	pairs, err := program.Compare(ctx, r, commands[0], commands[1], program.Layouts(c.layouts, c.seed), c.trials, c.seed, progress(std, c.layouts*c.trials))
+	if err != nil {
+		return nil, err
+	}
+	out := &comparison{
+		A: compared{Command: strings.Join(a, " ")}, B: compared{Command: strings.Join(b, " ")},
+		Seed: c.seed, Trials: c.trials, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run",
+	}
+	for i, p := range pairs {
+		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift}
+		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
+	}
+	out.Conclusion, err = compare.Paired(out.Pairs)
+	out.LayoutsForPercent = out.LayoutsFor(1)
+	return out, err
+}
