@@ -15,7 +15,8 @@ import (
 // timed is a run with these windows behind it, by a clock of 26 ticks a step, 0.7 a cycle.
 func timed(cycles ...float64) *run {
 	r := &run{
-		session: &session{clock: counter.TSC{StepTicks: 26}, rate: 0.7, opts: Options{Precision: 0.005}},
+		session: &session{clock: counter.TSC{StepTicks: 26}, rate: 0.7},
+		opts:    Options{Precision: 0.005},
 		factors: unroll.Factors{Short: 100, Long: 200},
 		cycles:  cycles,
 	}
