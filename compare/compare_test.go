@@ -249,11 +249,8 @@ func TestPlot(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			case "png":
-				im, err := png.Decode(&out)
-				if err != nil {
+				if _, err := png.Decode(&out); err != nil {
 					t.Errorf("%s: %v", name, err)
-				} else if _, _, _, a := im.At(0, 0).RGBA(); a != 0xffff {
-					t.Errorf("%s: the ground is not opaque", name)
 				}
 			}
 		}

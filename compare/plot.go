@@ -185,10 +185,6 @@ func write(w io.Writer, format string, plots ...*plot.Plot) error {
 		return err
 	}
 	canvas := draw.New(c)
-	if s, ok := c.(interface{ SetColor(color.Color) }); ok {
-		s.SetColor(color.White) // svg and pdf have no ground of their own
-		canvas.Fill(canvas.Rectangle.Path())
-	}
 	tiles := draw.Tiles{Cols: len(plots), Rows: 1, PadX: 5 * vg.Millimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter, PadLeft: 3 * vg.Millimeter, PadRight: 3 * vg.Millimeter}
 	for i, part := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
 		plots[i].Draw(part)
