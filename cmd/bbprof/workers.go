@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"sync"
 
 	"github.com/bbprof/bbprof/batch"
@@ -40,9 +39,6 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 			return nil, err
 		}
 	}
-	// A worker's thread keeps its processor while it waits for its child, so there are two for
-	// all other goroutines.
-	runtime.GOMAXPROCS(len(cpus.Workers) + 2)
 	all := make(workers, len(cpus.Workers))
 	errs := make([]error, len(all))
 	var starting sync.WaitGroup
