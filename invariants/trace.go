@@ -181,7 +181,7 @@ func overlap12(a, b asm.Access) bool {
 // makes a dependency that the program does not have. Loads alone suffer where the L1D way
 // is predicted from the linear address.
 func AliasFrame(t Trace, core Core) Finding {
-	var users [space.MaxFrames][page / line]user
+	users := make([][page / line]user, t.lastFrame()+1)
 	n := 0
 	var last asm.Access
 	var other uint64
@@ -254,7 +254,7 @@ func (u *user) harmful(core Core) bool { return u.several && (u.stored || core.W
 // infers from them that nothing is evicted. L1D is indexed by the address within a page and
 // tagged by the physical one, so pages on one frame share their lines.
 func Residency(t Trace, core Core, own [page / line]int) Finding {
-	var used [space.MaxFrames][page / line]bool
+	used := make([][page / line]bool, t.lastFrame()+1)
 	at := lookup{of: t.Frame}
 	lines, perSet, full := 0, own, -1
 	for _, a := range t.Accesses {
@@ -275,6 +275,15 @@ func Residency(t Trace, core Core, own [page / line]int) Finding {
 			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
 	}
 	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+}
+
+// lastFrame is the highest number of a frame.
+func (t Trace) lastFrame() int {
+	last := 0
+	for _, f := range t.Frame {
+		last = max(last, f)
+	}
+	return last
 }
 
 func (t Trace) frames() int {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -57,6 +58,10 @@ func (r *run) checkLinear() error {
 	image, err := r.image(r.long.End(), third.Long)
 	if err != nil {
 		return err
+	}
+	if image.End() > space.CodeEnd {
+		r.warn("there is no room to check a third number of copies")
+		return nil
 	}
 	r.place(image)
 	// A suspect is asked again with every number of turns before it is called nonlinear.

@@ -60,6 +60,7 @@ var ofContext = map[verdict.Reason]bool{
 func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.result.Init = init
 	r.child.SetWord(space.SlotMXCSR, uint64(init.MXCSR))
+	r.child.SetWord(space.TrialMXCSR, uint64(init.MXCSR))
 	r.plan = mapper.Plan{
 		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
@@ -74,11 +75,14 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 	var rejection *verdict.Rejection
 	if r.opts.Frames == AutoFrames && errors.As(err, &rejection) && rejection.Reason == verdict.AliasFrame {
 		// A frame for each page ends the sharing, if L1D has a way for each.
-		r.plan.Frames = min(len(r.mapping.Pages), space.MaxFrames)
+		r.plan.Frames = min(len(r.mapping.Pages), maxAutoFrames)
 		return r.mapAndTrace()
 	}
 	return err
 }
+
+// maxAutoFrames is how many frames a block may get on its own: no L1D has more ways.
+const maxAutoFrames = 16
 
 // leastInsts is by how many instructions the images of a block that moves on must differ at
 // least: fewer, and what the images' ends cost outweighs what the copies do.
@@ -195,6 +199,10 @@ func (r *run) judgeTrace() error {
 	core := r.cpu.Core
 	if f := invariants.Contained(r.tracing); f.Rejection != nil {
 		return f.Rejection // it can have written to frames, and to nothing else
+	}
+	if r.opts.Detail {
+		predicted := invariants.Predict(r.tracing, core)
+		r.result.Predicted = &predicted
 	}
 	r.findings = nil
 	for _, f := range []invariants.Finding{

@@ -58,7 +58,7 @@ func (s *session) profile(ctx context.Context, b Block) (Result, error) {
 	}
 	r := s.newRun(b)
 	r.ctx = ctx
-	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: r.inits[0], Mode: s.opts.Mode, FrontEnd: s.opts.FrontEnd}
+	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: r.inits[0], Mode: s.opts.Mode, FrontEnd: r.opts.FrontEnd}
 	for _, step := range []func() error{
 		r.decode,
 		r.refuse,
@@ -269,6 +269,12 @@ const unstableShare = 0.02
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (r *run) judge() error {
 	r.result.WindowsKept = len(r.cycles)
+	if p := r.result.Predicted; p != nil {
+		misses := func(im unroll.Image) int {
+			return invariants.CodeMisses(im.At, len(im.Code), r.cpu.FrontEnd.L1I)
+		}
+		p.L1IMisses = float64(misses(r.long)-misses(r.short)) / float64(r.factors.Long-r.factors.Short)
+	}
 	r.result.Evidence = r.findings
 	l1i := invariants.L1I(r.codeBytes(), r.cpu.FrontEnd.L1I)
 	switch {

@@ -70,6 +70,9 @@ type Result struct {
 	// address only because registers start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
 
+	// Predicted is what the trace says of an iteration, with Detail.
+	Predicted *invariants.Prediction `json:"predicted,omitempty"`
+
 	Clock    *ClockReport          `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
 	// Counters are what hardware counters, and events that were asked for, said.

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -22,10 +23,11 @@ type Setup struct {
 	// Init is the one initial state, instead of those that Options name and allow. Its
 	// segment bases are not looked at: they are the child's.
 	Init *asm.Init `json:"init,omitempty"`
-	// Frames, Unroll and NoFTZ as in Options.
-	Frames int             `json:"frames,omitempty"`
-	Unroll *unroll.Factors `json:"unroll,omitempty"`
-	NoFTZ  bool            `json:"no_ftz,omitempty"`
+	// Frames, Unroll, NoFTZ and FrontEnd as in Options.
+	Frames   int             `json:"frames,omitempty"`
+	Unroll   *unroll.Factors `json:"unroll,omitempty"`
+	NoFTZ    bool            `json:"no_ftz,omitempty"`
+	FrontEnd FrontEnd        `json:"frontend,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
 	// Tolerate adds to Options.Tolerate.
@@ -42,7 +44,7 @@ func (s Setup) Check() error {
 	case s.Unroll != nil && (s.Unroll.Short < 1 || s.Unroll.Short >= s.Unroll.Long):
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that 0", s.Unroll)
 	}
-	return nil
+	return Options{FrontEnd: s.FrontEnd}.Check()
 }
 
 // over gives the options with which to measure a block in this set-up.
@@ -54,6 +56,7 @@ func (s Setup) over(o Options) Options {
 		o.Unroll = s.Unroll
 	}
 	o.NoFTZ = o.NoFTZ || s.NoFTZ
+	o.FrontEnd = cmp.Or(s.FrontEnd, o.FrontEnd)
 	o.Tolerate = slices.Concat(o.Tolerate, s.Tolerate)
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
@@ -26,6 +27,8 @@ func TestSetupCheck(t *testing.T) {
 		{"page before", Setup{CodeOffset: new(-1)}, false},
 		{"all frames", Setup{Frames: space.MaxFrames}, true},
 		{"one frame more", Setup{Frames: space.MaxFrames + 1}, false},
+		{"decoders", Setup{FrontEnd: Decode}, true},
+		{"no front end", Setup{FrontEnd: "x"}, false},
 		{"1,2", Setup{Unroll: &unroll.Factors{Short: 1, Long: 2}}, true},
 		{"0,2", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}}, false},
 		{"2,2", Setup{Unroll: &unroll.Factors{Short: 2, Long: 2}}, false},
@@ -47,8 +50,7 @@ func TestCodeOffset(t *testing.T) {
 	for _, frontEnd := range FrontEnds() {
 		for _, loops := range []bool{false, true} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
-				b.opts.FrontEnd = frontEnd
-				r := b.newRun(Block{Code: unhex(t, "4801c0"), Setup: Setup{CodeOffset: &offset}})
+				r := b.newRun(Block{Code: unhex(t, "4801c0"), Setup: Setup{CodeOffset: &offset, FrontEnd: frontEnd}})
 				r.insts, r.factors, r.loops = insts, unroll.Factors{Short: 16, Long: 48}, loops
 				r.loop = unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
 				r.plan.Init = asm.PaperInit()
@@ -135,5 +137,23 @@ func TestOffsetCancels(t *testing.T) {
 		case math.Abs(r.Cycles-3) > 0.015*3: // imul r64, r64 on every core since Nehalem (uops.info)
 			t.Errorf("offset %d: %.3f cycles for an imul", offset, r.Cycles)
 		}
+	}
+}
+
+// TestManyPages: a block is timed on as many pages as a run may touch, mapped anew in each stay.
+func TestManyPages(t *testing.T) {
+	p := start(t, Options{Budget: 300 * time.Millisecond})
+	r, err := p.Profile(context.Background(), Block{
+		Code: unhex(t, "488b03"+"4881c300100000"), // mov rax, [rbx]; add rbx, 4096
+		Setup: Setup{Unroll: &unroll.Factors{Short: maxPages / 2, Long: maxPages}, Frames: 1,
+			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.Nonlinear, verdict.Unstable}},
+	})
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case r.Reason.Noise():
+		t.Skip(r.Rejection)
+	case r.Status != OK || r.Pages != maxPages:
+		t.Errorf("%s: %v%s, %d pages", r.Status, r.Rejection, r.Failure, r.Pages)
 	}
 }

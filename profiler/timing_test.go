@@ -185,7 +185,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		{"two pages each", "488b03" + "4881c300200000", unroll.Factors{Short: 8, Long: 24}},
 		{"two loads on two pages each", "488b03" + "488b8b00100000" + "4881c300200000", unroll.Factors{Short: 4, Long: 12}},
 	} {
-		r := &run{session: b.session, block: Block{Code: unhex(t, c.hex)}, inits: b.inits}
+		r := b.newRun(Block{Code: unhex(t, c.hex)})
 		if err := errors.Join(r.decode(), r.refuse(), r.choose()); err != nil {
 			t.Fatal(err)
 		}

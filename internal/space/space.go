@@ -4,14 +4,14 @@
 // elsewhere for the block:
 //
 //	Base ┬ stub        4 KiB  r-x  works through the list; the only syscall instructions
-//	     ├ frames     64 KiB  rw-  the physical pages; the child maps copies of these
+//	     ├ frames    512 KiB  rw-  the physical pages; the child maps copies of these
 //	     ├ counters   64 KiB  r--  the kernel's pages of the events that the child counts,
 //	     │                         if any; closed with the side below
 //	     │
 //	     ├ log         4 MiB  rw-  effective addresses, written by the           ┐
 //	     │                         instrumented image                           │
 //	     ├ control     4 KiB  rw-  slots shared by monitor, stub and images      │
-//	     ├ list       64 KiB  rw-  what the stub is to do: system calls and runs │ one
+//	     ├ list      256 KiB  rw-  what the stub is to do: system calls and runs │ one
 //	     ├ samples    64 KiB  rw-  clock readings, written by the sampler        │ side
 //	     ├ restore    64 KiB  rw-  addresses of the words to put back            │
 //	     ├ code        2 MiB  r-x  sampler, calibration chains, the block's      │
@@ -40,10 +40,10 @@ const (
 	Base     = 0x6000_0000_0000
 	Stub     = Base
 	Frames   = Base + 0x0001_0000
-	Counters = Base + 0x0003_0000
-	Log      = Base + 0x003c_f000 // one side, from here without a gap
-	Control  = Base + 0x007c_f000
-	Ops      = Base + 0x007d_0000
+	Counters = Base + 0x000a_0000
+	Log      = Base + 0x0039_f000 // one side, from here without a gap
+	Control  = Base + 0x0079_f000
+	Ops      = Base + 0x007a_0000
 	Samples  = Base + 0x007e_0000
 	Restore  = Base + 0x007f_0000
 	Code     = Base + 0x0080_0000
@@ -56,7 +56,7 @@ const (
 
 	PageSize    = 4096
 	ControlSize = PageSize
-	OpsSize     = 64 << 10
+	OpsSize     = 256 << 10
 	SamplesSize = 64 << 10
 	RestoreSize = 64 << 10
 	FramesSize  = MaxFrames * PageSize
@@ -72,8 +72,9 @@ const (
 	MaxCounters = 16
 	MaxCounted  = 12
 
-	// MaxFrames is how many frames a block can be given: no L1D has more ways than this.
-	MaxFrames = 16
+	// MaxFrames is how many frames a block can be given: with more than L1D has ways, what
+	// a page on each costs is measured on purpose.
+	MaxFrames = 128
 
 	// UserEnd is the first address that user space cannot map with 4-level paging: Linux
 	// keeps the last page below 2^47 unmapped (TASK_SIZE_MAX, asm/page_64.h).
@@ -163,6 +164,8 @@ const (
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
+	// MaxOps is how many steps a list holds: a stay maps the pages of a block twice, and a run may
+	// touch a thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8

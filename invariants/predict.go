@@ -1,0 +1,163 @@
+package invariants
+
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// Prediction is what addresses alone say of an iteration at steady state, to be held against
+// cycles. Nothing of it is counted.
+type Prediction struct {
+	Loads  float64 `json:"loads"` // per iteration, as all counts here
+	Stores float64 `json:"stores"`
+	// Splits are accesses that cross a 64-byte line, PageSplits those that cross a page.
+	Splits     float64 `json:"splits"`
+	PageSplits float64 `json:"page_splits"`
+	// Alias4K are loads that overlap one of the stores before them, as many as the store
+	// buffer holds, in the low 12 bits of the address alone.
+	Alias4K float64 `json:"alias_4k"`
+	// AliasStores is how many stores back the nearest such store is, 1 for the last one; 0
+	// if there is none.
+	AliasStores int `json:"alias_stores_back"`
+	// Forwarded are loads that overlap one of those stores in truth, and wait for it.
+	Forwarded float64 `json:"forwarded"`
+	// AliasFrame are accesses that reach a line of a frame by another page than the access
+	// to that line before.
+	AliasFrame float64 `json:"alias_frame"`
+	// L1DMisses and L1IMisses are those of caches that replace what was not used for longest.
+	L1DMisses float64 `json:"l1d_misses"`
+	L1IMisses float64 `json:"l1i_misses"`
+}
+
+// Predict reads a prediction off a trace. What is about an iteration is the mean over the second
+// half of its copies: in the first a block may settle.
+func Predict(t Trace, core Core) Prediction {
+	var p Prediction
+	if t.Copies == 0 {
+		return p
+	}
+	from := t.Copies / 2
+	per := float64(t.Copies - from)
+	recent := newStores(core.StoreBuffer)
+	lastPage := map[frameLine]uint64{}
+	at := lookup{of: t.Frame}
+	for _, a := range t.Accesses {
+		counts := a.Copy >= from
+		one := 0.0
+		if counts {
+			one = 1 / per
+		}
+		if a.Read {
+			p.Loads += one
+			if recent.feeds(a) {
+				p.Forwarded += one
+			}
+			if back := recent.aliases(t, a); back > 0 {
+				p.Alias4K += one
+				if counts && (p.AliasStores == 0 || back < p.AliasStores) {
+					p.AliasStores = back
+				}
+			}
+		}
+		if a.Write {
+			p.Stores += one
+			recent.add(a)
+		}
+		if splits(a) {
+			p.Splits += one
+		}
+		if a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within {
+			p.PageSplits += one
+		}
+		shared := false
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			key := frameLine{at.frame(addr), addr & within / line}
+			before, ok := lastPage[key]
+			shared = shared || ok && before != addr&^within
+			lastPage[key] = addr &^ within
+		}
+		if shared {
+			p.AliasFrame += one
+		}
+	}
+	p.L1DMisses = l1dMisses(t, core) / float64(t.Copies)
+	return p
+}
+
+// stores are the last stores, the youngest at the end.
+type stores struct {
+	last []asm.Access
+	room int
+}
+
+func newStores(room int) *stores { return &stores{room: room} }
+
+func (s *stores) add(a asm.Access) {
+	if len(s.last) == s.room {
+		s.last = s.last[1:]
+	}
+	s.last = append(s.last, a)
+}
+
+// aliases is how many stores back the youngest is that a load aliases with, 0 if there is none.
+func (s *stores) aliases(t Trace, load asm.Access) int {
+	for back := 1; back <= len(s.last); back++ {
+		if store := s.last[len(s.last)-back]; overlap12(load, store) && t.apart(load, store) {
+			return back
+		}
+	}
+	return 0
+}
+
+// feeds reports whether a load overlaps a store in its whole address.
+func (s *stores) feeds(load asm.Access) bool {
+	return slices.ContainsFunc(s.last, func(store asm.Access) bool { return overlap(load, store) })
+}
+
+// frameLine is a line of physical memory.
+type frameLine struct {
+	frame int
+	line  uint64
+}
+
+// l1dMisses are the misses of the traced copies in a run that follows another.
+func l1dMisses(t Trace, core Core) float64 {
+	var sets [page / line][]int // frames of the lines of a set, the most recent at the end
+	misses := 0
+	at := lookup{of: t.Frame}
+	for run := range 2 {
+		for _, a := range t.Accesses {
+			for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+				set, frame := &sets[addr&within/line], at.frame(addr)
+				if i := slices.Index(*set, frame); i >= 0 {
+					*set = slices.Delete(*set, i, i+1)
+				} else {
+					misses += run // those of the first run fill the cache
+					if len(*set) == core.L1DWays {
+						*set = slices.Delete(*set, 0, 1)
+					}
+				}
+				*set = append(*set, frame)
+			}
+		}
+	}
+	return float64(misses)
+}
+
+// CodeMisses are the L1I misses of a run of code at an address that follows another run of
+// it: where a set has more lines than ways, each is gone when its turn comes again.
+func CodeMisses(at uint64, bytes, size int) int {
+	const sets = page / line // a way holds a page: on Intel, and on AMD from Zen 2 on
+	var lines [sets]int
+	for l := at / line; l <= (at+uint64(bytes)-1)/line && bytes > 0; l++ {
+		lines[l%sets]++
+	}
+	misses := 0
+	for _, n := range lines {
+		if n > size/page {
+			misses += n
+		}
+	}
+	return misses
+}

@@ -1,0 +1,80 @@
+package invariants
+
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// repeated builds a trace of equal copies; an access is for each of them the same, plus step
+// bytes a copy.
+func repeated(copies int, step uint64, frame map[uint64]int, accesses ...asm.Access) Trace {
+	tr := Trace{Copies: copies, Frame: frame}
+	for c := range copies {
+		for _, a := range accesses {
+			a.Copy = c
+			a.Addr += step * uint64(c)
+			tr.Accesses = append(tr.Accesses, a)
+		}
+	}
+	return tr
+}
+
+func TestPredict(t *testing.T) {
+	core := Core{L1DWays: 2, StoreBuffer: 4}
+	apart := map[uint64]int{0x1000: 0, 0x2000: 1, 0x3000: 2, 0x4000: 3}
+	shared := map[uint64]int{0x1000: 0, 0x2000: 0}
+	for _, c := range []struct {
+		name  string
+		trace Trace
+		want  Prediction
+	}{
+		{"nothing", Trace{}, Prediction{}},
+		{"equal low bits", repeated(2, 0, apart, store(0x1100, 8), load(0x2100, 8)),
+			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
+		{"last byte overlaps", repeated(2, 0, apart, store(0x1100, 8), load(0x2107, 4)),
+			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
+		{"byte behind", repeated(2, 0, apart, store(0x1100, 8), load(0x2108, 4)),
+			Prediction{Loads: 1, Stores: 1}},
+		{"same address", repeated(2, 0, apart, store(0x1100, 8), load(0x1100, 8)),
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1}},
+		{"one frame", repeated(2, 0, shared, store(0x1100, 8), load(0x2100, 8)),
+			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes behind the other's
+		{"four stores back", repeated(2, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), load(0x2100, 8)),
+			Prediction{Loads: 1, Stores: 4, Alias4K: 1, AliasStores: 4}},
+		{"five stores back", repeated(1, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), store(0x1500, 8), load(0x2100, 8)),
+			Prediction{Loads: 1, Stores: 5}},
+		{"last bytes of a line", repeated(2, 0, apart, load(0x1038, 8)), Prediction{Loads: 1}},
+		{"across lines", repeated(2, 0, apart, load(0x1039, 8)), Prediction{Loads: 1, Splits: 1}},
+		{"across pages", repeated(2, 0, apart, load(0x1ffc, 8)), Prediction{Loads: 1, Splits: 1, PageSplits: 1}},
+		{"half of the copies that count", repeated(4, 4, apart, load(0x1030, 8)), // 30 34 | 38 3c
+			Prediction{Loads: 1, Splits: 0.5}},
+		{"as many lines as ways", repeated(2, 0, apart, load(0x1000, 8), load(0x2000, 8)), Prediction{Loads: 2}},
+		{"one line more", repeated(2, 0, apart, load(0x1000, 8), load(0x2000, 8), load(0x3000, 8)),
+			Prediction{Loads: 3, L1DMisses: 3}},
+		{"other sets", repeated(2, 0, apart, load(0x1000, 8), load(0x2040, 8), load(0x3080, 8)), Prediction{Loads: 3}},
+	} {
+		if got := Predict(c.trace, core); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCodeMisses(t *testing.T) {
+	const size = 8 * page
+	for _, c := range []struct {
+		at    uint64
+		bytes int
+		want  int
+	}{
+		{0, 0, 0},
+		{0, size, 0},
+		{0, size + 1, 9},    // one set has a line too many, and loses all of its nine
+		{line - 1, size, 9}, // not aligned, it takes a line more
+		{0, 2 * size, 2 * size / line},
+	} {
+		if got := CodeMisses(c.at, c.bytes, size); got != c.want {
+			t.Errorf("%d bytes at %d: %d misses, want %d", c.bytes, c.at, got, c.want)
+		}
+	}
+}
