@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"image/png"
 	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/figure"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -165,7 +165,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err := Plot(io.Discard, "svg", "cycles", got, c.pairs); err != nil {
+		if err := Figure("cycles", got, c.pairs).Draw(io.Discard, "svg"); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -234,33 +234,15 @@ func TestPlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, draw := range map[string]func(io.Writer, string) error{
-		"one": func(w io.Writer, format string) error { return Plot(w, format, "cycles", c, pairs) },
-		"all": func(w io.Writer, format string) error { return PlotAll(w, format, []Conclusion{c, c}) },
-	} {
-		for _, format := range PlotFormats() {
-			var out bytes.Buffer
-			if err := draw(&out, format); err != nil {
-				t.Fatalf("%s: %v", format, err)
-			}
-			switch format {
-			case "svg":
-				if err := xml.Unmarshal(out.Bytes(), new(struct{ XMLName xml.Name })); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			case "png":
-				if _, err := png.Decode(&out); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
+	for name, f := range map[string]figure.Figure{"one": Figure("cycles", c, pairs), "all": FigureAll([]Conclusion{c, c})} {
+		var out bytes.Buffer
+		if err := f.Draw(&out, "svg"); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
-	}
-	for _, c := range []struct {
-		name, want string
-	}{{"a.svg", "svg"}, {"x/A.PNG", "png"}, {"a.b.pdf", "pdf"}, {"a", ""}, {"a.gif", ""}, {"svg", ""}} {
-		got, err := PlotFormat(c.name)
-		if got != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%s: %q, %v", c.name, got, err)
+		for _, p := range f.Panels {
+			if !strings.Contains(out.String(), ">"+p.Y+"<") {
+				t.Errorf("%s: no axis %q", name, p.Y)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/compare"
 	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/figure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/program"
 	"github.com/bbprof/bbprof/verdict"
@@ -28,7 +29,7 @@ type compareFlags struct {
 	trials    int
 	seed      uint64
 	unpaired  bool
-	plot      string
+	plot      plots
 	json      bool
 	verbose   bool
 
@@ -85,7 +86,7 @@ func parseCompare(args []string, std streams) (c compareFlags, code int, done bo
 	f.IntVar(&c.trials, "trials", 3, "")
 	f.Uint64Var(&c.seed, "seed", 1, "")
 	f.BoolVar(&c.unpaired, "unpaired", false, "")
-	f.StringVar(&c.plot, "plot", "", "")
+	c.plot.add(f)
 	f.BoolVar(&c.json, "json", false, "")
 	f.BoolVar(&c.verbose, "v", false, "")
 	measuring(f, &c.measuring)
@@ -130,11 +131,6 @@ func (c *compareFlags) check(f *flag.FlagSet, operands []string) error {
 		return fmt.Errorf("-trials %d: write how often to measure in each layout, 1 or more", c.trials)
 	case c.measuring.Mode == profiler.Both:
 		return errors.New("-mode both gives two numbers; choose unroll or loop")
-	}
-	if c.plot != "" {
-		if _, err := compare.PlotFormat(c.plot); err != nil {
-			return fmt.Errorf("-plot: %w", err)
-		}
 	}
 	return c.measuring.Check()
 }
@@ -294,9 +290,15 @@ func (c *compareFlags) show(out *comparison, std streams) (code int) {
 	if out.Rejection != nil {
 		return exitRejected
 	}
-	return c.draw(std, func(w io.Writer, format string) error {
-		return compare.Plot(w, format, out.unit, out.Conclusion, out.Pairs)
-	})
+	return c.draw(std, compare.Figure(out.unit, out.Conclusion, out.Pairs))
+}
+
+// draw writes the figure that -plot asks for.
+func (c *compareFlags) draw(std streams, f figure.Figure) int {
+	if err := c.plot.draw(f); err != nil {
+		return failure(std, err)
+	}
+	return exitOK
 }
 
 // comparisonFailure reports an error that is no block's fault.
@@ -306,29 +308,6 @@ func comparisonFailure(std streams, err error) int {
 		return exitInterrupted
 	}
 	return failure(std, err)
-}
-
-// draw writes the figure that -plot asks for.
-func (c *compareFlags) draw(std streams, plot func(w io.Writer, format string) error) int {
-	if c.plot == "" {
-		return exitOK
-	}
-	format, err := compare.PlotFormat(c.plot)
-	if err != nil {
-		return usageError(std, "compare: %v", err)
-	}
-	f, err := os.Create(c.plot)
-	if err != nil {
-		return usageError(std, "compare: -plot: %v", err)
-	}
-	err = plot(f, format)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return failure(std, fmt.Errorf("drawing %s: %w", c.plot, err))
-	}
-	return exitOK
 }
 
 // report is a comparison as text.

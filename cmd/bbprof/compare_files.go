@@ -34,7 +34,7 @@ func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []cor
 	if len(measured) == 0 {
 		return exitRejected
 	}
-	return c.draw(std, func(w io.Writer, format string) error { return compare.PlotAll(w, format, measured) })
+	return c.draw(std, compare.FigureAll(measured))
 }
 
 // adjust makes the verdicts those of so many tests: of a hundred pairs without a difference five
