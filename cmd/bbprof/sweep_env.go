@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/stat"
 )
 
-const usageSweep = `bbprof sweep varies one factor of a measurement and holds all others.
+const usageSweepEnv = `bbprof sweep -env varies the size of a program's environment and holds all else.
 
   bbprof sweep -env FROM:TO[:STEP] [flags] -- PROGRAM [ARG...]
 
@@ -87,7 +87,7 @@ func sweepEnv(args []string, std streams) int {
 		opts.Timeout, err = parseTimeout(s)
 		return err
 	})
-	operands, code, done := parse(f, own, usageSweep, std)
+	operands, code, done := parse(f, own, usageSweepEnv, std)
 	switch {
 	case done:
 		return code

@@ -44,7 +44,8 @@ steady state, with all its data and code in the first-level caches, or says why 
   bbprof compare -a A -b B    tell which is faster, wherever both may stand (bbprof compare -h)
   bbprof selftest             measure blocks whose time is known (bbprof selftest -h)
   bbprof count                count instructions of a block or a program's function (bbprof count -h)
-  bbprof sweep                vary a program's environment size and measure (bbprof sweep -h)
+  bbprof sweep                vary one factor of a set-up and measure: code, data, copies, frames, or a
+                              program's environment (bbprof sweep -h)
   bbprof doctor               what this host can do, and what would mend the rest (bbprof doctor -h)
   bbprof version              what this binary was built from
   bbprof help [SUBCOMMAND]    this text, or that of a subcommand

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// usageSetup are the flags of a set-up, those of every command that compares set-ups.
+const usageSetup = `  -at N           page offset of the first copy, 0 to 4095 (default 0)
+  -set REG=VALUE  what a general register holds before each run, such as -set rdi=0x12346600; may
+                  be repeated. All others and memory are those of -init (default: paper)
+`
+
+// setupFlags are a set-up on the command line.
+type setupFlags struct {
+	at   int
+	regs []registerValue
+}
+
+type registerValue struct {
+	reg   asm.Reg
+	value uint64
+}
+
+func (s *setupFlags) add(f *flag.FlagSet) {
+	f.Func("at", "", func(text string) (err error) {
+		s.at, err = strconv.Atoi(text)
+		if err != nil || s.at < 0 || s.at >= space.PageSize {
+			return fmt.Errorf("write a number of bytes from 0 to %d", space.PageSize-1)
+		}
+		return nil
+	})
+	f.Func("set", "", func(text string) error {
+		name, value, ok := strings.Cut(text, "=")
+		reg, err := parseRegister(name)
+		if err != nil {
+			return err
+		}
+		v, err := strconv.ParseUint(value, 0, 64)
+		if !ok || err != nil {
+			return errors.New("write REGISTER=NUMBER, such as rdi=0x12346600")
+		}
+		s.regs = append(s.regs, registerValue{reg, v})
+		return nil
+	})
+}
+
+// setup is what the flags and the options that stay the profiler's come to: one place for the
+// code, one initial state.
+func (s *setupFlags) setup(o profiler.Options) profiler.Setup {
+	init := asm.PaperInit()
+	if i := slices.IndexFunc(asm.Inits(), func(i asm.Init) bool { return i.Name == o.Init }); i >= 0 {
+		init = asm.Inits()[i]
+	}
+	for _, r := range s.regs {
+		init.GPR[r.reg] = r.value
+	}
+	return profiler.Setup{CodeOffset: &s.at, Init: &init}
+}
+
+func parseRegister(name string) (asm.Reg, error) {
+	for r := asm.RAX; r <= asm.R15; r++ {
+		if r.String() == strings.ToLower(strings.TrimSpace(name)) {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no general register; write its 64-bit name, such as rsp or r8", name)
+}
+
+func parseRegisters(text string) (regs []asm.Reg, err error) {
+	for _, name := range strings.Split(text, ",") {
+		r, err := parseRegister(name)
+		if err != nil {
+			return nil, err
+		}
+		regs = append(regs, r)
+	}
+	return regs, nil
+}
+
+// tolerateAll lets a block be measured in whatever set-up: what that costs is the question.
+func tolerateAll() []verdict.Reason {
+	return []verdict.Reason{
+		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss,
+		verdict.Nonlinear, verdict.Unstable,
+	}
+}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/program"
+	sweeping "github.com/bbprof/bbprof/sweep"
+)
+
+const usageSweepBlock = `bbprof sweep varies one factor of a block's set-up and holds all others.
+
+  bbprof sweep FACTOR [flags] -hex HEX
+
+FACTOR is one of these; a RANGE is FROM:TO or FROM:TO:STEP, with both ends:
+  -code RANGE     where the first copy stands, in bytes from the start of a page
+  -data RANGE     bytes added to the registers of -regs: what the environment's size does to a stack
+                  (default of -regs: rsp,rbp)
+  -distance RANGE how many bytes the second of the two registers of -regs is above the first
+  -copies RANGE   copies in the longer image, four times those of the shorter
+  -framecount RANGE  on how many physical pages, called frames, the block's pages stand
+
+Nothing is rejected for what the addresses say: its price is the question. Pages have a frame
+each, up to 16, unless -frames says otherwise, and code stands at one place.
+
+The columns written are the factor's and
+  status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,
+  splits,page_splits,l1d_misses,l1i_misses
+where cycles are core cycles per iteration in the run with the median cycles, ci_low to ci_high its
+95 % interval, and the rest is what the trace of the addresses predicts of an iteration: loads that
+alias a store in the low 12 bits of the address, and how many stores back the nearest of those is;
+loads that such a store feeds; accesses that reach a line of a frame by another page than the access before; accesses that cross a
+line and a page; misses of caches that replace what was not used for longest. None is counted.
+Standard error has the correlation of each with the cycles, and how many values are slow where
+it says so.
+
+Flags:
+  -hex HEX        the block, as for bbprof -hex
+  -regs A[,B...]  the registers of -data and -distance
+  -runs R         runs with each value, in random order (default 3)
+  -seed S         of the random order (default 1)
+  -o FILE         write the table to FILE instead of standard output, which is also -
+` + usagePlot + usageSetup + usageMeasuring + `
+Examples:
+  bbprof sweep -code 0:63 -hex 4801c0
+  bbprof sweep -data 0:8192:16 -plot stack.svg -hex '8b 44 24 f8 89 44 24 fc' > stack.csv
+  bbprof sweep -distance 0:8192:16 -regs rsi,rdi -hex '48 89 0b 48 8b 17'
+
+Exit codes:
+  0    all was measured
+  1    no value could be measured; the table says why
+  2    bad usage
+  3    this host cannot measure; the message says what would help
+  4    bbprof itself failed, or the results cannot be written
+  130  interrupted: nothing is written
+`
+
+// blockFactors makes a factor of each flag that names one.
+func blockFactors() map[string]func(base profiler.Setup, regs []asm.Reg, values []int) (sweeping.Factor, error) {
+	return map[string]func(profiler.Setup, []asm.Reg, []int) (sweeping.Factor, error){
+		"code": func(base profiler.Setup, _ []asm.Reg, v []int) (sweeping.Factor, error) {
+			return sweeping.Code(base, v)
+		},
+		"data": func(base profiler.Setup, regs []asm.Reg, v []int) (sweeping.Factor, error) {
+			if regs == nil {
+				regs = []asm.Reg{asm.RSP, asm.RBP}
+			}
+			return sweeping.Data(base, regs, v)
+		},
+		"distance": func(base profiler.Setup, regs []asm.Reg, v []int) (sweeping.Factor, error) {
+			if len(regs) != 2 || regs[0] == regs[1] {
+				return sweeping.Factor{}, errors.New("it is between two registers: name them with -regs, such as -regs rsi,rdi")
+			}
+			return sweeping.Distance(base, regs[0], regs[1], v)
+		},
+		"copies": func(base profiler.Setup, _ []asm.Reg, v []int) (sweeping.Factor, error) {
+			return sweeping.Copies(base, v)
+		},
+		"framecount": func(base profiler.Setup, _ []asm.Reg, v []int) (sweeping.Factor, error) {
+			return sweeping.Frames(base, v)
+		},
+	}
+}
+
+// framesEach gives each page a frame, up to as many as no L1D has more ways than.
+const framesEach = 16
+
+// blockSweep is a sweep of a block as the command line asks for it.
+type blockSweep struct {
+	opts   profiler.Options
+	setup  setupFlags
+	hex    string
+	regs   []asm.Reg
+	name   string // of the factor
+	values []int
+	runs   int
+	seed   uint64
+	output string
+	plot   plots
+}
+
+func (b *blockSweep) flags() *flag.FlagSet {
+	f := newFlags("bbprof sweep")
+	measuring(f, &b.opts)
+	b.setup.add(f)
+	f.StringVar(&b.hex, "hex", "", "")
+	f.StringVar(&b.output, "o", "", "")
+	f.Uint64Var(&b.seed, "seed", 1, "")
+	f.Func("regs", "", func(s string) (err error) {
+		b.regs, err = parseRegisters(s)
+		return err
+	})
+	f.Func("runs", "", func(s string) (err error) {
+		if b.runs, err = strconv.Atoi(s); err != nil || b.runs < 1 {
+			return errors.New("write a number of runs from 1 on")
+		}
+		return nil
+	})
+	b.plot.add(f)
+	for name := range blockFactors() {
+		f.Func(name, "", func(s string) (err error) {
+			b.name = name
+			b.values, err = parseValues(s)
+			return err
+		})
+	}
+	return f
+}
+
+// maxValues is how many values a sweep may have: both pages in single bytes.
+const maxValues = 2*space.PageSize + 1
+
+func parseValues(s string) ([]int, error) {
+	r, err := program.ParseRange(s)
+	if err == nil && (r.To-r.From)/r.Step >= maxValues {
+		err = fmt.Errorf("%q has more than %d values: take a larger step", s, maxValues)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Values(), nil
+}
+
+// sweepBlock is bbprof sweep of one of a block's factors.
+func sweepBlock(args []string, std streams) int {
+	b := blockSweep{runs: 3}
+	operands, code, done := parse(b.flags(), args, usageSweep, std)
+	switch {
+	case done:
+		return code
+	case len(operands) > 0:
+		return usageError(std, "sweep: unexpected argument %q: quote a block that has spaces in it", operands[0])
+	case b.hex == "":
+		return usageError(std, "sweep: no block: give one with -hex")
+	case b.opts.Mode == profiler.Both:
+		return usageError(std, "sweep: -mode both gives two numbers; choose unroll or loop")
+	}
+	block, err := readBlock(b.hex, std.in)
+	if err != nil {
+		return usageError(std, "sweep: %v", err)
+	}
+	base := b.setup.setup(b.opts)
+	base.Tolerate = tolerateAll()
+	if b.opts.Frames == profiler.AutoFrames {
+		base.Frames = framesEach
+	}
+	factor, err := blockFactors()[b.name](base, b.regs, b.values)
+	if err != nil {
+		return usageError(std, "sweep: -%s: %v", b.name, err)
+	}
+	if err := b.opts.Check(); err != nil {
+		return usageError(std, "%v", err)
+	}
+	b.opts.Detail = true // with it come the predictions
+	ctx, stop := untilSignal()
+	defer stop()
+	p, err := profiler.New(b.opts)
+	if err != nil {
+		return failure(std, err)
+	}
+	defer p.Close()
+	points, err := sweeping.Run(ctx, p, block.Code, factor, b.runs, b.seed, progress(std, len(factor.Values)*b.runs))
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(std.err, "bbprof: interrupted")
+		return exitInterrupted
+	}
+	if err != nil {
+		return failure(std, err)
+	}
+	if err := b.write(points, factor, std); err != nil {
+		return failure(std, fmt.Errorf("writing the results: %w", err))
+	}
+	return sweepVerdict(points)
+}
+
+// sweepVerdict is the exit code.
+func sweepVerdict(points []sweeping.Point) int {
+	for _, p := range points {
+		if p.Result.Status == profiler.OK {
+			return exitOK
+		}
+	}
+	return exitRejected
+}
+
+// write puts out table, pictures and summary.
+func (b *blockSweep) write(points []sweeping.Point, f sweeping.Factor, std streams) error {
+	out, closeOut, err := openOutput(b.output, std.out)
+	if err != nil {
+		return err
+	}
+	err = writeSweepTable(out, points, f)
+	if closeErr := closeOut(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = b.plot.draw(sweeping.Figure(points, f))
+	}
+	if err == nil {
+		_, err = io.WriteString(std.err, sweepSummary(points, f))
+	}
+	return err
+}
+
+// writeSweepTable writes a row for each value.
+func writeSweepTable(out io.Writer, points []sweeping.Point, f sweeping.Factor) error {
+	w := csv.NewWriter(out)
+	w.Write(append([]string{f.Name}, strings.Split("status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,splits,page_splits,l1d_misses,l1i_misses", ",")...))
+	for _, p := range points {
+		r := p.Result
+		row := []string{strconv.Itoa(p.Value), string(r.Status), string(r.Reason), "", "", ""}
+		if r.Status == profiler.OK {
+			row = append(row[:3], cell(r.Cycles), cell(r.CILow), cell(r.CIHigh))
+		}
+		if p := r.Predicted; p != nil {
+			row = append(row, perIteration(p.Loads), perIteration(p.Stores), perIteration(p.Alias4K), strconv.Itoa(p.AliasStores), perIteration(p.Forwarded), perIteration(p.AliasFrame),
+				perIteration(p.Splits), perIteration(p.PageSplits), perIteration(p.L1DMisses), perIteration(p.L1IMisses))
+		} else {
+			row = append(row, make([]string, 10)...)
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// cell has as many decimals as in a batch's results.
+func cell(cycles float64) string { return strconv.FormatFloat(cycles, 'f', 4, 64) }
+
+// perIteration is a number of events per iteration, which as a mean over copies may be a fraction.
+func perIteration(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }
+
+// sweepSummary says how cycles and predictions go together.
+func sweepSummary(points []sweeping.Point, f sweeping.Factor) string {
+	var w strings.Builder
+	relations := sweeping.Relate(points)
+	n := relations[0].N
+	if n == 0 {
+		return fmt.Sprintf("bbprof: none of %d values of %s was measured\n", len(points), f.Name)
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, p := range points {
+		if p.Result.Status == profiler.OK {
+			low, high = min(low, p.Result.Cycles), max(high, p.Result.Cycles)
+		}
+	}
+	fmt.Fprintf(&w, "bbprof: %d of %d values of %s were measured: %.3f to %.3f cycles, a ratio of %.3f\n", n, len(points), f.Name, low, high, high/low)
+	var constant []string
+	for _, r := range relations {
+		if math.IsNaN(r.R) {
+			constant = append(constant, r.Column)
+			continue
+		}
+		fmt.Fprintf(&w, "  %-12s correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f\n", r.Column, r.R, r.Low, r.High)
+	}
+	if len(constant) > 0 {
+		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
+	}
+	for _, c := range sweeping.Columns() {
+		s := sweeping.FindSpikes(points, c)
+		if len(s.Predicted) > 0 {
+			fmt.Fprintf(&w, "  %s is above its least at %d values; %d are slower than the usual %.3f cycles by 3 %%; %d are both: %s\n",
+				c.Name, len(s.Predicted), len(s.Slow), s.Usual, len(s.Both), numbers(s.Both))
+		}
+	}
+	return w.String()
+}
+
+// numbers lists the first few.
+func numbers(n []int) string {
+	const few = 8
+	var s []string
+	for _, v := range n[:min(len(n), few)] {
+		s = append(s, strconv.Itoa(v))
+	}
+	switch {
+	case len(n) == 0:
+		return "none"
+	case len(n) > few:
+		s = append(s, "...")
+	}
+	return strings.Join(s, ", ")
+}

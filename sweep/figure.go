@@ -1,0 +1,63 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/figure"
+)
+
+// Figure draws the cycles and, below them, what was predicted and varies.
+func Figure(points []Point, f Factor) figure.Figure {
+	ps := measured(points)
+	cycles := figure.Series{}
+	for _, p := range ps {
+		cycles.X = append(cycles.X, float64(p.Value))
+		cycles.Y = append(cycles.Y, p.Result.Cycles)
+		cycles.Low = append(cycles.Low, p.Result.CILow)
+		cycles.High = append(cycles.High, p.Result.CIHigh)
+	}
+	fig := figure.Figure{X: f.Label, Ticks: ticks(f.Values), Panels: []figure.Panel{{Y: "cycles per iteration", Series: []figure.Series{cycles}}}}
+	var relations []string
+	predicted := figure.Panel{Y: "predicted per iteration", Zero: true}
+	for _, r := range Relate(points) {
+		if r.R != r.R { // the same everywhere
+			continue
+		}
+		predicted.Series = append(predicted.Series, column(ps, r.Column))
+		relations = append(relations, fmt.Sprintf("%s: r = %.2f", r.Column, r.R))
+	}
+	if len(predicted.Series) > 0 {
+		fig.Title = "correlation with cycles, " + strings.Join(relations, ", ")
+		if len(predicted.Series) == 1 {
+			predicted.Y = "predicted " + predicted.Series[0].Name
+		}
+		fig.Panels = append(fig.Panels, predicted)
+	}
+	return fig
+}
+
+// ticks lets the axis have some eight ticks at multiples of a power of two, as lines and pages are.
+func ticks(values []int) int {
+	step := 1
+	for len(values) > 0 && step*8 < values[len(values)-1]-values[0] {
+		step *= 2
+	}
+	return step
+}
+
+// column is a prediction over the points.
+func column(ps []Point, name string) figure.Series {
+	s := figure.Series{Name: name}
+	for _, c := range Columns() {
+		if c.Name != name {
+			continue
+		}
+		for _, p := range ps {
+			if p.Result.Predicted != nil {
+				s.X, s.Y = append(s.X, float64(p.Value)), append(s.Y, c.Of(*p.Result.Predicted))
+			}
+		}
+	}
+	return s
+}
