@@ -60,6 +60,7 @@ func subcommands() []subcommand {
 		{"selftest", selftesting, usageSelftest},
 		{"count", counting, usageCount},
 		{"sweep", sweep, usageSweep},
+		{"explain", explaining, usageExplain},
 		{"doctor", examine, usageDoctor},
 		{"version", version, ""},
 		{"help", help, ""},

@@ -1,0 +1,128 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// built are blocks that have exactly one cause each, in a set-up that is naive but for what
+// is given.
+var built = []struct {
+	name  string
+	hex   string
+	setup func(*profiler.Setup)
+	cause string
+	only  func(host.CPU) bool // which cores it is a cause on, all if nil
+}{
+	{
+		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
+		"a load behind a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
+		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
+		"4K aliasing", nil,
+	},
+	{
+		// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
+		"loads of one line through two pages", "488b03 488b8b00100000", nil,
+		"frame sharing", func(c host.CPU) bool { return c.Core.WayPredicted },
+	},
+	{
+		// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
+		"a load across lines", "488b433d 4883e000 4801c3", nil,
+		"line splits", nil,
+	},
+	{
+		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
+		"long and short nops", strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
+		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == host.Zen4 }, // how an op-cache entry meets a line
+	},
+	{
+		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 behind
+		// them, as the two alone depend on their alignment too, while they compute subnormals
+		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
+		"subnormals", nil,
+	},
+	{
+		// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
+		"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
+		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
+		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == host.Zen4 }, // whose L2 of 1 MB feeds the decoders in time
+	},
+
+	{"a chain of multiplications", "480fafc0", nil, "", nil},     // imul rax, rax
+	{"a chain of loads", "488b1b", nil, "", nil},                 // mov rbx, [rbx]
+	{"a chain through flags and a swap", "480fc8", nil, "", nil}, // bswap rax
+	{"a store and its load", "48890b 488b0b", nil, "", nil},      // mov [rbx], rcx; mov rcx, [rbx]
+	{"sums of subnormals", "f20f580b", nil, "", nil},             // addsd xmm1, [rbx]: subnormals that cost nothing
+	{"a chain of vectors", "660ffec1", nil, "", nil},             // paddd xmm0, xmm1
+}
+
+// TestBuiltBlocks: explain names the cause of each block, and none where there is none.
+func TestBuiltBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures for some seconds")
+	}
+	p, err := profiler.New(profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
+	if missing := (*verdict.HostError)(nil); errors.As(err, &missing) {
+		t.Skip(missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	cpu := host.Detect()
+	for _, b := range built {
+		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
+			if b.only != nil && !b.only(cpu) {
+				t.Skipf("%s is no cause that is known on %s", b.cause, cpu.Microarchitecture)
+			}
+			init := asm.PaperInit()
+			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: 1, NoFTZ: true, Tolerate: []verdict.Reason{
+				verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1IMiss, verdict.Nonlinear, verdict.Unstable,
+			}}
+			if b.setup != nil {
+				b.setup(&setup)
+			}
+			opts := Options{}
+			if setup.Unroll != nil {
+				opts.Rounds = 5 // a megabyte of code takes its time
+			}
+			e, err := Explain(context.Background(), p, unhex(t, b.hex), setup, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Base.Reason.Noise() {
+				t.Skipf("the core was not left alone: %s", e.Base.Rejection.Detail)
+			}
+			if e.Base.Status != profiler.OK {
+				t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)
+			}
+			unclear := false
+			for _, f := range e.Findings {
+				if f.Rounds > 0 {
+					t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Verdict, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
+				}
+				unclear = unclear || f.Verdict == Unclear
+			}
+			var want []string
+			if b.cause != "" {
+				want = []string{b.cause}
+			}
+			if got := e.Causes(); !slices.Equal(got, want) {
+				if unclear {
+					t.Skipf("the core was too busy to tell: %q", got)
+				}
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+// Package explain asks which part of a set-up makes a block's time. It forms the hypotheses that
+// bbprof can intervene on, changes one thing at a time, holds all others, and measures both
+// set-ups in turn: what a difference comes from is then what was changed, and not what merely goes
+// along with it (Pearl, "Causality", 2009, 3.2: intervention).
+//
+//	measure the base → per hypothesis: is it there? → find the one change that ends it
+//	→ measure with and without it, round by round → effect, interval, verdict
+package explain
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Measurer is what an explanation needs of a profiler. Its results carry predictions and the host
+// (profiler.Options.Detail).
+type Measurer interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+}
+
+// Verdict is the answer about one hypothesis.
+type Verdict string
+
+const (
+	Confirmed Verdict = "confirmed" // the change changes the time
+	NoEffect  Verdict = "no effect" // it does not
+	Unclear   Verdict = "unclear"   // the interval holds both
+	Absent    Verdict = "absent"    // the set-up has nothing of it to take away
+	Untested  Verdict = "untested"  // no change was found that takes it away and nothing else
+)
+
+// Finding is about one hypothesis.
+type Finding struct {
+	Hypothesis string  `json:"hypothesis"`
+	Verdict    Verdict `json:"verdict"`
+	Here       string  `json:"here"`             // what of it is in the set-up asked for
+	Change     string  `json:"change,omitempty"` // what was done about it
+	// With and Without are mean cycles per iteration in both set-ups, Effect is the mean of their
+	// differences, round by round, and Low to High its interval: all tested hypotheses' intervals
+	// together hold the truth with 95 % probability.
+	With    float64 `json:"with_cycles,omitzero"`
+	Without float64 `json:"without_cycles,omitzero"`
+	Effect  float64 `json:"effect_cycles,omitzero"`
+	Low     float64 `json:"effect_low,omitzero"`
+	High    float64 `json:"effect_high,omitzero"`
+	Rounds  int     `json:"rounds,omitzero"`
+}
+
+// Explanation is what came of a block.
+type Explanation struct {
+	Base     profiler.Result `json:"base"`
+	Findings []Finding       `json:"findings"`
+}
+
+// Causes are the confirmed hypotheses.
+func (e Explanation) Causes() (names []string) {
+	for _, f := range e.Findings {
+		if f.Verdict == Confirmed {
+			names = append(names, f.Hypothesis)
+		}
+	}
+	return names
+}
+
+// Options say how carefully to ask.
+type Options struct {
+	Rounds int    // pairs for each hypothesis, default DefaultRounds
+	Seed   uint64 // of the random order within a round
+}
+
+// DefaultRounds are pairs enough for an interval of some tenths of a percent on a quiet core.
+const DefaultRounds = 10
+
+// Effects below this share of the time are not told from what two runs of one set-up differ by
+// (docs/precision.md).
+const effectShare = 0.02
+
+// tries is how often a set-up is measured again that something else on the core disturbed.
+const tries = 3
+
+// question is one explanation under way.
+type question struct {
+	ctx   context.Context
+	m     Measurer
+	code  []byte
+	insts []asm.Inst
+	setup profiler.Setup
+	base  profiler.Result
+	opts  Options
+}
+
+// Explain explains a block in a set-up; where that leaves the code's place open, it is the start
+// of a page. A block that does not run there is in the Explanation's Base alone.
+func Explain(ctx context.Context, m Measurer, code []byte, setup profiler.Setup, opts Options) (Explanation, error) {
+	if opts.Rounds == 0 {
+		opts.Rounds = DefaultRounds
+	}
+	if setup.CodeOffset == nil {
+		setup.CodeOffset = new(0)
+	}
+	q := &question{ctx: ctx, m: m, code: code, setup: setup, opts: opts}
+	var err error
+	if q.base, err = q.measure(setup); err != nil || q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
+		return Explanation{Base: q.base}, err
+	}
+	if q.insts, err = asm.Decode(code); err != nil {
+		return Explanation{Base: q.base}, err
+	}
+	var trials []trial
+	for _, h := range hypotheses {
+		t, err := h.find(q)
+		if err != nil {
+			return Explanation{}, err
+		}
+		t.finding.Hypothesis = h.name
+		trials = append(trials, t)
+	}
+	if err := q.compare(trials); err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Base: q.base}
+	for _, t := range trials {
+		e.Findings = append(e.Findings, t.finding)
+	}
+	return e, nil
+}
+
+// trial is a hypothesis with the two set-ups that differ in it alone, if there are any.
+type trial struct {
+	finding       Finding
+	with, without profiler.Setup
+	pairs         [][2]float64
+}
+
+func (t *trial) open() bool { return t.finding.Verdict == "" }
+
+// measure measures in a set-up, and again where it was disturbed.
+func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
+	for range tries {
+		r, err = q.m.Profile(q.ctx, profiler.Block{Code: q.code, Setup: s})
+		if err != nil {
+			return r, err
+		}
+		if r.Status == profiler.Failed {
+			return r, fmt.Errorf("measuring in another set-up: %s", r.Failure)
+		}
+		if r.Status == profiler.OK || !r.Reason.Noise() {
+			break
+		}
+	}
+	return r, nil
+}
+
+// compare measures all open trials, round by round, both set-ups of each in random order.
+func (q *question) compare(trials []trial) error {
+	random := rand.New(rand.NewPCG(q.opts.Seed, 0))
+	type arm struct {
+		trial int
+		side  int
+	}
+	for range q.opts.Rounds {
+		var arms []arm
+		for i := range trials {
+			if trials[i].open() {
+				arms = append(arms, arm{i, 0}, arm{i, 1})
+			}
+		}
+		random.Shuffle(len(arms), func(i, j int) { arms[i], arms[j] = arms[j], arms[i] })
+		got := make([][2]float64, len(trials))
+		for _, a := range arms {
+			setup := [2]profiler.Setup{trials[a.trial].with, trials[a.trial].without}[a.side]
+			r, err := q.measure(setup)
+			if err != nil {
+				return err
+			}
+			got[a.trial][a.side] = r.Cycles
+		}
+		for i := range trials {
+			if got[i][0] > 0 && got[i][1] > 0 {
+				trials[i].pairs = append(trials[i].pairs, got[i])
+			}
+		}
+	}
+	tested := 0
+	for i := range trials {
+		if trials[i].open() {
+			tested++
+		}
+	}
+	for i := range trials {
+		if trials[i].open() {
+			trials[i].judge(tested)
+		}
+	}
+	return nil
+}
+
+// judge derives effect, interval and verdict from the pairs. The level is shared among all tests
+// (Bonferroni), so that one confirmation in twenty explanations is false at most.
+func (t *trial) judge(tests int) {
+	f := &t.finding
+	f.Rounds = len(t.pairs)
+	if f.Rounds < 3 {
+		f.Verdict = Unclear
+		f.Change += "; other work on the core left too few rounds"
+		return
+	}
+	var with, without, differences []float64
+	for _, p := range t.pairs {
+		with, without = append(with, p[0]), append(without, p[1])
+		differences = append(differences, p[0]-p[1])
+	}
+	mean, sd := stat.MeanStdDev(differences, nil)
+	level := distuv.StudentsT{Sigma: 1, Nu: float64(f.Rounds - 1)}.Quantile(1 - 0.025/float64(tests))
+	half := level * sd / math.Sqrt(float64(f.Rounds))
+	f.With, f.Without = stat.Mean(with, nil), stat.Mean(without, nil)
+	f.Effect, f.Low, f.High = mean, mean-half, mean+half
+	least := effectShare * math.Min(f.With, f.Without)
+	switch {
+	case f.Low > 0 && f.Effect >= least, f.High < 0 && f.Effect <= -least:
+		f.Verdict = Confirmed
+	case f.Low > -least && f.High < least:
+		f.Verdict = NoEffect
+	default: // the interval is too wide
+		f.Verdict = Unclear
+	}
+}

@@ -1,0 +1,285 @@
+package explain
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// core is a made-up core: what a block takes in a set-up, and what its addresses say.
+type core struct {
+	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders float64 // cycles that each costs
+
+	noise    float64 // standard deviation, as a share
+	disturb  int     // every so manieth measurement is disturbed
+	random   *rand.Rand
+	measured int
+}
+
+// Profile has rdi and rbx for pointers: a store at rbx and a load at rdi.
+func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	c.measured++
+	if c.disturb > 0 && c.measured%c.disturb == 0 {
+		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unstable}, nil
+	}
+	init := asm.PaperInit()
+	if b.Setup.Init != nil {
+		init = *b.Setup.Init
+	}
+	if b.Setup.NoFTZ {
+		init.MXCSR = asm.DefaultMXCSR
+	}
+	factors := unroll.Factors{Short: 128, Long: 512}
+	if b.Setup.Unroll != nil {
+		factors = *b.Setup.Unroll
+	}
+	store, load := init.GPR[asm.RBX], init.GPR[asm.RDI]
+	p := invariants.Prediction{Loads: 1, Stores: 1}
+	cycles := 10.0
+	pages := 1
+	if store>>12 != load>>12 {
+		pages = 2
+		switch frames := max(b.Setup.Frames, 1); {
+		case store&0xfff != load&0xfff:
+		case frames == 1:
+			p.AliasFrame = 2
+			cycles += c.sharing
+		default:
+			p.Alias4K, p.AliasStores = 1, 1
+			cycles += c.aliasing
+		}
+	} else if store == load {
+		p.Forwarded = 1
+	}
+	if load%64 > 56 {
+		p.Splits++
+		cycles += c.splitting
+	}
+	if *b.Setup.CodeOffset%16 != 0 {
+		cycles -= c.aligned
+	}
+	if init.MXCSR == asm.DefaultMXCSR {
+		cycles += c.subnormal
+	}
+	const l1i = 32 << 10
+	switch bytes := factors.Long * len(b.Code); {
+	case bytes > l1i:
+		p.L1IMisses = 1
+		cycles += c.l1i + c.decoders
+	case bytes > l1i/4 || b.Setup.FrontEnd == profiler.Decode:
+		cycles += c.decoders
+	}
+	cycles *= 1 + c.noise*c.random.NormFloat64()
+	return profiler.Result{
+		Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
+		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
+		Init: init, Predicted: &p,
+		Host: &profiler.HostReport{CPU: host.CPU{FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
+	}, nil
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1
+const pair = "48890b 488b17 f20f58c1"
+
+// pointers sets where the store and the load go, on so many frames.
+func pointers(store, load uint64, frames int) profiler.Setup {
+	init := asm.PaperInit()
+	init.GPR[asm.RBX], init.GPR[asm.RDI] = store, load
+	return profiler.Setup{Init: &init, Frames: frames, CodeOffset: new(0)}
+}
+
+// TestExplain: on a made-up core each cause is named, and nothing else, however much there is of it in
+// the set-up.
+func TestExplain(t *testing.T) {
+	aliased, shared := pointers(0x10000, 0x13000, 16), pointers(0x10000, 0x13000, 1)
+	split, harmless := pointers(0x10000, 0x1013d, 1), pointers(0x10000, 0x10100, 1)
+	computed, many, more := harmless, harmless, harmless
+	computed.NoFTZ = true
+	many.Unroll = &unroll.Factors{Short: 1000, Long: 4000}
+	more.Unroll = &unroll.Factors{Short: 500, Long: 2000}
+	for _, c := range []struct {
+		name  string
+		core  core
+		setup profiler.Setup
+		want  []string
+	}{
+		{"4K aliasing", core{aliasing: 3}, aliased, []string{"4K aliasing"}},
+		{"aliasing that costs nothing", core{}, aliased, nil},
+		{"frame sharing", core{sharing: 3}, shared, []string{"frame sharing"}},
+		{"sharing that makes faster", core{sharing: -3}, shared, []string{"frame sharing"}},
+		{"sharing that costs nothing", core{aliasing: 0, splitting: 5, subnormal: 5, l1i: 5, decoders: 5}, shared, nil},
+		{"splits", core{splitting: 1}, split, []string{"line splits"}},
+		{"splits that cost nothing", core{aliasing: 5, sharing: 5}, split, nil},
+		{"code alignment", core{aligned: 1}, harmless, []string{"code alignment"}},
+		{"subnormals", core{subnormal: 1}, computed, []string{"subnormals"}},
+		{"subnormals that cost nothing", core{}, computed, nil},
+		{"subnormals that are flushed", core{subnormal: 5}, harmless, nil},
+		{"L1I", core{l1i: 1}, many, []string{"L1I residency"}},
+		{"decoders, beyond L1I", core{decoders: 1}, many, []string{"op cache residency"}},
+		{"both", core{l1i: 1, decoders: 1}, many, []string{"L1I residency", "op cache residency"}},
+		{"decoders", core{decoders: 1, l1i: 5}, more, []string{"op cache residency"}},
+		{"everything, and nothing of it there", core{aliasing: 5, sharing: 5, splitting: 5, subnormal: 5, l1i: 5, decoders: 5}, harmless, nil},
+		{"two causes", core{splitting: 1, aligned: 1}, split, []string{"line splits", "code alignment"}},
+	} {
+		for seed := range uint64(20) {
+			m := c.core
+			m.noise, m.disturb, m.random = 0.002, 11, rand.New(rand.NewPCG(seed, 0))
+			e, err := Explain(context.Background(), &m, unhex(t, pair), c.setup, Options{Seed: seed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.Causes(); !slices.Equal(got, c.want) {
+				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
+				break
+			}
+		}
+	}
+}
+
+// TestEffect: the effect's interval holds the truth as often as it says, and what a change did is told.
+func TestEffect(t *testing.T) {
+	const explanations = 200
+	inside := 0
+	for seed := range uint64(explanations) {
+		m := &core{aliasing: 3, noise: 0.02, random: rand.New(rand.NewPCG(seed, 1))}
+		e, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := e.Findings[0]
+		if f.Low < 3 && 3 < f.High {
+			inside++
+		}
+		if f.Verdict != Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
+			t.Fatalf("%+v", f)
+		}
+		if e.Findings[1].Verdict != Absent || e.Findings[1].Rounds != 0 {
+			t.Errorf("%+v", e.Findings[1])
+		}
+	}
+	if inside < explanations*93/100 { // 97.5 % each for two tests at 95 % together
+		t.Errorf("%d of %d intervals hold the effect", inside, explanations)
+	}
+}
+
+// TestJudge: the boundaries of the verdicts.
+func TestJudge(t *testing.T) {
+	pairs := func(without, effect, spread float64) (p [][2]float64) {
+		for i := range 10 {
+			p = append(p, [2]float64{without + effect + spread*float64(2*(i%2)-1), without})
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name  string
+		pairs [][2]float64
+		want  Verdict
+	}{
+		{"just 2 %", pairs(10, 0.2001, 0.001), Confirmed},
+		{"just below", pairs(10, 0.1999, 0.0001), NoEffect},
+		{"just below, and its interval reaches further", pairs(10, 0.1999, 0.001), Unclear},
+		{"faster by 2 %", pairs(10, -0.21, 0.001), Confirmed},
+		{"nothing", pairs(10, 0, 0.001), NoEffect},
+		{"wide, with 0", pairs(10, 0.5, 2), Unclear},
+		{"wide, around 0", pairs(10, 0, 2), Unclear},
+		{"two rounds", pairs(10, 5, 0)[:2], Unclear},
+		{"three", pairs(10, 5, 0)[:3], Confirmed},
+	} {
+		tr := trial{pairs: c.pairs}
+		if tr.judge(1); tr.finding.Verdict != c.want {
+			t.Errorf("%s: %+v", c.name, tr.finding)
+		}
+	}
+	one, ten := trial{pairs: pairs(10, 1, 0.1)}, trial{pairs: pairs(10, 1, 0.1)}
+	one.judge(1)
+	ten.judge(10)
+	if !(ten.finding.High-ten.finding.Low > 1.3*(one.finding.High-one.finding.Low)) {
+		t.Error("ten tests take no wider intervals than one")
+	}
+	// ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
+	if math.Abs(one.finding.High-1.0754) > 0.0005 {
+		t.Errorf("%+v", one.finding)
+	}
+}
+
+// TestUntested: what cannot be taken away alone is not tried.
+func TestUntested(t *testing.T) {
+	m := &core{random: rand.New(rand.NewPCG(0, 0))}
+	// one register for both, 4096 bytes apart: nothing that is moved parts them
+	e, err := Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := e.Findings[0]; f.Verdict != Untested || f.Change == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// stuck aliases wherever the pointers are.
+type stuck struct{ *core }
+
+func (s *stuck) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := s.core.Profile(ctx, b)
+	if r.Predicted != nil {
+		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
+	}
+	return r, err
+}
+
+// failing fails at a measurement.
+type failing struct {
+	core
+	at  int
+	err error
+}
+
+func (f *failing) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	if f.measured >= f.at {
+		return profiler.Result{Status: profiler.Failed, Failure: "lost"}, f.err
+	}
+	return f.core.Profile(ctx, b)
+}
+
+func TestErrors(t *testing.T) {
+	hostError := &verdict.HostError{Missing: "something"}
+	for _, at := range []int{0, 1, 30} {
+		for _, want := range []error{hostError, nil} {
+			m := &failing{core: core{random: rand.New(rand.NewPCG(0, 0))}, at: at, err: want}
+			_, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{})
+			if err == nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("at %d: %v", at, err)
+			}
+		}
+	}
+	rejected := &rejecting{}
+	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil || e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+type rejecting struct{}
+
+func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, error) {
+	return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
+}
