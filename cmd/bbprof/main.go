@@ -61,6 +61,7 @@ func subcommands() []subcommand {
 		{"count", counting, usageCount},
 		{"sweep", sweep, usageSweep},
 		{"explain", explaining, usageExplain},
+		{"ablate", ablating, usageAblate},
 		{"doctor", examine, usageDoctor},
 		{"version", version, ""},
 		{"help", help, ""},

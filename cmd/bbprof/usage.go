@@ -47,6 +47,7 @@ steady state, with all its data and code in the first-level caches, or says why 
   bbprof sweep                vary one factor of a set-up and measure: code, data, copies, frames, or a
                               program's environment (bbprof sweep -h)
   bbprof explain              ask which part of a set-up makes a block's time (bbprof explain -h)
+  bbprof ablate               switch the techniques on one by one (bbprof ablate -h)
   bbprof doctor               what this host can do, and what would mend the rest (bbprof doctor -h)
   bbprof version              what this binary was built from
   bbprof help [SUBCOMMAND]    this text, or that of a subcommand

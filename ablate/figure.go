@@ -1,0 +1,56 @@
+package ablate
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/figure"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// StageFigure draws a block's cycles at the steps at which it was measured.
+func StageFigure(stages []Stage) figure.Figure {
+	cycles := figure.Series{Name: "measured", Dots: true}
+	f := figure.Figure{}
+	for i, s := range stages {
+		f.Names = append(f.Names, fmt.Sprint(i+1))
+		if r := s.Result; r.Status == profiler.OK {
+			cycles.X, cycles.Y = append(cycles.X, float64(i)), append(cycles.Y, r.Cycles)
+			cycles.Low, cycles.High = append(cycles.Low, r.CILow), append(cycles.High, r.CIHigh)
+		}
+	}
+	f.X = legend(f.Names, func(i int) string { return stages[i].Step })
+	f.Panels = []figure.Panel{{Y: "cycles per iteration", Zero: true, Series: []figure.Series{cycles}}}
+	return f
+}
+
+// ShareFigure draws a corpus's shares beside the paper's.
+func ShareFigure(shares []Share) figure.Figure {
+	ours, paper := figure.Series{Name: "here", Dots: true}, figure.Series{Name: "paper", Dots: true}
+	f := figure.Figure{}
+	for i, s := range shares {
+		f.Names = append(f.Names, fmt.Sprint(i+1))
+		ours.X, ours.Y = append(ours.X, float64(i)), append(ours.Y, s.Percent())
+		if s.Paper > 0 {
+			paper.X, paper.Y = append(paper.X, float64(i)), append(paper.Y, s.Paper)
+		}
+	}
+	f.X = legend(f.Names, func(i int) string { return shares[i].Step })
+	f.Panels = []figure.Panel{{Y: "% of the blocks measured", Zero: true, Series: []figure.Series{ours, paper}}}
+	return f
+}
+
+// legend spells the numbered steps out, in as many lines as it takes.
+func legend(names []string, step func(int) string) string {
+	text, line := "", ""
+	for i := range names {
+		entry := fmt.Sprintf("%s %s", names[i], step(i))
+		if line != "" && len(line)+len(entry) > 90 {
+			text, line = text+line+"\n", ""
+		}
+		if line != "" {
+			line += "    "
+		}
+		line += entry
+	}
+	return text + line
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/ablate"
+	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+const usageAblate = `bbprof ablate switches on one by one what makes a block measurable.
+
+  bbprof ablate [flags] -hex HEX    cycles and misses of a block at each step
+  bbprof ablate [flags] FILE…       the share of a corpus that is measured at each step
+
+The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
+  nothing                        no page is mapped, 100 and 200 copies, subnormals computed
+  a physical page for each page  pages are mapped as the block asks for them, up to 128 frames
+  one frame for all pages        all of them on one physical page
+  no subnormals                  they count as zero
+  smaller unroll factors         as many copies as the front end holds
+  as many frames as harmless     a frame for each page where sharing one would be felt
+  the trace judged               rejected for split accesses, aliasing, misses
+  other initial states           for blocks that fail in the paper's
+
+With -hex, a block is measured whatever its addresses and its size say, until the trace is judged;
+misses are per iteration, predicted from addresses and sizes, or counted where hardware counters
+can be read, and the column says which. For a corpus, a block counts as measured if it is
+stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until the
+trace is judged. Beside the shares stand the paper's.
+
+Flags:
+  -hex HEX        the block, as for bbprof -hex
+  -json           one JSON object on one line instead of the table
+` + usagePlot + `  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
+                  (default: all allowed, the last first)
+  -precision P, -budget TIME   as for bbprof -hex
+
+Examples:
+  bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
+  bbprof ablate blocks.csv
+
+Exit codes:
+  0    measured at one step at least; the end of the corpus was reached
+  1    the block is rejected at every step
+  2    bad usage, or the input cannot be read
+  3    this host cannot measure; the message says what would help
+  4    bbprof itself failed
+  130  interrupted: nothing is written
+`
+
+// ablating is bbprof ablate.
+func ablating(args []string, std streams) int {
+	var (
+		opts   = profiler.Options{Detail: true}
+		f      = newFlags("bbprof ablate")
+		text   = f.String("hex", "", "")
+		asJSON = f.Bool("json", false, "")
+		plot   plots
+	)
+	where(f, &opts)
+	plot.add(f)
+	files, code, done := parse(f, args, usageAblate, std)
+	switch {
+	case done:
+		return code
+	case *text == "" && len(files) == 0:
+		return usageError(std, "ablate: no block: give one with -hex, or name a file of blocks")
+	case *text != "" && len(files) > 0:
+		return usageError(std, "ablate: -hex and %q: give a block or a file", files[0])
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	if len(files) > 0 {
+		return ablateCorpus(ctx, opts, files, *asJSON, plot, std)
+	}
+	block, err := readBlock(*text, std.in)
+	if err != nil {
+		return usageError(std, "ablate: %v", err)
+	}
+	p, err := profiler.New(opts)
+	if err != nil {
+		return failure(std, err)
+	}
+	defer p.Close()
+	stages, err := ablate.Block(ctx, p, block.Code)
+	if err != nil {
+		return ablateFailure(std, err)
+	}
+	if err := putOut(std, stages, stageTable(stages), *asJSON); err != nil {
+		return failure(std, err)
+	}
+	if err := plot.draw(ablate.StageFigure(stages)); err != nil {
+		return failure(std, err)
+	}
+	code = exitRejected
+	for _, s := range stages {
+		switch s.Result.Status {
+		case profiler.OK:
+			code = exitOK
+		case profiler.Failed:
+			return failure(std, fmt.Errorf("%s: %s", s.Step, s.Result.Failure))
+		}
+	}
+	return code
+}
+
+func ablateFailure(std streams, err error) int {
+	var reading *corpus.ReadError
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(std.err, "bbprof: interrupted")
+		return exitInterrupted
+	case errors.As(err, &reading):
+		return usageError(std, "ablate: %v", err)
+	}
+	return failure(std, err)
+}
+
+// ablateCorpus is bbprof ablate FILE.
+func ablateCorpus(ctx context.Context, opts profiler.Options, files []string, asJSON bool, plot plots, std streams) int {
+	in, err := corpus.Open(files, std.in, "", nil)
+	if err != nil {
+		return usageError(std, "ablate: %v", err)
+	}
+	defer in.Close()
+	p, err := profiler.New(opts)
+	if err != nil {
+		return failure(std, err)
+	}
+	defer p.Close()
+	shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
+		row, err := in.Next()
+		return row.Code, row.Rejection, err
+	}, rowsDone(std))
+	if err != nil {
+		return ablateFailure(std, err)
+	}
+	if err := putOut(std, shares, shareTable(shares), asJSON); err != nil {
+		return failure(std, err)
+	}
+	if err := plot.draw(ablate.ShareFigure(shares)); err != nil {
+		return failure(std, err)
+	}
+	return exitOK
+}
+
+// rowsDone tells of the progress, now and then.
+func rowsDone(std streams) func(n int) {
+	last := time.Now()
+	return func(n int) {
+		if at := time.Now(); at.Sub(last) >= lineEvery {
+			last = at
+			fmt.Fprintf(std.err, "bbprof: %s done\n", plural(n, "block"))
+		}
+	}
+}
+
+// putOut writes the steps in either form.
+func putOut(std streams, steps any, table string, asJSON bool) (err error) {
+	if asJSON {
+		err = json.NewEncoder(std.out).Encode(map[string]any{"steps": steps})
+	} else {
+		_, err = io.WriteString(std.out, table)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// stageTable is a block's way.
+func stageTable(stages []ablate.Stage) string {
+	var w strings.Builder
+	l1d, l1dKind := misses(stages, pmu.L1DReadMiss)
+	l1i, l1iKind := misses(stages, pmu.L1IMiss)
+	fmt.Fprintf(&w, "%-31s%11s  %-21s%9s%9s  %s\n", "on top of the steps before", "cycles", "95 % interval", "L1D", "L1I", "pages, frames, copies")
+	for i, s := range stages {
+		r := s.Result
+		fmt.Fprintf(&w, "%-31s", s.Step)
+		switch {
+		case r.Status == profiler.OK:
+			fmt.Fprintf(&w, "%11.3f  %-21s%9s%9s  %d, %d, %d and %d\n", r.Cycles, fmt.Sprintf("%.3f to %.3f", r.CILow, r.CIHigh),
+				l1d[i], l1i[i], r.Pages, r.Frames, r.UnrollShort, r.UnrollLong)
+		case ablate.Crashed(r):
+			fmt.Fprintf(&w, "%11s  %s: %s\n", "crashed", r.Reason, r.Rejection.Detail)
+		case r.Status == profiler.Rejected:
+			fmt.Fprintf(&w, "%11s  %s: %s\n", "rejected", r.Reason, r.Rejection.Detail)
+		default:
+			fmt.Fprintf(&w, "%11s  %s\n", "error", r.Failure)
+		}
+	}
+	fmt.Fprintf(&w, "cycles and misses are per iteration; misses of L1D are %s, of L1I %s\n", l1dKind, l1iKind)
+	return w.String()
+}
+
+// misses are those of each stage: counted if all that were measured have a count, else predicted.
+func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
+	kind = "predicted"
+	if slices.ContainsFunc(stages, func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }) {
+		kind = "counted"
+	}
+	for _, s := range stages {
+		if s.Result.Status == profiler.OK && countOf(s.Result, role) == nil {
+			kind = "predicted"
+		}
+	}
+	for _, s := range stages {
+		p := s.Result.Predicted
+		switch c := countOf(s.Result, role); {
+		case kind == "counted" && c != nil:
+			text = append(text, perIteration(*c))
+		case p == nil:
+			text = append(text, "")
+		case role == pmu.L1IMiss:
+			text = append(text, perIteration(p.L1IMisses))
+		default:
+			text = append(text, perIteration(p.L1DMisses))
+		}
+	}
+	return text, kind
+}
+
+func countOf(r profiler.Result, role pmu.Role) *float64 {
+	for _, c := range r.Counters {
+		if c.Role == role && c.Kind == invariants.Counted {
+			return c.PerIteration
+		}
+	}
+	return nil
+}
+
+// shareTable is a corpus's way.
+func shareTable(shares []ablate.Share) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%-31s%9s%9s  %s\n", "on top of the steps before", "measured", "paper", "most frequent reasons of the others")
+	for _, s := range shares {
+		paper := ""
+		if s.Paper > 0 {
+			paper = fmt.Sprintf("%.2f %%", s.Paper)
+		}
+		fmt.Fprintf(&w, "%-31s%9s%9s  %s\n", s.Step, fmt.Sprintf("%.2f %%", s.Percent()), paper, topReasons(s))
+	}
+	fmt.Fprintf(&w, "of %s\n", plural(shares[0].Blocks, "block"))
+	return w.String()
+}
+
+func topReasons(s ablate.Share) string {
+	const few = 4
+	order := slices.SortedFunc(maps.Keys(s.Reasons), func(a, b verdict.Reason) int {
+		return cmp.Or(cmp.Compare(s.Reasons[b], s.Reasons[a]), cmp.Compare(a, b))
+	})
+	var text []string
+	for _, r := range order[:min(few, len(order))] {
+		text = append(text, fmt.Sprintf("%s %d", r, s.Reasons[r]))
+	}
+	if s.Failed > 0 {
+		text = append(text, fmt.Sprintf("error %d", s.Failed))
+	}
+	return strings.Join(text, ", ")
+}
