@@ -32,8 +32,9 @@ soak:
 state:
 	BBPROF_LONG=1 go test -count=1 -v -timeout 3h -run '^Test(CanaryNumber|StateAfterHostileBlocks)$$' ./profiler
 
+# BenchmarkBatch takes another corpus than testdata/blocks-own.csv by CORPUS=FILE.
 bench:
-	go test -run '^$$' -bench . ./...
+	BBPROF_CORPUS=$(abspath $(CORPUS)) go test -run '^$$' -bench . ./...
 
 # What a merge needs.
 check:

@@ -4,29 +4,35 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
-	"github.com/bbprof/bbprof/batch"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// BenchmarkBatch measures a thousand compilers' blocks with one worker and with more, as a
-// process of its own, and says what a block costs:
+// Where this names a file, BenchmarkBatch measures that one's blocks.
+const corpusEnv = "BBPROF_CORPUS"
+
+// BenchmarkBatch measures a corpus with one worker, with two and with one on each core, as a
+// process of its own, and says what a block costs and how good the result is:
 //
 //	blocks/s       from the first row to the last, second looks included
 //	%timed-code    of the workers' time, between clock readings that count
 //	calls/block    system calls for measuring, those of the child included
 //	stops/block    of the child
-//	peak-MiB       of the process's memory
+//	peak-MiB       of the memory of bbprof and its children, whichever had most
+//	%ok            of the rows
+//	%width         of the median interval, as a share of the cycles
 func BenchmarkBatch(b *testing.B) {
-	const corpus = "../../../shared/corpus/blocks-1k.csv"
-	if _, err := os.Stat(corpus); err != nil {
-		b.Skipf("no corpus beside the project: %v", err)
+	blocks := os.Getenv(corpusEnv)
+	if blocks == "" {
+		blocks = "../../testdata/blocks-own.csv"
 	}
 	if why := cannotMeasure(b); why != "" {
 		b.Skip(why)
@@ -35,52 +41,80 @@ func BenchmarkBatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cpus, err := host.AllowedCPUs()
+	every, err := layout(nil, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for workers := 1; workers <= len(cpus); workers *= 2 {
+	counts := []int{1, 2, len(every.Workers)}
+	slices.Sort(counts)
+	for _, workers := range slices.Compact(counts) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			var all batch.Tally
-			var peak int64
-			for b.Loop() {
-				dir := b.TempDir()
-				summary := filepath.Join(dir, "summary.json")
-				cmd := exec.Command(exe)
-				// By this name the test binary is bbprof; see TestMain.
-				cmd.Args = []string{"bbprof", "batch", "-workers", fmt.Sprint(workers), "-summary", summary, "-o", filepath.Join(dir, "result.csv"), corpus}
-				if out, err := cmd.CombinedOutput(); err != nil {
-					b.Fatalf("%v: %s", err, out)
-				}
-				text, err := os.ReadFile(summary)
-				if err != nil {
-					b.Fatal(err)
-				}
-				var s struct {
-					Result struct {
-						Seconds      float64 `json:"seconds"`
-						TimedSeconds float64 `json:"timed_seconds"`
-						Measured     int64   `json:"measured"`
-						Stops        int64   `json:"stops"`
-						SystemCalls  int64   `json:"system_calls"`
-					} `json:"result"`
-				}
-				if err := json.Unmarshal(text, &s); err != nil {
-					b.Fatal(err)
-				}
-				all.Seconds += s.Result.Seconds
-				all.TimedSeconds += s.Result.TimedSeconds
-				all.Measured += s.Result.Measured
-				all.Stops += s.Result.Stops
-				all.SystemCalls += s.Result.SystemCalls
-				peak = max(peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+			if _, err := layout(nil, workers); errors.As(err, new(*host.LayoutError)) {
+				b.Skip(err)
 			}
-			b.ReportMetric(all.Rate(), "blocks/s")
-			b.ReportMetric(100*all.TimedSeconds/(all.Seconds*float64(workers)), "%timed-code")
-			b.ReportMetric(float64(all.SystemCalls)/float64(all.Measured), "calls/block")
-			b.ReportMetric(float64(all.Stops)/float64(all.Measured), "stops/block")
+			var all benchSummary
+			var peak int64
+			runs := 0
+			for b.Loop() {
+				s, memory := benchBatch(b, exe, blocks, workers)
+				runs++
+				peak = max(peak, memory)
+				all.add(s)
+			}
+			r := all.Result
+			b.ReportMetric(float64(r.Measured)/r.Seconds, "blocks/s")
+			b.ReportMetric(100*r.TimedSeconds/(r.Seconds*float64(workers)), "%timed-code")
+			b.ReportMetric(float64(r.SystemCalls)/float64(r.Measured), "calls/block")
+			b.ReportMetric(float64(r.Stops)/float64(r.Measured), "stops/block")
 			b.ReportMetric(float64(peak)/1024, "peak-MiB")
+			b.ReportMetric(100*float64(r.OK)/float64(r.Rows), "%ok")
+			b.ReportMetric(100*r.Width.P50/float64(runs), "%width")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// benchSummary is what the benchmark takes from a -summary.
+type benchSummary struct {
+	Result struct {
+		Rows         int64                 `json:"rows"`
+		OK           int64                 `json:"ok"`
+		Width        struct{ P50 float64 } `json:"interval_width"`
+		Seconds      float64               `json:"seconds"`
+		TimedSeconds float64               `json:"timed_seconds"`
+		Measured     int64                 `json:"measured"`
+		Stops        int64                 `json:"stops"`
+		SystemCalls  int64                 `json:"system_calls"`
+	} `json:"result"`
+}
+
+func (s *benchSummary) add(o benchSummary) {
+	s.Result.Rows += o.Result.Rows
+	s.Result.OK += o.Result.OK
+	s.Result.Width.P50 += o.Result.Width.P50
+	s.Result.Seconds += o.Result.Seconds
+	s.Result.TimedSeconds += o.Result.TimedSeconds
+	s.Result.Measured += o.Result.Measured
+	s.Result.Stops += o.Result.Stops
+	s.Result.SystemCalls += o.Result.SystemCalls
+}
+
+// benchBatch measures blocks once; peak is in KiB.
+func benchBatch(b *testing.B, exe, blocks string, workers int) (s benchSummary, peak int64) {
+	dir := b.TempDir()
+	summary := filepath.Join(dir, "summary.json")
+	cmd := exec.Command(exe)
+	// By this name the test binary is bbprof; see TestMain.
+	cmd.Args = []string{"bbprof", "batch", "-workers", fmt.Sprint(workers), "-summary", summary, "-o", filepath.Join(dir, "result.csv"), blocks}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(summary)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }
