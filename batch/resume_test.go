@@ -13,8 +13,9 @@ import (
 	"github.com/bbprof/bbprof/record"
 )
 
-// TestTornAnywhere cuts a result off after every so many bytes, as a kill or a loss of power
-// may. Resumed, it has every row once, and no block is measured whose row was whole.
+// TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
+// two rows, as a kill or a loss of power may. Resumed, it has every row once, and no block is
+// measured whose row was whole.
 func TestTornAnywhere(t *testing.T) {
 	corpus := text(40)
 	path := file(t)
@@ -23,7 +24,15 @@ func TestTornAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := []byte(readFile(t, path))
-	for cut := 0; cut <= len(whole); cut += 1 + rand.IntN(60) {
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
+	stride := func(cut int) int {
+		if cut < lastTwo {
+			return min(1+rand.IntN(60), lastTwo-cut)
+		}
+		return 1
+	}
+	for cut := 0; cut <= len(whole); cut += stride(cut) {
 		content := bytes.Clone(whole[:cut])
 		if cut%2 == 0 { // blocks of zeros are what some file systems leave
 			content = append(content, make([]byte, 10_000)...)

@@ -173,6 +173,7 @@ func measureBatch(args []string, std streams) int {
 		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
 	})
 	watch.end()
+	garbage.rest()
 	end.held = out.Held()
 	if closeErr := out.Close(); err == nil {
 		err = closeErr

@@ -18,9 +18,16 @@ type collector struct {
 }
 
 func newCollector() *collector {
-	c := &collector{percent: leastPercent, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
-	debug.SetGCPercent(c.percent) // nothing is measured yet
+	c := &collector{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	c.rest() // nothing is measured yet
 	return c
+}
+
+// rest is for when nothing is measured: a heap that then grows, as for putting rows in order,
+// would grow by the many times that suit a small one.
+func (c *collector) rest() {
+	c.percent = leastPercent
+	debug.SetGCPercent(leastPercent)
 }
 
 // leastPercent is little because nearly all of a large heap is an index without pointers, in

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,21 @@ func TestWatch(t *testing.T) {
 	watch.show(batch.Progress{Tally: &batch.Tally{Rows: 100, Failed: 2, Measured: 100}, Bytes: 5})
 	if want := "bbprof: 100 rows, 10 blocks/s, 0 ok, 0 rejected, 2 error\n"; w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)
+	}
+}
+
+// TestCollectorRests: what the last step of a batch needs, which puts rows in order, is not
+// multiplied by what suits measuring.
+func TestCollectorRests(t *testing.T) {
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	if code := run([]string{"batch", "-"}, strings.NewReader("0f05\n"), io.Discard, io.Discard); code != exitOK {
+		t.Fatal(code)
+	}
+	if got := debug.SetGCPercent(100); got != leastPercent {
+		t.Errorf("the heap may grow by %d %%, want %d", got, leastPercent)
 	}
 }
 
