@@ -165,6 +165,35 @@ func readOr(path string) string {
 	return string(content)
 }
 
+// TestResumeOddText: whatever text stands in the input, the rows made of it can be read again.
+func TestResumeOddText(t *testing.T) {
+	const corpus = "hex,id\n4\x008,a\x00b\nzz\rz,x\ry\n\xff\xfe,caf\xe9\n\"z\"\"\",\"a\"\"b\"\n 90 , z\n"
+	for _, format := range []record.Format{record.CSV, record.JSON} {
+		path := file(t)
+		for _, earlier := range []int64{0, 5, 4} {
+			out, _, err := Resume(path, format, schema, here())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Earlier() != earlier {
+				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
+			}
+			l := &lab{}
+			tally, err := Run(t.Context(), input(t, corpus), out, Options{Workers: l.workers(1), Run: here()})
+			if closeErr := out.Close(); err != nil || closeErr != nil || tally.Rows != 5 {
+				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
+			}
+			if err := out.Sort(); err != nil {
+				t.Fatal(err)
+			}
+			if earlier > 0 {
+				whole := readFile(t, path)
+				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
+			}
+		}
+	}
+}
+
 // TestOrdered puts back what stands near its place and what comes much later, in a file of
 // more rows than the heap holds.
 func TestOrdered(t *testing.T) {

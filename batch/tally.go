@@ -168,11 +168,11 @@ const barWidth = 40
 
 // Report writes the summary for a reader: how many rows, which reasons, which cycles.
 func (t *Tally) Report(w io.Writer) {
-	fmt.Fprintf(w, "bbprof: %s in %v, %.1f blocks/s: %d ok, %d rejected, %d error\n",
-		count(t.Rows, "block"), t.took(), t.Rate(), t.OK, t.Rejected, t.Failed)
+	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", count(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", count(t.Measured, "block"), t.took(), t.Rate())
 	if t.Duplicates > 0 {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", count(t.Duplicates, "row"))
 	}

@@ -166,11 +166,22 @@ func (row Row) Hex() string {
 	if row.Rejection == nil {
 		return fmt.Sprintf("%x", row.Code)
 	}
-	text := strings.ToValidUTF8(row.Text, "\ufffd")
+	text := OneLine(strings.ToValidUTF8(row.Text, "\ufffd"))
 	if len(text) > shownText {
 		text = strings.ToValidUTF8(text[:shownText], "") + "…"
 	}
 	return text
+}
+
+var notInLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
+
+// OneLine is a text as a cell of a result: with blanks for ends of line, for a line is a row,
+// and for zero bytes, which in a result are what a loss of power left.
+func OneLine(s string) string {
+	if strings.ContainsAny(s, "\r\n\x00") {
+		return notInLine.Replace(s)
+	}
+	return s
 }
 
 // Rejected is the result of a row that holds no block.

@@ -272,17 +272,17 @@ func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
 }
 
-// Cells are an entry's. A line of a file is a row, so no cell keeps an end of line.
+// Cells are an entry's.
 func (s Schema) Cells(e *Entry) []string {
 	cells := make([]string, len(s))
 	carried := 0
 	for i, c := range s {
 		if c.of != nil {
-			cells[i] = oneLine(c.of(e))
+			cells[i] = corpus.OneLine(c.of(e))
 			continue
 		}
 		if carried < len(e.Row.Carried) {
-			cells[i] = oneLine(e.Row.Carried[carried])
+			cells[i] = corpus.OneLine(e.Row.Carried[carried])
 		}
 		carried++
 	}
@@ -298,21 +298,12 @@ func (s Schema) Repeat(measured []string, e *Entry) []string {
 		case c.of == nil:
 			cells[i] = ""
 			if carried < len(e.Row.Carried) {
-				cells[i] = oneLine(e.Row.Carried[carried])
+				cells[i] = corpus.OneLine(e.Row.Carried[carried])
 			}
 			carried++
 		case c.PerRow:
-			cells[i] = oneLine(c.of(e))
+			cells[i] = corpus.OneLine(c.of(e))
 		}
 	}
 	return cells
-}
-
-var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
-
-func oneLine(s string) string {
-	if strings.ContainsAny(s, "\r\n") {
-		return lineEnds.Replace(s)
-	}
-	return s
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bbprof/bbprof/corpus"
 )
 
 // appendJSON appends an object with all columns, in their order. What is not known is null;
@@ -76,7 +78,7 @@ func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
 		if !c.fits(cell) {
 			return nil, fmt.Errorf("%s is %.40q, which is no %s", c.Name, cell, c.Type)
 		}
-		cells = append(cells, oneLine(cell))
+		cells = append(cells, corpus.OneLine(cell))
 	}
 	return cells, nil
 }

@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/bbprof/bbprof/corpus"
 )
 
 // parquetMagic begins a file (Apache Parquet, "File format").
@@ -93,7 +96,7 @@ func (c Column) parquetValue(cell string) (parquet.Value, error) {
 		b, err := strconv.ParseBool(cell)
 		return parquet.BooleanValue(b), err
 	}
-	return parquet.ByteArrayValue([]byte(cell)), nil
+	return parquet.ByteArrayValue([]byte(strings.ToValidUTF8(cell, "\ufffd"))), nil // others refuse what is no UTF-8
 }
 
 func (w *parquetWriter) Close() error { return w.out.Close() }
@@ -152,7 +155,7 @@ func (r *parquetReader) Next() ([]string, error) {
 	clear(r.cells)
 	for _, v := range row {
 		c := r.schema[v.Column()]
-		r.cells[v.Column()] = oneLine(c.fromParquet(v))
+		r.cells[v.Column()] = corpus.OneLine(c.fromParquet(v))
 	}
 	return r.cells, nil
 }

@@ -65,7 +65,7 @@ func entries() []*Entry {
 	row := func(n int64, code string, carried ...string) corpus.Row {
 		return corpus.Row{Number: n, File: "a b,c.csv", Line: int(n) + 1, Code: []byte(code), Carried: carried}
 	}
-	bad := corpus.Row{Number: 5, File: "-", Line: 7, Text: "z\xff" + strings.Repeat("y", 1000), Carried: []string{"", " x\r\ny"},
+	bad := corpus.Row{Number: 5, File: "-", Line: 7, Text: "z\xff\x00" + strings.Repeat("y", 1000), Carried: []string{"", " x\r\ny\x00"},
 		Rejection: &verdict.Rejection{Reason: verdict.BadHex, Detail: "line 7: no"}}
 	return []*Entry{
 		{Row: row(1, "\x90", `a "quoted", one`, ""), Tries: 1, RunID: "01234567", RunHeader: `{"version":"x"}`, Result: profiler.Result{
@@ -95,7 +95,7 @@ func cellsOf(s Schema) (rows [][]string) {
 	return rows
 }
 
-// TestCells: what is not known is empty, never 0, and no cell has an end of line.
+// TestCells: what is not known is empty, never 0, and no cell has an end of line or a zero byte.
 func TestCells(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	want := []map[string]string{
@@ -110,7 +110,7 @@ func TestCells(t *testing.T) {
 			"rescued": "", "windows_kept": "", "detail": "ret leaves the block (instruction 2 at byte 1: ret)", "tries": "3", "clock": "", "ticks_per_cycle": ""},
 		{"cycles": "", "loop_cycles": "", "unroll_short": "1", "samples_kept": "0", "pages": "2", "self_forwarding_loads": "", "detail": `so, "so"`, "tries": "", "y": "007"},
 		{"status": "error", "detail": "child died", "x": "", "y": ""},
-		{"hex": "z\ufffd" + strings.Repeat("y", 196) + "…", "reason": "bad_hex", "bytes": "", "row": "5", "line": "7", "y": " x  y"},
+		{"hex": "z\ufffd " + strings.Repeat("y", 195) + "…", "reason": "bad_hex", "bytes": "", "row": "5", "line": "7", "y": " x  y "},
 	}
 	for i, cells := range cellsOf(s) {
 		for name, value := range want[i] {
@@ -249,6 +249,16 @@ func TestOthersCanRead(t *testing.T) {
 	}
 }
 
+// TestNoUTF8: CSV keeps such bytes of the input; others hold text, and their readers insist.
+func TestNoUTF8(t *testing.T) {
+	s := SchemaOf([]string{"hex", "x"})
+	for f, want := range map[Format]string{CSV: "caf\xe9", JSON: "caf\ufffd", Parquet: "caf\ufffd"} {
+		if _, rows := read(t, write(t, f, s, [][]string{{"90", "caf\xe9"}})); rows[0][1] != want {
+			t.Errorf("%s: %q, want %q", f, rows[0][1], want)
+		}
+	}
+}
+
 func TestBHive(t *testing.T) {
 	s := NewSchema(false, []string{"x", "y"})
 	if got := string(write(t, BHive, s, cellsOf(s))); got != "90,25.00\n" {
@@ -358,9 +368,9 @@ func FuzzLines(f *testing.F) {
 	f.Add("", " ", "\ufeff\n")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		s := SchemaOf([]string{"hex", "x", "y"})
-		cells := []string{oneLine(a), oneLine(b), oneLine(c)}
+		cells := []string{corpus.OneLine(a), corpus.OneLine(b), corpus.OneLine(c)}
 		for i, cell := range cells {
-			cells[i] = strings.ToValidUTF8(strings.ReplaceAll(cell, "\x00", ""), "?") // JSON holds no other
+			cells[i] = strings.ToValidUTF8(cell, "?") // JSON holds no other
 		}
 		for _, format := range []Format{CSV, JSON} {
 			lines, err := NewLines(format, s)

@@ -17,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/record"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // batchFlags are what the user may say of a batch.
@@ -222,6 +223,9 @@ func (e *batchEnd) report() {
 			of = " of " + file
 		}
 		fmt.Fprintf(e.std.err, "bbprof: line 1%s was taken as a header, for its column of blocks has the name %q\n", of, name)
+	}
+	if n := e.tally.Rows; n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n {
+		fmt.Fprintln(e.std.err, "bbprof: no row has a block in its column; -column names another, and commas separate them")
 	}
 	if n := e.in.Surplus(); n > 0 {
 		fmt.Fprintf(e.std.err, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
