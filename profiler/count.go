@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -75,26 +74,20 @@ func (s *session) count(ctx context.Context, b Block) (copies, instructions int,
 		}
 	}
 	copies = min(countCopies, r.factors.Long)
-	image, err := unroll.Build(r.long.End(), r.insts, copies, r.frame())
-	if err != nil {
-		return 0, 0, err
-	}
-	r.place(image)
-	r.plan.Refill(r.child)
-	total, last := 0, uint64(0)
-	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, countLimit, func(at tracee.Regs) {
+	total, lastCopy, lastInst := 0, -1, -1
+	err = r.stepThrough(copies, countLimit, func(copy, inst int, _ tracee.Regs) {
 		// A rep instruction steps once a round, and stays where it is. Nothing else does: a
 		// block has no jumps.
-		if _, _, ok := image.Locate(at.RIP); ok && at.RIP != last {
+		if copy != lastCopy || inst != lastInst {
 			total++
 		}
-		last = at.RIP
+		lastCopy, lastInst = copy, inst
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	if !stop.Done || total%copies != 0 {
-		return 0, 0, fmt.Errorf("%d steps over %d copies ended with signal %d at %#x", total, copies, stop.Signal, stop.Regs.RIP)
+	if total%copies != 0 {
+		return 0, 0, fmt.Errorf("%d steps over %d copies", total, copies)
 	}
 	return copies, total / copies, nil
 }

@@ -456,21 +456,3 @@ func agree(a, b Result) bool {
 	const share = 0.005
 	return a.CILow <= b.CIHigh*(1+share) && b.CILow <= a.CIHigh*(1+share)
 }
-
-// TestHiddenStore: a store that overwrites the very entry of the log that would tell of it, copy
-// after copy, is found all the same.
-func TestHiddenStore(t *testing.T) {
-	b := openPath(t)
-	b.opts.Budget, b.inits = 1, b.inits[:1]
-	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
-	code := slices.Concat(
-		[]byte{0x48, 0x8b, 0x03},                             // mov rax, [rbx]
-		hostile.Set(1, space.Log+third-asm.PaperInit().Fill), // mov rcx, …
-		[]byte{0x48, 0x01, 0xc8},                             // add rax, rcx
-		[]byte{0x48, 0x83, 0x03, entries},                    // add qword [rbx], 24
-		[]byte{0x48, 0x89, 0x10},                             // mov [rax], rdx, which is the address of a page of its own
-	)
-	if r := b.walk(code); r.Reason != verdict.Unmappable || r.Rejection.Address == nil || *r.Rejection.Address != space.Log+third {
-		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Rejection)
-	}
-}

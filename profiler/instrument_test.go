@@ -115,13 +115,7 @@ func (b bench) sameAccesses(r *run) string {
 	if err := r.trace(); err != nil {
 		b.t.Fatalf("%x: %v", r.block.Code, err)
 	}
-	image, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	r.place(image)
-	r.plan.Refill(r.child)
-	steps, err := r.step(image)
+	steps, err := r.step(r.factors.Long)
 	if err != nil {
 		b.t.Fatalf("%x: %v", r.block.Code, err)
 	}

@@ -64,6 +64,9 @@ func (r *run) checkLinear() error {
 		return nil
 	}
 	r.place(image)
+	if err := r.findDirty(image); err != nil {
+		return err
+	}
 	// A suspect is asked again with every number of turns before it is called nonlinear.
 	for _, turns := range [][]int{linearTurns, lookTurns()} {
 		if err = r.compareThird(image, third, turns); err == nil {

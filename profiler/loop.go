@@ -109,7 +109,7 @@ func (r *run) becomeLoop() error {
 		return err
 	}
 	r.result.Loop = &LoopReport{r.loop.Copies, r.loop.Turns.Short, r.loop.Turns.Long, r.loop.Counter.String()}
-	return r.findDirty()
+	return r.findDirty(r.short)
 }
 
 // mapLoop lays the loop out, runs its longer image from an empty address space and reports

@@ -103,7 +103,7 @@ func (r *run) mapAndTrace() error {
 }
 
 func (r *run) mapAndTraceAll() error {
-	for _, step := range []func() error{r.mapPages, r.trace, r.findDirty, r.judgeTrace} {
+	for _, step := range []func() error{r.mapPages, r.trace, r.findShortDirty, r.judgeTrace} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -173,14 +173,15 @@ func (r *run) tracedEnough(probe *asm.Probe, copies int) int {
 	return min(copies, 2*(steady+1)+r.cpu.Core.StoreBuffer/max(stores, 1)+1)
 }
 
-// findDirty lists the words that a run changes: those changed after one run of either
-// length, which differ if a later copy puts a word back.
-func (r *run) findDirty() error {
+// findDirty adds to the list of words to restore those that another image leaves changed. Every
+// number of copies that is run has to be asked: a later copy may put a word back, and a word
+// that is not restored tells a block that this is no trial.
+func (r *run) findDirty(im unroll.Image) error {
 	if !r.reset.Memory || len(r.mapping.Pages) == 0 {
 		return nil
 	}
 	r.plan.Refill(r.child)
-	if err := r.plan.RunOnce(r.child, r.short); err != nil {
+	if err := r.plan.RunOnce(r.child, im); err != nil {
 		return err
 	}
 	dirty := append(r.dirty, r.mapping.Dirty(r.child, r.plan.Init)...)
@@ -193,6 +194,8 @@ func (r *run) findDirty() error {
 	r.child.SetRestore(dirty)
 	return nil
 }
+
+func (r *run) findShortDirty() error { return r.findDirty(r.short) }
 
 // judgeTrace holds the rules against the accesses.
 func (r *run) judgeTrace() error {

@@ -27,45 +27,66 @@ func (r *run) traceByStepping(why error) error {
 		}
 	}
 	r.dirty = r.mapping.Dirty(r.child, r.plan.Init)
-	copies := min(stepCopies, r.factors.Long)
-	image, err := unroll.Build(r.long.End(), r.insts, copies, r.frame())
-	if err != nil {
-		return err
-	}
-	r.place(image)
-	r.plan.Refill(r.child)
-	r.tracing.Copies = copies
-	r.tracing.Accesses, err = r.step(image)
+	r.tracing.Copies = min(stepCopies, r.factors.Long)
+	all, err := r.step(r.tracing.Copies)
+	r.tracing.Accesses = all
 	return err
 }
 
-// step runs an image an instruction at a time and computes each access from the registers.
-// Gathers and masked accesses are left out: their registers are not among those.
-func (r *run) step(image unroll.Image) ([]asm.Access, error) {
+// step computes each access of so many copies from the registers before it. Gathers and masked
+// accesses are left out: their registers are not among those.
+func (r *run) step(copies int) (all []asm.Access, err error) {
+	err = r.stepThrough(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
+		all = r.stepAccesses(all, copy, inst, at)
+	})
+	return all, err
+}
+
+// stepThrough runs copies on trial, an instruction at a time, and shows each with the registers
+// before it.
+func (r *run) stepThrough(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
+	image, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.frame()))
+	if err != nil {
+		return err
+	}
 	byOffset := map[int]int{}
 	for i := range r.insts {
 		byOffset[r.insts[i].Offset] = i
 	}
-	var all []asm.Access
-	stop, err := r.child.Step([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(image.At, 1)}, stepLimit, func(at tracee.Regs) {
-		copy, offset, ok := image.Locate(at.RIP)
-		if !ok {
-			return
+	r.plan.Refill(r.child)
+	pushed := false // flags, by the instruction before
+	stop, err := r.child.Step(nil, image.At, image.End(), limit, func(at tracee.Regs) {
+		if pushed {
+			r.hideStep(at.GPR[asm.RSP])
 		}
-		if i, ok := byOffset[offset]; ok {
-			all = r.stepAccesses(all, copy, i, at)
+		pushed = false
+		if copy, offset, ok := image.Locate(at.RIP); ok {
+			inst := byOffset[offset]
+			pushed = r.insts[inst].Mnemonic == "pushf"
+			visit(copy, inst, at)
 		}
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if r := mapper.Closed(stop); r != nil {
-		return nil, r
+	if rejection := mapper.Closed(stop); rejection != nil {
+		return rejection
 	}
 	if !stop.Done {
-		return nil, fmt.Errorf("single-stepping ended with signal %d, code %d at %#x", stop.Signal, stop.Code, stop.Regs.RIP)
+		return fmt.Errorf("single-stepping ended with signal %d, code %d at %#x", stop.Signal, stop.Code, stop.Regs.RIP)
 	}
-	return all, nil
+	return nil
+}
+
+// hideStep clears the trap flag in the flags that were just pushed: it is that of the stepping
+// (Linux leaves it there), and a block could do something else for it.
+func (r *run) hideStep(rsp uint64) {
+	at := rsp + 1 // bits 8 to 15
+	for _, p := range r.mapping.Pages {
+		if p.Addr == at&^(space.PageSize-1) {
+			r.child.Frame(p.Frame)[at%space.PageSize] &^= 1
+		}
+	}
 }
 
 func (r *run) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {

@@ -66,19 +66,6 @@ func (t *Tracee) Switches() uint64 {
 // If the child does not stop within limit it is killed. The error is a *DeadError if the child is
 // gone; then only Close is left.
 func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
-	return t.work(ops, limit, nil)
-}
-
-// Spent is what has been spent on all lists so far.
-func (t *Tracee) Spent() Spent { return t.spent }
-
-// Step is Do an instruction at a time: visit sees the registers before each one but the
-// first. It is slow, 18 µs a step.
-func (t *Tracee) Step(ops []Op, limit time.Duration, visit func(Regs)) (Stop, error) {
-	return t.work(ops, limit, visit)
-}
-
-func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
@@ -97,12 +84,26 @@ func (t *Tracee) work(ops []Op, limit time.Duration, visit func(Regs)) (Stop, er
 		from = t.stub.measure
 	}
 	t.onTrial, t.trialEnd, t.counting = false, 0, false
-	return t.start(from, limit, visit)
+	return t.start(from, limit, nil)
 }
+
+// Spent is what has been spent on all lists so far.
+func (t *Tracee) Spent() Spent { return t.spent }
 
 // Try is Do for an image on trial, which begins at entry and ends with the int3 before end:
 // ops are system calls that go ahead of it. It is Done if it reaches its end.
 func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, error) {
+	return t.try(ops, entry, end, limit, nil)
+}
+
+// Step is Try an instruction at a time: visit sees the registers before each one but the
+// first, the stub's included. It is slow, 18 µs a step. It has to be on trial because code can
+// tell that it is stepped: what pushf pushes then has the trap flag set.
+func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
+	return t.try(ops, entry, end, limit, visit)
+}
+
+func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
@@ -113,7 +114,7 @@ func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, er
 	writeOps(t.shared.at(space.TrialList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.onTrial, t.trialEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter())
-	return t.start(t.stub.trial, limit, nil)
+	return t.start(t.stub.trial, limit, visit)
 }
 
 // start continues the child at an address and returns its next stop.

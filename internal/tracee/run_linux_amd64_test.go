@@ -254,25 +254,38 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Stepping sees each instruction of a run once, the stub's own included, and ends as Do does.
+// Stepping sees each instruction of a trial once, the stub's own included, and ends as Try does.
 func TestStep(t *testing.T) {
 	c := launch(t)
-	count(c)
-	c.SetWord(space.SlotSamples, 0)
+	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
+		t.Helper()
+		copy(c.TrialCode(), append(code, 0xcc))
+		stop, err := c.Step(ops, space.TrialCode, space.TrialCode+uint64(len(code))+1, generous, visit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stop
+	}
 	seen := map[uint64]int{}
-	stop, err := c.Step([]Op{UsageBefore(), Run(entry, 3)}, generous, func(r Regs) { seen[r.RIP]++ })
-	if err != nil || !stop.Done || c.Word(space.SlotSamples) != 3 {
-		t.Errorf("%+v, %v, after %d runs", stop, err, c.Word(space.SlotSamples))
+	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
+	if stop.FailedOp != 0 || stop.Errno == 0 { // the side that it writes to is closed
+		t.Errorf("usage on trial: %+v", stop)
 	}
-	if seen[entry] != 3 || seen[entry+7] != 3 || seen[entry+1] != 0 {
-		t.Errorf("the first instruction was seen %d times, the second %d", seen[entry], seen[entry+7])
+	stop = step([]Op{UnmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
+	if !stop.Done {
+		t.Errorf("%+v", stop)
 	}
-	place(c, func(e *asm.Emitter) { e.Raw(0x90, 0x0f, 0x0b) })
-	if stop, err := c.Step([]Op{Run(entry, 1)}, generous, func(Regs) {}); err != nil || stop.Signal != SIGILL || stop.Regs.RIP != entry+1 {
-		t.Errorf("ud2: %+v, %v", stop, err)
+	for offset, want := range []int{1, 1, 0, 1, 1} {
+		if got := seen[space.TrialCode+uint64(offset)]; got != want {
+			t.Errorf("byte %d was seen %d times, want %d", offset, got, want)
+		}
 	}
-	if stop, err := c.Step([]Op{MapFrame(1<<63, 0)}, generous, func(Regs) {}); err != nil || stop.FailedOp != 0 || stop.Errno == 0 {
-		t.Errorf("a failed call: %+v, %v", stop, err)
+	nothing := func(Regs) {}
+	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != space.TrialCode+1 {
+		t.Errorf("ud2: %+v", stop)
+	}
+	if stop := step([]Op{MapFrame(1<<63, 0)}, nothing, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
+		t.Errorf("a failed call: %+v", stop)
 	}
 	mustServe(t, c)
 }

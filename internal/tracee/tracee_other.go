@@ -33,7 +33,9 @@ func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewher
 func (t *Tracee) Try([]Op, uint64, uint64, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
 
 // Step returns a *verdict.HostError.
-func (t *Tracee) Step([]Op, time.Duration, func(Regs)) (Stop, error) { return Stop{}, elsewhere() }
+func (t *Tracee) Step([]Op, uint64, uint64, time.Duration, func(Regs)) (Stop, error) {
+	return Stop{}, elsewhere()
+}
 
 // Bind returns a *verdict.HostError.
 func (t *Tracee) Bind(int) error { return elsewhere() }

@@ -1,0 +1,120 @@
+package profiler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Blocks that hide what they do: from the log, from the trial, from single steps.
+
+// TestHiddenStore: a store that overwrites the very entry of the log that would tell of it, copy
+// after copy, is found all the same.
+func TestHiddenStore(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget, b.inits = 1, b.inits[:1]
+	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
+	code := slices.Concat(
+		[]byte{0x48, 0x8b, 0x03},                             // mov rax, [rbx]
+		hostile.Set(1, space.Log+third-asm.PaperInit().Fill), // mov rcx, …
+		[]byte{0x48, 0x01, 0xc8},                             // add rax, rcx
+		[]byte{0x48, 0x83, 0x03, entries},                    // add qword [rbx], 24
+		[]byte{0x48, 0x89, 0x10},                             // mov [rax], rdx, which is the address of a page of its own
+	)
+	if r := b.walk(code); r.Reason != verdict.Unmappable || r.Rejection.Address == nil || *r.Rejection.Address != space.Log+third {
+		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Rejection)
+	}
+}
+
+// Where hidden stores go: an unused end of the memory that is open while blocks are timed.
+const (
+	hiddenTarget = space.Restore + space.RestoreSize - 8
+	secret       = 0x5ec7e7
+)
+
+// storeUnlessZero is mov [rdx], secret, after which rdx is [rbx+512], or hiddenTarget if ZF is clear.
+func storeUnlessZero() []byte {
+	return slices.Concat(
+		[]byte{0x48, 0x8d, 0x93, 0x00, 0x02, 0, 0}, // lea rdx, [rbx+512]
+		hostile.Set(7, hiddenTarget),               // mov rdi, …
+		[]byte{0x48, 0x0f, 0x45, 0xd7},             // cmovne rdx, rdi
+		hostile.Set(10, secret),                    // mov r10, …
+		[]byte{0x4c, 0x89, 0x12},                   // mov [rdx], r10
+	)
+}
+
+// TestHiddenState: a block keeps a word of its memory changed after exactly as many copies as
+// the third number has. Were it not put back before the next run, that one would find it changed
+// from its first copy on, which no trial has seen.
+func TestHiddenState(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget, b.inits = 20*time.Millisecond, b.inits[:1]
+	block := func(set, unset int) []byte {
+		start, fill := asm.PaperInit().GPR[asm.RCX], asm.PaperInit().Fill
+		whenCopy := func(n int) []byte { return append(hostile.Set(8, start+uint64(n)), 0x4c, 0x39, 0xc1) } // mov r8, …; cmp rcx, r8
+		return slices.Concat(
+			[]byte{0x48, 0xff, 0xc1},                   // inc rcx: the number of the copy
+			[]byte{0x48, 0x8b, 0x83, 0x00, 0x01, 0, 0}, // mov rax, [rbx+256]
+			// Is this the first copy, and the word not as at first?
+			hostile.Set(8, start+1), []byte{0x49, 0x31, 0xc8}, // mov r8, …; xor r8, rcx
+			hostile.Set(9, secret), []byte{0x49, 0x31, 0xc1}, // mov r9, …; xor r9, rax
+			[]byte{0x4d, 0x09, 0xc8},       // or r8, r9
+			[]byte{0x41, 0x0f, 0x94, 0xc0}, // sete r8b
+			[]byte{0x45, 0x84, 0xc0},       // test r8b, r8b
+			storeUnlessZero(),
+			whenCopy(set), []byte{0x49, 0x0f, 0x44, 0xc2}, // cmove rax, r10
+			hostile.Set(9, fill), whenCopy(unset), []byte{0x49, 0x0f, 0x44, 0xc1}, // cmove rax, r9
+			[]byte{0x48, 0x89, 0x83, 0x00, 0x01, 0, 0}, // mov [rbx+256], rax
+		)
+	}
+	harmless := b.walk(block(1<<20, 1<<20))
+	third := (harmless.UnrollShort + harmless.UnrollLong) / 2
+	r := b.walk(block(harmless.UnrollShort+1, third+1))
+	if got := b.child.Word(hiddenTarget); got == secret {
+		t.Errorf("%s %s: it stored to bbprof's memory in runs of %d copies, between %d and %d", r.Status, r.Reason, third, r.UnrollShort, r.UnrollLong)
+	}
+	if len(r.Evidence) == 0 {
+		t.Errorf("%s %s, and never came to the third number", r.Status, r.Reason)
+	}
+}
+
+// TestSteppingUnseen: under single steps pushf pushes the trap flag, so a block could tell its
+// trace by them from its trial. It is stepped on trial, and does not see the flag.
+func TestSteppingUnseen(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget, b.inits = 1, b.inits[:1]
+	stepped := []byte{0x68, 0x02, 0x02, 0, 0, 0x9d, 0xac} // push 0x202; popf; lodsb, which no instrumented copy traces
+	b.walk([]byte{0x90})
+	r := b.walk(slices.Concat(
+		[]byte{0x9c, 0x58, 0xa9, 0, 1, 0, 0}, // pushf; pop rax; test eax, 0x100
+		storeUnlessZero(), stepped))
+	if got := b.child.Word(hiddenTarget); got == secret || r.Reason == verdict.Unmappable {
+		t.Errorf("%s %s: it tried to store to bbprof's memory, where there is %#x", r.Status, r.Reason, got)
+	}
+	// pushf; pop rax; and eax, 0x100; mov rcx, [rbx+rax]
+	code := slices.Concat([]byte{0x9c, 0x58, 0x25, 0, 1, 0, 0, 0x48, 0x8b, 0x0c, 0x03}, stepped)
+	traced, rejection := b.mapped(code, b.inits, 1, 3)
+	if rejection != nil {
+		t.Fatal(rejection)
+	}
+	if err := traced.trace(); err != nil {
+		t.Fatal(err)
+	}
+	loads := 0
+	for _, a := range traced.tracing.Accesses {
+		if a.Inst != 3 {
+			continue
+		}
+		if loads++; a.Addr != asm.PaperInit().GPR[asm.RBX] {
+			t.Errorf("the trace has a load at %#x", a.Addr)
+		}
+	}
+	if loads != 3 {
+		t.Errorf("%d loads, want 3", loads)
+	}
+}
