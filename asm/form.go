@@ -23,7 +23,7 @@ type form struct {
 	er, sae        bool  // EVEX.b rounds (suppresses exceptions) in the register form
 	bIgnored       bool  // EVEX.b does nothing there
 	distinct       bool  // the destination must not be a source
-	uncached       bool  // writes its line past or out of the caches
+	cacheControl   bool  // moves lines into or out of the caches beside what it accesses
 	noMask         bool  // EVEX.aaa must be 0
 	broadcast      uint8 // EVEX.b broadcasts an element of so many bytes; 0: not allowed
 	dispScale      uint8 // N of disp8*N where it is not the width of the operand

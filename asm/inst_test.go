@@ -212,8 +212,9 @@ func TestStateOf(t *testing.T) {
 		{"fd", State{Direction: true}},
 		{"fc", State{Direction: true}},
 		{"9d", State{FlagsLoaded: true, GPRRead: rsp, GPRWritten: rsp, StackPointer: true}},
-		{"0fc303", State{Uncached: true, GPRRead: rax | rbx}}, // movnti
-		{"0fae3b", State{Uncached: true, GPRRead: rbx}},       // clflush
+		{"0fc303", State{CacheControl: true, GPRRead: rax | rbx}}, // movnti
+		{"0fae3b", State{CacheControl: true, GPRRead: rbx}},       // clflush
+		{"0f180b", State{CacheControl: true, GPRRead: rbx}},       // prefetcht0
 	}
 	for _, tt := range tests {
 		insts := mustDecode(t, tt.hex)

@@ -41,8 +41,8 @@ import (
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
 // bytes), bignored (EVEX.b does nothing in the register
 // form), nomask (no opmask), distinct (the
-// destination must not be a source), n4 (disp8 counts in 4 bytes), uncached (writes its line past or
-// out of the caches), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
+// destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or
+// out of the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
 // registers: <rax read, >rdx written, +rcx both.
 type table struct {
 	forms [numEncodings][8][256][]*form

@@ -157,8 +157,8 @@ func (f *form) flag(attribute string) *bool {
 		return &f.noMask
 	case "norexb":
 		return &f.notREXB
-	case "uncached":
-		return &f.uncached
+	case "cachectl":
+		return &f.cacheControl
 	case "x87":
 		return &f.isX87
 	case "mmx":

@@ -12,7 +12,7 @@ type State struct {
 	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
 	Opmask       bool // an opmask register, read or written
 	OpmaskWrite  bool // one written
-	Uncached     bool // non-temporal stores and line flushes, after which a line need not be in L1
+	CacheControl bool // non-temporal stores, flushes and prefetches: what L1 holds does not follow from the accesses
 	MXCSRLoaded  bool // ldmxcsr, fxrstor
 	MXCSRSticky  bool // an SSE operation that may set exception flags in MXCSR
 	Direction    bool // std or cld
@@ -44,7 +44,7 @@ func (s *State) add(d *rawInst) {
 	}
 	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0
 	s.OpmaskWrite = s.OpmaskWrite || f.writesMask || f.vsib && d.enc == encEVEX // gathers clear theirs
-	s.Uncached = s.Uncached || f.uncached
+	s.CacheControl = s.CacheControl || f.cacheControl
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
 	switch f.name {
 	case "ldmxcsr", "vldmxcsr", "fxrstor", "fxrstor64", "xrstor", "xrstor64":

@@ -179,10 +179,10 @@ const table0F = `
 09 f3 wbnoinvd -
 09 wbinvd -
 0b ud2 -
-0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen
+0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen cachectl
 0d nop -Ev agen
 0e femms - mmx x87
-18/0 prefetchnta|prefetcht0|prefetcht1|prefetcht2 -Mb agen
+18/0 prefetchnta|prefetcht0|prefetcht1|prefetcht2 -Mb agen cachectl
 18/0 nop|nop|nop|nop|nop|nop|nop|nop -Ev agen
 19 nop -Ev agen
 1a np bndldx bnd,M agen
@@ -195,7 +195,7 @@ const table0F = `
 1b f3 bndmk bnd,M agen
 1b f2 bndcn -bnd,Eq agen
 1b nop -Ev agen
-1c/0 np cldemote -Mb agen
+1c/0 np cldemote -Mb agen cachectl
 1c nop -Ev agen
 1d nop -Ev agen
 1e=fa f3 endbr64|endbr32 -
@@ -235,8 +235,8 @@ ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
 ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
 ae/2 np S,V.0 ldmxcsr -Md vec
 ae/3 np S,V.0 stmxcsr Md vec
-ae/7 np clflush -Mb uncached
-ae/6 66 clwb|clflushopt -Mb uncached
+ae/7 np clflush -Mb cachectl
+ae/6 66 clwb|clflushopt -Mb cachectl
 ae/0 f3 rdfsbase|rdgsbase Ry
 ae/2 f3 wrfsbase|wrgsbase -Ry
 ae/4 f3 ptwrite -Ey
@@ -270,7 +270,7 @@ be movsx Gv,Eb
 bf movsx Gv,Ew
 c0 xadd +Eb,+Gb
 c1 xadd +Ev,+Gv
-c3 np movnti My,Gy uncached
+c3 np movnti My,Gy cachectl
 c7/1 S0 cmpxchg8b +Mq +rax +rdx <rbx <rcx
 c7/1 S1 cmpxchg16b +M16 a16 +rax +rdx <rbx <rcx
 c7/3 np S0 xrstors|xsavec|xsaves +M576 a64 x87 vec
@@ -315,10 +315,10 @@ dc f3 aesenc128kl|aesdec128kl +Vx,M48
 dc f3 loadiwkey -Vx,Ux
 de f3 aesenc256kl|aesdec256kl +Vx,M64
 fa f3 encodekey128|encodekey256 Gd,Rd vec
-f8 66 movdir64b -Gq,M64 movdir uncached
+f8 66 movdir64b -Gq,M64 movdir cachectl
 f8 f2 enqcmd -Gq,M64 movdir
 f8 f3 enqcmds -Gq,M64 movdir
-f9 np movdiri My,Gy uncached
+f9 np movdiri My,Gy cachectl
 fc np aadd +My,Gy
 fc 66 aand +My,Gy
 fc f3 axor +My,Gy

@@ -42,10 +42,10 @@ const tableVector0F = `
 2a f3 S,V,E cvtsi2ss Vd,Hd,Ey fp er nomask
 2a f2 S,V,E0 cvtsi2sd Vq,Hq,Ey fp bignored nomask
 2a f2 E1 vcvtsi2sd Vq,Hq,Ey fp er nomask
-2b np S,V,E0 movntps Mx,Vx aligned nomask uncached
-2b 66 S,V,E1 movntpd Mx,Vx aligned nomask uncached
-2b f3 movntss Md,Vd uncached
-2b f2 movntsd Mq,Vq uncached
+2b np S,V,E0 movntps Mx,Vx aligned nomask cachectl
+2b 66 S,V,E1 movntpd Mx,Vx aligned nomask cachectl
+2b f3 movntss Md,Vd cachectl
+2b f2 movntsd Mq,Vq cachectl
 2c np cvttps2pi Pq,Wq fp
 2c 66 cvttpd2pi Pq,W16 fp
 2c f3 S,V,E cvttss2si Gy,Wd fp sae nomask
@@ -253,8 +253,8 @@ e6 66 S,V,E1 cvttpd2dq Vh,Wx fp b8 sae
 e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 bignored
 e6 f3 E1 vcvtqq2pd Vx,Wx fp b8 er
 e6 f2 S,V,E1 cvtpd2dq Vh,Wx fp b8 er
-e7 np movntq Mq,Pq uncached
-e7 66 S,V,E0 movntdq Mx,Vx aligned nomask uncached
+e7 np movntq Mq,Pq cachectl
+e7 66 S,V,E0 movntdq Mx,Vx aligned nomask cachectl
 e8 66 N,S,V,E psubsb|psubsw|pminsw Vx,Hx,Wx
 eb 66 N,S,V por Vx,Hx,Wx
 eb 66 E0 vpord Vx,Hx,Wx b4
@@ -270,8 +270,8 @@ f3 66 N,S,V,E1 psllq Vx,Hx,W16
 f4 66 N,S,V,E1 pmuludq Vx,Hx,Wx b8
 f5 66 N,S,V,E pmaddwd Vx,Hx,Wx
 f6 66 N,S,V,E psadbw Vx,Hx,Wx nomask
-f7 np maskmovq -Pq,Nq maskmov uncached
-f7 66 S,V.0 maskmovdqu -V16,U16 maskmov uncached
+f7 np maskmovq -Pq,Nq maskmov cachectl
+f7 66 S,V.0 maskmovdqu -V16,U16 maskmov cachectl
 f8 66 N,S,V,E psubb|psubw Vx,Hx,Wx
 fa 66 N,S,V,E0 psubd Vx,Hx,Wx b4
 fb 66 N,S,V,E1 psubq Vx,Hx,Wx b8

@@ -252,7 +252,8 @@ func (u *user) harmful(core Core) bool { return u.several && (u.stored || core.W
 
 // Residency counts the lines of each L1D set, bbprof's own in the same sets included, and
 // infers from them that nothing is evicted. L1D is indexed by the address within a page and
-// tagged by the physical one, so pages on one frame share their lines.
+// tagged by the physical one, so pages on one frame share their lines. Instructions that move lines
+// besides are not followed: then nothing is inferred.
 func Residency(t Trace, core Core, own [page / line]int) Finding {
 	used := make([][page / line]bool, t.lastFrame()+1)
 	at := lookup{of: t.Frame}
@@ -273,6 +274,10 @@ func Residency(t Trace, core Core, own [page / line]int) Finding {
 	if worst > core.L1DWays {
 		return Finding{Copy: max(full, 0), Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
 			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
+	}
+	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).CacheControl }); i >= 0 {
+		return Finding{Evidence: Evidence{verdict.L1DMiss, Unchecked, fmt.Sprintf(
+			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
 	}
 	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
 }

@@ -318,6 +318,28 @@ func TestResidency(t *testing.T) {
 	}
 }
 
+// What moves lines without accessing them leaves nothing to infer, and crowds no less.
+func TestResidencyUnchecked(t *testing.T) {
+	crowd := make([]asm.Access, small.L1DWays+1)
+	for i := range crowd {
+		crowd[i] = load(P+uint64(i)*page, 8)
+	}
+	for hex, kind := range map[string]Kind{
+		"488b03": Inferred, "0fae3b": Unchecked, "660fae33": Unchecked, "0fc303": Unchecked, "0f180b": Unchecked, "0f0d0b": Unchecked, "0f1c03": Unchecked, "0f1f03": Inferred,
+	} {
+		tr := trace(t, crowd[1:], nil)
+		tr.Insts = insts(t, hex)
+		if f := Residency(tr, small, [page / line]int{}); f.Evidence.Kind != kind {
+			t.Errorf("%s: %+v, want %s", tr.Insts[0].Text(), f.Evidence, kind)
+		}
+		tr = trace(t, crowd, nil)
+		tr.Insts = insts(t, hex)
+		if f := Residency(tr, small, [page / line]int{}); reasonOf(f) != verdict.L1DMiss {
+			t.Errorf("%s and a line too many: %+v", tr.Insts[0].Text(), f)
+		}
+	}
+}
+
 // TestManyFrames: every frame that there can be has its place.
 func TestManyFrames(t *testing.T) {
 	var accesses []asm.Access
