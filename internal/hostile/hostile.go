@@ -34,13 +34,21 @@ func validInst(rng *rand.Rand) []byte {
 		case 2:
 			code[0] = []byte{0x66, 0xf2, 0xf3, 0x48}[rng.IntN(4)]
 		}
-		for n := 1; n <= len(code); n++ {
-			insts, err := asm.Decode(code[:n])
-			if err == nil && len(insts) == 1 && asm.Refuse(insts) == nil {
-				return code[:n]
-			}
+		if first := First(code); first != nil {
+			return first
 		}
 	}
+}
+
+// First gives the instruction that code begins with, if it decodes and is not refused, else nil.
+func First(code []byte) []byte {
+	for n := 1; n <= len(code); n++ {
+		insts, err := asm.Decode(code[:n])
+		if err == nil && len(insts) == 1 && asm.Refuse(insts) == nil {
+			return code[:n]
+		}
+	}
+	return nil
 }
 
 // ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so
