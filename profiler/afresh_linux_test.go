@@ -1,0 +1,71 @@
+package profiler
+
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// TestEachRunAfresh: the least that is put back between two runs of a block is enough. What a run
+// leaves behind is the same bit by bit whether everything was put back before it, or the block
+// ran before in each of its lengths.
+func TestEachRunAfresh(t *testing.T) {
+	b := openBench(t)
+	rng := seeded(t)
+	compared, rejected := 0, 0
+	check := func(code []byte) (ran bool) {
+		r, rejection := b.mapped(code, b.inits[:1], 1, 3)
+		if rejection != nil || r.trace() != nil || r.findShortDirty() != nil {
+			rejected++
+			return false
+		}
+		im, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := b.run(r, im)
+		later := b.runBehind(r, im, []tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(r.long.At, 2), tracee.Run(r.short.At, 1), tracee.Run(r.long.At, 1)})
+		compared++
+		if d := first.difference(later); d != "" {
+			t.Errorf("%x: at first and later: %s", code, d)
+		}
+		return true
+	}
+	// What they begin with, they carry on to what can be seen at their end.
+	carrying := map[string]string{
+		"memory":         "48ff03",                               // inc qword [rbx]
+		"vectors":        "660f6f0b 660ffec1",                    // movdqa xmm1, [rbx]; paddd xmm0, xmm1
+		"MMX":            "0f6f0b 0ffec1",                        // movq mm1, [rbx]; paddd mm0, mm1
+		"direction":      "ac fd",                                // lodsb; std
+		"flags":          "9c 58 01c1 6802020400 9d",             // pushf; pop rax; add ecx, eax; push 0x40202; popf
+		"MXCSR":          "0fae5b40 8b4340 01c1 f20f5ec9",        // stmxcsr [rbx+64]; mov eax, [rbx+64]; add ecx, eax; divsd xmm1, xmm1
+		"x87 control":    "d97b40 8b4340 01c1 c70340020000 d92b", // fnstcw [rbx+64]; …; mov dword [rbx], 0x240; fldcw [rbx]
+		"high registers": "62e17d40fe03",                         // vpaddd zmm16, zmm16, [rbx]
+	}
+	if !b.cpu.Features.AVX512 {
+		delete(carrying, "high registers")
+	}
+	for name, hex := range carrying {
+		if !check(unhex(t, compact(hex))) {
+			t.Errorf("%s: it does not run", name)
+		}
+	}
+	for i, own := range ownBlocks(t) {
+		if _, all := long(); i%8 > 0 && !all {
+			continue
+		}
+		if insts, err := asm.Decode(own.code); err == nil && asm.Refuse(insts) == nil {
+			check(own.code)
+		}
+	}
+	for range scaled(300, 100_000) {
+		check(hostile.ValidBlock(rng))
+	}
+	t.Logf("%d blocks compared, %d do not run", compared, rejected)
+	if compared < 300 {
+		t.Error("too few")
+	}
+}
