@@ -59,7 +59,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				t.Skip("it takes root to set such a host up")
 			}
 			var r doctor.Report
-			exit, text, _ := runUnder(t, c.conditions, "bbprof", "doctor", "-json")
+			exit, text, _ := runUnder(t, "under", c.conditions, "bbprof", "doctor", "-json")
 			if err := json.Unmarshal(text, &r); err != nil || exit != c.exit || r.CanMeasure != (exit == exitOK) {
 				t.Fatalf("doctor: exit code %d, want %d, can measure: %v, %v\n%s", exit, c.exit, r.CanMeasure, err, text)
 			}
@@ -73,7 +73,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 			if !named {
 				t.Errorf("doctor does not name %q with %q: %v", c.what, c.remedy, r.Shortcomings)
 			}
-			exit, text, stderr := runUnder(t, c.conditions, "bbprof", "-json", "-v", "-hex", "488b03")
+			exit, text, stderr := runUnder(t, "under", c.conditions, "bbprof", "-json", "-v", "-hex", "488b03")
 			if exit != c.exit {
 				t.Fatalf("doctor exits with %d, bbprof -hex with %d: %s", c.exit, exit, stderr)
 			}
@@ -100,7 +100,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				t.Errorf("doctor promises the evidence %s, it is %s", promised, given)
 			}
 			// Page 0: xor eax, eax; mov eax, [rax].
-			exit, _, stderr = runUnder(t, c.conditions, "bbprof", "-rescue=false", "-hex", "31c08b00")
+			exit, _, stderr = runUnder(t, "under", c.conditions, "bbprof", "-rescue=false", "-hex", "31c08b00")
 			if want := map[string]int{"yes": exitOK, "no": exitRejected}[r.Host.PageZero]; exit != want {
 				t.Errorf("doctor says of page 0 %q, bbprof -hex ends with %d: %s", r.Host.PageZero, exit, stderr)
 			}
@@ -118,26 +118,31 @@ func kinds(evidence []invariants.Evidence) string {
 }
 
 // runUnder runs a program under conditions, again if it was disturbed.
-func runUnder(t *testing.T, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {
+func runUnder(t *testing.T, under string, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {
 	t.Helper()
 	for range 4 {
-		var out, err bytes.Buffer
-		c := exec.Command("under", append(append(conditions[:len(conditions):len(conditions)], "--"), program...)...)
-		c.Stdout, c.Stderr = &out, &err
-		failed := (*exec.ExitError)(nil)
-		if e := c.Run(); e != nil && !errors.As(e, &failed) {
-			t.Fatal(e)
-		}
-		if exit = c.ProcessState.ExitCode(); exit == notUnder {
-			t.Skipf("this host cannot be set up so: %s", err.String())
-		}
-		said := out.String() + err.String()
-		if exit == exitOK || !disturbed(said) { // doctor's prices may be unsteady, and are data
-			return exit, out.Bytes(), err.String()
+		exit, stdout, stderr = runOnceUnder(t, under, conditions, program...)
+		if exit == exitOK || !disturbed(string(stdout)+stderr) { // doctor's prices may be unsteady, and are data
+			return exit, stdout, stderr
 		}
 	}
 	t.Skip("the core is not left alone")
 	return 0, nil, ""
+}
+
+func runOnceUnder(t *testing.T, under string, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	c := exec.Command(under, append(append(conditions[:len(conditions):len(conditions)], "--"), program...)...)
+	c.Stdout, c.Stderr = &out, &err
+	failed := (*exec.ExitError)(nil)
+	if e := c.Run(); e != nil && !errors.As(e, &failed) {
+		t.Fatal(e)
+	}
+	if exit = c.ProcessState.ExitCode(); exit == notUnder {
+		t.Skipf("this host cannot be set up so: %s", err.String())
+	}
+	return exit, out.Bytes(), err.String()
 }
 
 // TestDoctorOnOneCPU: that is where it measures, and if there are more it says how to get them.
@@ -150,7 +155,7 @@ func TestDoctorOnOneCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cpu := range cpus[:min(2, len(cpus))] {
-		exit, text, stderr := runUnder(t, []string{"cpu=" + strconv.Itoa(cpu)}, "bbprof", "doctor", "-json")
+		exit, text, stderr := runUnder(t, "under", []string{"cpu=" + strconv.Itoa(cpu)}, "bbprof", "doctor", "-json")
 		var r doctor.Report
 		if err := json.Unmarshal(text, &r); err != nil || exit != exitOK {
 			t.Fatalf("exit code %d, %v: %s", exit, err, stderr)

@@ -23,7 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	becomeHost()
 	testscript.Main(m, map[string]func(){"bbprof": main, "under": under})
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// brokenHosts are hosts by the conditions that make them (see under), and what bbprof has to say
+// about each.
+var brokenHosts = []struct {
+	name       string
+	conditions string
+	missing    string // in the message, with exit code 3; "" is that bbprof works
+	flags      string // besides -hex 90
+}{
+	{name: "as it is"},
+	{name: "no ptrace", conditions: "deny=ptrace:EPERM", missing: "ptrace is forbidden"},
+	{name: "no memfd", conditions: "deny=memfd_create:EPERM", missing: "memfd_create is refused"},
+	{name: "no memfd, older kernel", conditions: "deny=memfd_create:ENOSYS", missing: "memfd_create is refused"},
+	{name: "no seccomp", conditions: "deny=seccomp:EPERM", missing: "seccomp filters"},
+	{name: "no prlimit", conditions: "deny=prlimit64:EPERM", missing: "is refused"},
+	{name: "no mprotect", conditions: denyAt("mprotect", space.Log), missing: "is refused"},
+	{name: "no capset", conditions: "deny=capset:EPERM", missing: "is refused"},
+	{name: "a vdso that stays", conditions: denyAt("munmap", space.End), missing: "vdso"},
+	{name: "Linux 5.0", conditions: "before=424"}, // pidfd_send_signal, the first of 5.1's; 5.3 brought 434 and 435
+	{name: "an old container", conditions: "deny=close_range:EPERM deny=clone3:EPERM deny=pidfd_open:EPERM deny=pidfd_send_signal:EPERM deny=openat2:EPERM"},
+	{name: "no more processes", conditions: "deny=clone:EAGAIN:0:0x4000:0x4000", missing: "no more processes"}, // CLONE_VFORK (linux/sched.h): how Go forks
+	{name: "no more files", conditions: "files=8", missing: "no more files"},
+	{name: "hardly any files", conditions: "files=9", missing: "no more files"},
+	{name: "no more files on the host", conditions: "deny=memfd_create:ENFILE", missing: "open on this host"},
+	{name: "no memory to share", conditions: "deny=mmap:ENOMEM:3:1:1", missing: "no memory left"}, // MAP_SHARED
+	{name: "small files", conditions: "filesize=1048576", missing: "files may not grow"},
+	{name: "no /proc", conditions: "noproc", missing: "/proc is not mounted"},
+	{name: "memory that is not executable", conditions: "namespaces noexec", missing: "vm.memfd_noexec is 2"},
+	{name: "a pid namespace", conditions: "namespaces"},
+	{name: "another user", conditions: "nobody"},
+	{name: "no capabilities, as root", conditions: "nocaps"},
+	{name: "one CPU", conditions: "cpu=" + strconv.Itoa(firstCPU())},
+	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()), missing: "not ours to run on", flags: "-cpu 1023"},
+}
+
+// denyAt refuses a call for one address.
+func denyAt(call string, addr uint64) string {
+	return fmt.Sprintf("deny=%s:EPERM:0:0xffffffff:%#x", call, uint32(addr))
+}
+
+func firstCPU() int {
+	cpus, err := host.AllowedCPUs()
+	if err != nil || len(cpus) == 0 {
+		return 0
+	}
+	return cpus[0]
+}
+
+// TestHosts: on each, bbprof measures or says with exit code 3 what is missing and what helps.
+func TestHosts(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	for _, h := range brokenHosts {
+		t.Run(h.name, func(t *testing.T) {
+			program := append(append([]string{bbprof}, strings.Fields(h.flags)...), "-budget", "1us", "-hex", "90")
+			code, stdout, stderr := runOnceUnder(t, under, strings.Fields(h.conditions), program...)
+			t.Logf("exit code %d: %s", code, strings.TrimSpace(stderr))
+			switch {
+			case strings.Contains(stderr, "not left alone"):
+				t.Skip("somebody else uses the core")
+			case h.missing == "" && code != exitOK && code != exitRejected:
+				t.Errorf("it does not work: %s %s", stdout, stderr)
+			case h.missing != "" && (code != exitHost || !strings.Contains(stderr, h.missing) || !strings.Contains(stderr, "; ")):
+				t.Errorf("want exit code %d, and about %q", exitHost, h.missing)
+			}
+		})
+	}
+}
+
+// TestPageZeroAsAnotherUser: what only root may map is unmappable to others, and says why.
+func TestPageZeroAsAnotherUser(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	code, stdout, stderr := runUnder(t, under, []string{"nobody"}, bbprof, "-rescue=false", "-hex", "31c08b00") // xor eax, eax; mov eax, [rax]
+	if said := string(stdout) + stderr; code != exitRejected || !strings.Contains(said, "mmap_min_addr") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
+// forAnyHost is this binary twice, as under and as bbprof, without the C library, whose start
+// has failures of its own: that of glibc's threads, where clone3 is refused.
+func forAnyHost(t *testing.T) (under, bbprof string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making hosts takes root")
+	}
+	if raced {
+		t.Skip("the race detector needs more of a host than bbprof")
+	}
+	if why := cannotMeasure(t); why != "" {
+		t.Skip(why)
+	}
+	dir := t.TempDir()
+	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
+	build := exec.Command("go", "test", "-c", "-o", bbprof, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := errors.Join(os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
+		t.Fatal(err)
+	}
+	return under, bbprof
+}
