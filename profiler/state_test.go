@@ -83,14 +83,16 @@ func TestSubnormals(t *testing.T) {
 }
 
 // A multiplication that meets a subnormal costs an assist of more than a hundred cycles on
-// Intel cores and a few cycles on Zen 5: more than none everywhere.
+// Intel cores and one to two cycles on Zen 4 and 5: more than none everywhere. It stands in a chain: on
+// Zen 4 independent ones cost 37 cycles every so many copies, how many is learnt anew in each
+// child, and so they have no steady state.
 func TestSubnormalPenalty(t *testing.T) {
-	// cvtsi2sd xmm1, ebx; mulsd xmm1, [rbx+8]
-	block := unhex(t, "f20f2acb"+"f20f594b08")
+	// pcmpeqd xmm1, xmm1; psllq xmm1, 54; psrlq xmm1, 2: 1.0; orpd xmm0, [rbx]; mulsd xmm0, xmm1
+	block := unhex(t, "660f76c9660f73f136660f73d102"+"660f5603"+"f20f59c1")
 	with := measured(t, start(t, Options{}), block).Cycles
 	without := measured(t, start(t, Options{NoFTZ: true}), block).Cycles
 	t.Logf("flushed %.3f cycles, computed %.3f cycles", with, without)
-	if without < with*0.99 {
+	if without < with*1.1 {
 		t.Errorf("%s: %.3f cycles flushed, %.3f computed", hex.EncodeToString(block), with, without)
 	}
 }
