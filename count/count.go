@@ -59,8 +59,10 @@ type Counter interface {
 // Call is one call of the function.
 type Call struct {
 	Instructions uint64 `json:"instructions"`
-	// Returned is false if the program ended in the call, which is counted up to there.
+	// Returned is false if the call did not: it was left by a jump to one of its callers, or the
+	// program ended in it. It is counted up to there.
 	Returned bool `json:"returned"`
+	Left     bool `json:"left,omitzero"` // by longjmp, an exception or a panic, say; by steps alone
 }
 
 // Result is what was counted.
@@ -213,7 +215,7 @@ type session struct {
 // whole is how many calls are counted to their end.
 func (s *session) whole() (n int) {
 	for _, c := range s.calls {
-		if c.Returned {
+		if c.Returned || c.Left {
 			n++
 		}
 	}
@@ -265,7 +267,7 @@ func (s *session) ended(c program.Command) error {
 	case s.end.Exec:
 		s.notes = append(s.notes, fmt.Sprintf("%v, and was ended", s.end))
 	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
-		s.notes = append(s.notes, fmt.Sprintf("there were only %s: %v", calls(len(s.calls)), s.end))
+		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", calls(len(s.calls)), s.end))
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
 	}
@@ -296,7 +298,7 @@ func (s *session) call(c program.Command, stop inferior.Stop) error {
 // frame is one call's: where it returns to, and where its stack is.
 type frame struct {
 	entry uint64
-	back  uint64 // the return address
+	back  uint64 // the return address; 0 where there is none, as at a program's entry
 	sp    uint64 // at the entry, where the return address is
 	// The goroutine, and how far sp is from its stack's upper end, which stays the same when
 	// the runtime moves the stack; 0 if it is none.
@@ -307,6 +309,9 @@ func (s *session) newFrame(isGo bool, at inferior.Regs) (frame, error) {
 	back, err := s.Word(at.RSP)
 	if err != nil {
 		return frame{}, err
+	}
+	if _, err := s.Word(back); err != nil {
+		back = 0
 	}
 	f := frame{entry: at.RIP, back: back, sp: at.RSP}
 	if isGo {
@@ -329,14 +334,33 @@ func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
 // returned reports whether the registers are those right behind the frame's return: of a
 // recursive call that returns to the same place the stack is still deeper.
 func (s *session) returned(f frame, at inferior.Regs) bool {
-	if at.RIP != f.back {
+	if f.back == 0 || at.RIP != f.back {
 		return false
 	}
 	if f.g == 0 {
 		return at.RSP > f.sp
 	}
-	_, high, ok := s.stackOf(at.R14)
-	return ok && at.R14 == f.g && high-at.RSP < f.depth
+	return s.isAbove(f, at)
+}
+
+// isAbove reports whether the registers are those of the frame's goroutine, with the frame no longer on its
+// stack.
+func (s *session) isAbove(f frame, at inferior.Regs) bool {
+	low, high, ok := s.stackOf(at.R14)
+	return ok && at.R14 == f.g && low <= at.RSP && at.RSP <= high && high-at.RSP < f.depth
+}
+
+// left reports whether the instruction between two stack pointers took the frame off its stack, by
+// a return or by a jump to where a caller waits for one. That something runs on another stack is
+// neither, nor is a signal's handler on one.
+func (s *session) left(f frame, before uint64, at inferior.Regs) bool {
+	if f.back == 0 {
+		return false
+	}
+	if f.g != 0 {
+		return before != at.RSP && s.isAbove(f, at)
+	}
+	return before <= f.sp && f.sp < at.RSP && (at.RIP == f.back || s.OneMapping(f.sp, at.RSP))
 }
 
 // byStep counts a call by single steps.
@@ -344,12 +368,12 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	if err := s.Unbreak(f.entry); err != nil { // or recursion and other threads would stop there
 		return Call{}, err
 	}
-	if err := s.Break(f.back); err != nil { // for other threads: see Foreign
+	if err := s.breakAtReturn(f); err != nil { // for other threads: see Foreign
 		return Call{}, err
 	}
 	s.Foreign(func(_ int, at inferior.Regs) bool { return s.returned(f, at) })
 	var call Call
-	for {
+	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
 			return Call{}, &program.Error{
 				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
@@ -377,11 +401,20 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		if step.Executed && !step.Again {
 			call.Instructions++
 		}
-		if step.Executed && s.returned(f, step.Regs) {
-			call.Returned = true
+		if step.Executed && s.left(f, before, step.Regs) {
+			call.Returned = step.Regs.RIP == f.back
+			call.Left = !call.Returned
 			return call, nil
 		}
+		before = step.Regs.RSP
 	}
+}
+
+func (s *session) breakAtReturn(f frame) error {
+	if f.back == 0 {
+		return nil
+	}
+	return s.Break(f.back)
 }
 
 // byCounter counts a call by the hardware's counter.
@@ -403,7 +436,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	if err := s.Unbreak(f.entry); err != nil {
 		return Call{}, err
 	}
-	if err := s.Break(f.back); err != nil {
+	if err := s.breakAtReturn(f); err != nil {
 		return Call{}, err
 	}
 	var call Call

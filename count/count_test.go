@@ -152,8 +152,55 @@ func TestMovedStack(t *testing.T) {
 	cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 55}))
 	cmd.Exe.IsGo = true
 	r, err := try(t, cmd, "f", Options{})
-	if err != nil || !slices.Equal(r.Calls, []Call{{6, true}}) {
+	if err != nil || !slices.Equal(r.Calls, []Call{{Instructions: 6, Returned: true}}) {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestLeft: a call that ends by a jump to its caller, as longjmp makes it, ends there, even where the jump
+// leads to the place behind the call. Another stack is none of its callers'.
+func TestLeft(t *testing.T) {
+	returned := func(n uint64) []Call { return []Call{{Instructions: n, Returned: true}} }
+	left := func(n uint64) []Call { return []Call{{Instructions: n, Left: true}} }
+	descriptor := "\x48\x81\xec\x00\x10\x00\x00" + // sub rsp,0x1000
+		"\x4c\x8d\xb4\x24\x00\x08\x00\x00" + // lea r14,[rsp+0x800]: a goroutine's
+		"\x49\x89\x26" + // mov [r14],rsp: the lower end
+		"\x4d\x89\x76\x08" + // mov [r14+8],r14: the upper
+		"\x48\x81\xc4\x80\x00\x00\x00" // add rsp,0x80
+	for _, c := range []struct {
+		name   string
+		before string
+		f      string
+		isGo   bool
+		want   []Call
+	}{
+		{"by a jump behind the call", "\x48\x89\xe3", "\x90\x48\x89\xdc\xeb\xee", false, left(2)}, // mov rbx,rsp; f: nop; mov rsp,rbx; jmp
+		{"by a jump to an outer caller", "\x48\x89\xe3\x53\x53", "\x48\x89\xdc\xeb\xef", false, left(1)},
+		{"for a stack elsewhere, and back", "", "\x48\x89\xe0\x48\x81\xc4\x00\x00\x00\x10\x90\x48\x89\xc4\xc3", false, returned(5)}, // mov rax,rsp; add rsp,1<<28; nop; mov rsp,rax; ret
+		{"by a panic, recovered", descriptor, "\x90\x48\x83\xc4\x08\xeb\xed", true, left(2)},                                        // f: nop; add rsp,8; jmp
+		{"by a return of a goroutine", descriptor, "\x90\x6a\x00\x58\xc3", true, returned(4)},                                       // f: nop; push 0; pop rax; ret
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code := tinyelf.Asm(c.before, "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), c.f)
+			cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: len(c.before) + fAt}))
+			cmd.Exe.IsGo = c.isGo
+			r, err := try(t, cmd, "f", Options{})
+			if err != nil || !slices.Equal(r.Calls, c.want) || len(r.Notes) > 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestEntry: where a program starts there is no return address, only the number of its arguments.
+func TestEntry(t *testing.T) {
+	// pop rsi; push rsi; exit
+	cmd := command(t, tinyelf.Write(t, tinyelf.Asm("\x5e\x56", tinyelf.Exit(0)), tinyelf.Symbol{Name: "_start"}))
+	for _, method := range []Method{Step, Hard} {
+		r, err := try(t, cmd, "_start", Options{Method: method, Open: stepless(nil)})
+		if err != nil || len(r.Calls) != 1 || r.Calls[0].Returned || r.Calls[0].Left || method == Step && r.Instructions != 5 {
+			t.Errorf("%s: %+v, %v", method, r, err)
+		}
 	}
 }
 
@@ -275,7 +322,7 @@ func TestCallsAsked(t *testing.T) {
 		{1, []uint64{7}, ""},
 		{2, []uint64{7, 5}, ""},
 		{3, []uint64{7, 5, 3}, ""},
-		{4, []uint64{7, 5, 3}, "only 3 calls"},
+		{4, []uint64{7, 5, 3}, "no more than 3 calls"},
 		{All, []uint64{7, 5, 3}, ""},
 	} {
 		r, err := try(t, cmd, "f", Options{Calls: c.calls})

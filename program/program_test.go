@@ -115,7 +115,7 @@ func TestFind(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { is(t, err, append(c.says, "prog")...) })
 	}
 	_, err := find("prog", "main", nil, nil)
-	is(t, err, "no symbol table", "-s")
+	is(t, err, "names no function")
 }
 
 func TestFunction(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFunction(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = stripped.Function("f")
-	is(t, err, "no symbol table")
+	is(t, err, "no symbol table", "-s")
 }
 
 func TestWords(t *testing.T) {

@@ -19,28 +19,34 @@ type Function struct {
 // Function looks a function up by its name in the symbol table, or by its address there, such
 // as 0x401136. An *Error names what it could have been.
 func (e *Executable) Function(name string) (Function, error) {
-	defined, imported, err := e.functions()
+	defined, imported, stripped, err := e.functions()
 	if err != nil {
 		return Function{}, err
 	}
-	return find(e.Path, name, defined, imported)
+	f, err := find(e.Path, name, defined, imported)
+	if bad := (*Error)(nil); stripped && errors.As(err, &bad) {
+		bad.Problem += ", and it has no symbol table, only the names that shared libraries may use, if any"
+		bad.Remedy = "link it without -s and do not strip it"
+	}
+	return f, err
 }
 
 // functions lists the functions that the program holds, without double entries, and the names
-// of those that it takes from shared libraries.
-func (e *Executable) functions() (defined []Function, imported []string, err error) {
+// of those that it takes from shared libraries. A stripped program has few or none.
+func (e *Executable) functions() (defined []Function, imported []string, stripped bool, err error) {
 	file, err := elf.Open(e.Path)
 	if err != nil {
-		return nil, nil, &Error{Program: e.Path, Problem: "it cannot be read", Err: err}
+		return nil, nil, false, &Error{Program: e.Path, Problem: "it cannot be read", Err: err}
 	}
 	defer file.Close()
 	symbols, err := file.Symbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, nil, &Error{Program: e.Path, Problem: "its symbol table cannot be read", Err: err}
+	stripped = errors.Is(err, elf.ErrNoSymbols)
+	if err != nil && !stripped {
+		return nil, nil, false, &Error{Program: e.Path, Problem: "its symbol table cannot be read", Err: err}
 	}
 	dynamic, err := file.DynamicSymbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, nil, &Error{Program: e.Path, Problem: "its dynamic symbol table cannot be read", Err: err}
+		return nil, nil, false, &Error{Program: e.Path, Problem: "its dynamic symbol table cannot be read", Err: err}
 	}
 	for _, s := range append(symbols, dynamic...) {
 		switch kind := elf.ST_TYPE(s.Info); {
@@ -56,12 +62,12 @@ func (e *Executable) functions() (defined []Function, imported []string, err err
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr))
 	})
 	slices.Sort(imported)
-	return slices.Compact(defined), slices.Compact(imported), nil
+	return slices.Compact(defined), slices.Compact(imported), stripped, nil
 }
 
 func find(path, name string, defined []Function, imported []string) (Function, error) {
 	if len(defined) == 0 {
-		return Function{}, &Error{Program: path, Problem: "it has no symbol table, so no function can be found by name", Remedy: "link it without -s and do not strip it"}
+		return Function{}, &Error{Program: path, Problem: "it names no function", Remedy: "link it with a symbol table"}
 	}
 	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
 		return byAddress(path, addr, defined)

@@ -123,7 +123,7 @@ func (o *countOptions) flags(f *flag.FlagSet) {
 	})
 	f.Func("limit", "", func(s string) (err error) {
 		if o.Limit, err = strconv.Atoi(s); err != nil || o.Limit < 1 {
-			return errors.New("write a number of instructions from 1 on")
+			return errors.New("write a number of instructions, 1 or more")
 		}
 		return nil
 	})
@@ -246,7 +246,10 @@ func countReport(r count.Result) string {
 
 func callReport(c count.Call) string {
 	s := plural(int(c.Instructions), "instruction")
-	if !c.Returned {
+	switch {
+	case c.Left:
+		s += ", until it was left by a jump to one of its callers"
+	case !c.Returned:
 		s += ", in which the program ended"
 	}
 	return s
@@ -303,9 +306,21 @@ func growthReport(g growth, sets [2]string) string {
 	if g.Grows {
 		verdict = "grows: the ratio is %.3f, allowed is %g"
 	}
+	how := counted(g.A.Method)
+	if g.B.Method != g.A.Method {
+		how += "; of -b " + counted(g.B.Method)
+	}
 	return fmt.Sprintf("%s: %s with %s, %s with %s\n%s "+verdict+"\n%-10s%s\n",
-		g.A.Function, plural(int(g.A.Instructions), "instruction"), inQuotes(sets[0]), plural(int(g.B.Instructions), "instruction"), inQuotes(sets[1]),
-		g.A.Function, g.Ratio, g.MaxRatio, "counted", counted(g.A.Method))
+		g.A.Function, setReport(g.A), inQuotes(sets[0]), setReport(g.B), inQuotes(sets[1]),
+		g.A.Function, g.Ratio, g.MaxRatio, "counted", how)
+}
+
+// setReport is the count with one set of arguments.
+func setReport(r count.Result) string {
+	if len(r.Calls) == 1 {
+		return callReport(r.Calls[0])
+	}
+	return fmt.Sprintf("%s in %s", plural(int(r.Instructions), "instruction"), plural(len(r.Calls), "call"))
 }
 
 func inQuotes(set string) string { return "'" + set + "'" }

@@ -36,6 +36,7 @@ func (p *Process) Regs(int) (Regs, error)            { return Regs{}, elsewhere(
 func (p *Process) Break(uint64) error                { return elsewhere() }
 func (p *Process) Unbreak(uint64) error              { return elsewhere() }
 func (p *Process) Word(uint64) (uint64, error)       { return 0, elsewhere() }
+func (p *Process) OneMapping(uint64, uint64) bool    { return false }
 func (p *Process) Entry() (uint64, error)            { return 0, elsewhere() }
 func (p *Process) ShiftStack(int) error              { return elsewhere() }
 func (p *Process) CPUTime() (time.Duration, error)   { return 0, elsewhere() }

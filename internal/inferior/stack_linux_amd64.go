@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -91,6 +92,22 @@ func (p *Process) startBlock(at uint64) ([]byte, error) {
 			return block, nil
 		}
 	}
+}
+
+// OneMapping reports whether two addresses are in the same mapping: of two places of stack, whether
+// they are of one stack.
+func (p *Process) OneMapping(a, b uint64) bool {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(maps)) {
+		var low, high uint64 // proc_pid_maps(5)
+		if _, err := fmt.Sscanf(line, "%x-%x", &low, &high); err == nil && low <= a && a < high {
+			return low <= b && b < high
+		}
+	}
+	return false
 }
 
 // CPUTime is the CPU time of the program so far, in user mode and kernel, of all its threads.
