@@ -29,7 +29,7 @@ const leastHalf = 0.00005
 func ReadBaseline(in record.Reader) (b Baseline, err error) {
 	schema := in.Schema()
 	if schema == nil {
-		return b, errors.New("it is empty")
+		return b, errors.New("it is empty, or ends within its first line")
 	}
 	at := map[string]int{}
 	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "run_header"} {

@@ -40,6 +40,7 @@ func TestReadBaseline(t *testing.T) {
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "it is empty"},
+		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
 		{header + "9,ok,1,1,1\n", "row 1: hex: "},
 		{header + "90,ok,1,,1\n", `row 1: ci_low is "", and no number`},

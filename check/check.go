@@ -55,6 +55,8 @@ type Options struct {
 	Threshold float64 // share of a block's cycles that it may have become slower
 	// Start makes a profiler with a child of its own.
 	Start func() (Profiler, error)
+	// Screened is told how many blocks have been measured once; nil is nobody.
+	Screened func(n int)
 }
 
 const (
@@ -66,6 +68,11 @@ const (
 	// leastFresh are as many as must have given a number.
 	leastFresh = 4
 )
+
+// tolerated are the reasons that are found in the samples of an undisturbed block: its windows run at
+// several speeds, or its copies do not all take the same. What made it so may have made it slower, so a
+// suspect's numbers count all the same.
+var tolerated = []verdict.Reason{verdict.Unstable, verdict.Nonlinear}
 
 // Run measures all blocks, and then those that look slower again. Outcomes are in the order of
 // blocks. An error is a *verdict.HostError, ctx's, or bbprof's own.
@@ -96,6 +103,7 @@ type run struct {
 // suspect is what came of a block's fresh measurements.
 type suspect struct {
 	logs      []float64          // of cycles
+	halves    []float64          // of their intervals, as shares of the cycles
 	rejection *verdict.Rejection // of the last that gave none
 	failures  int                // that gave none
 }
@@ -117,20 +125,23 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p Profiler
 
 // screen measures a block once. Whatever looks slower is a suspect, at a level that is not
 // corrected for the number of blocks: what one misses here nobody looks at again. So is what other
-// work did not let be measured.
+// work did not let be measured, or what no longer has one speed.
 func (r *run) screen(ctx context.Context, p Profiler, i int) error {
 	out := &r.outcomes[i]
 	got, err := measure(ctx, p, out.Block)
+	if r.Screened != nil {
+		r.Screened(i + 1)
+	}
 	var rejection *verdict.Rejection
 	switch {
 	case errors.As(err, &rejection):
 		out.Status, out.Rejection = Unknown, rejection
-		if rejection.Reason.Noise() {
+		if rejection.Reason.Noise() || slices.Contains(tolerated, rejection.Reason) {
 			r.suspects[i] = &suspect{}
 		}
 	case err != nil:
 		return err
-	case out.compare(got.Cycles, known(got.Cycles, (got.CIHigh-got.CILow)/2)).Above(math.Log1p(r.Threshold)) < stat.Level:
+	case out.compare(got.Cycles, known(got.Cycles, half(got)), out.Block.Half).Above(math.Log1p(r.Threshold)) < stat.Level:
 		out.Status, r.suspects[i] = Cleared, &suspect{} // until confirmed
 	}
 	return nil
@@ -142,7 +153,7 @@ func (r *run) again(ctx context.Context, p Profiler, i int) error {
 	if s == nil || s.failures > freshRounds-leastFresh { // which it cannot make good; each may take a whole budget
 		return nil
 	}
-	got, err := measure(ctx, p, r.outcomes[i].Block)
+	got, err := measure(ctx, p, r.outcomes[i].Block, tolerated...)
 	switch {
 	case errors.As(err, &s.rejection):
 		s.failures++
@@ -151,6 +162,7 @@ func (r *run) again(ctx context.Context, p Profiler, i int) error {
 		return err
 	}
 	s.logs = append(s.logs, math.Log(got.Cycles))
+	s.halves = append(s.halves, half(got)/got.Cycles)
 	return nil
 }
 
@@ -173,7 +185,9 @@ func (r *run) judge() {
 			}
 			t := stat.OneSample(s.logs)
 			out.Fresh = len(s.logs)
-			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}).Above(math.Log1p(r.Threshold))
+			// A baseline that is narrower than the block is now was lucky: of two speeds it met one.
+			was := max(out.Block.Half, out.Block.Cycles*stat.Median(s.halves))
+			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}, was).Above(math.Log1p(r.Threshold))
 		}
 		if out.Status != Unknown {
 			judged, p = append(judged, out), append(p, out.P)
@@ -186,9 +200,10 @@ func (r *run) judge() {
 	}
 }
 
-// compare notes how much slower a block is now than its baseline, and tests it, in logarithms.
-func (out *Outcome) compare(cycles float64, now stat.Known) stat.Test {
-	t := stat.Difference(known(out.Block.Cycles, out.Block.Half), now)
+// compare notes how much slower a block is now than its baseline, of which half the interval is was,
+// and tests it, in logarithms.
+func (out *Outcome) compare(cycles float64, now stat.Known, was float64) stat.Test {
+	t := stat.Difference(known(out.Block.Cycles, was), now)
 	percent := func(log float64) float64 { return 100 * math.Expm1(log) }
 	out.Cycles, out.Slowdown, out.Low, out.High = cycles, percent(t.Mean), percent(t.Low), percent(t.High)
 	return t
@@ -206,9 +221,12 @@ func known(cycles, half float64) stat.Known {
 	return stat.Known{Mean: math.Log(cycles), Error: half / cycles / (math.Sqrt2 * normal95), DF: intervalDF}
 }
 
+// half is half of a result's interval.
+func half(r profiler.Result) float64 { return (r.CIHigh - r.CILow) / 2 }
+
 // measure profiles a block once.
-func measure(ctx context.Context, p Profiler, b Block) (profiler.Result, error) {
-	r, err := p.Profile(ctx, profiler.Block{Code: b.Code})
+func measure(ctx context.Context, p Profiler, b Block, tolerate ...verdict.Reason) (profiler.Result, error) {
+	r, err := p.Profile(ctx, profiler.Block{Code: b.Code, Setup: profiler.Setup{Tolerate: tolerate}})
 	if err == nil {
 		err = r.Err()
 	}

@@ -5,16 +5,18 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is a host on which block i takes what cycles says.
+// lab is a host on which block i takes what cycles says; with a rejection, if that is tolerated.
 type lab struct {
 	rand     *rand.Rand
 	scatter  float64 // of one measurement, as a share
+	interval float64 // what intervals tell of the scatter, if it is more
 	cycles   func(i, child int) (float64, error)
 	children int
 	open     int
@@ -43,10 +45,10 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	c.asked[i]++
 	v, err := c.cycles(i, c.number)
 	var rejection *verdict.Rejection
-	if errors.As(err, &rejection) {
+	switch {
+	case errors.As(err, &rejection) && !(v > 0 && slices.Contains(b.Setup.Tolerate, rejection.Reason)):
 		return profiler.Result{Status: profiler.Rejected, Rejection: rejection}, nil
-	}
-	if err != nil {
+	case err != nil && rejection == nil:
 		return profiler.Result{}, err
 	}
 	return c.result(v), nil
@@ -54,7 +56,7 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 
 // result is v with the scatter and the interval that goes with it.
 func (l *lab) result(v float64) profiler.Result {
-	half := 1.96 * math.Sqrt2 * l.scatter * v
+	half := 1.96 * math.Sqrt2 * max(l.scatter, l.interval) * v
 	v *= 1 + l.scatter*l.rand.NormFloat64()
 	return profiler.Result{Status: profiler.OK, Cycles: v, CILow: v - half, CIHigh: v + half}
 }
@@ -83,7 +85,7 @@ func TestUnchanged(t *testing.T) {
 	alarms, cleared := 0, 0
 	for run := range uint64(20) {
 		l := newLab(run, func(int, int) (float64, error) { return 2, nil })
-		got, err := Run(context.Background(), l.baseline(200, 2), Options{0, l.start})
+		got, err := Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0, Start: l.start})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +120,7 @@ func TestSlower(t *testing.T) {
 				}
 				return 2, nil
 			})
-			got, err := Run(context.Background(), l.baseline(200, 2), Options{0.02, l.start})
+			got, err := Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0.02, Start: l.start})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +153,7 @@ func TestTwoSpeeds(t *testing.T) {
 		}
 		return 2, nil
 	})
-	got, err := Run(context.Background(), l.baseline(10, 2), Options{0.02, l.start})
+	got, err := Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestNotMeasured(t *testing.T) {
 		}
 		return 2, nil
 	})
-	got, err := Run(context.Background(), l.baseline(7, 2), Options{0.02, l.start})
+	got, err := Run(context.Background(), l.baseline(7, 2), Options{Threshold: 0.02, Start: l.start})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,10 +200,52 @@ func TestNotMeasured(t *testing.T) {
 	}
 }
 
+// TestUnsteady: a block that no longer has one speed is judged by what it takes all the same.
+func TestUnsteady(t *testing.T) {
+	for _, reason := range []verdict.Reason{verdict.Unstable, verdict.Nonlinear} {
+		l := newLab(1, func(i, _ int) (float64, error) {
+			switch i {
+			case 1:
+				return 3, &verdict.Rejection{Reason: reason}
+			case 2:
+				return 2, &verdict.Rejection{Reason: reason}
+			}
+			return 2, nil
+		})
+		got, err := Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != freshRounds {
+			t.Errorf("%s: slower: %+v, as before: %+v", reason, got[1], got[2])
+		}
+	}
+}
+
+// TestLuckyBaseline: the narrow interval of a baseline that met one of two speeds is not believed
+// where all measurements afresh are wide.
+func TestLuckyBaseline(t *testing.T) {
+	for _, c := range []struct {
+		interval float64
+		want     Status
+	}{{0.002, Slower}, {0.02, Cleared}} {
+		l := newLab(1, func(int, int) (float64, error) { return 2.08, nil })
+		got, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0.02, Start: func() (Profiler, error) {
+			if l.children > 0 { // the first makes it a suspect
+				l.interval = c.interval
+			}
+			return l.start()
+		}})
+		if err != nil || got[0].Status != c.want || got[0].Fresh != freshRounds {
+			t.Errorf("intervals of ± %.1f %%: %+v, %v", 100*1.96*math.Sqrt2*c.interval, got, err)
+		}
+	}
+}
+
 func TestErrorsEndIt(t *testing.T) {
 	broken := errors.New("broken")
 	l := newLab(1, func(i, child int) (float64, error) { return 3, nil })
-	if _, err := Run(context.Background(), l.baseline(1, 2), Options{0, func() (Profiler, error) { return nil, broken }}); !errors.Is(err, broken) {
+	if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: func() (Profiler, error) { return nil, broken }}); !errors.Is(err, broken) {
 		t.Errorf("starting: %v", err)
 	}
 	for failing := range 2 {
@@ -211,7 +255,7 @@ func TestErrorsEndIt(t *testing.T) {
 			}
 			return 3, nil
 		})
-		if _, err := Run(context.Background(), l.baseline(1, 2), Options{0, l.start}); !errors.Is(err, broken) || l.open != 0 {
+		if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: l.start}); !errors.Is(err, broken) || l.open != 0 {
 			t.Errorf("child %d: %v, %d open", failing, err, l.open)
 		}
 	}

@@ -36,7 +36,7 @@ func TestMeasured(t *testing.T) {
 		}
 	}
 	p.Close()
-	options := Options{0.02, func() (Profiler, error) { return profiler.New(profiler.Options{}) }}
+	options := Options{Threshold: 0.02, Start: func() (Profiler, error) { return profiler.New(profiler.Options{}) }}
 	alarms, found := 0, 0
 	const runs = 3
 	for run := range runs {

@@ -45,6 +45,7 @@ func checking(args []string, std streams) int {
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
 		Start:     func() (check.Profiler, error) { return profiler.New(c.measuring) },
+		Screened:  progress(std, len(blocks), "blocks"),
 	})
 	if err != nil {
 		return comparisonFailure(std, err)
@@ -62,9 +63,12 @@ func checking(args []string, std streams) int {
 
 // checkCode is the exit code: where nothing could be measured, nothing was checked.
 func checkCode(outcomes []check.Outcome, std streams) int {
+	disturbed := func(o check.Outcome) bool { return o.Rejection.Reason.Noise() }
 	switch n := statuses(outcomes); {
 	case n[check.Slower] > 0:
 		return exitRejected
+	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
+		return usageError(std, "check: not one of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
 		return failure(std, &verdict.HostError{
 			Missing: "not one block of the baseline could be measured",

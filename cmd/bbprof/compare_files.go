@@ -14,12 +14,14 @@ import (
 // files compares the rows of two files in pairs.
 func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []corpus.Row, std streams) int {
 	var all []*comparison
+	done := progress(std, len(a), "pairs")
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i])
 		if err != nil {
 			return comparisonFailure(std, err)
 		}
 		all = append(all, out)
+		done(len(all))
 	}
 	adjust(all)
 	if err := c.writeFiles(std.out, all); err != nil {

@@ -36,7 +36,7 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		return nil, err
 	}
 	defer r.Close()
-	pairs, err := program.Compare(ctx, r, commands[0], commands[1], program.Layouts(c.layouts, c.seed), c.trials, c.seed, progress(std, c.layouts*c.trials))
+	pairs, err := program.Compare(ctx, r, commands[0], commands[1], program.Layouts(c.layouts, c.seed), c.trials, c.seed, progress(std, c.layouts*c.trials, "runs"))
 	if err != nil {
 		return nil, err
 	}

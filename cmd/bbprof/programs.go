@@ -49,14 +49,14 @@ func errFile(std streams) *os.File {
 }
 
 // progress writes lines like "12 of 40 runs" to standard error, now and then.
-func progress(std streams, of int) func(done int) {
+func progress(std streams, of int, what string) func(done int) {
 	began := time.Now()
 	last := began
 	return func(done int) {
 		if now := time.Now(); now.Sub(last) >= 10*time.Second && done < of {
 			last = now
 			left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-			fmt.Fprintf(std.err, "bbprof: %d of %d runs, about %v left\n", done, of, left.Round(time.Second))
+			fmt.Fprintf(std.err, "bbprof: %d of %d %s, about %v left\n", done, of, what, left.Round(time.Second))
 		}
 	}
 }

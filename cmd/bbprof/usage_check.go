@@ -29,8 +29,8 @@ Examples:
 Exit codes:
   0    no block is slower
   1    a block is slower
-  2    bad usage, or a baseline that cannot be read or is refused
-  3    this host cannot measure, or no block could be measured
+  2    bad usage, a baseline that cannot be read or is refused, or not one block that can be measured
+  3    this host cannot measure, or left no block alone for long enough
   4    bbprof itself failed
   130  interrupted
 
