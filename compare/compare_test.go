@@ -125,7 +125,7 @@ func TestPairsHelp(t *testing.T) {
 	if n := c.LayoutsFor(c.Detects); n != 33 {
 		t.Errorf("%d layouts detect what 33 detect", n)
 	}
-	if n := c.LayoutsFor(c.Detects / 2); n != 4*33 {
+	if n := c.LayoutsFor(c.Detects / 2); n > 4*33 || n < 4*33-8 { // the larger sample's t has thinner tails
 		t.Errorf("%d layouts detect half of what 33 detect", n)
 	}
 	if c.Says[Slower]+c.Says[Faster]+c.Says[Same] != 33 || c.Says[Same] == 0 {
@@ -135,7 +135,7 @@ func TestPairsHelp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err := Unpaired(pairs); err != nil || u.Verdict != Same || u.Detects < 3*c.Detects {
+	if u, err := Unpaired(pairs); err != nil || u.Verdict != Same || u.Detects < 3*c.Detects || u.LayoutsFor(u.Detects) != 33 {
 		t.Errorf("unpaired: %+v, %v", u, err)
 	}
 	for i := range pairs { // a ratio of two, by all

@@ -45,6 +45,7 @@ type Conclusion struct {
 	Says  map[Verdict]int `json:"alone_says"`
 
 	test stat.Test // in percent if paired, else in logarithms
+	logs bool
 }
 
 // Summary is where the values of one side lie.
@@ -92,7 +93,7 @@ func Unpaired(pairs []Pair) (Conclusion, error) {
 		a, b = append(a, math.Log(Value(p.A))), append(b, math.Log(Value(p.B)))
 	}
 	percent := func(log float64) float64 { return 100 * math.Expm1(log) }
-	c.test = stat.Welch(a, b)
+	c.test, c.logs = stat.Welch(a, b), true
 	c.Mean, c.Low, c.High = percent(c.test.Mean), percent(c.test.Low), percent(c.test.High)
 	c.Detects = percent(c.test.Detectable(Power))
 	c.judge()
@@ -174,10 +175,13 @@ func (p Pair) alone() Alone {
 // LayoutsFor is how many layouts find a true difference of so many percent with a probability of
 // Power, going by how much they differ here; 0 if nobody can tell.
 func (c *Conclusion) LayoutsFor(percent float64) int {
-	if c.Detects <= 0 || percent <= 0 || math.IsInf(c.Detects, 1) {
+	difference := percent
+	if c.logs {
+		difference = math.Log1p(percent / 100)
+	}
+	n := c.test.Enough(c.Layouts, difference, Power)
+	if n == stat.Many {
 		return 0
 	}
-	// What is detectable falls with the root of their number.
-	ratio := c.Detects / percent
-	return max(int(math.Ceil(float64(c.Layouts)*ratio*ratio)), 2)
+	return n
 }

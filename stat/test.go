@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -99,6 +100,23 @@ func (t Test) Detectable(power float64) float64 {
 	d := student(t.DF)
 	return t.Error * (d.Quantile(1-Level/2) + d.Quantile(power))
 }
+
+// Enough is how many values make a difference detectable with a probability of power, going by how t's n
+// scatter; of two samples, so many of each. At most, and where nobody can tell, it is Many.
+func (t Test) Enough(n int, difference, power float64) int {
+	if !(difference > 0) || math.IsInf(t.Error, 1) || n < 2 {
+		return Many
+	}
+	const fewest = 2
+	return fewest + sort.Search(Many-fewest, func(i int) bool {
+		m := float64(fewest + i)
+		of := Test{Error: t.Error * math.Sqrt(float64(n)/m), DF: t.DF * (m - 1) / float64(n-1)}
+		return of.Detectable(power) <= difference
+	})
+}
+
+// Many is more values than anybody takes.
+const Many = 1 << 31
 
 func student(df float64) distuv.StudentsT { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df} }
 

@@ -109,6 +109,27 @@ func TestFalseAndMissed(t *testing.T) {
 	}
 }
 
+// TestEnough holds sample sizes against those of Cohen, Statistical Power Analysis for the Behavioral
+// Sciences, section 2.4, which has differences in standard deviations and of two samples one's size.
+func TestEnough(t *testing.T) {
+	one := Test{Error: 1 / math.Sqrt(20), DF: 19} // 20 values with a standard deviation of 1
+	two := Test{Error: math.Sqrt(2.0 / 20), DF: 38}
+	for _, c := range []struct {
+		of         Test
+		n          int
+		difference float64
+		want       int
+	}{
+		{one, 20, 0.5, 34}, {one, 20, 1, 10}, {one, 20, 2, 5}, {one, 20, one.Detectable(0.8), 20},
+		{two, 20, 0.2, 394}, {two, 20, 0.5, 64}, {two, 20, 0.8, 26},
+		{Test{Error: 0, DF: 19}, 20, 1, 2}, {one, 20, 0, Many}, {one, 20, 1e-9, Many}, {Test{Error: math.Inf(1)}, 1, 1, Many},
+	} {
+		if got := c.of.Enough(c.n, c.difference, 0.8); got != c.want {
+			t.Errorf("%+v: %d for %g, want %d", c.of, got, c.difference, c.want)
+		}
+	}
+}
+
 func TestHolm(t *testing.T) {
 	// R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
 	got, want := Holm([]float64{0.01, 0.04, 0.03, 0.005}), []float64{0.03, 0.06, 0.06, 0.02}

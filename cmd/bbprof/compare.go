@@ -157,13 +157,17 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []corpus.Row{{Text: text, Code: code}}}, nil
 	}
-	if words, err := program.Words(text); err == nil && len(words) > 0 {
+	words, wordsErr := program.Words(text)
+	if len(words) > 0 {
 		if _, err := exec.LookPath(words[0]); err == nil {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
 	in, err := corpus.Open([]string{text}, stdin, "", nil)
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
+		if wordsErr != nil {
+			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
+		}
 		return side{}, fmt.Errorf("%s %q is neither a block (%v) nor a file nor a program", name, text, hexErr)
 	}
 	if err != nil {
@@ -342,11 +346,19 @@ func (out *comparison) report(c *compareFlags) string {
 		line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
 			out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], out.least(), out.most())
 	}
-	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %d", out.Detects, out.LayoutsForPercent)
+	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %s", out.Detects, enough(out.LayoutsForPercent))
 	if c.verbose {
 		out.table(&w)
 	}
 	return w.String()
+}
+
+// enough is a number of layouts, 0 for more than anybody takes.
+func enough(layouts int) string {
+	if layouts == 0 {
+		return "too many to tell"
+	}
+	return strconv.Itoa(layouts)
 }
 
 // headline is the verdict with its size.
@@ -363,9 +375,9 @@ func (out *comparison) headline() string {
 
 func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
 
-// cycles has three decimals, or of a program's millions none.
+// cycles has three decimals, or of a program's many none.
 func cycles(n float64) string {
-	if n >= 1e6 {
+	if n >= 1e5 {
 		return fmt.Sprintf("%.0f", n)
 	}
 	return fmt.Sprintf("%.3f", n)

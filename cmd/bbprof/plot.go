@@ -2,9 +2,7 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/bbprof/bbprof/figure"
 )
@@ -22,8 +20,8 @@ func (p *plots) add(f *flag.FlagSet) {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
-		if dir, err := os.Stat(filepath.Dir(file)); err != nil || !dir.IsDir() {
-			return fmt.Errorf("there is no folder %s", filepath.Dir(file))
+		if err := writable(file); err != nil {
+			return err
 		}
 		*p = append(*p, file)
 		return nil
@@ -38,4 +36,17 @@ func (p plots) draw(f figure.Figure) error {
 		}
 	}
 	return nil
+}
+
+// writable tries whether a file can be written, before time is spent on what will be in it.
+func writable(name string) error {
+	_, missing := os.Stat(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	if missing != nil {
+		os.Remove(name)
+	}
+	return f.Close()
 }

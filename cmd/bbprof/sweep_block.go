@@ -189,7 +189,7 @@ func sweepBlock(args []string, std streams) int {
 		return failure(std, err)
 	}
 	defer p.Close()
-	points, err := sweeping.Run(ctx, p, block.Code, factor, b.runs, b.seed, progress(std, len(factor.Values)*b.runs))
+	points, err := sweeping.Run(ctx, p, block.Code, factor, b.runs, b.seed, progress(std, len(factor.Values)*b.runs, "measurements"))
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(std.err, "bbprof: interrupted")
 		return exitInterrupted
