@@ -3,8 +3,10 @@ SOAKTIME ?= 30m
 
 .PHONY: build test lint fuzz fuzz-targets soak state bench check readme
 
+# Where there is a C compiler, Go would link the C library for package net, which the Parquet library
+# pulls in and bbprof never calls: a binary for this system alone, slower to start.
 build:
-	go build -o bbprof ./cmd/bbprof
+	CGO_ENABLED=0 go build -o bbprof ./cmd/bbprof
 
 test:
 	go test ./...

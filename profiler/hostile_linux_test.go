@@ -166,6 +166,8 @@ func TestNoSystemCall(t *testing.T) {
 		"return into the stub":   {"c3", verdict.ControlFlow},
 		"vsyscall":               {"48c7c0000060ffffd0", verdict.ControlFlow},
 		"sysret":                 {"480f07", verdict.Privileged},
+		"vsyscall page, read":    {"48c7c0000060ff 488b00", verdict.Unmappable},
+		"absolute jump (APX)":    {"d500a1000000000060 0000", verdict.Undecodable},
 		"hypervisor call":        {"0f01c1", verdict.Privileged},
 		"hypervisor call, AMD's": {"0f01d9", verdict.Privileged},
 	} {
@@ -186,7 +188,8 @@ func frameWordAt(r *run, addr uint64) uint64 {
 	return v
 }
 
-// TestEnds: whatever does not end by itself, ends with its reason, and soon.
+// TestEnds: whatever does not end by itself, ends with its reason, and soon. (No subtests: they
+// would be on another thread than the child's.)
 func TestEnds(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1

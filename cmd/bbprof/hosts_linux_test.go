@@ -34,7 +34,9 @@ var brokenHosts = []struct {
 	{name: "Linux 5.0", conditions: "before=424"}, // pidfd_send_signal, the first of 5.1's; 5.3 brought 434 and 435
 	{name: "an old container", conditions: "deny=close_range:EPERM deny=clone3:EPERM deny=pidfd_open:EPERM deny=pidfd_send_signal:EPERM deny=openat2:EPERM"},
 	{name: "no more processes", conditions: "deny=clone:EAGAIN:0:0x4000:0x4000", missing: "no more processes"}, // CLONE_VFORK (linux/sched.h): how Go forks
-	{name: "no more files", conditions: "files=8", missing: "no more files"},
+	{name: "no files", conditions: "files=0", missing: "no more than 0 files"},
+	{name: "too few files for Go", conditions: "files=7", missing: "no more than 7 files"},
+	{name: "just enough files for Go", conditions: "files=8", missing: "no more files"},
 	{name: "hardly any files", conditions: "files=9", missing: "no more files"},
 	{name: "no more files on the host", conditions: "deny=memfd_create:ENFILE", missing: "open on this host"},
 	{name: "no memory to share", conditions: "deny=mmap:ENOMEM:3:1:1", missing: "no memory left"}, // MAP_SHARED

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/corpus"
+	_ "github.com/bbprof/bbprof/internal/fewfiles" // before others crash for it
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
