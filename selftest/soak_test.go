@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -96,20 +97,33 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d files are open, there were %d", b, a)
 	}
 	for _, b := range known {
-		var v []float64
-		for _, r := range rounds {
-			if c, ok := r.measured[b.Text]; ok {
-				v = append(v, c)
+		of := func(rounds []round) (v []float64) {
+			for _, r := range rounds {
+				if c, ok := r.measured[b.Text]; ok {
+					v = append(v, c)
+				}
 			}
+			slices.Sort(v)
+			return v
 		}
-		if len(v) == 0 {
-			t.Logf("%s was never measured: the core is not left alone", b.Text)
+		all, early, late := of(rounds), of(early), of(late)
+		if len(early) == 0 || len(late) == 0 {
+			t.Logf("%s was hardly ever measured: the core is not left alone", b.Text)
 			continue
 		}
-		low, high := slices.Min(v), slices.Max(v)
-		t.Logf("%s: %.4f to %.4f cycles in %d rounds", b.Text, low, high, len(v))
-		if high > low*1.02 {
-			t.Errorf("%s moved from %.4f to %.4f cycles", b.Text, low, high)
+		t.Logf("%s: %.4f to %.4f cycles in %d rounds", b.Text, all[0], all[len(all)-1], len(all))
+		if a, b2 := early[len(early)/2], late[len(late)/2]; math.Abs(b2-a) > 0.005*a {
+			t.Errorf("%s moved from %.4f to %.4f cycles", b.Text, a, b2)
+		}
+		// Where others use the machine, one in some hundred that are accepted may be off.
+		off, middle := 0, all[len(all)/2]
+		for _, c := range all {
+			if math.Abs(c-middle) > 0.02*middle {
+				off++
+			}
+		}
+		if off > 1+len(all)/100 {
+			t.Errorf("%s was off by 2 %% in %d of %d rounds: %.4f to %.4f cycles", b.Text, off, len(all), all[0], all[len(all)-1])
 		}
 	}
 }
