@@ -170,12 +170,16 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 	}
 }
 
-// absent are the shards that no part is of, for each number of shards that a part names.
+// absent are the shards that no part is of, for each number of shards that a part names; none
+// where a part is of the whole corpus.
 func (m *Merge) absent() (list []string) {
 	have := map[Shard]bool{}
 	var counts []int
 	for _, p := range m.parts {
 		for _, run := range p.runs {
+			if run.Shard == "" {
+				return nil
+			}
 			if s, err := ParseShard(run.Shard); err == nil {
 				have[s] = true
 				counts = append(counts, s.Count)

@@ -94,6 +94,9 @@ func TestMergeReports(t *testing.T) {
 	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
+		t.Errorf("with a shard: %+v, %v", report, err)
+	}
 	lines := strings.SplitAfter(readFile(t, path), "\n")
 	os.WriteFile(path, []byte(strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), "")), 0o666)
 	_, report, err = merge([]string{path}, false, 0)

@@ -133,8 +133,7 @@ func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 	return appendCSV(line, cells), nil
 }
 
-// appendCSV quotes what needs it (RFC 4180), and the first cell where it is empty: a line
-// with nothing on it is no row.
+// appendCSV quotes what needs it (RFC 4180).
 func appendCSV(line []byte, cells []string) []byte {
 	for i, cell := range cells {
 		if i > 0 {
@@ -300,7 +299,7 @@ func (r *LineReader) Next() ([]string, error) {
 		return nil, err
 	}
 	if !ended {
-		return nil, &DamageError{r.line, r.at, "its end is missing"}
+		return nil, &DamageError{r.line, r.at, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
 	}
 	cells, err := r.lines.Parse(line, r.cells[:0])
 	if err != nil {
