@@ -16,6 +16,7 @@ import (
 // Merge joins result files of one corpus, such as those of its shards, row by row.
 type Merge struct {
 	parts []*part
+	first *part // with a row: the others are held against it
 }
 
 // part is one of the files.
@@ -63,7 +64,9 @@ func openPart(name string) (*part, error) {
 		return nil, err
 	}
 	p := &part{name: name, file: f}
+	some := false
 	p.rows, err = openOrdered(f, func(in *record.LineReader, cells []string) error {
+		some = true
 		header := in.Schema().Index("run_header")
 		if header < 0 || cells[header] == "" {
 			return nil
@@ -72,7 +75,7 @@ func openPart(name string) (*part, error) {
 		p.runs = append(p.runs, run)
 		return err
 	})
-	if err == nil && len(p.runs) == 0 {
+	if err == nil && some && len(p.runs) == 0 { // the shard of a small corpus may have no row
 		err = errors.New("no row says of what run it is (run_header), so this is no result of batch")
 	}
 	if err == nil {
@@ -93,23 +96,25 @@ func (p *part) advance() (err error) {
 	return err
 }
 
-// admit holds a part against the first.
+// admit holds a part against those before.
 func (m *Merge) admit(p *part, mixed bool) error {
-	first := m.parts[0]
-	if a, b := first.rows.schema().Names(), p.rows.schema().Names(); !slices.Equal(a, b) {
-		return fmt.Errorf("its columns are not those of %s: %s, there %s", first.name, strings.Join(b, ","), strings.Join(a, ","))
+	if a, b := m.Schema().Names(), p.rows.schema().Names(); !slices.Equal(a, b) {
+		return fmt.Errorf("its columns are not those of %s: %s, there %s", m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
 	}
 	if mixed {
 		return nil
 	}
+	if m.first == nil && len(p.runs) > 0 {
+		m.first = p
+	}
 	for _, run := range p.runs {
-		there := first.runs[0]
+		there := m.first.runs[0]
 		list := there.SettingsDifference(run)
 		if !sameCore(there.Host, run.Host) {
 			list = append(list, fmt.Sprintf("microarchitecture: %s (%s), here %s (%s)", there.Host.Microarchitecture, there.Host.Brand, run.Host.Microarchitecture, run.Host.Brand))
 		}
 		if list != nil {
-			return fmt.Errorf("it was not measured as %s was: %s; -mixed joins them nevertheless", first.name, strings.Join(list, "; "))
+			return fmt.Errorf("it was not measured as %s was: %s; -mixed joins them nevertheless", m.first.name, strings.Join(list, "; "))
 		}
 	}
 	return nil
@@ -152,6 +157,9 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 		}
 		if p == nil {
 			gap(total + 1)
+			if total > 0 && report.Missing == 0 {
+				report.Shards = nil // they had no row
+			}
 			return report, nil
 		}
 		if p.row == last {

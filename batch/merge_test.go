@@ -105,6 +105,23 @@ func TestMergeReports(t *testing.T) {
 	}
 }
 
+// TestMergeEmptyShard: of a small corpus some shards have no row, and lack nothing.
+func TestMergeEmptyShard(t *testing.T) {
+	const corpus = "hex,id\n90,0\n"
+	names := parts(t, corpus, 3, nothing)
+	for _, order := range [][]string{{names[0], names[1], names[2]}, {names[2], names[1], names[0]}} {
+		content, report, err := merge(order, false, 1)
+		if err != nil || report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		holds(t, parse(t, content), corpus)
+	}
+	// Without the corpus it is not known that there are no more rows.
+	if _, report, err := merge(names, false, 0); err != nil || len(report.Shards) != 2 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
 // TestMergeRefuses: what was not measured alike is not joined, unless it is asked for.
 func TestMergeRefuses(t *testing.T) {
 	corpus := text(60)

@@ -130,8 +130,11 @@ func measureBatch(args []string, std streams) int {
 		return usageError(std, "batch: %v", err)
 	}
 	if dest.complete {
-		fmt.Fprintf(std.err, "bbprof: %s is complete\n", b.output)
+		fmt.Fprintf(std.err, "bbprof: %s is complete, for it is there and %s is not\n", b.output, dest.journal)
 		return exitOK
+	}
+	if err := b.summaryFits(in); err != nil {
+		return usageError(std, "batch: -summary: %v", err)
 	}
 	garbage := newCollector()
 	// What there is of a result is looked at first, for it may be the wrong one. It is changed
@@ -317,6 +320,34 @@ func (e *batchEnd) writeSummary() error {
 		return err
 	}
 	return os.WriteFile(e.flags.summary, text, 0o666)
+}
+
+// summaryFits finds out now whether the summary can be written, which is hours later.
+func (b *batchFlags) summaryFits(in *corpus.Input) error {
+	if b.summary == "" || b.summary == "-" {
+		return nil
+	}
+	info, err := os.Stat(b.summary)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a directory; name a file", b.summary)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe is opened once
+	case err == nil && in.Holds(info):
+		return fmt.Errorf("%s is the input itself; name another file", b.summary)
+	case b.summary == b.output || err == nil && sameFile(info, b.output):
+		return fmt.Errorf("%s is the result itself; name another file", b.summary)
+	}
+	f, err := os.OpenFile(b.summary, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func sameFile(a os.FileInfo, name string) bool {
+	b, err := os.Stat(name)
+	return err == nil && os.SameFile(a, b)
 }
 
 // run describes the run, but for its selftest.

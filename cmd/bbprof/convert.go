@@ -72,10 +72,7 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 			}
 			return errors.Join(write(f), f.Close())
 		}
-		if slices.ContainsFunc(from, func(other string) bool {
-			there, err := os.Stat(other)
-			return err == nil && os.SameFile(info, there)
-		}) {
+		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
 			return &inputError{fmt.Errorf("-o %s is the input itself; name another file", name)}
 		}
 	}
@@ -129,9 +126,9 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Forma
 		if err != nil {
 			return &inputError{err}
 		}
-		if in.Schema() == nil {
+		if err := isResult(in.Schema()); err != nil {
 			closer.Close()
-			return &inputError{fmt.Errorf("%s: it is empty", name)}
+			return &inputError{fmt.Errorf("%s: %w", name, err)}
 		}
 		if out == nil {
 			names = in.Schema().Names()
@@ -155,6 +152,17 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Forma
 		}
 	}
 	return out.Close()
+}
+
+// isResult fails for the columns of something else, such as a corpus or the bhive format.
+func isResult(s record.Schema) error {
+	switch {
+	case s == nil:
+		return errors.New("it has not even one whole line, so it is no result")
+	case s.Index("hex") < 0 || s.Index("status") < 0:
+		return fmt.Errorf("it has no columns hex and status, so it is no result of bbprof batch: %.100q", s.Names())
+	}
+	return nil
 }
 
 // openResult opens a result file, or standard input, which is - .

@@ -20,6 +20,7 @@ func mergeResults(args []string, std streams) int {
 		output = f.String("o", "", "")
 		mixed  = f.Bool("mixed", false, "")
 		of     []string
+		column = f.String("column", "", "")
 		format record.Format
 	)
 	f.Func("of", "", func(s string) error { of = append(of, s); return nil })
@@ -34,7 +35,7 @@ func mergeResults(args []string, std streams) int {
 	if format == "" {
 		format = record.FormatOf(*output)
 	}
-	total, err := countRows(of)
+	total, err := countRows(of, *column)
 	if err != nil {
 		return usageError(std, "merge: -of: %v", err)
 	}
@@ -75,11 +76,11 @@ func mergeResults(args []string, std streams) int {
 }
 
 // countRows is how many rows a corpus has, 0 of none.
-func countRows(files []string) (n int64, err error) {
+func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	in, err := corpus.Open(files, strings.NewReader(""), "", nil)
+	in, err := corpus.Open(files, strings.NewReader(""), column, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -82,6 +82,7 @@ Flags:
   -format F       csv, jsonl, parquet or bhive (default: as FILE is called, or csv)
   -of CORPUS      the corpus, to find out also whether rows are missing behind the last; once
                   for each of its files
+  -column C       its column of blocks, if bbprof batch was told
   -mixed          join parts of different microarchitectures or settings; column run tells them
                   apart
 
