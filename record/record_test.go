@@ -38,10 +38,40 @@ func TestDictionary(t *testing.T) {
 	if !slices.Equal(documented, written) {
 		t.Errorf("documented are\n%q, written\n%q", documented, written)
 	}
-	for _, reason := range verdict.Reasons() {
-		if !bytes.Contains(text, []byte("`"+string(reason)+"`")) {
-			t.Errorf("reason %s is not documented", reason)
+	section := func(from, to string) []string {
+		_, rest, ok := strings.Cut(string(text), from)
+		part, _, ended := strings.Cut(rest, to)
+		if !ok || !ended {
+			t.Fatalf("there is nothing from %q to %q", from, to)
 		}
+		var names []string
+		for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(part, -1) {
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return names
+	}
+	var reasons, noise []string
+	for _, reason := range verdict.Reasons() {
+		reasons = append(reasons, string(reason))
+		if reason.Noise() {
+			noise = append(noise, string(reason))
+		}
+	}
+	slices.Sort(reasons)
+	slices.Sort(noise)
+	if got := section("## Reasons", "Of these"); !slices.Equal(got, reasons) {
+		t.Errorf("documented reasons are\n%q, there are\n%q", got, reasons)
+	}
+	if got := section("Of these", "tried\nagain"); !slices.Equal(got, noise) {
+		t.Errorf("documented as noise are %q, tried again are %q", got, noise)
+	}
+	kinds := []string{string(invariants.Counted), string(invariants.Inferred), string(invariants.Unchecked)}
+	if got := section("`evidence_l1d_miss` | text |", "|"); !slices.Equal(got, kinds) {
+		t.Errorf("documented kinds of evidence are %q, want %q", got, kinds)
+	}
+	if want := fmt.Sprintf("row groups of %d,%03d rows", rowGroup/1000, rowGroup%1000); !bytes.Contains(text, []byte(want)) {
+		t.Errorf("it does not say %q", want)
 	}
 }
 
