@@ -159,6 +159,13 @@ func TestMergeRefuses(t *testing.T) {
 	if _, _, err := merge(names, false, 0); err != nil {
 		t.Error(err)
 	}
+	for start, says := range map[string]string{"PAR1": "it is Parquet", "\x1f\x8b\x08": "it is compressed", "\x28\xb5\x2f\xfd": "it is compressed"} {
+		other := file(t)
+		os.WriteFile(other, []byte(start), 0o666)
+		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
 	other := file(t)
 	os.WriteFile(other, []byte("hex,row\n90,1\n"), 0o666)
 	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row says of what run it is") {

@@ -45,9 +45,16 @@ func Create(path string, format record.Format, schema record.Schema, overwrite b
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
 		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", path, info.Size())
 	}
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
+	}
+	if err = lock(f); err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	o := newOutput(schema)
 	o.path = path

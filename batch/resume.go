@@ -65,8 +65,10 @@ func Resume(path string, format record.Format, schema record.Schema, here record
 	}
 	o = newOutput(schema)
 	o.path = path
-	end, err := o.scan(f, format, here)
-	var size int64
+	var end, size int64
+	if err = lock(f); err == nil {
+		end, err = o.scan(f, format, here)
+	}
 	if err == nil {
 		size, err = f.Seek(0, io.SeekEnd)
 	}
@@ -188,6 +190,10 @@ func (o *Output) sameColumns(there record.Schema) error {
 		if !slices.Contains(a, name) {
 			list = append(list, "it lacks "+name)
 		}
+	}
+	const most = 5 // as where a result is taken for the input, and all are others
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("and so on, %d more", more))
 	}
 	if list == nil {
 		list = []string{"they stand in another order"}

@@ -110,6 +110,32 @@ func TestResumeRefuses(t *testing.T) {
 	}
 }
 
+// TestOneAtATime: while a run writes a file no other may, whatever it was told.
+func TestOneAtATime(t *testing.T) {
+	path := file(t)
+	first, _, err := Resume(path, record.CSV, schema, here())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.store.put([]byte("x"))
+	before := readFile(t, path)
+	if _, _, err := Resume(path, record.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
+		t.Errorf("it is gone on with: %v", err)
+	}
+	if _, err := Create(path, record.CSV, schema, true); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
+		t.Errorf("it is replaced: %v", err)
+	}
+	if readFile(t, path) != before {
+		t.Error("the file has changed")
+	}
+	first.Close()
+	second, err := Create(path, record.CSV, schema, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
 // TestResumeComplete: a complete result is left as it is.
 func TestResumeComplete(t *testing.T) {
 	corpus := text(30)

@@ -273,6 +273,7 @@ func TestInterrupt(t *testing.T) {
 	if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 {
 		t.Errorf("%d rows, %+v", n, tally)
 	}
+	l.delay = nil
 	tally, err = measure(t, l, path, corpus, Options{})
 	if err != nil || tally.Rows != 1000 {
 		t.Fatal(tally, err)

@@ -167,6 +167,11 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 	return in, false, func() {}, nil
 }
 
+// Compressed reports whether a file that begins so is.
+func Compressed(start []byte) bool {
+	return bytes.HasPrefix(start, gzipMagic) || bytes.HasPrefix(start, zstdMagic)
+}
+
 // Decompressed reads through whatever compression r has.
 func Decompressed(r io.Reader) (io.ReadCloser, error) {
 	plain, _, done, err := decompressed(r)

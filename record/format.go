@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -384,8 +385,13 @@ func open(f *os.File) (Reader, io.Closer, error) {
 func NewStreamReader(r io.Reader) (*LineReader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	format := CSV
-	if first, _ := in.Peek(1); len(first) == 1 && first[0] == '{' {
+	switch start, _ := in.Peek(len(parquetMagic)); {
+	case bytes.HasPrefix(start, []byte("{")):
 		format = JSON
+	case bytes.Equal(start, parquetMagic):
+		return nil, errors.New("it is Parquet, which is read from a file by bbprof convert FILE alone")
+	case corpus.Compressed(start):
+		return nil, errors.New("it is compressed; bbprof convert makes CSV of it")
 	}
 	return NewLineReader(in, format)
 }

@@ -1,0 +1,19 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package batch
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock keeps other runs off a file until it is closed: rows of two would end up in each
+// other. File systems that cannot lock do without.
+func lock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return errors.New("another bbprof is writing it; wait until that has ended, or name another file")
+	}
+	return nil
+}
