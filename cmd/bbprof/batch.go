@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -153,11 +152,8 @@ func measureBatch(args []string, std streams) int {
 
 	// With SIGPIPE ignored a closed pipe is a write error like any other.
 	signal.Ignore(syscall.SIGPIPE)
-	// The first signal ends the run after the blocks in flight; then signals are the default's
-	// again, so the second ends it at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal() // blocks in flight are finished
 	defer stop()
-	context.AfterFunc(ctx, stop)
 
 	end := batchEnd{flags: b, args: args, in: in, std: std}
 	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)
