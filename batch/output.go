@@ -3,7 +3,9 @@ package batch
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/bbprof/bbprof/record"
 )
@@ -132,7 +134,8 @@ func (o *Output) stuck() bool { return o.pipe != nil && o.pipe.full() }
 // inOrder reports whether rows have to come in the order of the input at once.
 func (o *Output) inOrder() bool { return o.pipe != nil && !o.pipe.unordered }
 
-// Held is how many rows are known and wait for an earlier one; an end now loses them.
+// Held is how many rows are known and were not written: they waited for an earlier one when
+// writing failed.
 func (o *Output) Held() int64 {
 	if o.pipe == nil {
 		return 0
@@ -160,6 +163,7 @@ type pipe struct {
 	finish    func() error
 	waiting   map[int64][]string
 	next      int64
+	broken    bool // a row may be there in part, and no more must follow
 }
 
 func newPipe(w io.Writer, format record.Format, schema record.Schema, unordered bool) (*pipe, error) {
@@ -211,6 +215,7 @@ func (p *pipe) put(seq int64, cells []string) error {
 		delete(p.waiting, p.next)
 		p.next++
 		if err := p.write(cells); err != nil {
+			p.broken = true
 			return err
 		}
 	}
@@ -218,4 +223,16 @@ func (p *pipe) put(seq int64, cells []string) error {
 
 func (p *pipe) full() bool { return len(p.waiting) >= window }
 
-func (p *pipe) close() error { return p.finish() }
+// close writes also what waits for a row that will not come, as after an interrupt.
+func (p *pipe) close() error {
+	for _, seq := range slices.Sorted(maps.Keys(p.waiting)) {
+		if p.broken {
+			break
+		}
+		if err := p.write(p.waiting[seq]); err != nil {
+			return err
+		}
+		delete(p.waiting, seq)
+	}
+	return p.finish()
+}

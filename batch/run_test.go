@@ -112,6 +112,66 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// TestPipeInterrupted: rows that wait for one that will not come are written nevertheless.
+func TestPipeInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	l := &lab{noisy: map[string]int{block(0): 1, block(2): 1}, fail: func(hex string) error {
+		if hex == block(40) {
+			interrupt()
+			time.Sleep(50 * time.Millisecond) // by then it is known
+		}
+		return nil
+	}}
+	var out strings.Builder
+	o, err := Pipe(&out, record.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := Run(ctx, input(t, text(1000)), o, Options{Workers: l.workers(1), Run: here(), Retries: 1})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := parse(t, out.String())
+	if int64(len(got)) != tally.Rows || tally.Rows < 30 || o.Held() != 0 {
+		t.Errorf("%d rows of %d, and %d are held", len(got), tally.Rows, o.Held())
+	}
+	last := int64(0)
+	for _, row := range got {
+		n := number(row["row"])
+		if n <= last || row["hex"] == block(0) || row["hex"] == block(2) {
+			t.Errorf("row %d behind %d: %v", n, last, row)
+		}
+		last = n
+	}
+}
+
+// TestPipeBroken: behind a row that may be there in part comes no other.
+func TestPipeBroken(t *testing.T) {
+	full := errors.New("no space left")
+	disk := &fullDisk{room: 2000, err: full}
+	p, err := newPipe(disk, record.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := disk.text.Len()
+	disk.room = 0
+	row := make([]string, len(schema))
+	if err := p.put(1, row); err != nil { // it waits
+		t.Fatal(err)
+	}
+	if err := p.put(0, row); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	disk.room = 2000
+	p.close()
+	if disk.text.Len() != header || len(p.waiting) != 1 {
+		t.Errorf("%q is written", disk.text.String()[header:])
+	}
+}
+
 // TestPipeWindow: with more rows waiting for a noisy block than the window holds, it is
 // looked at again and the run goes on.
 func TestPipeWindow(t *testing.T) {
@@ -315,7 +375,7 @@ func TestMeasurerFails(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
-		o, err := Pipe(&fullDisk{room, full}, record.CSV, schema, false)
+		o, err := Pipe(&fullDisk{room: room, err: full}, record.CSV, schema, false)
 		if err == nil {
 			l := &lab{}
 			_, err = Run(t.Context(), input(t, text(1000)), o, Options{Workers: l.workers(2), Run: here()})
@@ -334,6 +394,7 @@ func TestWriteFails(t *testing.T) {
 type fullDisk struct {
 	room int
 	err  error
+	text strings.Builder
 }
 
 func (d *fullDisk) Write(p []byte) (int, error) {
@@ -341,7 +402,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 		return 0, d.err
 	}
 	d.room -= len(p)
-	return len(p), nil
+	return d.text.Write(p)
 }
 
 func TestCreate(t *testing.T) {

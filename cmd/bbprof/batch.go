@@ -174,10 +174,10 @@ func measureBatch(args []string, std streams) int {
 	})
 	watch.end()
 	garbage.rest()
-	end.held = out.Held()
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
+	end.held = out.Held()
 	if err == nil {
 		err = dest.finish(out)
 	}

@@ -44,7 +44,11 @@ const sameSignal = 200 * time.Millisecond
 func untilSignal() (context.Context, func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
-	return ctx, stop
+	return ctx, func() {
+		if ctx.Err() == nil {
+			stop()
+		}
+	}
 }
 
 // errFile is standard error if a program can be given it.

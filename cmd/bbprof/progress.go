@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -20,9 +21,10 @@ const lineEvery = 10 * time.Second
 
 // watch shows how far a batch is: a bar on a terminal, elsewhere a line now and then.
 type watch struct {
-	w    io.Writer
-	bar  *progressbar.ProgressBar // nil where there is no terminal
-	size int64                    // of the input in bytes, 0 if unknown
+	w     io.Writer
+	bar   *progressbar.ProgressBar // nil where there is no terminal
+	width func() int               // of the text beside a bar
+	size  int64                    // of the input in bytes, 0 if unknown
 
 	began     time.Time
 	from      int64 // where in the input this run found its first row
@@ -42,7 +44,15 @@ func newWatch(w io.Writer, size int64) *watch {
 		}
 		t.bar = progressbar.NewOptions64(most,
 			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionUseANSICodes(true)) // to clear a line that what is typed made longer
+		t.width = func() int {
+			columns, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 80
+			}
+			return columns - len(" 100% ||") - 1
+		}
 	}
 	return t
 }
@@ -58,7 +68,7 @@ func (t *watch) show(p batch.Progress) {
 		t.lastCount, t.lastTime = p.Tally.Measured, at
 	}
 	if t.bar != nil {
-		t.bar.Describe(t.text(p, at))
+		t.bar.Describe(fit(t.text(p, at), t.width()))
 		if t.size > 0 {
 			t.bar.Set64(min(p.Bytes, t.size))
 		} else {
@@ -89,6 +99,19 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 		s += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
 	return s
+}
+
+// fit leaves out the last items of a list that is wider than a terminal: a line that is broken
+// cannot be drawn over.
+func fit(text string, width int) string {
+	for len(text) > width {
+		end := strings.LastIndex(text, ", ")
+		if end < 0 {
+			return ""
+		}
+		text = text[:end]
+	}
+	return text
 }
 
 // end removes the bar.
