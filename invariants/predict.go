@@ -46,7 +46,7 @@ func Predict(t Trace, core Core) Prediction {
 		counts := a.Copy >= from
 		one := 0.0
 		if counts {
-			one = 1 / per
+			one = 1
 		}
 		if a.Read {
 			p.Loads += one
@@ -80,6 +80,9 @@ func Predict(t Trace, core Core) Prediction {
 		if shared {
 			p.AliasFrame += one
 		}
+	}
+	for _, n := range []*float64{&p.Loads, &p.Stores, &p.Splits, &p.PageSplits, &p.Alias4K, &p.Forwarded, &p.AliasFrame} {
+		*n /= per
 	}
 	p.L1DMisses = l1dMisses(t, core) / float64(t.Copies)
 	return p

@@ -100,6 +100,8 @@ const spikeShare = 0.03
 // Spikes are what stands out of a sweep, and what was expected to.
 type Spikes struct {
 	Usual     float64 // median cycles of all points
+	There     float64 // and of those where the column is above its least; NaN if there is none
+	Elsewhere float64 // and of all others
 	Slow      []int   // values whose interval lies above the usual by 3 %
 	Predicted []int   // values where the column is above its least
 	Both      []int
@@ -121,9 +123,9 @@ func FindSpikes(points []Point, c Column) Spikes {
 		}
 		column = append(column, v)
 	}
-	sorted := slices.Sorted(slices.Values(cycles))
-	s.Usual = stat.Quantile(0.5, stat.Empirical, sorted, nil)
+	s.Usual = median(cycles)
 	least := slices.Min(column)
+	var there, elsewhere []float64
 	for i, p := range ps {
 		slow, predicted := p.Result.CILow > s.Usual*(1+spikeShare), column[i] > least+1e-9
 		if slow {
@@ -131,12 +133,24 @@ func FindSpikes(points []Point, c Column) Spikes {
 		}
 		if predicted {
 			s.Predicted = append(s.Predicted, p.Value)
+			there = append(there, cycles[i])
+		} else {
+			elsewhere = append(elsewhere, cycles[i])
 		}
 		if slow && predicted {
 			s.Both = append(s.Both, p.Value)
 		}
 	}
+	s.There, s.Elsewhere = median(there), median(elsewhere)
 	return s
+}
+
+// median is NaN of nothing.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return stat.Quantile(0.5, stat.Empirical, slices.Sorted(slices.Values(x)), nil)
 }
 
 // measured are the points that have cycles.

@@ -69,7 +69,7 @@ func TestRelate(t *testing.T) {
 		}
 	}
 	s := FindSpikes(points, Columns()[0])
-	if want := []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) {
+	if want := []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
 		t.Errorf("%+v", s)
 	}
 	if f := Figure(points, distances(t, 0, 1, 1)); len(f.Panels) != 2 || len(f.Panels[1].Series) != 1 {

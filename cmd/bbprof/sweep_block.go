@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -282,23 +283,20 @@ func sweepSummary(points []sweeping.Point, f sweeping.Factor) string {
 			continue
 		}
 		fmt.Fprintf(&w, "  %-12s correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f\n", r.Column, r.R, r.Low, r.High)
+		i := slices.IndexFunc(sweeping.Columns(), func(c sweeping.Column) bool { return c.Name == r.Column })
+		s := sweeping.FindSpikes(points, sweeping.Columns()[i])
+		fmt.Fprintf(&w, "  %12s more than elsewhere at %s: median %.3f cycles there, %.3f elsewhere\n", "", numbers(s.Predicted), s.There, s.Elsewhere)
+		fmt.Fprintf(&w, "  %12s slower than the usual %.3f cycles by 3 %%: %s, and of those %s\n", "", s.Usual, numbers(s.Slow), numbers(s.Both))
 	}
 	if len(constant) > 0 {
 		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
 	}
-	for _, c := range sweeping.Columns() {
-		s := sweeping.FindSpikes(points, c)
-		if len(s.Predicted) > 0 {
-			fmt.Fprintf(&w, "  %s is above its least at %d values; %d are slower than the usual %.3f cycles by 3 %%; %d are both: %s\n",
-				c.Name, len(s.Predicted), len(s.Slow), s.Usual, len(s.Both), numbers(s.Both))
-		}
-	}
 	return w.String()
 }
 
-// numbers lists the first few.
+// numbers counts values and lists the first few.
 func numbers(n []int) string {
-	const few = 8
+	const few = 6
 	var s []string
 	for _, v := range n[:min(len(n), few)] {
 		s = append(s, strconv.Itoa(v))
@@ -309,5 +307,5 @@ func numbers(n []int) string {
 	case len(n) > few:
 		s = append(s, "...")
 	}
-	return strings.Join(s, ", ")
+	return fmt.Sprintf("%s (%s)", plural(len(n), "value"), strings.Join(s, ", "))
 }
