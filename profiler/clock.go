@@ -38,18 +38,8 @@ func (s *session) chooseClock() (err error) {
 	if s.pmu, err = pmu.Probe(s.kernel, cpu); err != nil {
 		return err
 	}
-	for _, name := range s.opts.Events {
-		e, err := s.pmu.Named(s.kernel, name)
-		if err != nil {
-			return &EventError{err}
-		}
-		s.asked = append(s.asked, e)
-	}
-	s.pmu.Try(s.kernel, s.asked)
-	for _, e := range s.asked {
-		if !e.Available {
-			return &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
-		}
+	if s.asked, err = s.named(s.opts.Events); err != nil {
+		return err
 	}
 	if s.opts.Clock == TSCClock {
 		return nil
@@ -61,6 +51,24 @@ func (s *session) chooseClock() (err error) {
 		return nil
 	}
 	return s.planPasses()
+}
+
+// named finds events that can be counted by what users call them.
+func (s *session) named(names []string) (events []pmu.Event, err error) {
+	for _, name := range names {
+		e, err := s.pmu.Named(s.kernel, name)
+		if err != nil {
+			return nil, &EventError{err}
+		}
+		events = append(events, e)
+	}
+	s.pmu.Try(s.kernel, events)
+	for _, e := range events {
+		if !e.Available {
+			return nil, &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
+		}
+	}
+	return events, nil
 }
 
 // EventError is about an event that a user named and nobody knows.

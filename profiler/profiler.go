@@ -191,6 +191,28 @@ func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), do
 	})
 }
 
+// AllEvents are the events of the CPU that is measured on (pmu.PMU.All). The error is a
+// *verdict.HostError where the kernel offers no hardware counters.
+func (p *Profiler) AllEvents(ctx context.Context) (all []pmu.Selected, err error) {
+	if !p.do(ctx, func(s *session) {
+		if all, err = s.pmu.All(s.kernel); !s.pmu.Available {
+			err = &verdict.HostError{Missing: s.pmu.Reason, Remedy: s.pmu.Remedy}
+		}
+	}) {
+		return nil, ctx.Err()
+	}
+	return all, err
+}
+
+// CanCount tells of an event what New would with it among Options.Events: nil, an *EventError if
+// nobody knows it, or a *verdict.HostError if it cannot be counted.
+func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
+	if !p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }) {
+		return ctx.Err()
+	}
+	return err
+}
+
 // do has the goroutine that owns the child work, unless ctx ends before it is free.
 func (p *Profiler) do(ctx context.Context, work func(*session)) bool {
 	r := request{work, make(chan struct{})}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/program"
@@ -42,14 +44,20 @@ where cycles are core cycles per iteration in the run with the median cycles, ci
 alias a store in the low 12 bits of the address, and how many stores back the nearest of those is;
 loads that such a store feeds; accesses that reach a line of a frame by another page than the access before; accesses that cross a
 line and a page; misses of caches that replace what was not used for longest. None is counted.
-Standard error has the correlation of each with the cycles, and how many values are slow where
-it says so.
+Standard error has the correlation of each column with the cycles, and the values that stand out
+in it and in them.
+
+With -events the block is swept again for every four of them. Each has a column more, its count per
+iteration, and they are ranked by their correlation with the cycles that were measured beside them.
+-events all stands for every event of this CPU that the kernel or bbprof has a name for.
 
 Flags:
   -hex HEX        the block, as for bbprof -hex
   -regs A[,B...]  the registers of -data and -distance
   -runs R         runs with each value, in random order (default 3)
   -seed S         of the random order (default 1)
+  -eventlist FILE the events of a vendor's list in JSON besides those of -events, from
+                  github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux
   -o FILE         write the table to FILE instead of standard output, which is also -
 ` + usagePlot + usageSetup + usageMeasuring + `
 Examples:
@@ -108,6 +116,8 @@ type blockSweep struct {
 	seed   uint64
 	output string
 	plot   plots
+	events []string
+	listed []pmu.Selected // of -eventlist
 }
 
 func (b *blockSweep) flags() *flag.FlagSet {
@@ -128,6 +138,10 @@ func (b *blockSweep) flags() *flag.FlagSet {
 		return nil
 	})
 	b.plot.add(f)
+	f.Func("eventlist", "", func(file string) (err error) {
+		b.listed, err = readEventList(file)
+		return err
+	})
 	for name := range blockFactors() {
 		f.Func(name, "", func(s string) (err error) {
 			b.name = name
@@ -183,14 +197,10 @@ func sweepBlock(args []string, std streams) int {
 		return usageError(std, "%v", err)
 	}
 	b.opts.Detail = true // with it come the predictions
+	b.events, b.opts.Events = b.opts.Events, nil
 	ctx, stop := untilSignal()
 	defer stop()
-	p, err := profiler.New(b.opts)
-	if err != nil {
-		return failure(std, err)
-	}
-	defer p.Close()
-	points, err := sweeping.Run(ctx, p, block.Code, factor, b.runs, b.seed, progress(std, len(factor.Values)*b.runs, "measurements"))
+	points, screened, err := b.measure(ctx, block.Code, factor, std)
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(std.err, "bbprof: interrupted")
 		return exitInterrupted
@@ -198,10 +208,78 @@ func sweepBlock(args []string, std streams) int {
 	if err != nil {
 		return failure(std, err)
 	}
-	if err := b.write(points, factor, std); err != nil {
+	if err := b.write(points, screened, factor, std); err != nil {
 		return failure(std, fmt.Errorf("writing the results: %w", err))
 	}
 	return sweepVerdict(points)
+}
+
+// measure sweeps, and again for the events.
+func (b *blockSweep) measure(ctx context.Context, code []byte, f sweeping.Factor, std streams) ([]sweeping.Point, []sweeping.Screened, error) {
+	p, err := profiler.New(b.opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer p.Close()
+	events, err := b.selected(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	points, err := sweeping.Run(ctx, p, code, f, b.runs, b.seed, progress(std, len(f.Values)*b.runs, "measurements"))
+	if err != nil || len(events) == 0 {
+		return points, nil, err
+	}
+	screened, err := sweeping.Screen(ctx, b.counting, code, f, events, b.runs, b.seed, func(n int) {
+		fmt.Fprintf(std.err, "bbprof: %d of %s screened\n", n, plural(len(events), "event"))
+	})
+	return points, screened, err
+}
+
+// selected are the events to screen. Where the user named one that cannot be counted, it is an error.
+func (b *blockSweep) selected(ctx context.Context, p *profiler.Profiler) ([]pmu.Selected, error) {
+	events := b.listed
+	everything := slices.Contains(b.events, "all")
+	if everything || len(b.listed) > 0 {
+		all, err := p.AllEvents(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if everything {
+			events = append(all, events...)
+		}
+	}
+	for _, name := range b.events {
+		if name == "all" {
+			continue
+		}
+		if err := p.CanCount(ctx, name); err != nil {
+			return nil, err
+		}
+		events = append(events, pmu.Selected{Name: name, By: name})
+	}
+	return events, nil
+}
+
+// counting starts a profiler that counts some events.
+func (b *blockSweep) counting(events []pmu.Selected) (sweeping.Measurer, func(), error) {
+	opts := b.opts
+	for _, e := range events {
+		opts.Events = append(opts.Events, e.By)
+	}
+	p, err := profiler.New(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, p.Close, nil
+}
+
+func readEventList(file string) ([]pmu.Selected, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return pmu.VendorList(f)
 }
 
 // sweepVerdict is the exit code.
@@ -215,12 +293,12 @@ func sweepVerdict(points []sweeping.Point) int {
 }
 
 // write puts out table, pictures and summary.
-func (b *blockSweep) write(points []sweeping.Point, f sweeping.Factor, std streams) error {
+func (b *blockSweep) write(points []sweeping.Point, screened []sweeping.Screened, f sweeping.Factor, std streams) error {
 	out, closeOut, err := openOutput(b.output, std.out)
 	if err != nil {
 		return err
 	}
-	err = writeSweepTable(out, points, f)
+	err = writeSweepTable(out, points, screened, f)
 	if closeErr := closeOut(); err == nil {
 		err = closeErr
 	}
@@ -228,16 +306,20 @@ func (b *blockSweep) write(points []sweeping.Point, f sweeping.Factor, std strea
 		err = b.plot.draw(sweeping.Figure(points, f))
 	}
 	if err == nil {
-		_, err = io.WriteString(std.err, sweepSummary(points, f))
+		_, err = io.WriteString(std.err, sweepSummary(points, f)+screening(screened))
 	}
 	return err
 }
 
 // writeSweepTable writes a row for each value.
-func writeSweepTable(out io.Writer, points []sweeping.Point, f sweeping.Factor) error {
+func writeSweepTable(out io.Writer, points []sweeping.Point, screened []sweeping.Screened, f sweeping.Factor) error {
 	w := csv.NewWriter(out)
-	w.Write(append([]string{f.Name}, strings.Split("status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,splits,page_splits,l1d_misses,l1i_misses", ",")...))
-	for _, p := range points {
+	header := append([]string{f.Name}, strings.Split("status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,splits,page_splits,l1d_misses,l1i_misses", ",")...)
+	for _, s := range screened {
+		header = append(header, s.Column)
+	}
+	w.Write(header)
+	for i, p := range points {
 		r := p.Result
 		row := []string{strconv.Itoa(p.Value), string(r.Status), string(r.Reason), "", "", ""}
 		if r.Status == profiler.OK {
@@ -248,6 +330,9 @@ func writeSweepTable(out io.Writer, points []sweeping.Point, f sweeping.Factor) 
 				perIteration(p.Splits), perIteration(p.PageSplits), perIteration(p.L1DMisses), perIteration(p.L1IMisses))
 		} else {
 			row = append(row, make([]string, 10)...)
+		}
+		for _, s := range screened {
+			row = append(row, countCell(s.Counts[i]))
 		}
 		w.Write(row)
 	}
@@ -260,6 +345,14 @@ func cell(cycles float64) string { return strconv.FormatFloat(cycles, 'f', 4, 64
 
 // perIteration is a number of events per iteration, which as a mean over copies may be a fraction.
 func perIteration(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }
+
+// countCell is empty where nothing was counted, which is not zero.
+func countCell(n float64) string {
+	if math.IsNaN(n) {
+		return ""
+	}
+	return perIteration(n)
+}
 
 // sweepSummary says how cycles and predictions go together.
 func sweepSummary(points []sweeping.Point, f sweeping.Factor) string {
@@ -308,4 +401,28 @@ func numbers(n []int) string {
 		s = append(s, "...")
 	}
 	return fmt.Sprintf("%s (%s)", plural(len(n), "value"), strings.Join(s, ", "))
+}
+
+// screening ranks the events.
+func screening(screened []sweeping.Screened) string {
+	if len(screened) == 0 {
+		return ""
+	}
+	var w strings.Builder
+	var constant, refused []string
+	w.WriteString("events by their correlation with the cycles that were measured beside them:\n")
+	for _, s := range screened {
+		switch {
+		case s.Why != "":
+			refused = append(refused, fmt.Sprintf("  %s is not counted: %s\n", s.Column, s.Why))
+		case math.IsNaN(s.R):
+			constant = append(constant, s.Column)
+		default:
+			fmt.Fprintf(&w, "  %-40s %+.3f, 95 %% interval %+.3f to %+.3f, at %s\n", s.Column, s.R, s.Low, s.High, plural(s.N, "value"))
+		}
+	}
+	if len(constant) > 0 {
+		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
+	}
+	return w.String() + strings.Join(refused, "")
 }

@@ -19,6 +19,8 @@ type Kernel interface {
 	Close(fd int) error
 	// ReadFile reads a file of /proc or /sys.
 	ReadFile(name string) ([]byte, error)
+	// List names the files of a folder of /sys, ascending.
+	List(dir string) ([]string, error)
 }
 
 // Attr is what of struct perf_event_attr (linux/perf_event.h) differs from event to event. All

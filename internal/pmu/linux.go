@@ -73,3 +73,12 @@ func (Linux) Close(fd int) error { return unix.Close(fd) }
 
 // ReadFile reads a file.
 func (Linux) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+
+// List reads a folder.
+func (Linux) List(dir string) (names []string, err error) {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names, err
+}

@@ -5,6 +5,8 @@ package pmutest
 import (
 	"encoding/binary"
 	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -199,4 +201,18 @@ func (k *Kernel) ReadFile(name string) ([]byte, error) {
 		return []byte(s), nil
 	}
 	return nil, fs.ErrNotExist
+}
+
+// List names the files of the script that are in a folder.
+func (k *Kernel) List(dir string) (names []string, err error) {
+	for file := range k.Files {
+		if path.Dir(file) == dir {
+			names = append(names, path.Base(file))
+		}
+	}
+	if names == nil {
+		return nil, fs.ErrNotExist
+	}
+	slices.Sort(names)
+	return names, nil
 }

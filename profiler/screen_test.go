@@ -1,0 +1,118 @@
+package profiler_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/sweep"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// watched tells the script which set-up is measured.
+type watched struct {
+	*profiler.Profiler
+	before func(profiler.Setup)
+}
+
+func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	w.before(b.Setup)
+	return w.Profiler.Profile(ctx, b)
+}
+
+// TestScreenEveryEvent: on a CPU by script, with four counters, every event is screened a few at a
+// time, and the one that goes along with the cycles is found among them. One the kernel does not count.
+func TestScreenEveryEvent(t *testing.T) {
+	ctx := context.Background()
+	aliased := uint64(0)
+	k := pmutest.New(4)
+	k.Opens = func(a pmu.Attr) error {
+		if a.Type == pmu.TypeHWCache && a.Config&0xff == 6 { // node-…
+			return syscall.ENOENT
+		}
+		return nil
+	}
+	options := profiler.Simulated(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
+		if strings.HasPrefix(e.Name, "LD_BLOCKS_PARTIAL") {
+			return aliased
+		}
+		return 5
+	})
+	p, err := profiler.New(options)
+	var missing *verdict.HostError
+	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := p.AllEvents(ctx)
+	if err != nil || len(events) < 30 {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	if err := p.CanCount(ctx, "instructions"); err != nil {
+		t.Error(err)
+	}
+	if err := p.CanCount(ctx, "frobnications"); !errors.As(err, new(*profiler.EventError)) {
+		t.Error(err)
+	}
+	if err := p.CanCount(ctx, "node-loads"); !errors.As(err, &missing) {
+		t.Error(err)
+	}
+	p.Close()
+	init := asm.PaperInit()
+	tolerate := []verdict.Reason{verdict.Alias4K}
+	f, err := sweep.Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	screened, err := sweep.Screen(ctx, func(some []pmu.Selected) (sweep.Measurer, func(), error) {
+		o := options
+		for _, e := range some {
+			o.Events = append(o.Events, e.By)
+		}
+		p, err := profiler.New(o)
+		if err != nil {
+			return nil, nil, err
+		}
+		opened++
+		return watched{p, func(s profiler.Setup) {
+			aliased = 0
+			if (s.Init.GPR[asm.RDI]-s.Init.GPR[asm.RBX])%4096 == 0 {
+				aliased = 1
+			}
+		}}, p.Close, nil
+	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, 1, 1, nil) // mov [rbx], rcx; mov rdx, [rdi]
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(screened) != len(events) || opened < len(events)/4 {
+		t.Errorf("%d of %d events, %d profilers", len(screened), len(events), opened)
+	}
+	first := screened[0]
+	if first.Column != "LD_BLOCKS_PARTIAL.ADDRESS_ALIAS" || first.R < 0.999 || first.N != 5 || first.Counts[1] != 1 || first.Counts[0] != 0 {
+		t.Errorf("%+v", first)
+	}
+	refused := 0
+	for _, s := range screened[1:] {
+		switch {
+		case strings.HasPrefix(s.Column, "node-"):
+			refused++
+			if s.Why == "" {
+				t.Errorf("%+v", s)
+			}
+		case s.Why != "" || s.R == s.R || s.Counts[0] != 5:
+			t.Errorf("%+v", s)
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+}
