@@ -17,7 +17,8 @@ func Figure(points []Point, f Factor) figure.Figure {
 		cycles.Low = append(cycles.Low, p.Result.CILow)
 		cycles.High = append(cycles.High, p.Result.CIHigh)
 	}
-	fig := figure.Figure{X: f.Label, Ticks: ticks(f.Values), Panels: []figure.Panel{{Y: "cycles per iteration", Series: []figure.Series{cycles}}}}
+	first, last := f.Values[0], f.Values[len(f.Values)-1]
+	fig := figure.Figure{X: f.Label, Ticks: Ticks(first, last), Panels: []figure.Panel{{Y: "cycles per iteration", Series: []figure.Series{cycles}}}}
 	var relations []string
 	predicted := figure.Panel{Y: "predicted per iteration", Zero: true}
 	for _, r := range Relate(points) {
@@ -37,10 +38,10 @@ func Figure(points []Point, f Factor) figure.Figure {
 	return fig
 }
 
-// ticks lets the axis have some eight ticks at multiples of a power of two, as lines and pages are.
-func ticks(values []int) int {
+// Ticks lets an axis have some eight ticks at multiples of a power of two, as lines and pages are.
+func Ticks(from, to int) int {
 	step := 1
-	for len(values) > 0 && step*8 < values[len(values)-1]-values[0] {
+	for step*8 < to-from {
 		step *= 2
 	}
 	return step

@@ -9,9 +9,11 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/bbprof/bbprof/figure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/program"
 	"github.com/bbprof/bbprof/stat"
+	sweeping "github.com/bbprof/bbprof/sweep"
 )
 
 const usageSweepEnv = `bbprof sweep -env varies the size of a program's environment and holds all else.
@@ -35,7 +37,7 @@ least 6 runs and is else empty.
 Flags:
   -runs R         runs with each size (default 10)
   -o FILE         write to FILE instead of standard output, which is also -
-  -cpu N          CPU to run on (default: the last that is allowed)
+` + usagePlot + `  -cpu N          CPU to run on (default: the last that is allowed)
   -seed S         of the random order (default 1)
   -timeout TIME   longest that one run may take, such as 30s (default 1m)
   -stdin FILE     what the program reads as standard input (default /dev/null); what it writes
@@ -64,7 +66,9 @@ func sweepEnv(args []string, std streams) int {
 		runs      = 10
 		seed      = f.Uint64("seed", 1, "")
 		output    = f.String("o", "", "")
+		plot      plots
 	)
+	plot.add(f)
 	f.StringVar(&opts.Stdin, "stdin", "", "")
 	f.BoolVar(&opts.AnyStatus, "any-status", false, "")
 	f.Func("env", "", func(s string) (err error) {
@@ -110,6 +114,9 @@ func sweepEnv(args []string, std streams) int {
 	if closeErr := closeOut(); err == nil {
 		err = closeErr
 	}
+	if err == nil {
+		err = plot.draw(envFigure(points))
+	}
 	if err != nil {
 		return failure(std, fmt.Errorf("writing the results: %w", err))
 	}
@@ -144,6 +151,23 @@ func writeSweep(out io.Writer, points []program.Point) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// envFigure draws the medians, with their intervals if there are enough runs for them.
+func envFigure(points []program.Point) figure.Figure {
+	var cycles figure.Series
+	for _, p := range points {
+		median, low, high := stat.MedianInterval(p.Cycles)
+		cycles.X, cycles.Y = append(cycles.X, float64(p.Setup.EnvBytes)), append(cycles.Y, median)
+		if whole(low) != "" && whole(high) != "" {
+			cycles.Low, cycles.High = append(cycles.Low, low), append(cycles.High, high)
+		}
+	}
+	if len(cycles.Low) < len(cycles.Y) {
+		cycles.Low, cycles.High = nil, nil
+	}
+	last := points[len(points)-1].Setup.EnvBytes
+	return figure.Figure{X: "padding of the environment, bytes", Ticks: sweeping.Ticks(points[0].Setup.EnvBytes, last), Panels: []figure.Panel{{Y: "cycles", Series: []figure.Series{cycles}}}}
 }
 
 // whole is a number of cycles, empty if it is not known.
