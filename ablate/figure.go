@@ -12,13 +12,19 @@ func StageFigure(stages []Stage) figure.Figure {
 	cycles := figure.Series{Name: "measured", Dots: true}
 	f := figure.Figure{}
 	for i, s := range stages {
-		f.Names = append(f.Names, fmt.Sprint(i+1))
-		if r := s.Result; r.Status == profiler.OK {
+		r, outcome := s.Result, ""
+		switch {
+		case Crashed(r):
+			outcome = "crashed"
+		case r.Status == profiler.OK:
 			cycles.X, cycles.Y = append(cycles.X, float64(i)), append(cycles.Y, r.Cycles)
 			cycles.Low, cycles.High = append(cycles.Low, r.CILow), append(cycles.High, r.CIHigh)
+		default:
+			outcome = string(r.Status)
 		}
+		f.Names = append(f.Names, fmt.Sprintf("%d\n%s", i+1, outcome))
 	}
-	f.X = legend(f.Names, func(i int) string { return stages[i].Step })
+	f.X = legend(len(stages), func(i int) string { return stages[i].Step })
 	f.Panels = []figure.Panel{{Y: "cycles per iteration", Zero: true, Series: []figure.Series{cycles}}}
 	return f
 }
@@ -34,16 +40,16 @@ func ShareFigure(shares []Share) figure.Figure {
 			paper.X, paper.Y = append(paper.X, float64(i)), append(paper.Y, s.Paper)
 		}
 	}
-	f.X = legend(f.Names, func(i int) string { return shares[i].Step })
+	f.X = legend(len(shares), func(i int) string { return shares[i].Step })
 	f.Panels = []figure.Panel{{Y: "% of the blocks measured", Zero: true, Series: []figure.Series{ours, paper}}}
 	return f
 }
 
 // legend spells the numbered steps out, in as many lines as it takes.
-func legend(names []string, step func(int) string) string {
+func legend(steps int, step func(int) string) string {
 	text, line := "", ""
-	for i := range names {
-		entry := fmt.Sprintf("%s %s", names[i], step(i))
+	for i := range steps {
+		entry := fmt.Sprintf("%d %s", i+1, step(i))
 		if line != "" && len(line)+len(entry) > 90 {
 			text, line = text+line+"\n", ""
 		}

@@ -43,7 +43,7 @@ func (q *question) alias4K() (trial, error) {
 	if p.Alias4K == 0 {
 		return absent("no load meets a store in the low 12 bits of its address alone"), nil
 	}
-	here := fmt.Sprintf("%.3g loads an iteration meet a store in the low 12 bits alone, %s", p.Alias4K, back(p.AliasStores))
+	here := fmt.Sprintf("per iteration %.3g of its loads meet a store in the low 12 bits alone, %s", p.Alias4K, back(p.AliasStores))
 	want := p
 	want.Alias4K, want.AliasStores = 0, 0
 	moved, change, err := q.move(want, [][]asm.Reg{}, []int{3 * 64, 13 * 64, 27 * 64})
@@ -66,7 +66,7 @@ func (q *question) splits() (trial, error) {
 	if p.Splits == 0 {
 		return absent("no access crosses a line"), nil
 	}
-	here := fmt.Sprintf("%.3g accesses an iteration cross a line", p.Splits)
+	here := fmt.Sprintf("per iteration %.3g of its accesses cross a line", p.Splits)
 	want := p
 	want.Splits, want.PageSplits = 0, 0
 	var bytes []int
@@ -184,10 +184,10 @@ func (q *question) frameSharing() (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	here := fmt.Sprintf("%.3g accesses an iteration reach a line of a frame by another page than the access before", p.AliasFrame)
+	here := fmt.Sprintf("per iteration %.3g of its accesses reach a line of a frame by another page than the one before", p.AliasFrame)
 	change := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)
 	if r.Predicted != nil && r.Predicted.Alias4K > p.Alias4K {
-		change += fmt.Sprintf(", which turns %.3g loads an iteration into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
+		change += fmt.Sprintf(", which turns %.3g of its loads into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
 	}
 	return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
 }

@@ -187,12 +187,16 @@ func (f Figure) panel(i int) (*plot.Plot, error) {
 	if p.Y.Max-p.Y.Min < 1e-9 { // nothing but one value
 		p.Y.Max++
 	}
-	p.Y.Max += headroom * (p.Y.Max - p.Y.Min)
+	room := headroom * (p.Y.Max - p.Y.Min)
+	p.Y.Max += room
+	if slices.ContainsFunc(panel.Series, func(s Series) bool { return s.Dots }) {
+		p.Y.Min -= room
+	}
 	p.Legend.Top = !panel.endsHigh((p.Y.Min + p.Y.Max) / 2)
 	return p, nil
 }
 
-// headroom keeps the highest point off the frame, as a share of the axis.
+// headroom keeps points off the frame, as a share of the axis.
 const headroom = 0.05
 
 // endsHigh reports whether a series ends above the middle, where the legend would hide it.
