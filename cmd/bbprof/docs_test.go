@@ -68,7 +68,7 @@ func runExample(t *testing.T, command string) string {
 }
 
 // withoutDigits leaves what stays the same from run to run and from CPU to CPU: numbers
-// differ, and with them the spaces that align them; so do the CPU's name, whether the
+// differ with their signs, and with them the spaces that align them; so do the CPU's name, whether the
 // selftest expects a number of it or a band, and whether there are hardware counters.
 func withoutDigits(s string) string {
 	s = regexp.MustCompile(`(?m)^clocks?: .*`).ReplaceAllString(s, "clocks: some")
@@ -76,7 +76,7 @@ func withoutDigits(s string) string {
 		s = anyHost(s)
 	}
 	s = regexp.MustCompile(`answers for .*`).ReplaceAllString(s, "answers for a CPU")
-	s = regexp.MustCompile(`\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
+	s = regexp.MustCompile(`[+-]?\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
 	s = strings.ReplaceAll(s, "N to N", "N")
 	return regexp.MustCompile(` +`).ReplaceAllString(s, " ")
 }

@@ -143,7 +143,7 @@ type theTest struct{}
 // disturbed reports whether an output tells of other work on the core: in a report or JSON,
 // in a row of CSV, in a selftest's table, or in the message of a calibration that failed.
 func disturbed(output string) bool {
-	return regexp.MustCompile(`(rejected: |disturbed: |"why":"|"reason":"|,rejected,)(unstable|context_switch|clock_drift)|(is not|was) left alone|no quiet moment`).MatchString(output)
+	return regexp.MustCompile(`(rejected: |disturbed: |"why":"|"reason":"|,rejected,)(unstable|context_switch|clock_drift)|(is not|was) left alone|no quiet moment|(?m:^[a-zA-Z0-9 ]+ unclear )`).MatchString(output)
 }
 
 // field demands that a field of the one JSON object in a file matches a pattern:
