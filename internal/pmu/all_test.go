@@ -31,6 +31,9 @@ func TestAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if e.Software() {
+			t.Errorf("%s is no event of the CPU", s.Name)
+		}
 		if attrs[e.Attr] != "" {
 			t.Errorf("%s is %s", s.Name, attrs[e.Attr])
 		}

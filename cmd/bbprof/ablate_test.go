@@ -1,0 +1,45 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/ablate"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestStageMisses: misses are called counted if every step that was measured has a count, and else
+// all of them are what the trace predicts.
+func TestStageMisses(t *testing.T) {
+	measured := func(counts ...profiler.CounterReport) ablate.Stage {
+		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3}}}
+	}
+	l1d := func(n float64) profiler.CounterReport {
+		return profiler.CounterReport{Role: pmu.L1DReadMiss, Kind: invariants.Counted, PerIteration: &n}
+	}
+	unchecked := profiler.CounterReport{Role: pmu.L1DReadMiss, Kind: invariants.Unchecked}
+	crashed := ablate.Stage{Result: profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGSEGV, Rejection: &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing"}}}
+	for _, c := range []struct {
+		name   string
+		stages []ablate.Stage
+		want   []string
+		kind   string
+	}{
+		{"all counted", []ablate.Stage{crashed, measured(l1d(9.5)), measured(l1d(0))}, []string{"", "9.5", "0"}, "counted"},
+		{"one not", []ablate.Stage{crashed, measured(l1d(9.5)), measured(unchecked)}, []string{"", "2", "2"}, "predicted"},
+		{"none", []ablate.Stage{measured(), measured(unchecked)}, []string{"2", "2"}, "predicted"},
+		{"nothing measured", []ablate.Stage{crashed}, []string{""}, "predicted"},
+	} {
+		if got, kind := misses(c.stages, pmu.L1DReadMiss); !slices.Equal(got, c.want) || kind != c.kind {
+			t.Errorf("%s: %q, %s", c.name, got, kind)
+		}
+	}
+	table := stageTable([]ablate.Stage{crashed, measured(l1d(9.5))})
+	if !strings.Contains(table, "crashed  sigsegv: nothing") || !strings.Contains(table, "L1D are counted, of L1I predicted") {
+		t.Error(table)
+	}
+}
