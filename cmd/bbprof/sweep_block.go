@@ -41,9 +41,10 @@ The columns written are the factor's and
   splits,page_splits,l1d_misses,l1i_misses
 where cycles are core cycles per iteration in the run with the median cycles, ci_low to ci_high its
 95 % interval, and the rest is what the trace of the addresses predicts of an iteration: loads that
-alias a store in the low 12 bits of the address, and how many stores back the nearest of those is;
-loads that such a store feeds; accesses that reach a line of a frame by another page than the access before; accesses that cross a
-line and a page; misses of caches that replace what was not used for longest. None is counted.
+alias one of the last stores in the low 12 bits of the address, and how many stores back the
+nearest of those is; loads that one of the last stores feeds; accesses that reach a line of a frame
+by another page than the access before; accesses that cross a line and a page; misses of caches that
+replace what was not used for longest. None is counted.
 Standard error has the correlation of each column with the cycles, and the values that stand out
 in it and in them.
 
