@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 	"time"
@@ -116,5 +117,17 @@ func TestSteppingUnseen(t *testing.T) {
 	}
 	if loads != 3 {
 		t.Errorf("%d loads, want 3", loads)
+	}
+}
+
+// TestManyWordsChanged: what cannot all be put back is no failure of bbprof's.
+func TestManyWordsChanged(t *testing.T) {
+	b := openPath(t)
+	b.opts.Budget, b.opts.Frames = 1, space.MaxFrames
+	for words, want := range map[uint32]verdict.Reason{space.MaxRestore: verdict.L1DMiss, space.MaxRestore + 1: verdict.L1DMiss, 8 * space.MaxRestore: verdict.L1DMiss} {
+		// mov ecx, …; lea rdi, [rbx]; rep stosq
+		if r := b.walk(slices.Concat([]byte{0xb9}, binary.LittleEndian.AppendUint32(nil, words), []byte{0x48, 0x8d, 0x3b, 0xf3, 0x48, 0xab})); r.Reason != want {
+			t.Errorf("%d words: %s %s %v, want %s", words, r.Status, r.Reason, r.Rejection, want)
+		}
 	}
 }

@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -35,14 +38,49 @@ func openPath(t testing.TB) bench {
 // walk takes a block through the whole path. bbprof must not fail, whatever the block is.
 func (b bench) walk(code []byte) Result {
 	b.t.Helper()
-	r, err := b.serve(context.Background(), Block{Code: code})
+	return b.walkIn(code, Setup{})
+}
+
+func (b bench) walkIn(code []byte, setup Setup) Result {
+	b.t.Helper()
+	r, err := b.serve(context.Background(), Block{Code: code, Setup: setup})
 	if err != nil {
-		b.t.Fatalf("%x: %v", code, err)
+		b.t.Fatalf("%x in %+v: %v", code, setup, err)
 	}
 	if r.Status == Failed {
-		b.t.Errorf("%x: %s", code, r.Failure)
+		b.t.Errorf("%x in %+v: %s", code, setup, r.Failure)
 	}
 	return r
+}
+
+// randomSetup is any that there can be.
+func randomSetup(rng *rand.Rand) Setup {
+	coin := func() bool { return rng.IntN(2) == 0 }
+	s := Setup{Frames: rng.IntN(space.MaxFrames + 1), NoFTZ: coin(), NoMapping: rng.IntN(8) == 0, FrontEnd: FrontEnds()[rng.IntN(2)]}
+	if coin() {
+		offset := rng.IntN(space.PageSize)
+		s.CodeOffset = &offset
+	}
+	if coin() {
+		short := 1 + rng.IntN(200)
+		s.Unroll = &unroll.Factors{Short: short, Long: short + 1 + rng.IntN(2000)}
+	}
+	if coin() {
+		init := asm.Inits()[rng.IntN(len(asm.Inits()))]
+		for range rng.IntN(8) {
+			init.GPR[rng.IntN(len(init.GPR))] = hostile.Interesting(rng)
+		}
+		if coin() {
+			init.Fill = hostile.Interesting(rng)
+		}
+		s.Init = &init
+	}
+	for _, reason := range verdict.Reasons() {
+		if coin() {
+			s.Tolerate = append(s.Tolerate, reason)
+		}
+	}
+	return s
 }
 
 // long is whether, and in how many parts, a test does all that it is meant to do: BBPROF_LONG=1
@@ -122,7 +160,8 @@ func mustBeFlat(t testing.TB, before, now belongings) {
 }
 
 // TestWholePath leads random byte strings, random sequences of valid instructions and mutated
-// blocks through the whole path: none fails, none leaks, and none reaches the kernel.
+// blocks through the whole path, some in set-ups as random: none fails, none leaks, and none
+// reaches the kernel.
 func TestWholePath(t *testing.T) {
 	b := openPath(t)
 	trace := traceCalls(t)
@@ -153,9 +192,12 @@ func TestWholePath(t *testing.T) {
 					b.opts.FrontEnd = Decode
 				}
 			}
-			code := f.next()
+			code, setup := f.next(), Setup{}
+			if i%10 == 5 {
+				setup = randomSetup(rng)
+			}
 			start := time.Now()
-			r := b.walk(code)
+			r := b.walkIn(code, setup)
 			if d := time.Since(start); d > slowest {
 				slowest, slow = d, code
 			}

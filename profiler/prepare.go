@@ -188,7 +188,8 @@ func (r *run) findDirty(im unroll.Image) error {
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > space.MaxRestore {
-		return fmt.Errorf("%d words change in a run, at most %d can be restored", len(dirty), space.MaxRestore)
+		// 64 KiB, more than any L1D holds, so nobody's miss is lost.
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), space.MaxRestore)}
 	}
 	r.dirty = dirty
 	r.child.SetRestore(dirty)

@@ -114,7 +114,8 @@ func measureBatch(args []string, std streams) int {
 	if err != nil {
 		return usageError(std, "batch: %v", err)
 	}
-	defer in.Close()
+	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
+	// the goroutine that reads ahead, and ends with the process.
 	schema := record.NewSchema(b.disasm, in.Carried())
 	cpus, err := layout(b.measuring.CPUs, b.workers)
 	if err != nil {

@@ -57,7 +57,7 @@ func ValidBlock(rng *rand.Rand) []byte {
 	var code []byte
 	for range 1 + rng.IntN(6) {
 		if rng.IntN(8) == 0 {
-			code = append(code, Set(rng.IntN(16), interesting(rng))...)
+			code = append(code, Set(rng.IntN(16), Interesting(rng))...)
 		}
 		code = append(code, validInst(rng)...)
 	}
@@ -92,8 +92,8 @@ func Set(r int, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte{0x48 | byte(r>>3), 0xb8 | byte(r&7)}, v)
 }
 
-// interesting is a value that a hostile block could want in a register.
-func interesting(rng *rand.Rand) uint64 {
+// Interesting is a value that a hostile block could want in a register.
+func Interesting(rng *rand.Rand) uint64 {
 	areas := []uint64{
 		0, 0x1234_5600, space.Stub, space.Frames, space.Control, space.SlotReturn, space.SlotMXCSR, space.Ops, space.Samples, space.Restore,
 		space.Code, space.Log, space.TrialLoop, space.TrialOps, space.TrialCode, space.End, space.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
