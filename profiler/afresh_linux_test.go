@@ -69,3 +69,46 @@ func TestEachRunAfresh(t *testing.T) {
 		t.Error("too few")
 	}
 }
+
+// TestTrialIsLikeRuns: a block finds on trial what it finds later: flags, control words, registers
+// and memory. What it stores is the same.
+func TestTrialIsLikeRuns(t *testing.T) {
+	b := openBench(t)
+	rng := seeded(t)
+	compared := 0
+	check := func(code []byte, frames int) {
+		r, rejection := b.mapped(code, b.inits[:1], frames, 3)
+		if rejection != nil {
+			return
+		}
+		memory := func() (all []byte) {
+			for i := range frames {
+				all = append(all, b.child.Frame(i)...)
+			}
+			return all
+		}
+		onTrial := memory()
+		r.plan.Refill(r.child)
+		if err := r.plan.RunOnce(r.child, r.long); err != nil {
+			t.Errorf("%x: %v", code, err)
+		}
+		if d := (machine{frames: onTrial}).difference(machine{frames: memory()}); d != "" {
+			t.Errorf("%x: on trial and later: %s", code, d)
+		}
+		compared++
+	}
+	// pushf; stmxcsr [rbx]; fnstcw [rbx+8]; fnstsw [rbx+16]; movq [rbx+24], mm2; movdqu [rbx+32], xmm3; mov [rbx+48], rsp
+	check(unhex(t, compact("9c 0fae1b d97b08 dd7b10 0f7f5318 f30f7f5b20 48896330")), 1)
+	check(unhex(t, compact("9c")), 1)
+	for range scaled(400, 100_000) {
+		code := hostile.ValidBlock(rng)
+		if rng.IntN(4) == 0 {
+			code = append([]byte{0x9c}, code...)
+		}
+		check(code, 1+rng.IntN(4))
+	}
+	t.Logf("%d blocks compared", compared)
+	if compared < 100 {
+		t.Error("too few")
+	}
+}
