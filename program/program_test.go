@@ -501,13 +501,13 @@ func TestSweepOrder(t *testing.T) {
 
 func TestCompareOrder(t *testing.T) {
 	f := &fakeRunner{}
-	pairs, err := Compare(context.Background(), f, Command{Name: "a"}, Command{Name: "bb"}, Layouts(20, 3), 2, 1, func(int) {})
+	pairs, err := Compare(context.Background(), f, Command{Name: "a"}, Command{Name: "bb"}, Layouts(20, 3), Layouts(20, 4), 2, 1, func(int) {})
 	if err != nil || len(pairs) != 20 {
 		t.Fatalf("%v, %v", pairs, err)
 	}
 	for i, p := range pairs {
-		env := float64(p.Setup.EnvBytes)
-		if p.Setup != Layouts(20, 3)[i] || !slices.Equal(p.A, []float64{1000 + env, 1000 + env}) || !slices.Equal(p.B, []float64{2000 + env, 2000 + env}) {
+		a, b := 1000+float64(p.Setup.EnvBytes), 2000+float64(Layouts(20, 4)[i].EnvBytes)
+		if p.Setup != Layouts(20, 3)[i] || !slices.Equal(p.A, []float64{a, a}) || !slices.Equal(p.B, []float64{b, b}) {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -526,7 +526,7 @@ func TestCompareOrder(t *testing.T) {
 	if aFirst < 8 || aFirst > 32 { // of 40
 		t.Errorf("a goes first %d times of 40", aFirst)
 	}
-	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Command{Name: "a"}, Command{Name: "b"}, Layouts(9, 3), 2, 1, func(int) {}); err == nil {
+	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Command{Name: "a"}, Command{Name: "b"}, Layouts(9, 3), Layouts(9, 3), 2, 1, func(int) {}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }

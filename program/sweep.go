@@ -82,35 +82,37 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, runs int, s
 	return points, nil
 }
 
-// Pair is what two programs took in the same set-up.
+// Pair is what two programs took in the same set-up, or each in one of its own.
 type Pair struct {
-	Setup Setup
+	Setup Setup     // of a
 	A, B  []float64 // core cycles of each run
 }
 
-// Compare runs two commands in each set-up, so many times each. Their runs alternate, in an
-// order drawn by seed for each pair, so that nothing that changes with time favours one.
-func Compare(ctx context.Context, r runner, a, b Command, setups []Setup, runs int, seed uint64, done func(int)) ([]Pair, error) {
+// Compare runs two commands, each in as many set-ups, so many times in each; ofA and ofB are the same
+// where set-ups are to be compared in pairs. Runs alternate, in an order drawn by seed for each
+// pair, so that nothing that changes with time favours one.
+func Compare(ctx context.Context, r runner, a, b Command, ofA, ofB []Setup, runs int, seed uint64, done func(int)) ([]Pair, error) {
 	for _, c := range []Command{a, b} {
-		if err := r.WarmUp(ctx, c, setups[0]); err != nil {
+		if err := r.WarmUp(ctx, c, ofA[0]); err != nil {
 			return nil, err
 		}
 	}
-	pairs := make([]Pair, len(setups))
+	pairs := make([]Pair, len(ofA))
 	rng := rand.New(rand.NewPCG(seed, 2))
-	for i, s := range setups {
+	for i := range pairs {
 		p := &pairs[i]
-		p.Setup = s
+		p.Setup = ofA[i]
 		for run := range runs {
 			sides := []struct {
 				c      Command
+				setup  Setup
 				cycles *[]float64
-			}{{a, &p.A}, {b, &p.B}}
+			}{{a, ofA[i], &p.A}, {b, ofB[i], &p.B}}
 			if rng.IntN(2) == 1 {
 				sides[0], sides[1] = sides[1], sides[0]
 			}
 			for _, side := range sides {
-				sample, err := r.Run(ctx, side.c, s)
+				sample, err := r.Run(ctx, side.c, side.setup)
 				if err != nil {
 					return nil, err
 				}

@@ -113,7 +113,7 @@ func (c *compareFlags) check(f *flag.FlagSet, operands []string) error {
 		switch g.Name {
 		case "timeout", "stdin", "any-status":
 			c.ofRuns = append(c.ofRuns, g.Name)
-		case "a", "b", "layouts", "trials", "seed", "plot", "json", "v", "cpu":
+		case "a", "b", "layouts", "trials", "seed", "unpaired", "plot", "json", "v", "cpu":
 		default:
 			c.ofBlocks = append(c.ofBlocks, g.Name)
 		}

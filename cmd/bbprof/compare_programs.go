@@ -36,7 +36,12 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		return nil, err
 	}
 	defer r.Close()
-	pairs, err := program.Compare(ctx, r, commands[0], commands[1], program.Layouts(c.layouts, c.seed), c.trials, c.seed, progress(std, c.layouts*c.trials, "runs"))
+	ofA, conclude := program.Layouts(c.layouts, c.seed), compare.Paired
+	ofB := ofA
+	if c.unpaired {
+		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
+	}
+	pairs, err := program.Compare(ctx, r, commands[0], commands[1], ofA, ofB, c.trials, c.seed, progress(std, c.layouts*c.trials, "runs"))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift}
 		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
 	}
-	out.Conclusion, err = compare.Paired(out.Pairs)
+	out.Conclusion, err = conclude(out.Pairs)
 	out.LayoutsForPercent = out.LayoutsFor(1)
 	return out, err
 }

@@ -25,7 +25,7 @@ Flags:
   -layouts N      layouts to measure in (default 33)
   -trials N       measurements of each side in each layout (default 3); their median counts
   -seed N         makes other layouts (default 1); the same seed makes the same
-  -unpaired       blocks: b in other layouts than a, and Welch's t-test: what is lost without pairs
+  -unpaired       b in other layouts than a, and Welch's t-test: what is lost without pairs
   -plot FILE      draw the distributions; FILE ends in .svg, .png or .pdf
   -json           one JSON object on one line for each pair, with all values
   -v              list the layouts, with what was measured and what one alone would have said
