@@ -20,8 +20,8 @@ programs is a size of the environment (up to 4096 bytes more) and a start of the
 
 Flags:
   -a A, -b B      the two sides. Hexadecimal digits are a block, as -hex takes it; what begins with
-                  the name of a program is a command, in which quotes work as in a shell; anything
-                  else is a file of blocks, - is standard input
+                  the name of a program is a command, in which quotes work as in a shell (/bin/dd for
+                  one whose name is digits); anything else is a file of blocks, - is standard input
   -layouts N      layouts to measure in (default 33)
   -trials N       measurements of each side in each layout (default 3); their median counts
   -seed N         makes other layouts (default 1); the same seed makes the same
