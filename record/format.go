@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func (w *lineWriter) Close() error { return w.out.Flush() }
 type Lines struct {
 	format Format
 	schema Schema
-	names  [][]byte // in JSON: quoted, with what stands around them
+	names  []string // in JSON: quoted, with what stands around them
 	hex    int      // columns of the bhive format
 	cycles int
 }
@@ -100,7 +101,7 @@ func NewLines(f Format, s Schema) (*Lines, error) {
 		if i == 0 {
 			start = "{"
 		}
-		l.names = append(l.names, append(appendString([]byte(start), c.Name), ':'))
+		l.names = append(l.names, string(appendString([]byte(start), c.Name))+":")
 	}
 	return l, nil
 }
@@ -199,17 +200,12 @@ func (c Column) fits(cell string) bool {
 
 // isNumeral accepts what is a number in JSON as well as in CSV.
 func isNumeral(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case '0' <= c && c <= '9', i > 0 && (c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+'), c == '-':
-		default:
-			return false
-		}
+	digit := func(c byte) bool { return '0' <= c && c <= '9' }
+	if s == "" || s[0] != '-' && !digit(s[0]) || !digit(s[len(s)-1]) || !json.Valid([]byte(s)) {
+		return false
 	}
-	_, err := strconv.ParseFloat(s, 64)
-	digits := strings.TrimPrefix(s, "-")
-	leadingZero := len(digits) > 1 && digits[0] == '0' && digits[1] != '.'
-	return err == nil && !leadingZero && digits[0] != '.'
+	_, err := strconv.ParseFloat(s, 64) // may be out of range
+	return err == nil
 }
 
 // DamageError says that a row of a result file is none.

@@ -359,10 +359,10 @@ func TestFormatOf(t *testing.T) {
 
 func TestNumerals(t *testing.T) {
 	for s, want := range map[string]bool{
-		"0": true, "0.5": true, "-1.25": true, "10": true, "1e5": true,
-		"": false, "-": false, ".5": false, "01": false, "+1": false, "NaN": false, "Inf": false, "0x1": false, "1_0": false, "1.": true,
+		"0": true, "0.5": true, "-1.25": true, "10": true, "1e5": true, "-0": true,
+		"": false, "-": false, ".5": false, "01": false, "+1": false, "NaN": false, "Inf": false, "0x1": false, "1_0": false, "1.": false, "1.e5": false, "1 ": false, " 1": false, "1e999": false,
 	} {
-		if got := s != "" && isNumeral(s); got != want {
+		if got := isNumeral(s); got != want {
 			t.Errorf("%q: %v", s, got)
 		}
 	}
@@ -415,6 +415,31 @@ func FuzzLines(f *testing.F) {
 			got, err := lines.Parse(text, nil)
 			if err != nil || !ended || strings.Contains(text, "\n") || !slices.Equal(got, cells) {
 				t.Fatalf("%s: %q as %q is %q, %v", format, cells, line, got, err)
+			}
+		}
+	})
+}
+
+// FuzzJSONLine: what is read without the decoder, the decoder reads alike.
+func FuzzJSONLine(f *testing.F) {
+	for _, line := range []string{
+		`{"hex":"90","cycles":1.0000,"row":1,"rescued":true,"x":"a,b}"}`,
+		`{"hex":null,"cycles":null,"row":null,"rescued":null,"x":null}`,
+		`{"hex":"","cycles":-1e5,"row":-7,"rescued":false,"x":""}`,
+		`{"hex":"a\"b","cycles":1.,"row":01,"rescued":"true","x":"é"} `,
+		`{"hex":"90","cycles":1,"row":1,"rescued":true,"x":"","y":1}`,
+		`{"hex":"00","cycles":0,"row":0,"rescued":,"x":""}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		lines, err := NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own, ok := lines.parseOwn(line, nil); ok {
+			if got, err := lines.decodeJSON(line, nil); err != nil || !slices.Equal(own, got) {
+				t.Errorf("%q is %q, the decoder says %q, %v", line, own, got, err)
 			}
 		}
 	})
