@@ -1,10 +1,6 @@
 package invariants
 
-import (
-	"slices"
-
-	"github.com/bbprof/bbprof/asm"
-)
+import "slices"
 
 // Prediction is what addresses alone say of an iteration at steady state, to be held against
 // cycles. Nothing of it is counted.
@@ -50,7 +46,7 @@ func Predict(t Trace, core Core) Prediction {
 		}
 		if a.Read {
 			p.Loads += one
-			if recent.feeds(a) {
+			if recent.feeds(a) > 0 {
 				p.Forwarded += one
 			}
 			if back := recent.aliases(t, a); back > 0 {
@@ -86,36 +82,6 @@ func Predict(t Trace, core Core) Prediction {
 	}
 	p.L1DMisses = l1dMisses(t, core) / float64(t.Copies)
 	return p
-}
-
-// stores are the last stores, the youngest at the end.
-type stores struct {
-	last []asm.Access
-	room int
-}
-
-func newStores(room int) *stores { return &stores{room: room} }
-
-func (s *stores) add(a asm.Access) {
-	if len(s.last) == s.room {
-		s.last = s.last[1:]
-	}
-	s.last = append(s.last, a)
-}
-
-// aliases is how many stores back the youngest is that a load aliases with, 0 if there is none.
-func (s *stores) aliases(t Trace, load asm.Access) int {
-	for back := 1; back <= len(s.last); back++ {
-		if store := s.last[len(s.last)-back]; overlap12(load, store) && t.apart(load, store) {
-			return back
-		}
-	}
-	return 0
-}
-
-// feeds reports whether a load overlaps a store in its whole address.
-func (s *stores) feeds(load asm.Access) bool {
-	return slices.ContainsFunc(s.last, func(store asm.Access) bool { return overlap(load, store) })
 }
 
 // frameLine is a line of physical memory.

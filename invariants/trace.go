@@ -122,28 +122,20 @@ func kind(a asm.Access) string {
 // as still there, whatever stands between, which is conservative. Two pages on one frame are
 // AliasFrame's: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
-	recent := make([]asm.Access, 0, core.StoreBuffer) // the last stores
-	at, loads := 0, 0
+	recent := newStores(core.StoreBuffer)
+	loads := 0
 	var load, store asm.Access
 	for _, a := range t.Accesses {
 		if a.Read {
-			for _, s := range recent {
-				if overlap12(a, s) && t.apart(a, s) {
-					if loads == 0 {
-						load, store = a, s
-					}
-					loads++
-					break
+			if n := recent.aliases(t, a); n > 0 {
+				if loads == 0 {
+					load, store = a, recent.back(n)
 				}
+				loads++
 			}
 		}
 		if a.Write {
-			if len(recent) < cap(recent) {
-				recent = append(recent, a)
-			} else {
-				recent[at] = a
-				at = (at + 1) % len(recent)
-			}
+			recent.add(a)
 		}
 	}
 	if loads > 0 {
@@ -303,32 +295,18 @@ func (t Trace) frames() int {
 // because two registers start equal: the store and the load name their address by different
 // registers. Such a dependency is an artefact of the initial state, not of the block.
 func SelfForwarding(t Trace, core Core) (loads int, example string) {
-	recent := make([]asm.Access, 0, core.StoreBuffer)
-	at := 0
+	recent := newStores(core.StoreBuffer)
 	for _, a := range t.Accesses {
 		if a.Read && a.Copy == t.Copies-1 {
-			for k := range recent { // the youngest overlapping store feeds the load
-				s := recent[(at+len(recent)-1-k)%len(recent)]
-				if !overlap(a, s) {
-					continue
+			if n := recent.feeds(a); n > 0 && t.otherRegisters(a, recent.back(n)) {
+				if loads == 0 {
+					example = fmt.Sprintf("instruction %d loads at %#x what instruction %d stored", a.Inst+1, a.Addr, recent.back(n).Inst+1)
 				}
-				if t.otherRegisters(a, s) {
-					if loads == 0 {
-						example = fmt.Sprintf("instruction %d loads at %#x what instruction %d stored", a.Inst+1, a.Addr, s.Inst+1)
-					}
-					loads++
-				}
-				break
+				loads++
 			}
 		}
 		if a.Write {
-			if len(recent) < cap(recent) {
-				recent = append(recent, a)
-				at = 0
-			} else {
-				recent[at] = a
-				at = (at + 1) % len(recent)
-			}
+			recent.add(a)
 		}
 	}
 	return loads, example
