@@ -39,7 +39,10 @@ type Emitter struct {
 }
 
 // NewEmitter starts code that will stand at base.
-func NewEmitter(base uint64) *Emitter { return &Emitter{base: base} }
+func NewEmitter(base uint64) *Emitter {
+	const usual = 1024 // of what does not come by Repeat
+	return &Emitter{base: base, code: make([]byte, 0, usual)}
+}
 
 // Bytes is the code so far.
 func (e *Emitter) Bytes() []byte { return e.code }

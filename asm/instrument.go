@@ -250,13 +250,18 @@ func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 // Accesses reads the log of a run of copies and lists what they accessed, in program order.
 // The block's rip is that of one at space.Home.
 func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
-	var all []Access
+	mems := 0
+	for i := range p.insts {
+		mems += max(len(p.insts[i].Mem), 1)
+	}
+	all := make([]Access, 0, copies*mems) // a guess: gathers make more, masks fewer
+	var values []logged
 	down := false // the direction flag
 	for c := range copies {
 		part := log[c*p.size:][:p.size]
 		for i := range p.insts {
 			in := &p.insts[i]
-			values := p.values(i, part)
+			values = p.values(values[:0], i, part)
 			for k, m := range in.Mem {
 				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, init)
 			}
@@ -292,10 +297,9 @@ type logged struct {
 	index, mask                []byte
 }
 
-// values sorts an instruction's captures by the Mem that they belong to: planMem made them
+// values appends an instruction's captures, sorted by the Mem that they belong to: planMem made them
 // in the order of Mem.
-func (p *Probe) values(i int, part []byte) []logged {
-	out := make([]logged, len(p.insts[i].Mem))
+func (p *Probe) values(out []logged, i int, part []byte) []logged {
 	plan := p.plan[i]
 	next := func(what captureKind) []byte {
 		c := plan[0]
@@ -309,8 +313,8 @@ func (p *Probe) values(i int, part []byte) []logged {
 		return part[c.at:][:wordCapture]
 	}
 	word := func(what captureKind) uint64 { return binary.LittleEndian.Uint64(next(what)) }
-	for k, m := range p.insts[i].Mem {
-		v := &out[k]
+	for _, m := range p.insts[i].Mem {
+		var v logged
 		if !static(m) {
 			v.address = word(captureAddress)
 		} else {
@@ -341,6 +345,7 @@ func (p *Probe) values(i int, part []byte) []logged {
 				v.left = word(captureGPRAfter)
 			}
 		}
+		out = append(out, v)
 	}
 	return out
 }

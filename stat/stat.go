@@ -146,7 +146,7 @@ func T95(degrees int) float64 {
 // fewT95 keeps the quantiles that short series ask for: one takes some 10 µs to find, and
 // every window of a block asks.
 var fewT95 = sync.OnceValue(func() []float64 {
-	few := make([]float64, 128)
+	few := make([]float64, 512)
 	for i := 1; i < len(few); i++ {
 		few[i] = quantile(i)
 	}
