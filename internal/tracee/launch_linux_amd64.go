@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -52,6 +53,7 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 			t.Close()
 		}
 	}()
+	host.QuietStops()
 	if err := t.shared.create(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,54 @@
+package host
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A child that stops sends no signal; one that ends does.
+func TestQuietStops(t *testing.T) {
+	got := make(chan os.Signal, 16)
+	signal.Notify(got, unix.SIGCHLD) // which installs the runtime's handler anew
+	defer signal.Stop(got)
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; kill -STOP $$"}, nil)
+	if err != nil {
+		t.Skip(err)
+	}
+	stopped := func() {
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
+			t.Fatalf("wait4: %v, status %#x", err, uint32(status))
+		}
+	}
+	told := func() bool {
+		select {
+		case <-got:
+			return true
+		case <-time.After(200 * time.Millisecond):
+			return false
+		}
+	}
+	stopped()
+	if !told() {
+		t.Error("no signal of a first stop, so this test would not see one")
+	}
+	QuietStops()
+	unix.Kill(pid, unix.SIGCONT)
+	stopped()
+	if told() {
+		t.Error("a stop sends a signal")
+	}
+	unix.Kill(pid, unix.SIGCONT)
+	if !told() {
+		t.Error("the end sends none")
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || !status.Exited() {
+		t.Errorf("wait4: %v, status %#x", err, uint32(status))
+	}
+}
