@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -248,20 +249,24 @@ func (r *run) secondLooks() bool {
 // lookAhead is how many blocks are asked whether another worker had them last.
 const lookAhead = 64
 
-// takeAside is the next block to be looked at again by a worker that did not have it last,
-// unless there is no other.
+// takeAside is the next block to be looked at again by a worker that did not have it last. Where
+// all were its own it takes one of those, but for a few that it leaves to the others: their cores
+// may be busy for minutes, and then it would wait for as long. nil is none.
 func (r *run) takeAside(worker int) *job {
-	for i, j := range r.aside[:min(len(r.aside), lookAhead)] {
-		if j.last == worker && len(r.Workers) > 1 {
-			continue
+	next := r.aside[:min(len(r.aside), lookAhead)]
+	i := slices.IndexFunc(next, func(j *job) bool { return j.last != worker })
+	if i < 0 {
+		if others := len(r.Workers) - 1; len(next) <= 2*others {
+			return nil
 		}
-		copy(r.aside[1:], r.aside[:i]) // there may be many behind it
-		r.aside = r.aside[1:]
-		r.rows -= len(j.rows)
-		j.aside = false
-		return j
+		i = 0
 	}
-	return nil
+	j := next[i]
+	copy(r.aside[1:], r.aside[:i]) // there may be many behind it
+	r.aside = r.aside[1:]
+	r.rows -= len(j.rows)
+	j.aside = false
+	return j
 }
 
 // take is a row of the input; the job is one to measure now.

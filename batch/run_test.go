@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/record"
 )
 
@@ -297,6 +299,54 @@ func TestSecondLook(t *testing.T) {
 			t.Errorf("%d retries: %+v, %v", retries, tally, err)
 		}
 	}
+}
+
+// TestSecondLookBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
+// another put aside left to it.
+func TestSecondLookBesideBusyWorker(t *testing.T) {
+	const blocks = 40
+	var corpus strings.Builder
+	corpus.WriteString("hex,id\n")
+	l := &lab{noisy: map[string]int{}}
+	for i := range blocks {
+		fmt.Fprintf(&corpus, "%s,%d\n", block(i), i)
+		l.noisy[block(i)] = 1
+	}
+	free := make(chan struct{}) // when all but a few are done
+	l.delay = func(string, int) time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.order) == 2*blocks-5 { // one is in flight with either, two are left
+			close(free)
+		}
+		return 0
+	}
+	workers := l.workers(2)
+	workers[1] = busy{workers[1].(worker), free}
+	if _, err := measure(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.order) != 2*blocks {
+		t.Errorf("%d measurements, want %d", len(l.order), 2*blocks)
+	}
+}
+
+// busy is a worker that measures nothing until it is free.
+type busy struct {
+	worker
+	free chan struct{}
+}
+
+func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+	w.worker.ProfileAll(ctx, func() (profiler.Block, bool) {
+		b, ok := next()
+		select {
+		case <-w.free:
+		case <-time.After(20 * time.Second):
+			panic("the other worker waits for this one")
+		}
+		return b, ok
+	}, done)
 }
 
 // TestInterrupt: blocks in flight are finished and written, others are not begun, and the
