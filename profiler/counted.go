@@ -371,7 +371,7 @@ func (s *session) checkCounter() error {
 		}
 		var ok bool
 		if add, multiply, ok = counter.CheckCycles(d[0], d[1]); ok {
-			s.rate = 1
+			s.rate = clockRate{ticks: 1}
 			s.report = ClockReport{Name: s.clock.Name(), Method: s.clock.Describe(), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: multiply}
 			return nil
 		}

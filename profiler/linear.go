@@ -107,7 +107,7 @@ func (r *run) timeThird(image unroll.Image, third unroll.Factors, turns []int) (
 		}
 		for _, w := range got.windows {
 			if got.switches == 0 && w.complete {
-				cycles = append(cycles, w.cycles(third, r.clock))
+				cycles = append(cycles, w.cycles(third, r.clock, r.rate))
 			}
 		}
 	}

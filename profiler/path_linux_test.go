@@ -26,7 +26,7 @@ import (
 func openPath(t testing.TB) bench {
 	t.Helper()
 	b := openBench(t)
-	b.quiet, b.rate = 1<<40, 1
+	b.quiet, b.rate = 1<<40, clockRate{ticks: 1}
 	b.opts.Precision = 0.005
 	b.opts.Mode, b.opts.FrontEnd, b.opts.Clock = Unroll, OpCache, TSCClock
 	if err := b.chooseClock(); err != nil {

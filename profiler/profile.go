@@ -286,7 +286,7 @@ func (r *run) judge() error {
 	r.result.Evidence = append(r.result.Evidence, invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	r.result.Evidence = r.countedEvidence(r.result.Evidence)
 	r.reportCounters()
-	if e := r.scatter(); !steady(e) {
+	if e := r.widest(); !steady(e) {
 		unstable := &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
 			len(r.cycles), e.Value, e.Half, unstableLimit(e), modes(r.cycles))}
@@ -329,7 +329,7 @@ func (r *run) derive() error {
 	e := r.estimate()
 	r.result.Cycles, r.result.CILow, r.result.CIHigh = e.Value, e.Low(), e.High()
 	report := r.report
-	report.TicksPerCycle = r.rate
+	report.TicksPerCycle = r.rate.ticks
 	r.result.Clock = &report
 	if r.note != "" {
 		r.warn("%s", r.note)

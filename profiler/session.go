@@ -39,8 +39,9 @@ type session struct {
 	turns    int            // of the sentinel's loop
 	quiet    float64        // the sentinel's time in cycles on a core that nobody else uses
 	report   ClockReport    // of the calibration
-	rate     float64        // latest ticks per cycle
+	rate     clockRate      // of late
 	onCPU    int            // where thread and child run now
+	yielded  time.Time      // when last
 	past     tracee.Spent   // on children that are gone
 }
 
@@ -117,7 +118,7 @@ func (s *session) probeRate() error {
 	}
 	d := got.windows[0].floats(columnChains, columnChains+len(s.chains)-1)
 	if rate := s.clock.FastRate(d); rate > 0 {
-		s.rate = rate
+		s.rate = clockRate{ticks: rate}
 	}
 	return nil
 }
@@ -266,7 +267,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 		rate := w.rate(s.clock).Value
 		if got.switches == 0 && !math.IsNaN(rate) {
 			if quiet, ok := quietMode(w.columns[0], rate); ok && s.plausible(quiet) {
-				s.quiet, s.rate = quiet, rate
+				s.quiet, s.rate = quiet, clockRate{ticks: rate}
 				got, err := s.stay(calibrationPlan(mul, s.quietTicks()))
 				if err != nil {
 					return err
@@ -276,7 +277,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 					var ok bool
 					rate := gated.rate(s.clock).Value
 					if latency, ok = counter.CheckMultiply(gated.floats(3, 4), rate); ok {
-						s.rate = rate
+						s.rate = clockRate{ticks: rate}
 						s.report = ClockReport{
 							Name: s.clock.Name(), Method: s.clock.Describe(), StepTicks: step,
 							TicksPerCycle: rate, MultiplyCycles: latency, SentinelQuiet: quiet,
@@ -325,5 +326,5 @@ func (s *session) plausible(quiet float64) bool {
 
 // quietTicks is the longest reading that still counts as quiet: 4 % and a step above.
 func (s *session) quietTicks() uint64 {
-	return uint64(s.quiet*s.rate*1.04 + s.clock.Step())
+	return uint64(s.quiet*s.rate.ticks*1.04 + s.clock.Step())
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A block is timed in looks. A look lays it out at a place of its own and times it in
-// lookWindows windows, mapped anew every few of them, with 0, 1, … turns more of the loop before the first
-// copy. The number of turns decides where the copies meet the dispatch groups and so what the
+// A block is timed in looks. A look lays it out at a place of its own, maps it anew and times it
+// in lookWindows windows, with 0, 1, … turns more of the loop before the first copy. The number of turns decides where the copies meet the dispatch groups and so what the
 // block's start and end cost, and for blocks bound by throughput their speed, by some percent
 // for as long as they run; a look has each number once, so that all looks have the same share
 // of each, and so do two runs of bbprof. Turns never change within a window: the branch
@@ -25,7 +24,7 @@ const (
 	layouts     = 4
 	layoutStep  = 5 * 64
 
-	windowSamples = 3
+	windowSamples = 2
 	// windowPolls are the sentinel readings that a window's samples stand between; none may
 	// find the core busy. Where one does, other work comes and goes faster than the sentinel
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
@@ -47,8 +46,13 @@ const (
 // narrow enough: few, because an interval that is asked often is once narrow by chance.
 var checkedLooks = []int{2, 3, 4, 6, 8, 12, 16}
 
-// enoughLooks is how many a block gets at least that will not be narrow after all of them.
-const enoughLooks = 8
+// A block that will not be narrow after all looks gets unitLooks if it is steady, so that its
+// interval is that of looks, and enoughLooks if it is not: less for one that will not be steady
+// after those either.
+const (
+	fewLooks    = 4
+	enoughLooks = 8
+)
 
 // unitLooks are the fewest looks whose mean has an interval of its own: less than half of six
 // are trimmed away.
@@ -66,7 +70,7 @@ func (r *run) time() error {
 	r.result.RunsPerSample = runs
 	deadline := time.Now().Add(r.opts.Budget)
 	for n := range slices.Max(checkedLooks) {
-		if slices.Contains(checkedLooks, n) && (r.narrow() || n >= enoughLooks && r.hopeless(n)) {
+		if slices.Contains(checkedLooks, n) && (r.narrow() || r.hopeless(n)) {
 			return nil
 		}
 		complete, err := r.look(n, deadline)
@@ -124,7 +128,7 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 		if len(kept) == len(plan.turns) {
 			busy = 0
 		} else {
-			together = 1 // what disturbs is less likely to fall into a short stay
+			together = (together + 1) / 2 // what disturbs is less likely to fall into a short stay
 		}
 		missing = slices.DeleteFunc(slices.Clone(missing), func(t int) bool { return slices.Contains(kept, t) })
 		if got.switches == 0 && len(kept) == 0 {
@@ -160,18 +164,18 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		r.result.WindowsUnsteady += len(got.windows)
 		return nil, nil
 	}
-	r.rate = rate.Value
 	if rate.Half > driftShare*rate.Value+r.clock.RateResolution(rate.N) {
 		r.result.WindowsDrifted += len(got.windows)
 		return nil, nil
 	}
+	r.rate.add(rate, r.clock)
 	for _, w := range got.windows {
 		if !w.complete {
 			r.result.WindowsUnsteady++
 			continue
 		}
 		turns = append(turns, w.turns)
-		r.cycles = append(r.cycles, w.cycles(r.factors, r.clock))
+		r.cycles = append(r.cycles, w.cycles(r.factors, r.clock, r.rate))
 		r.result.SamplesKept += w.samples()
 		r.result.TimedSeconds += w.ticks() / r.report.TicksPerSecond
 	}
@@ -207,9 +211,9 @@ func (r *run) runsPerSample() (int, error) {
 func (r *run) estimate() stat.Estimate {
 	e := stat.MidMean(r.units())
 	n := len(r.cycles) * windowSamples
-	block := r.clock.Resolution(n, float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short))) / r.rate
-	rate := e.Value * r.clock.RateResolution(n) / r.rate
-	e.Half = max(e.Half, math.Hypot(block, rate))
+	block := r.clock.Resolution(n, float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short))) / r.rate.ticks
+	rate := e.Value * r.clock.RateResolution(r.rate.samples) / r.rate.ticks
+	e.Half = math.Hypot(max(e.Half, block), rate)
 	return e.Prediction()
 }
 
@@ -232,18 +236,36 @@ func (r *run) units() []float64 {
 // scatter is the mean of the windows with the interval that all their differences make.
 func (r *run) scatter() stat.Estimate { return stat.MidMean(r.cycles).Prediction() }
 
+// widest is the estimate or the scatter, whichever is the less certain: windows of one slow look
+// are outweighed by those of others, its mean among few is not.
+func (r *run) widest() stat.Estimate {
+	if e, s := r.estimate(), r.scatter(); e.Half > s.Half {
+		return e
+	} else {
+		return s
+	}
+}
+
 func (r *run) narrow() bool { return r.narrowEnough(r.estimate()) }
 
 func (r *run) narrowEnough(e stat.Estimate) bool {
 	return e.Half <= r.opts.Precision*math.Max(e.Value, 1)
 }
 
-// hopeless reports whether the interval after n looks will not be narrow after the last: its
-// width falls as the root of their number.
+// hopeless reports whether there is no use in looking on after n looks. The width of an interval
+// falls as the root of their number.
 func (r *run) hopeless(n int) bool {
-	e := r.estimate()
-	e.Half *= math.Sqrt(float64(n) / float64(slices.Max(checkedLooks)))
-	return !r.narrowEnough(e)
+	after := func(e stat.Estimate, looks int) stat.Estimate {
+		e.Half *= math.Sqrt(float64(n) / float64(looks))
+		return e
+	}
+	switch {
+	case n < fewLooks || r.narrowEnough(after(r.estimate(), slices.Max(checkedLooks))):
+		return false
+	case n < unitLooks:
+		return after(r.scatter(), enoughLooks).Half > math.Sqrt2*unstableLimit(r.scatter())
+	}
+	return n >= enoughLooks || steady(r.widest())
 }
 
 // plannedStay is a stay with the two images as they are placed now, of one window.

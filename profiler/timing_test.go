@@ -15,7 +15,7 @@ import (
 // timed is a run with these windows behind it, by a clock of 26 ticks a step, 0.7 a cycle.
 func timed(cycles ...float64) *run {
 	r := &run{
-		session: &session{clock: counter.TSC{StepTicks: 26}, rate: 0.7},
+		session: &session{clock: counter.TSC{StepTicks: 26}, rate: clockRate{0.7, 36}},
 		opts:    Options{Precision: 0.005},
 		factors: unroll.Factors{Short: 100, Long: 200},
 		cycles:  cycles,
@@ -29,16 +29,17 @@ func timed(cycles ...float64) *run {
 func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
 	few, many := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{2}, 48)...)
 	got := few.estimate()
-	// 36 samples of 4,000 iterations, and of 4,096 cycles for the rate; t(35) = 2.0301.
-	sigma := 26 / math.Sqrt(3*36)
-	want := math.Sqrt2 * 2.0301 * math.Hypot(sigma/4000/0.7, 2*sigma/4096/0.7)
+	// 24 samples of 4,000 iterations, t(23) = 2.0687, and a rate of 36 of 4,096 cycles, t(35) = 2.0301.
+	block, rate := 2.0687*26/math.Sqrt(3*24)/4000/0.7, 2.0301*26/math.Sqrt(3*36)/4096/0.7
+	want := math.Sqrt2 * math.Hypot(block, 2*rate)
 	if got.Value != 2 || math.Abs(got.Half-want) > 1e-4*want {
 		t.Errorf("%.6f ± %.6f, want 2 ± %.6f", got.Value, got.Half, want)
 	}
-	if ratio := got.Half / many.estimate().Half; ratio < 2 || ratio > 2.1 {
+	few.rate.samples, many.rate.samples = 1<<20, 1<<20 // as if the rate were known
+	if ratio := few.estimate().Half / many.estimate().Half; ratio < 2 || ratio > 2.1 {
 		t.Errorf("four times the windows narrow the interval to 1/%.3f", ratio)
 	}
-	fine := timed(few.cycles...)
+	fine := timed(few.cycles...) // its rate is of 36 again
 	fine.clock = counter.TSC{StepTicks: 1}
 	if ratio := got.Half / fine.estimate().Half; math.Abs(ratio-26) > 1e-9 {
 		t.Errorf("a clock 26 times as fine gives 1/%.3f", ratio)
@@ -75,18 +76,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// After n looks a block is hopeless whose interval would need more than all looks.
+// After enoughLooks a block is hopeless whose interval would need more than all looks.
 func TestHopeless(t *testing.T) {
-	wide := func(half float64) *run { // windows whose interval is so wide
-		low, high := slices.Repeat([]float64{4 - 1}, lookWindows), slices.Repeat([]float64{4 + 1}, lookWindows)
-		r := timed(slices.Repeat(append(low, high...), 4)...)
-		r.clock = counter.TSC{StepTicks: 1e-9}
-		unit := r.estimate().Half
-		for i := range r.cycles {
-			r.cycles[i] = 4 + (r.cycles[i]-4)*half/unit
-		}
-		return r
-	}
 	const target = 0.005 * 4
 	for _, c := range []struct {
 		half float64
@@ -94,16 +85,84 @@ func TestHopeless(t *testing.T) {
 	}{ // √(16/8) = 1.4142
 		{1.41 * target, false}, {1.42 * target, true},
 	} {
-		if got := wide(c.half).hopeless(8); got != c.want {
+		r := inLooks(8, func(look, _ int) float64 { return float64(2*(look%2) - 1) })
+		scale(r, c.half/r.estimate().Half)
+		if got := r.hopeless(8); got != c.want {
 			t.Errorf("± %.4f after 8 looks of 16, for ± %.4f: hopeless %v", c.half, target, got)
 		}
 	}
 }
 
-// The looks that are asked are ascending multiples that leave room for the first decision.
+// With fewer looks only what will not be steady is, or what is and will not be narrow.
+func TestHopelessEarly(t *testing.T) {
+	bySample := func(_, window int) float64 { return float64(2*(window%2) - 1) }
+	byLook := func(look, _ int) float64 { return float64(2*(look%2) - 1) }
+	const limit = unstableShare * 4
+	for _, c := range []struct {
+		name  string
+		looks int
+		of    func(look, window int) float64
+		half  float64 // of the wider interval
+		want  bool
+	}{
+		{"after 3", 3, bySample, 10 * limit, false},
+		{"after 4, steady after 8", 4, bySample, 1.99 * limit, false}, // 2·√(4/8) = √2
+		{"after 4, not steady after 8", 4, bySample, 2.01 * limit, true},
+		{"after 6, steady", 6, byLook, 0.99 * limit, true},
+		{"after 6, not steady yet", 6, byLook, 1.01 * limit, false},
+		{"after 8, not steady", 8, byLook, 1.01 * limit, true},
+	} {
+		r := inLooks(c.looks, c.of)
+		scale(r, c.half/r.widest().Half)
+		if got := r.hopeless(c.looks); got != c.want {
+			t.Errorf("%s: hopeless %v", c.name, got)
+		}
+	}
+}
+
+// inLooks is a run of so many looks whose windows are off 4 cycles by what of says, by a clock
+// without steps.
+func inLooks(looks int, of func(look, window int) float64) *run {
+	var cycles []float64
+	for l := range looks {
+		for w := range lookWindows {
+			cycles = append(cycles, 4+of(l, w))
+		}
+	}
+	r := timed(cycles...)
+	r.clock = counter.TSC{StepTicks: 1e-9}
+	return r
+}
+
+// scale stretches what windows are off 4 cycles.
+func scale(r *run, by float64) {
+	for i := range r.cycles {
+		r.cycles[i] = 4 + (r.cycles[i]-4)*by
+	}
+}
+
+// One look that is slow as a whole hides among windows and not among looks: the wider interval
+// is the one that is judged.
+func TestWidest(t *testing.T) {
+	slow := func(look, _ int) float64 { return map[bool]float64{true: 0.5}[look%3 == 0] }
+	if r := inLooks(6, slow); r.widest() != r.estimate() || r.estimate().Half <= r.scatter().Half {
+		t.Errorf("looks: ± %.4f of estimate %.4f, scatter %.4f", r.widest().Half, r.estimate().Half, r.scatter().Half)
+	}
+	turns := func(_, window int) float64 { return float64(window) / 10 }
+	if r := inLooks(6, turns); r.widest() != r.scatter() || r.estimate().Half >= r.scatter().Half {
+		t.Errorf("turns: ± %.4f of estimate %.4f, scatter %.4f", r.widest().Half, r.estimate().Half, r.scatter().Half)
+	}
+}
+
+// The looks that are asked are ascending and leave room for the first decision and each early end.
 func TestCheckedLooks(t *testing.T) {
-	if !slices.IsSorted(checkedLooks) || checkedLooks[0] < 2 || !slices.Contains(checkedLooks, enoughLooks) {
-		t.Errorf("%v, hopeless from %d on", checkedLooks, enoughLooks)
+	if !slices.IsSorted(checkedLooks) || checkedLooks[0] < 2 {
+		t.Errorf("%v", checkedLooks)
+	}
+	for _, n := range []int{fewLooks, unitLooks, enoughLooks} {
+		if !slices.Contains(checkedLooks, n) {
+			t.Errorf("%v, and after %d a block may end", checkedLooks, n)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/bbprof/bbprof/counter"
@@ -14,11 +15,11 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// stayPlan is what to do in one stay in the child, from one stop to the next: window after
-// window, each with some warm-up and samples, every few of them with a fresh mapping. Windows
-// differ in the turns of the loop before the first copy alone.
+// stayPlan is what to do in one stay in the child, from one stop to the next: a fresh mapping,
+// and window after window, each with some warm-up and samples. Windows differ in the turns of
+// the loop before the first copy alone.
 type stayPlan struct {
-	setup       []tracee.Op // before every mappingWindows-th window
+	setup       []tracee.Op // first
 	short, long timedImage
 	turns       []int  // one window for each
 	samples     int    // wanted of each window
@@ -32,10 +33,6 @@ type stay struct {
 	windows  []window
 	switches uint64 // context switches seen
 }
-
-// mappingWindows are the windows of a mapping. A remap redraws what sticks to one, and costs half
-// as much as a window; with one for each window results repeated no better.
-const mappingWindows = 3
 
 // window is some samples of one mapping.
 type window struct {
@@ -80,12 +77,14 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	if space.Samples+uint64(len(p.turns))*room > tails {
 		return stay{}, fmt.Errorf("%d windows of %d samples do not fit", len(p.turns), p.samples)
 	}
-	ops := []tracee.Op{tracee.UsageBefore()}
+	const each = 9 // steps of a window, about
+	ops := append(make([]tracee.Op, 0, 2+len(p.setup)+each*len(p.turns)), tracee.UsageBefore())
+	ops = append(ops, p.setup...)
 	for i, turns := range p.turns {
 		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
 		warm := uint64(turnsRuns)
-		if i%mappingWindows == 0 {
-			ops, warm = append(ops, p.setup...), warmRuns
+		if i == 0 {
+			warm = warmRuns
 		}
 		ops = append(ops,
 			tracee.Put(space.SlotTurns, uint64(turns)),
@@ -98,6 +97,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 			tracee.Move(tail, space.SlotKept),
 			tracee.Move(tail+8, space.SlotPolls))
 	}
+	s.yield()
 	stop, err := s.child.Do(append(ops, tracee.UsageAfter()), stayLimit)
 	if err != nil {
 		return stay{}, err
@@ -135,6 +135,19 @@ func (s *session) stay(p stayPlan) (stay, error) {
 		got.windows = append(got.windows, w)
 	}
 	return got, nil
+}
+
+// yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
+// processor of one that has not for 10 ms (forcePreemptNS, runtime/proc.go) as soon as it waits
+// for the child, and then looks every 20 µs for a while whether there is more to take, each time
+// in somebody's window. To yield costs two switches of threads.
+const yieldEvery = 4 * time.Millisecond
+
+func (s *session) yield() {
+	if now := time.Now(); now.Sub(s.yielded) > yieldEvery {
+		runtime.Gosched()
+		s.yielded = now
+	}
 }
 
 // tailSize is what a window leaves behind the samples: SlotKept and SlotPolls at its end.
@@ -207,9 +220,9 @@ func (w window) throughput(f unroll.Factors, step float64) stat.Estimate {
 }
 
 // cycles is the block's throughput in this window in cycles per iteration; NaN without samples.
-func (w window) cycles(f unroll.Factors, clock counter.Clock) float64 {
+func (w window) cycles(f unroll.Factors, clock counter.Clock, rate clockRate) float64 {
 	if w.samples() == 0 {
 		return math.NaN()
 	}
-	return w.throughput(f, clock.Step()).Value / w.rate(clock).Value
+	return w.throughput(f, clock.Step()).Value / rate.ticks
 }
