@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/sigchld"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -40,7 +40,7 @@ func Start(c Config) (_ *Process, err error) {
 			p.Close()
 		}
 	}()
-	host.QuietStops()
+	sigchld.NotOfStops()
 	if err := p.fork(c); err != nil {
 		return nil, err
 	}

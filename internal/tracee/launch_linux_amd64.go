@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/sigchld"
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -53,7 +53,7 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 			t.Close()
 		}
 	}()
-	host.QuietStops()
+	sigchld.NotOfStops()
 	if err := t.shared.create(); err != nil {
 		return nil, err
 	}

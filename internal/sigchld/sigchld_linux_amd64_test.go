@@ -1,4 +1,4 @@
-package host
+package sigchld
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 )
 
 // A child that stops sends no signal; one that ends does.
-func TestQuietStops(t *testing.T) {
+func TestNotOfStops(t *testing.T) {
 	got := make(chan os.Signal, 16)
 	signal.Notify(got, unix.SIGCHLD) // which installs the runtime's handler anew
 	defer signal.Stop(got)
@@ -37,7 +37,7 @@ func TestQuietStops(t *testing.T) {
 	if !told() {
 		t.Error("no signal of a first stop, so this test would not see one")
 	}
-	QuietStops()
+	NotOfStops()
 	unix.Kill(pid, unix.SIGCONT)
 	stopped()
 	if told() {

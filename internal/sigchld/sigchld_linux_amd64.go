@@ -1,4 +1,4 @@
-package host
+package sigchld
 
 import (
 	"unsafe"
@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// QuietStops has the kernel send no SIGCHLD when a child stops, only when it ends. A traced child
+// NotOfStops has the kernel send no SIGCHLD when a child stops, only when it ends. A traced child
 // stops tens of thousands of times a second, and each signal would wake some thread of this process
 // to run the Go runtime's handler, on whatever CPU, in the midst of a measurement. Waiting for
 // a child does not need the signal. If the kernel refuses, all is as it was.
-func QuietStops() {
+func NotOfStops() {
 	// struct kernel_sigaction, x86-64 (linux/signal_types.h).
 	var action struct {
 		handler  uintptr
