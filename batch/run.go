@@ -256,7 +256,7 @@ func (r *run) takeAside(worker int) *job {
 	next := r.aside[:min(len(r.aside), lookAhead)]
 	i := slices.IndexFunc(next, func(j *job) bool { return j.last != worker })
 	if i < 0 {
-		if others := len(r.Workers) - 1; len(next) <= 2*others {
+		if others := len(r.Workers) - 1; r.ended && len(next) <= 2*others {
 			return nil
 		}
 		i = 0

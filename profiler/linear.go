@@ -105,8 +105,14 @@ func (r *run) timeThird(image unroll.Image, third unroll.Factors, turns []int) (
 		if err != nil {
 			return nil, err
 		}
+		if got.switches > 0 {
+			continue
+		}
+		if known, drifts := r.learnRate(got); !known || drifts {
+			continue
+		}
 		for _, w := range got.windows {
-			if got.switches == 0 && w.complete {
+			if w.complete {
 				cycles = append(cycles, w.cycles(third, r.clock, r.rate))
 			}
 		}

@@ -286,7 +286,7 @@ func (r *run) judge() error {
 	r.result.Evidence = append(r.result.Evidence, invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
 	r.result.Evidence = r.countedEvidence(r.result.Evidence)
 	r.reportCounters()
-	if e := r.widest(); !steady(e) {
+	if e := r.wider(); !steady(e) {
 		unstable := &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
 			len(r.cycles), e.Value, e.Half, unstableLimit(e), modes(r.cycles))}
@@ -306,7 +306,7 @@ func (r *run) codeBytes() int {
 	return int(r.images-space.Code) + len(r.short.Code) + len(r.long.Code)
 }
 
-// steady reports whether the scatter is that of one speed.
+// steady reports whether an interval is that of one speed.
 func steady(e stat.Estimate) bool { return e.Half <= unstableLimit(e) }
 
 func unstableLimit(e stat.Estimate) float64 { return unstableShare * math.Max(e.Value, 1) }

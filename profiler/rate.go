@@ -12,19 +12,46 @@ import (
 // percent, what the clock's steps allow: their mean is better known than any of them.
 type clockRate struct {
 	ticks   float64
-	samples int // that it is the mean of
+	samples int // that it is the mean of; 0 if it is only a first idea
+
+	latest mean // of the stays since it was last compared
 }
 
-// rateSamples are the most that the mean is of: some 20 looks, of 3 ms.
-const rateSamples = 20 * lookWindows * windowSamples
+// mean is a mean and how many samples it is of.
+type mean struct {
+	value   float64
+	samples int
+}
 
-// add takes a stay's rate in. One that differs by more than its own 95 % interval, or than the
-// steps make that, says that the core's clock has moved, or is the one in twenty that has not;
-// it stands alone then.
+func (m *mean) add(value float64, samples int) {
+	m.samples += samples
+	m.value += (value - m.value) * float64(samples) / float64(m.samples)
+}
+
+const (
+	// lookSamples are those of a look that nobody disturbed. So many are compared with what was
+	// before: fewer would not tell a clock that has moved from its steps.
+	lookSamples = lookWindows * windowSamples
+	// rateSamples are the most that the mean is of: 20 looks, some 3 ms.
+	rateSamples = 20 * lookSamples
+)
+
+// add takes a stay's rate in. Where a look's worth of them differs from the mean by more than its
+// 95 % interval, the core's clock has moved, or it is the one in twenty for which it has not: it
+// stands alone then.
 func (r *clockRate) add(stay stat.Estimate, clock counter.Clock) {
-	if math.Abs(stay.Value-r.ticks) > math.Max(stay.Half, clock.RateResolution(stay.N)) {
-		*r = clockRate{}
+	within := clock.RateResolution(r.latest.samples + stay.N)
+	if r.latest.samples == 0 {
+		within = math.Max(within, stay.Half)
 	}
-	r.samples = min(r.samples+stay.N, max(rateSamples, stay.N))
-	r.ticks += (stay.Value - r.ticks) * float64(stay.N) / float64(r.samples)
+	r.latest.add(stay.Value, stay.N)
+	if r.samples > 0 && r.latest.samples < lookSamples {
+		return
+	}
+	known := mean{r.ticks, min(r.samples, max(rateSamples-r.latest.samples, 0))}
+	if math.Abs(r.latest.value-known.value) > within {
+		known = mean{}
+	}
+	known.add(r.latest.value, r.latest.samples)
+	*r = clockRate{ticks: known.value, samples: known.samples}
 }

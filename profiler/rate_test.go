@@ -8,26 +8,40 @@ import (
 	"github.com/bbprof/bbprof/stat"
 )
 
-// A rate becomes the mean of stays as long as they agree within what one of them knows, and is
-// the last one's where they do not.
+// A rate becomes the mean of looks as long as they agree within what one of them knows, and is
+// the last one's where they do not. Shorter stays are compared together.
 func TestClockRate(t *testing.T) {
 	clock := counter.TSC{StepTicks: 26}
-	own := clock.RateResolution(12) // of one stay
-	stay := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: 12} }
+	own := clock.RateResolution(lookSamples) // of one look
+	look := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: lookSamples} }
+	short := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: 10 * own, N: 2} }
+	shorts := func(v float64) (all []stat.Estimate) {
+		for range lookSamples / 2 {
+			all = append(all, short(v))
+		}
+		return all
+	}
+	from := func(first stat.Estimate, rest ...stat.Estimate) []stat.Estimate {
+		return append([]stat.Estimate{first}, rest...)
+	}
 	for _, c := range []struct {
 		name    string
 		stays   []stat.Estimate
 		want    float64
 		samples int
 	}{
-		{"first", []stat.Estimate{stay(0.7)}, 0.7, 12},
-		{"agree", []stat.Estimate{stay(0.7), stay(0.7 + 0.99*own)}, 0.7 + 0.99*own/2, 24},
-		{"moved", []stat.Estimate{stay(0.7), stay(0.7 + 1.01*own)}, 0.7 + 1.01*own, 12},
-		{"moved down", []stat.Estimate{stay(0.7), stay(0.7), stay(0.7 - 1.01*own)}, 0.7 - 1.01*own, 12},
-		{"a longer stay weighs more", []stat.Estimate{stay(0.7), {Value: 0.7 + own/2, Half: own, N: 36}}, 0.7 + own/2*0.75, 48},
-		{"an uncertain one is no sign", []stat.Estimate{stay(0.7), {Value: 0.8, Half: 1, N: 12}}, 0.75, 24},
+		{"first", from(look(0.7)), 0.7, 12},
+		{"agree", from(look(0.7), look(0.7+0.99*own)), 0.7 + 0.99*own/2, 24},
+		{"moved", from(look(0.7), look(0.7+1.01*own)), 0.7 + 1.01*own, 12},
+		{"moved down", from(look(0.7), look(0.7), look(0.7-1.01*own)), 0.7 - 1.01*own, 12},
+		{"a longer stay weighs more", from(look(0.7), stat.Estimate{Value: 0.7 + own/2, Half: own, N: 36}), 0.7 + own/2*0.75, 48},
+		{"an uncertain one is no sign", from(look(0.7), stat.Estimate{Value: 0.8, Half: 1, N: 12}), 0.75, 24},
+		{"too few to tell", from(look(0.7), shorts(0.8)[1:]...), 0.7, 12},
+		{"enough to tell", from(look(0.7), shorts(0.8)...), 0.8, 12},
+		{"enough to agree", from(look(0.7), shorts(0.7+own/2)...), 0.7 + own/4, 24},
+		{"the first may be short", from(short(0.7)), 0.7, 2},
 	} {
-		var r clockRate
+		r := clockRate{ticks: 0.6} // a first idea
 		for _, s := range c.stays {
 			r.add(s, clock)
 		}
@@ -42,14 +56,14 @@ func TestClockRateForgets(t *testing.T) {
 	clock := counter.TSC{StepTicks: 26}
 	var r clockRate
 	for range 100 {
-		r.add(stat.Estimate{Value: 0.7, N: 12}, clock)
+		r.add(stat.Estimate{Value: 0.7, N: lookSamples}, clock)
 	}
 	if r.samples != rateSamples {
 		t.Errorf("a mean of %d samples, want %d", r.samples, rateSamples)
 	}
-	near := 0.7 + clock.RateResolution(12)/2
-	for range 3 * rateSamples / 12 {
-		r.add(stat.Estimate{Value: near, N: 12}, clock)
+	near := 0.7 + clock.RateResolution(lookSamples)/2
+	for range 3 * rateSamples / lookSamples {
+		r.add(stat.Estimate{Value: near, N: lookSamples}, clock)
 	}
 	if got := (r.ticks - 0.7) / (near - 0.7); got < 0.9 {
 		t.Errorf("after three times as many samples %.0f %% of the way", 100*got)

@@ -14,11 +14,12 @@ import (
 )
 
 // A block is timed in looks. A look lays it out at a place of its own, maps it anew and times it
-// in lookWindows windows, with 0, 1, … turns more of the loop before the first copy. The number of turns decides where the copies meet the dispatch groups and so what the
-// block's start and end cost, and for blocks bound by throughput their speed, by some percent
-// for as long as they run; a look has each number once, so that all looks have the same share
-// of each, and so do two runs of bbprof. Turns never change within a window: the branch
-// predictor has to learn each number anew.
+// in lookWindows windows, with 0, 1, … turns more of the loop before the first copy. The number
+// of turns decides where the copies meet the dispatch groups and so what the block's start and
+// end cost, and for blocks bound by throughput their speed, by some percent for as long as they
+// run; a look has each number once, so that all looks have the same share of each, and so do
+// two runs of bbprof. Turns never change within a window: the branch predictor has to learn each
+// number anew.
 const (
 	lookWindows = 6 // macro-operations that most cores dispatch in a cycle
 	layouts     = 4
@@ -46,17 +47,12 @@ const (
 // narrow enough: few, because an interval that is asked often is once narrow by chance.
 var checkedLooks = []int{2, 3, 4, 6, 8, 12, 16}
 
-// A block that will not be narrow after all looks gets unitLooks if it is steady, so that its
-// interval is that of looks, and enoughLooks if it is not: less for one that will not be steady
-// after those either.
+// What a block gets that will not be narrow after all looks.
 const (
-	fewLooks    = 4
-	enoughLooks = 8
+	fewLooks    = 4 // if it will not be steady after enoughLooks either, by far
+	unitLooks   = 6 // if it is steady: the fewest looks whose mean has an interval of its own, since less than half of six are trimmed away
+	enoughLooks = 8 // else
 )
-
-// unitLooks are the fewest looks whose mean has an interval of its own: less than half of six
-// are trimmed away.
-const unitLooks = 6
 
 // time looks at the block until the interval is narrow enough.
 func (r *run) time() error {
@@ -131,7 +127,7 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 			together = (together + 1) / 2 // what disturbs is less likely to fall into a short stay
 		}
 		missing = slices.DeleteFunc(slices.Clone(missing), func(t int) bool { return slices.Contains(kept, t) })
-		if got.switches == 0 && len(kept) == 0 {
+		if len(kept) == 0 {
 			if busy++; busy%patience == 0 {
 				if err := r.relocate(); err != nil { // which asks for the rate, in case that is what changed
 					return false, err
@@ -159,16 +155,14 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		r.result.WindowsSwitched += len(got.windows)
 		return nil, nil
 	}
-	rate := got.rate(r.clock)
-	if math.IsNaN(rate.Value) {
+	switch known, drifts := r.learnRate(got); {
+	case !known:
 		r.result.WindowsUnsteady += len(got.windows)
 		return nil, nil
-	}
-	if rate.Half > driftShare*rate.Value+r.clock.RateResolution(rate.N) {
+	case drifts:
 		r.result.WindowsDrifted += len(got.windows)
 		return nil, nil
 	}
-	r.rate.add(rate, r.clock)
 	for _, w := range got.windows {
 		if !w.complete {
 			r.result.WindowsUnsteady++
@@ -180,6 +174,20 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		r.result.TimedSeconds += w.ticks() / r.report.TicksPerSecond
 	}
 	return turns, nil
+}
+
+// learnRate takes in what a stay says of the clock's rate. It is not known from less than a
+// window; of few samples the interval is as wide as that of one step among them, which is no drift.
+func (r *run) learnRate(got stay) (known, drifts bool) {
+	rate := got.rate(r.clock)
+	switch {
+	case math.IsNaN(rate.Value) || !r.counts() && rate.N < windowSamples:
+		return false, false
+	case rate.Half > driftShare*rate.Value+2*r.clock.RateResolution(rate.N):
+		return true, true
+	}
+	r.rate.add(rate, r.clock)
+	return true, false
 }
 
 // runsPerSample is how many runs between two readings make them resolvable: each run leaves
@@ -206,13 +214,13 @@ func (r *run) runsPerSample() (int, error) {
 }
 
 // estimate is the block's cycles per iteration with the interval in which another run's
-// lie. The interval is never narrower than the clock's steps make that of so many samples: the
-// block's time and the rate both move in them.
+// lie. The interval is never narrower than the clock's steps make it, in which both the block's
+// time and the rate move: the one of the block's samples, the other of the looks before, too.
 func (r *run) estimate() stat.Estimate {
 	e := stat.MidMean(r.units())
 	n := len(r.cycles) * windowSamples
 	block := r.clock.Resolution(n, float64(r.result.RunsPerSample*(r.factors.Long-r.factors.Short))) / r.rate.ticks
-	rate := e.Value * r.clock.RateResolution(r.rate.samples) / r.rate.ticks
+	rate := e.Value * r.clock.RateResolution(max(r.rate.samples, n)) / r.rate.ticks
 	e.Half = math.Hypot(max(e.Half, block), rate)
 	return e.Prediction()
 }
@@ -236,14 +244,14 @@ func (r *run) units() []float64 {
 // scatter is the mean of the windows with the interval that all their differences make.
 func (r *run) scatter() stat.Estimate { return stat.MidMean(r.cycles).Prediction() }
 
-// widest is the estimate or the scatter, whichever is the less certain: windows of one slow look
+// wider is the estimate or the scatter, whichever is the less certain: windows of one slow look
 // are outweighed by those of others, its mean among few is not.
-func (r *run) widest() stat.Estimate {
-	if e, s := r.estimate(), r.scatter(); e.Half > s.Half {
+func (r *run) wider() stat.Estimate {
+	e, s := r.estimate(), r.scatter()
+	if e.Half > s.Half {
 		return e
-	} else {
-		return s
 	}
+	return s
 }
 
 func (r *run) narrow() bool { return r.narrowEnough(r.estimate()) }
@@ -263,9 +271,11 @@ func (r *run) hopeless(n int) bool {
 	case n < fewLooks || r.narrowEnough(after(r.estimate(), slices.Max(checkedLooks))):
 		return false
 	case n < unitLooks:
-		return after(r.scatter(), enoughLooks).Half > math.Sqrt2*unstableLimit(r.scatter())
+		const far = math.Sqrt2 // some windows of four looks are only noise
+		e := after(r.scatter(), enoughLooks)
+		return e.Half > far*unstableLimit(e)
 	}
-	return n >= enoughLooks || steady(r.widest())
+	return n >= enoughLooks || steady(r.wider())
 }
 
 // plannedStay is a stay with the two images as they are placed now, of one window.

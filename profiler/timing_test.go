@@ -15,7 +15,7 @@ import (
 // timed is a run with these windows behind it, by a clock of 26 ticks a step, 0.7 a cycle.
 func timed(cycles ...float64) *run {
 	r := &run{
-		session: &session{clock: counter.TSC{StepTicks: 26}, rate: clockRate{0.7, 36}},
+		session: &session{clock: counter.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36}},
 		opts:    Options{Precision: 0.005},
 		factors: unroll.Factors{Short: 100, Long: 200},
 		cycles:  cycles,
@@ -113,7 +113,7 @@ func TestHopelessEarly(t *testing.T) {
 		{"after 8, not steady", 8, byLook, 1.01 * limit, true},
 	} {
 		r := inLooks(c.looks, c.of)
-		scale(r, c.half/r.widest().Half)
+		scale(r, c.half/r.wider().Half)
 		if got := r.hopeless(c.looks); got != c.want {
 			t.Errorf("%s: hopeless %v", c.name, got)
 		}
@@ -143,14 +143,14 @@ func scale(r *run, by float64) {
 
 // One look that is slow as a whole hides among windows and not among looks: the wider interval
 // is the one that is judged.
-func TestWidest(t *testing.T) {
+func TestWider(t *testing.T) {
 	slow := func(look, _ int) float64 { return map[bool]float64{true: 0.5}[look%3 == 0] }
-	if r := inLooks(6, slow); r.widest() != r.estimate() || r.estimate().Half <= r.scatter().Half {
-		t.Errorf("looks: ± %.4f of estimate %.4f, scatter %.4f", r.widest().Half, r.estimate().Half, r.scatter().Half)
+	if r := inLooks(6, slow); r.wider() != r.estimate() || r.estimate().Half <= r.scatter().Half {
+		t.Errorf("looks: ± %.4f of estimate %.4f, scatter %.4f", r.wider().Half, r.estimate().Half, r.scatter().Half)
 	}
 	turns := func(_, window int) float64 { return float64(window) / 10 }
-	if r := inLooks(6, turns); r.widest() != r.scatter() || r.estimate().Half >= r.scatter().Half {
-		t.Errorf("turns: ± %.4f of estimate %.4f, scatter %.4f", r.widest().Half, r.estimate().Half, r.scatter().Half)
+	if r := inLooks(6, turns); r.wider() != r.scatter() || r.estimate().Half >= r.scatter().Half {
+		t.Errorf("turns: ± %.4f of estimate %.4f, scatter %.4f", r.wider().Half, r.estimate().Half, r.scatter().Half)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestKeep(t *testing.T) {
 		{"without a sample", stay{windows: []window{{columns: make([][]uint64, 5)}}}, nil, 0, 1, 0},
 	} {
 		r := timed()
-		r.clock = counter.TSC{StepTicks: 1}
+		r.clock, r.rate = counter.TSC{StepTicks: 1}, clockRate{ticks: 1, samples: 36}
 		r.report.TicksPerSecond = 1
 		turns, err := r.keep(c.got)
 		if err != nil || !slices.Equal(turns, c.turns) {
@@ -256,5 +256,44 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		if err := r.mapPages(); err != nil || r.factors != want || len(r.mapping.Pages) > steadyPages {
 			t.Errorf("%s: %v copies on %d pages, want %v copies: %v", c.name, r.factors, len(r.mapping.Pages), want, err)
 		}
+	}
+}
+
+// A stay of one window has two readings of the rate: a step of the clock between them is no
+// drift, three are. One reading says nothing.
+func TestLearnRate(t *testing.T) {
+	const step, rate = 26, 0.7
+	cycles := float64((counter.TSC{}).Chains()[1].Length() - (counter.TSC{}).Chains()[0].Length())
+	for _, c := range []struct {
+		name   string
+		off    []float64 // each reading of the long chain, in steps
+		known  bool
+		drifts bool
+	}{
+		{"none", nil, false, false},
+		{"one", []float64{0}, false, false},
+		{"equal", []float64{0, 0}, true, false},
+		{"a step apart", []float64{0, 1}, true, false},
+		{"three steps apart", []float64{0, 3}, true, true},
+	} {
+		r := timed()
+		w := window{columns: make([][]uint64, 3)}
+		for _, off := range c.off {
+			w.columns[0] = append(w.columns[0], 1000)
+			w.columns[1] = append(w.columns[1], 10*step)
+			w.columns[2] = append(w.columns[2], 10*step+uint64(math.Round(rate*cycles/step)+off)*step)
+		}
+		if known, drifts := r.learnRate(stay{windows: []window{w}}); known != c.known || drifts != c.drifts {
+			t.Errorf("%s: known %v, drifts %v", c.name, known, drifts)
+		}
+	}
+}
+
+// A rate that was just asked for anew, on another CPU, leaves the windows' own readings of it.
+func TestEstimateBehindRelocation(t *testing.T) {
+	r := timed(slices.Repeat([]float64{2}, 12)...)
+	r.rate = clockRate{ticks: 0.7}
+	if e := r.estimate(); !(e.Half < 0.02) {
+		t.Errorf("%.4f ± %.4f", e.Value, e.Half)
 	}
 }

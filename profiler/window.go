@@ -34,7 +34,7 @@ type stay struct {
 	switches uint64 // context switches seen
 }
 
-// window is some samples of one mapping.
+// window is some samples with one number of turns.
 type window struct {
 	columns  [][]uint64 // sentinel, the chains, short, long; one reading a sample
 	turns    int
