@@ -264,7 +264,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 			return err
 		}
 		w := got.windows[0]
-		rate := w.rate(s.clock).Value
+		rate := got.rate(s.clock).Value
 		if got.switches == 0 && !math.IsNaN(rate) {
 			if quiet, ok := quietMode(w.columns[0], rate); ok && s.plausible(quiet) {
 				s.quiet, s.rate = quiet, clockRate{ticks: rate}
@@ -275,7 +275,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 				gated := got.windows[0]
 				if gated.samples() >= calibrationSamples/4 {
 					var ok bool
-					rate := gated.rate(s.clock).Value
+					rate := got.rate(s.clock).Value
 					if latency, ok = counter.CheckMultiply(gated.floats(3, 4), rate); ok {
 						s.rate = clockRate{ticks: rate}
 						s.report = ClockReport{

@@ -117,10 +117,7 @@ func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		kept, err := r.keep(got)
-		if err != nil {
-			return false, err
-		}
+		kept := r.keep(got)
 		if len(kept) == len(plan.turns) {
 			busy = 0
 		} else {
@@ -147,21 +144,21 @@ func lookTurns() (turns []int) {
 }
 
 // keep notes what a stay's undisturbed windows measured and returns their turns.
-func (r *run) keep(got stay) (turns []int, err error) {
+func (r *run) keep(got stay) (turns []int) {
 	for _, w := range got.windows {
 		r.result.SamplesDropped += w.polls - w.samples() // polls that led to no sample
 	}
 	if got.switches > 0 {
 		r.result.WindowsSwitched += len(got.windows)
-		return nil, nil
+		return nil
 	}
 	switch known, drifts := r.learnRate(got); {
 	case !known:
 		r.result.WindowsUnsteady += len(got.windows)
-		return nil, nil
+		return nil
 	case drifts:
 		r.result.WindowsDrifted += len(got.windows)
-		return nil, nil
+		return nil
 	}
 	for _, w := range got.windows {
 		if !w.complete {
@@ -173,7 +170,7 @@ func (r *run) keep(got stay) (turns []int, err error) {
 		r.result.SamplesKept += w.samples()
 		r.result.TimedSeconds += w.ticks() / r.report.TicksPerSecond
 	}
-	return turns, nil
+	return turns
 }
 
 // learnRate takes in what a stay says of the clock's rate. It is not known from less than a
@@ -181,7 +178,7 @@ func (r *run) keep(got stay) (turns []int, err error) {
 func (r *run) learnRate(got stay) (known, drifts bool) {
 	rate := got.rate(r.clock)
 	switch {
-	case math.IsNaN(rate.Value) || !r.counts() && rate.N < windowSamples:
+	case math.IsNaN(rate.Value) || rate.N < windowSamples:
 		return false, false
 	case rate.Half > driftShare*rate.Value+2*r.clock.RateResolution(rate.N):
 		return true, true

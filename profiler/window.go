@@ -77,7 +77,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	if space.Samples+uint64(len(p.turns))*room > tails {
 		return stay{}, fmt.Errorf("%d windows of %d samples do not fit", len(p.turns), p.samples)
 	}
-	const each = 9 // steps of a window, about
+	const each = 10 // steps of a window
 	ops := append(make([]tracee.Op, 0, 2+len(p.setup)+each*len(p.turns)), tracee.UsageBefore())
 	ops = append(ops, p.setup...)
 	for i, turns := range p.turns {
@@ -191,12 +191,7 @@ func (w window) ticks() float64 {
 	return float64(sum)
 }
 
-// rate is the clock's rate in this window, in ticks per cycle.
-func (w window) rate(clock counter.Clock) stat.Estimate {
-	return clock.Rate(w.floats(columnChains, columnChains+len(clock.Chains())-1))
-}
-
-// rate is the clock's rate over all windows of the stay.
+// rate is the clock's rate over all windows of the stay, in ticks per cycle.
 func (s stay) rate(clock counter.Clock) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
 	for _, w := range s.windows {

@@ -118,12 +118,7 @@ func ablating(args []string, std streams) int {
 }
 
 func ablateFailure(std streams, err error) int {
-	var reading *corpus.ReadError
-	switch {
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(std.err, "bbprof: interrupted")
-		return exitInterrupted
-	case errors.As(err, &reading):
+	if reading := (*corpus.ReadError)(nil); errors.As(err, &reading) {
 		return usageError(std, "ablate: %v", err)
 	}
 	return failure(std, err)

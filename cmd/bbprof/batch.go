@@ -335,11 +335,7 @@ func (b *batchFlags) summaryFits(in *corpus.Input) error {
 	case b.summary == b.output || err == nil && sameFile(info, b.output):
 		return fmt.Errorf("%s is the result itself; name another file", b.summary)
 	}
-	f, err := os.OpenFile(b.summary, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return writable(b.summary)
 }
 
 func sameFile(a os.FileInfo, name string) bool {

@@ -48,7 +48,7 @@ func checking(args []string, std streams) int {
 		Screened:  progress(std, len(blocks), "blocks"),
 	})
 	if err != nil {
-		return comparisonFailure(std, err)
+		return failure(std, err)
 	}
 	if c.json {
 		err = writeChecked(std.out, outcomes)

@@ -275,7 +275,7 @@ func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b cor
 func (c *compareFlags) one(ctx context.Context, p compare.Profiler, a, b corpus.Row, std streams) int {
 	out, err := c.compare(ctx, p, a, b)
 	if err != nil {
-		return comparisonFailure(std, err)
+		return failure(std, err)
 	}
 	return c.show(out, std)
 }
@@ -303,15 +303,6 @@ func (c *compareFlags) draw(std streams, f figure.Figure) int {
 		return failure(std, err)
 	}
 	return exitOK
-}
-
-// comparisonFailure reports an error that is no block's fault.
-func comparisonFailure(std streams, err error) int {
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(std.err, "bbprof: interrupted")
-		return exitInterrupted
-	}
-	return failure(std, err)
 }
 
 // report is a comparison as text.

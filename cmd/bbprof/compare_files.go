@@ -18,7 +18,7 @@ func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []cor
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i])
 		if err != nil {
-			return comparisonFailure(std, err)
+			return failure(std, err)
 		}
 		all = append(all, out)
 		done(len(all))

@@ -35,12 +35,7 @@ func convert(args []string, std streams) int {
 		format = record.FormatOf(*output)
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	var err error
-	if *output == "" || *output == "-" {
-		err = convertTo(std.out, files, std.in, format)
-	} else {
-		err = convertFile(files, *output, format)
-	}
+	err := writeResults(*output, files, std.out, func(w io.Writer) error { return convertTo(w, files, std.in, format) })
 	var bad *inputError
 	switch {
 	case err == nil:
@@ -58,6 +53,14 @@ type inputError struct{ error }
 // so.
 func convertFile(files []string, name string, format record.Format) error {
 	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format) })
+}
+
+// writeResults writes to standard output, or to the file that -o names.
+func writeResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
+	if output == "" || output == "-" {
+		return write(stdout)
+	}
+	return writeWhole(output, from, write)
 }
 
 // writeWhole writes a file beside the one of that name, compressed if the name says so, and

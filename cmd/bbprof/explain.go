@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,11 +110,7 @@ func explaining(args []string, std streams) int {
 	}
 	defer p.Close()
 	got, err := explain.Explain(ctx, p, block.Code, setup, ask)
-	switch {
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(std.err, "bbprof: interrupted")
-		return exitInterrupted
-	case err != nil:
+	if err != nil {
 		return failure(std, err)
 	}
 	if *asJSON {

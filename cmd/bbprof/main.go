@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -111,6 +112,10 @@ func usageError(std streams, format string, args ...any) int {
 func failure(std streams, err error) int {
 	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
 		return usageError(std, "-events: %v", event)
+	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(std.err, "bbprof: interrupted")
+		return exitInterrupted
 	}
 	fmt.Fprintf(std.err, "bbprof: %v\n", err)
 	return exitOf(err)

@@ -56,11 +56,7 @@ func mergeResults(args []string, std streams) int {
 		}
 		return out.Close()
 	}
-	if *output == "" || *output == "-" {
-		err = write(std.out)
-	} else {
-		err = writeWhole(*output, files, write)
-	}
+	err = writeResults(*output, files, std.out, write)
 	var bad *inputError
 	switch {
 	case errors.As(err, &bad):

@@ -28,10 +28,6 @@ func programFailure(std streams, err error) int {
 	if bad := (*program.Error)(nil); errors.As(err, &bad) {
 		return usageError(std, "%v", err)
 	}
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(std.err, "bbprof: interrupted")
-		return exitInterrupted
-	}
 	return failure(std, err)
 }
 

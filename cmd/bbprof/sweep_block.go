@@ -202,10 +202,6 @@ func sweepBlock(args []string, std streams) int {
 	ctx, stop := untilSignal()
 	defer stop()
 	points, screened, err := b.measure(ctx, block.Code, factor, std)
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(std.err, "bbprof: interrupted")
-		return exitInterrupted
-	}
 	if err != nil {
 		return failure(std, err)
 	}

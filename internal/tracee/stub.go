@@ -43,11 +43,7 @@ func buildStub(counters int) stub {
 	e.Load(asm.RBX, space.SlotOps)
 	e.CmpMem(asm.RBX, space.SlotOpsEnd)
 	toDone := e.ForwardJz()
-	e.LoadAt(asm.RAX, asm.RBX, 0)
-	e.LoadAt(asm.RDI, asm.RBX, 8)
-	e.LoadAt(asm.RSI, asm.RBX, 16)
-	e.AddImm8(asm.RAX, 0)
-	toRun := e.ForwardJs()
+	toRun := e.loadStep()
 	e.moreArgs()
 	toFailed := e.call()
 
@@ -84,11 +80,7 @@ func buildStub(counters int) stub {
 	toStuck = append(toStuck, e.protect(toTrial(counters))...)
 	e.Lea(asm.RBX, space.TrialList)
 	next := e.PC()
-	e.LoadAt(asm.RAX, asm.RBX, 0)
-	e.LoadAt(asm.RDI, asm.RBX, 8)
-	e.LoadAt(asm.RSI, asm.RBX, 16)
-	e.AddImm8(asm.RAX, 0)
-	toTrialRun := e.ForwardJs()
+	toTrialRun := e.loadStep()
 	e.moreArgs()
 	toFailedTrial := e.call()
 	e.AddImm8(asm.RBX, space.OpSize)
@@ -131,6 +123,16 @@ func buildStub(counters int) stub {
 type stubEmitter struct {
 	*asm.Emitter
 	toGate []asm.Forward
+}
+
+// loadStep loads the number of the step at rbx and its first two arguments, and gives the jump
+// that is taken if it is no system call.
+func (e *stubEmitter) loadStep() (ours asm.Forward) {
+	e.LoadAt(asm.RAX, asm.RBX, 0)
+	e.LoadAt(asm.RDI, asm.RBX, 8)
+	e.LoadAt(asm.RSI, asm.RBX, 16)
+	e.AddImm8(asm.RAX, 0)
+	return e.ForwardJs()
 }
 
 // moreArgs loads the arguments of a step behind the first two.
