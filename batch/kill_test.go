@@ -80,7 +80,7 @@ func victim(dir string) error {
 // TestKilled kills a run twenty times at random moments and resumes it each time. In the end
 // every row is there once, and no block was measured whose row was there.
 func TestKilled(t *testing.T) {
-	const n, kills = 6000, 20
+	const n, wanted = 6000, 20
 	dir := t.TempDir()
 	corpus, result := text(n), filepath.Join(dir, "result.csv")
 	if err := os.WriteFile(filepath.Join(dir, "corpus.csv"), []byte(corpus), 0o666); err != nil {
@@ -100,8 +100,14 @@ func TestKilled(t *testing.T) {
 		}
 		return had
 	}
-	interrupted, diaryEnd := 0, 0
-	for kill := 0; ; kill++ {
+	diaryEnd := 0
+	// A run that reaches its end before it is killed begins again: where this test is the one that
+	// gets no CPU, that may be often.
+	kills := 0
+	for try := 0; ; try++ {
+		if try > 20*wanted {
+			t.Skipf("only %d of %d runs were killed before their end", kills, try)
+		}
 		had := written()
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), killedEnv+"="+dir)
@@ -110,7 +116,8 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if kill < kills {
+		last := kills >= wanted
+		if !last {
 			time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 			cmd.Process.Signal(syscall.SIGKILL)
 		}
@@ -118,22 +125,23 @@ func TestKilled(t *testing.T) {
 		if cmd.ProcessState.ExitCode() > 0 {
 			t.Fatalf("a run failed: %s", says.String())
 		}
-		if !cmd.ProcessState.Success() {
-			interrupted++
-		}
 		notes := readOr(filepath.Join(dir, "diary"))
 		for _, hex := range strings.Fields(notes[diaryEnd:]) {
 			if had[hex] {
-				t.Errorf("after kill %d %s is measured again", kill, hex)
+				t.Errorf("after %d kills %s is measured again", kills, hex)
 			}
 		}
 		diaryEnd = len(notes)
-		if kill >= kills {
-			break
+		if !cmd.ProcessState.Success() {
+			kills++
+			continue
 		}
-	}
-	holds(t, rows(t, result), corpus)
-	if interrupted < kills/2 {
-		t.Errorf("only %d of %d kills came before the end", interrupted, kills)
+		holds(t, rows(t, result), corpus)
+		if last {
+			return
+		}
+		if err := os.Remove(result); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -78,16 +78,18 @@ func scan(t testing.TB, path string, n int) (time.Duration, uint64) {
 func TestResumeScales(t *testing.T) {
 	const few, many = 10_000, 80_000
 	small, large := synthetic(t, few), synthetic(t, many)
-	best := math.Inf(1)
-	for range 3 {
-		a, _ := scan(t, small, few)
-		b, kept := scan(t, large, many)
-		best = math.Min(best, float64(b)/float64(a))
+	// Others may take the CPU from either, and from the longer more often: each at its best.
+	a, b := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for try := 0; try < 3 || try < 30 && b > 2*many/few*a; try++ {
+		took, _ := scan(t, small, few)
+		a = min(a, took)
+		took, kept := scan(t, large, many)
+		b = min(b, took)
 		if perRow := float64(kept) / many; perRow > 40 {
 			t.Errorf("%.0f bytes a row are kept", perRow)
 		}
 	}
-	if best > 2*many/few {
-		t.Errorf("%d times the rows take %.1f times as long", many/few, best)
+	if b > 2*many/few*a {
+		t.Errorf("%d times the rows take %.1f times as long", many/few, float64(b)/float64(a))
 	}
 }
