@@ -362,7 +362,12 @@ func TestBadPrograms(t *testing.T) {
 			if strings.HasSuffix(c.name, "before") {
 				at.Offset += 2
 			}
-			r, err := try(t, command(t, tinyelf.Write(t, c.code, at)), "f", c.o)
+			cmd := command(t, tinyelf.Write(t, c.code, at))
+			r, err := try(t, cmd, "f", c.o)
+			// On a busy machine the call itself may take as long as one that hangs behind it is given.
+			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
+				r, err = try(t, cmd, "f", c.o)
+			}
 			if c.want == nil {
 				if err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
 					t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)

@@ -376,19 +376,20 @@ func parseHex(t *testing.T, s string) uint64 {
 }
 
 func TestRunFails(t *testing.T) {
-	r := newRunner(t, Options{Timeout: 300 * time.Millisecond})
+	r, hasty := newRunner(t, Options{}), newRunner(t, Options{Timeout: 300 * time.Millisecond})
 	for _, c := range []struct {
 		name string
 		code string
+		by   *Runner
 		want []string
 	}{
-		{"fails", tinyelf.Exit(3), []string{"exit status 3", "-any-status"}},
-		{"crashes", "\x0f\x0b", []string{"crashed", "illegal instruction"}},
-		{"hangs", "\xeb\xfe", []string{"did not end within 300ms", "-timeout"}},
-		{"sleeps", "\xb8\x22\x00\x00\x00\x0f\x05", []string{"did not end"}}, // pause()
+		{"fails", tinyelf.Exit(3), r, []string{"exit status 3", "-any-status"}},
+		{"crashes", "\x0f\x0b", r, []string{"crashed", "illegal instruction"}},
+		{"hangs", "\xeb\xfe", hasty, []string{"did not end within 300ms", "-timeout"}},
+		{"sleeps", "\xb8\x22\x00\x00\x00\x0f\x05", hasty, []string{"did not end"}}, // pause()
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := run(t, r, tiny(t, c.code), Setup{})
+			_, err := run(t, c.by, tiny(t, c.code), Setup{})
 			is(t, err, c.want...)
 		})
 	}

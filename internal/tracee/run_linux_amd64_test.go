@@ -2,6 +2,7 @@ package tracee
 
 import (
 	"encoding/binary"
+	"math"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -214,9 +215,13 @@ func TestUnmap(t *testing.T) {
 
 func TestSwitches(t *testing.T) {
 	c := launch(t)
-	do(t, c, UsageBefore(), UsageAfter())
-	if n := c.Switches(); n > 2 { // none, unless the machine is busy
-		t.Errorf("%d switches between two calls in a row", n)
+	fewest := uint64(math.MaxUint64)
+	for try := 0; try < 1000 && fewest > 0; try++ { // some, where the machine is busy
+		do(t, c, UsageBefore(), UsageAfter())
+		fewest = min(fewest, c.Switches())
+	}
+	if fewest > 0 {
+		t.Errorf("%d switches between two calls in a row", fewest)
 	}
 	do(t, c, UsageBefore())
 	for range 20 { // each stop gives the CPU to the monitor
