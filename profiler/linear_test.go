@@ -2,6 +2,8 @@ package profiler
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/stat"
@@ -39,13 +41,16 @@ func TestNonlinearBlock(t *testing.T) {
 	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 8
 	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c208")
 	p := start(t, Options{})
-	for range 5 {
+	for range 10 {
 		r, err := p.Profile(t.Context(), Block{Code: block})
 		if err != nil {
 			t.Fatal(err)
 		}
+		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no quiet moment") }) {
+			continue // it was not asked
+		}
 		if r.Status == OK {
-			t.Fatalf("%.3f cycles for a block whose copies differ", r.Cycles)
+			t.Fatalf("%.3f cycles, %.3f to %.3f, for a block whose copies differ: %q", r.Cycles, r.CILow, r.CIHigh, r.Warnings)
 		}
 		if r.Reason == verdict.Nonlinear {
 			return
