@@ -9,7 +9,9 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/counter"
@@ -25,7 +27,65 @@ import (
 // clock is not calibrated. It belongs to the test's goroutine, so not to subtests.
 type bench struct {
 	*session
-	t testing.TB
+	t     testing.TB
+	pulse *pulse
+}
+
+// generous is a limit for what ends by itself, however busy the machine is.
+const generous = 30 * time.Second
+
+// pulse knows whether this process stood still for so long that a limit on time says nothing of the
+// block that did not keep it: a virtual machine gets its CPUs as its host likes.
+type pulse struct {
+	mu      sync.Mutex
+	last    time.Time
+	longest time.Duration // between two beats, since reset
+}
+
+const beat = 20 * time.Millisecond
+
+func startPulse(t testing.TB) *pulse {
+	p := &pulse{last: time.Now()}
+	ticks := time.NewTicker(beat)
+	ended := make(chan struct{})
+	t.Cleanup(func() { ticks.Stop(); close(ended) })
+	go func() {
+		for {
+			select {
+			case <-ticks.C:
+				p.stoodStill()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+func (p *pulse) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.longest = time.Now(), 0
+}
+
+// stoodStill reports whether that was for long enough, since reset.
+func (p *pulse) stoodStill() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.longest = max(p.longest, now.Sub(p.last))
+	p.last = now
+	return p.longest > runLimit/4
+}
+
+// patiently does what may end in a timeout, again if that may be the machine's fault.
+func (p *pulse) patiently(do func() verdict.Reason) {
+	for range 10 {
+		p.reset()
+		if do() != verdict.Timeout || !p.stoodStill() {
+			return
+		}
+	}
 }
 
 // openBench starts a child, or skips the test on a machine that cannot have one.
@@ -52,11 +112,24 @@ func openBench(t testing.TB) bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	return bench{s, t}
+	return bench{s, t, startPulse(t)}
 }
 
 // block decodes, refuses and maps a block with some copies in one initial state.
-func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, error) {
+func (b bench) block(code []byte, init asm.Init, frames, copies int) (r *run, err error) {
+	b.t.Helper()
+	b.pulse.patiently(func() (reason verdict.Reason) {
+		r, err = b.blockOnce(code, init, frames, copies)
+		if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
+			reason = rejection.Reason
+		}
+		return reason
+	})
+	r.plan.Limit = generous // it has ended once
+	return r, err
+}
+
+func (b bench) blockOnce(code []byte, init asm.Init, frames, copies int) (*run, error) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
@@ -134,7 +207,7 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 	r.plan.Refill(r.child)
 	clear(r.child.Log()[saved-space.Log:])
 
-	stop, err := r.child.Do(append(ahead, tracee.Run(im.At, 1)), runLimit)
+	stop, err := r.child.Do(append(ahead, tracee.Run(im.At, 1)), generous)
 	if err != nil {
 		b.t.Fatal(err)
 	}

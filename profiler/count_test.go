@@ -24,6 +24,9 @@ func TestCountInstructions(t *testing.T) {
 		{"", 0, verdict.BadHex},
 	} {
 		got, err := CountInstructions(context.Background(), Block{Code: unhex(t, c.code)})
+		for try := 0; got.Rejection != nil && got.Rejection.Reason == verdict.Timeout && try < 5; try++ { // the machine may have stood still
+			got, err = CountInstructions(context.Background(), Block{Code: unhex(t, c.code)})
+		}
 		if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 			t.Skip(err)
 		}

@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"context"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -223,11 +224,21 @@ func TestEnds(t *testing.T) {
 		"slow divisions, large":       {"31d2 48f7f1 31d2 48f7f1 31d2 48f7f1", []verdict.Reason{"", verdict.SIGFPE}},
 		"locked, across two lines":    {"f0480183 3d000000", []verdict.Reason{verdict.Misaligned, verdict.SIGBUS, verdict.Timeout}},
 	} {
-		began := time.Now()
-		r := b.walk(unhex(t, compact(c.hex)))
-		took := time.Since(began)
-		reason := r.Reason
-		if reason == verdict.Unstable || reason == verdict.ClockDrift || reason == verdict.ContextSwitch {
+		var (
+			r      Result
+			reason verdict.Reason
+			took   time.Duration
+		)
+		b.pulse.patiently(func() verdict.Reason {
+			began := time.Now()
+			r = b.walkOnce(unhex(t, compact(c.hex)), Setup{})
+			took = time.Since(began)
+			if reason = r.Reason; reason.Noise() || slices.Contains(c.reasons, reason) {
+				return ""
+			}
+			return reason
+		})
+		if reason.Noise() {
 			reason = "" // it was timed, as far as the budget goes
 		}
 		if !slices.Contains(c.reasons, reason) {
@@ -244,27 +255,49 @@ func TestEnds(t *testing.T) {
 // TestChildKilled: a child that something outside kills is replaced, and the block measured; one
 // that is killed each time costs the block, with the reason, but not the run.
 func TestChildKilled(t *testing.T) {
+	others := children()
 	b := openPath(t)
 	b.opts.Budget = 1
 	pid := func() int {
 		for _, p := range children() {
+			if slices.Contains(others, p) {
+				continue
+			}
 			n, _ := strconv.Atoi(p)
 			return n
 		}
 		return 0
 	}
-	b.walk([]byte{0x90})
-	if err := unix.Kill(pid(), unix.SIGKILL); err != nil {
-		t.Fatal(err)
+	send := func(sig unix.Signal) {
+		t.Helper()
+		for range 10 { // there is none after a block that did not end
+			if p := pid(); p > 0 {
+				if err := unix.Kill(p, sig); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			b.walk([]byte{0x90})
+		}
+		t.Fatal("there is no child")
 	}
+	b.walk([]byte{0x90})
+	send(unix.SIGKILL)
 	if r := b.walk([]byte{0x90}); r.Status == Failed {
 		t.Errorf("after one kill: %s", r.Failure)
 	}
 	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGTERM, unix.SIGSEGV, unix.SIGTRAP} {
-		unix.Kill(pid(), sig)
-		began := time.Now()
-		if r := b.walk([]byte{0x90}); r.Status == Failed || time.Since(began) > stayLimit {
-			t.Errorf("%v: %s in %v", sig, r.Failure, time.Since(began))
+		took := time.Duration(math.MaxInt64)
+		for try := 0; try < 3 && took > stayLimit; try++ { // it may be the machine that stood still
+			send(sig)
+			began := time.Now()
+			if r := b.walk([]byte{0x90}); r.Status == Failed {
+				t.Errorf("%v: %s", sig, r.Failure)
+			}
+			took = time.Since(began)
+		}
+		if took > stayLimit {
+			t.Errorf("%v: measured in %v", sig, took)
 		}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})

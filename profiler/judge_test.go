@@ -115,7 +115,7 @@ func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	e.JmpMem(space.SlotReturn)
 	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
 	clear(b.child.Frame(0))
-	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, runLimit)
+	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, generous)
 	if err != nil {
 		b.t.Fatalf("%s: %v", in.Text(), err)
 	}
@@ -136,7 +136,7 @@ const slidePage = 0x1_2345_0000
 // TestCPUJudgesOperands holds width, direction and alignment against the CPU.
 func TestCPUJudgesOperands(t *testing.T) {
 	b := openBench(t)
-	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, runLimit); err != nil || !stop.Done {
+	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
 	const readOnlyPage = space.CodeEnd - space.PageSize // the end of the code, which holds zeros

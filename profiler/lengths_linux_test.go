@@ -34,7 +34,7 @@ func (b bench) fetch(code []byte) fetched {
 	e.Jmp(start)
 	copy(b.child.TrialCode(), e.Bytes())
 	copy(b.child.TrialCode()[start-space.TrialCode:], code)
-	stop, err := b.child.Try(nil, space.TrialCode, space.TrialCode, runLimit)
+	stop, err := b.child.Try(nil, space.TrialCode, space.TrialCode, generous)
 	if err != nil {
 		b.t.Fatalf("% x: %v", code, err)
 	}
@@ -81,7 +81,7 @@ func encodings(rng *rand.Rand) (list [][]byte) {
 // odds, a block could hide a jump or a system call in what passes for an operand.
 func TestCPUJudgesLengths(t *testing.T) {
 	b := openBench(t)
-	if stop, err := b.child.Do([]tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove(), tracee.MapFrame(slidePage, 0)}, runLimit); err != nil || !stop.Done {
+	if stop, err := b.child.Do([]tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove(), tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
 	rng := seeded(t)

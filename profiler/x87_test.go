@@ -65,7 +65,7 @@ const x87Depth = 8
 func TestX87AgainstCPU(t *testing.T) {
 	b := openBench(t)
 	page := asm.PaperInit().GPR[asm.RBX] &^ (space.PageSize - 1)
-	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, runLimit); err != nil {
+	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous); err != nil {
 		t.Fatal(err)
 	}
 	shapes := x87Shapes(t)
