@@ -37,6 +37,9 @@ func TestREADME(t *testing.T) {
 		parts := example.FindStringSubmatch(block)
 		command, want := parts[1], parts[2]
 		got := runExample(t, command)
+		for try := 1; !*update && try < 4 && withoutDigits(got) != withoutDigits(want); try++ {
+			got = runExample(t, command) // it may have been disturbed without knowing it
+		}
 		if !*update && withoutDigits(got) != withoutDigits(want) {
 			t.Errorf("$ %s\nprints:\n%s\nthe README says:\n%s\n(make readme copies the examples from a run)", command, got, want)
 		}
