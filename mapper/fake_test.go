@@ -123,7 +123,7 @@ func TestMapLists(t *testing.T) {
 		}
 	}
 	if got := m.Pages; len(got) != 3 ||
-		got[0] != (Page{0x1234_5000, 0, 0, 0x1234_5678}) || got[1] != (Page{0x1234_6000, 1, 0, 0x1234_6000}) || got[2] != (Page{0, 0, 0, 0xfff}) {
+		got[0] != (Page{0x1234_5000, 0, 0, 0x1234_5678, 0}) || got[1] != (Page{0x1234_6000, 1, 0, 0x1234_6000, 0}) || got[2] != (Page{0, 0, 0, 0xfff, 0}) {
 		t.Errorf("pages %+v", got)
 	}
 	if again := m.Remap(); !equal(again, append(append([]tracee.Op{}, want[0][:2]...), want[1][0], want[2][0], want[3][0])) {

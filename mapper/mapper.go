@@ -39,7 +39,10 @@ type Plan struct {
 	Limit   time.Duration // for one run, else timeout
 	Until   time.Time     // for all of them together, else timeout; zero is for ever
 	Ahead   []tracee.Op   // of the first run
-	Fresh   uint64        // image to run first, which puts back all state that a block can change; 0 is none
+	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
+	// the block does ask for them is for [Mapping.Confirm] to find out.
+	Known []Page
+	Fresh uint64 // image to run first, which puts back all state that a block can change; 0 is none
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -48,6 +51,7 @@ type Page struct {
 	Frame int    `json:"frame"`
 	Inst  int    `json:"instruction"` // the instruction that asked for it, from 0
 	Fault uint64 `json:"fault"`       // the address that it asked for
+	Copy  int    `json:"-"`           // of the block, that the instruction stands in
 }
 
 // Mapping is a set of pages with which the block runs to its end.
@@ -55,14 +59,33 @@ type Mapping struct {
 	Pages []Page
 	Stops int // of the child, while mapping
 	Full  int // the copy that asked for one page more than there may be, if one did
+	Known int // how many pages, the first, were there before any was asked for
 }
 
 // Map finds the pages of an image on trial. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
+	m, err := p.search(c, im)
+	if m.Known > 0 && err != nil { // which it may owe to a page that it has no use for
+		stops := m.Stops
+		p.Known = nil
+		m, err = p.search(c, im)
+		m.Stops += stops
+	}
+	return m, err
+}
+
+// search is Map with whatever comes of the pages to begin with.
+func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	var m Mapping
 	ops := append(reset(), p.Ahead...)
+	m.Known = min(len(p.Known), space.MaxTrialOps-len(ops)-1)
+	for i, page := range p.Known[:m.Known] {
+		page.Frame = i % p.Frames
+		m.Pages = append(m.Pages, page)
+		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
+	}
 	for {
 		p.Refill(c)
 		stop, err := c.Try(ops, im.At, im.End(), p.Limit)

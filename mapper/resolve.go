@@ -31,7 +31,8 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 		case addr >= space.UserEnd:
 			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(space.UserEnd))
 		}
-		return Page{Addr: addr &^ (space.PageSize - 1), Inst: index, Fault: addr}, nil
+		copy, _, _ := im.Locate(stop.Regs.RIP)
+		return Page{Addr: pageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
 
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
 		return p.protection(stop, index, regs)

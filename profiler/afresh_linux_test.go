@@ -18,7 +18,7 @@ func TestEachRunAfresh(t *testing.T) {
 	compared, rejected := 0, 0
 	check := func(code []byte) (ran bool) {
 		r, rejection := b.mapped(code, b.inits[:1], 1, 3)
-		if rejection != nil || r.trace() != nil || r.findShortDirty() != nil {
+		if rejection != nil || r.trace() != nil || r.findStored() != nil {
 			rejected++
 			return false
 		}

@@ -64,6 +64,7 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.plan = mapper.Plan{
 		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
+	r.known = nil
 	err := r.mapAndTrace()
 	if paper && r.plan.Frames == 1 {
 		r.result.PaperVerdict = "ok" // until the samples say otherwise
@@ -103,11 +104,38 @@ func (r *run) mapAndTrace() error {
 }
 
 func (r *run) mapAndTraceAll() error {
-	for _, step := range []func() error{r.mapPages, r.trace, r.findShortDirty, r.judgeTrace} {
+	for _, step := range []func() error{r.mapAndConfirm, r.findStored, r.judgeTrace} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// mapAndConfirm maps the block and traces it. Where mapping began with pages of an attempt before,
+// each has to be in the trace as if the block had asked for it, or it begins with less.
+func (r *run) mapAndConfirm() error {
+	warnings := r.result.Warnings
+	for try := 0; ; try++ {
+		if err := r.mapPages(); err != nil {
+			return err
+		}
+		began := r.mapping.Known
+		err := r.trace()
+		if err == nil && r.mapping.Confirm(r.plan, r.tracing.Accesses) {
+			break
+		}
+		if err != nil && (began == 0 || !r.child.Alive()) {
+			return err
+		}
+		r.known = r.mapping.Pages
+		if err != nil || try > 0 {
+			r.known = nil
+		}
+		r.result.Warnings = warnings
+	}
+	r.known = r.mapping.Pages
+	r.reportMapping()
 	return nil
 }
 
@@ -120,6 +148,7 @@ func (r *run) maxTraced(probe *asm.Probe) int {
 
 // trace runs the instrumented copy once and reads what it logged.
 func (r *run) trace() error {
+	r.complete = false
 	r.tracing = invariants.Trace{Insts: r.insts, Frame: map[uint64]int{}}
 	for _, p := range r.mapping.Pages {
 		r.tracing.Frame[p.Addr] = p.Frame
@@ -147,7 +176,8 @@ func (r *run) trace() error {
 	}
 	r.tracing.Copies = r.tracedEnough(probe, copies)
 	r.tracing.Accesses = probe.Accesses(r.child.Log(), r.tracing.Copies, r.plan.Init)
-	if copies < r.factors.Long {
+	r.complete = copies == r.factors.Long
+	if !r.complete {
 		r.warn("only the first %d of %d copies were traced: the log is full", copies, r.factors.Long)
 	}
 	return nil
@@ -173,11 +203,34 @@ func (r *run) tracedEnough(probe *asm.Probe, copies int) int {
 	return min(copies, 2*(steady+1)+r.cpu.Core.StoreBuffer/max(stores, 1)+1)
 }
 
-// findDirty adds to the list of words to restore those that another image leaves changed. Every
-// number of copies that is run has to be asked: a later copy may put a word back, and a word
-// that is not restored tells a block that this is no trial.
-func (r *run) findDirty(im unroll.Image) error {
+// fewMore is by how many words the list of those to put back may grow for stores that change nothing:
+// a line of the list. What walks on and stores what is there already makes hundreds of them.
+const fewMore = 64 / 8
+
+// findStored completes the list of words to put back before each run. What a run changes depends on
+// how many copies it has: a later one may put a word back, and a word that is not restored tells a block
+// that this is no trial. The trace of all copies has the stores of any number of them, so each word
+// that it stores to is restored. Where those are too many, each number of copies is asked.
+func (r *run) findStored() error {
 	if !r.reset.Memory || len(r.mapping.Pages) == 0 {
+		return nil
+	}
+	if r.complete {
+		changed := r.dirty
+		r.dirty = r.mapping.Stored(r.tracing.Accesses, changed)
+		if len(r.dirty) <= min(len(changed)+fewMore, space.MaxRestore) &&
+			(len(r.dirty) == len(changed) || invariants.Residency(r.tracing, r.cpu.Core, r.ownLines()).Rejection == nil) {
+			r.child.SetRestore(r.dirty)
+			return nil
+		}
+		r.dirty, r.complete = changed, false
+	}
+	return r.findDirty(r.short)
+}
+
+// findDirty adds to that list the words that another image leaves changed, unless it is complete.
+func (r *run) findDirty(im unroll.Image) error {
+	if !r.reset.Memory || len(r.mapping.Pages) == 0 || r.complete && !r.loops {
 		return nil
 	}
 	r.plan.Refill(r.child)
@@ -195,8 +248,6 @@ func (r *run) findDirty(im unroll.Image) error {
 	r.child.SetRestore(dirty)
 	return nil
 }
-
-func (r *run) findShortDirty() error { return r.findDirty(r.short) }
 
 // judgeTrace holds the rules against the accesses.
 func (r *run) judgeTrace() error {

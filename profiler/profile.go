@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,9 +36,11 @@ type run struct {
 	until    time.Time // for all that comes before timing
 	plan     mapper.Plan
 	mapping  mapper.Mapping
+	known    []mapper.Page // to begin the next mapping with
 	short    unroll.Image
 	long     unroll.Image
-	dirty    []uint64 // words that a run changes
+	dirty    []uint64 // words that a run changes, to put back
+	complete bool     // they are all that any number of copies can change
 	tracing  invariants.Trace
 	findings []invariants.Evidence
 	cycles   []float64         // per iteration, of each window
@@ -170,6 +173,7 @@ const (
 // mapPages maps as many copies as the longer image has, on trial. A block that moves on with
 // every copy gets no more copies than steadyPages do for, rather than a page for each.
 func (r *run) mapPages() error {
+	known := r.known
 	for {
 		if err := r.layOut(); err != nil {
 			return err
@@ -184,16 +188,32 @@ func (r *run) mapPages() error {
 		if err != nil {
 			return err
 		}
-		r.mapping, err = mapper.Map(r.child, r.plan, trial)
-		r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
-		if r.opts.Detail {
-			r.result.Mapping = r.mapping.Pages
-		}
+		plan := r.plan
+		plan.Known = beginWith(known, r.factors.Long, plan)
+		r.mapping, err = mapper.Map(r.child, plan, trial)
+		r.reportMapping()
 		var rejection *verdict.Rejection
 		if !fewer || !errors.As(err, &rejection) || rejection.Reason != verdict.TooManyPages {
 			return err
 		}
 		r.factors = r.factors.AtMost(r.mapping.Full)
+		known = r.mapping.Pages
+	}
+}
+
+// beginWith are the pages among the known ones that so many copies ask for, unless they are too many.
+func beginWith(known []mapper.Page, copies int, p mapper.Plan) []mapper.Page {
+	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= copies })
+	if len(known) > p.Pages || p.NoPages {
+		return nil
+	}
+	return known
+}
+
+func (r *run) reportMapping() {
+	r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
+	if r.opts.Detail {
+		r.result.Mapping = r.mapping.Pages
 	}
 }
 

@@ -1,0 +1,56 @@
+package mapper
+
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// Stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
+// earlier list. A store beyond the pages is left out.
+func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
+	const words = space.PageSize / 8
+	if len(m.Pages) == 0 {
+		return nil
+	}
+	first := map[int]uint64{} // page by which a frame's words are listed
+	frames := 0
+	for _, p := range m.Pages {
+		if _, ok := first[p.Frame]; !ok {
+			first[p.Frame] = p.Addr
+		}
+		frames = max(frames, p.Frame+1)
+	}
+	stored := make([]bool, frames*words)
+	last := m.Pages[0] // successive accesses mostly are to one page
+	add := func(addr uint64) {
+		if page := pageOf(addr); page != last.Addr {
+			i := slices.IndexFunc(m.Pages, func(p Page) bool { return p.Addr == page })
+			if i < 0 {
+				return
+			}
+			last = m.Pages[i]
+		}
+		stored[last.Frame*words+int(addr%space.PageSize)/8] = true
+	}
+	for _, addr := range earlier {
+		add(addr)
+	}
+	for _, a := range accesses {
+		if !a.Write {
+			continue
+		}
+		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
+			add(addr)
+		}
+	}
+	var list []uint64
+	for i, is := range stored {
+		if is {
+			list = append(list, first[i/words]+8*uint64(i%words))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
