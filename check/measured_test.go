@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/bbprof/bbprof/profiler"
@@ -11,8 +12,20 @@ import (
 )
 
 // TestMeasured: blocks that stay what they are raise hardly an alarm, and the one that has become
-// slower does each time.
+// slower does each time; one baseline that other work has made may spoil that, three hardly do.
 func TestMeasured(t *testing.T) {
+	complaint := ""
+	for range 3 {
+		if complaint = tryMeasured(t); complaint == "" {
+			return
+		}
+		t.Log(complaint)
+	}
+	t.Error(complaint)
+}
+
+func tryMeasured(t *testing.T) (complaint string) {
+	t.Helper()
 	p, err := profiler.New(profiler.Options{})
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		t.Skip(err)
@@ -58,11 +71,12 @@ func TestMeasured(t *testing.T) {
 		if got[slow].Status == Slower {
 			found++
 		} else {
-			t.Errorf("five more multiplications: %+v", got[slow])
+			complaint = fmt.Sprintf("five more multiplications: %+v", got[slow])
 		}
 		alarms += count(got, Slower)
 	}
 	if alarms -= found; alarms > 1 {
-		t.Errorf("%d false alarms", alarms)
+		complaint = fmt.Sprintf("%d false alarms", alarms)
 	}
+	return complaint
 }

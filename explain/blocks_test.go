@@ -96,33 +96,43 @@ func TestBuiltBlocks(t *testing.T) {
 			if setup.Unroll != nil {
 				opts.Rounds = 5 // a megabyte of code takes its time
 			}
-			e, err := Explain(context.Background(), p, unhex(t, b.hex), setup, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if e.Base.Reason.Noise() {
-				t.Skipf("the core was not left alone: %s", e.Base.Rejection.Detail)
-			}
-			if e.Base.Status != profiler.OK {
-				t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)
-			}
-			unclear := false
-			for _, f := range e.Findings {
-				if f.Rounds > 0 {
-					t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Verdict, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
-				}
-				unclear = unclear || f.Verdict == Unclear
-			}
 			var want []string
 			if b.cause != "" {
 				want = []string{b.cause}
 			}
-			if got := e.Causes(); !slices.Equal(got, want) {
+			var got []string
+			for range 3 { // what other work makes of one it hardly makes of the next
+				var unclear bool
+				if got, unclear = causes(t, p, unhex(t, b.hex), setup, opts); slices.Equal(got, want) {
+					return
+				}
 				if unclear {
 					t.Skipf("the core was too busy to tell: %q", got)
 				}
-				t.Errorf("%q, want %q", got, want)
+				t.Logf("%q, want %q", got, want)
 			}
+			t.Errorf("%q, want %q", got, want)
 		})
 	}
+}
+
+// causes are those that explain finds, and whether there is one of which it cannot tell.
+func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, opts Options) (all []string, unclear bool) {
+	t.Helper()
+	e, err := Explain(context.Background(), p, code, setup, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Base.Reason.Noise() {
+		t.Skipf("the core was not left alone: %s", e.Base.Rejection.Detail)
+	}
+	if e.Base.Status != profiler.OK {
+		t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)
+	}
+	for _, f := range e.Findings {
+		if f.Rounds > 0 {
+			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Verdict, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
+		}
+	}
+	return e.Causes(), slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Verdict == Unclear })
 }

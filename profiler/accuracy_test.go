@@ -59,6 +59,20 @@ func measured(t *testing.T, p *Profiler, block []byte) Result {
 	}
 }
 
+// lasting fails the test with what check complains of, "" being nothing, if it does so each of three
+// times: what other work did to one measurement it hardly does to the next.
+func lasting(t *testing.T, check func() string) {
+	t.Helper()
+	complaint := ""
+	for range 3 {
+		if complaint = check(); complaint == "" {
+			return
+		}
+		t.Log(complaint)
+	}
+	t.Error(complaint)
+}
+
 // Latencies are those of uops.info and the vendors' optimization manuals; where cores
 // differ, any of the integers that some core has.
 var chains = []struct {
@@ -79,7 +93,8 @@ var chains = []struct {
 	{"addsd xmm0, xmm0", "f20f58c0", []float64{2, 3, 4}},
 }
 
-// TestKnownAnswers holds ten runs of each chain against its documented latency.
+// TestKnownAnswers holds ten runs of each chain against its documented latency. One of them may be
+// other work's.
 func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX
@@ -89,7 +104,7 @@ func TestKnownAnswers(t *testing.T) {
 			if block[0] == 0xc5 && !avx {
 				t.Skip("this CPU has no AVX")
 			}
-			worst := 0.0
+			worst, off := 0.0, 0
 			for range 10 {
 				got := measured(t, p, block).Cycles
 				want := slices.MinFunc(c.cycles, func(a, b float64) int {
@@ -97,8 +112,12 @@ func TestKnownAnswers(t *testing.T) {
 				})
 				worst = max(worst, math.Abs(got-want)/want)
 				if math.Abs(got-want) > math.Max(0.015*want, 0.02) {
-					t.Errorf("%.4f cycles, want one of %v within 1.5 %% or 0.02", got, c.cycles)
+					t.Logf("%.4f cycles, want one of %v within 1.5 %% or 0.02", got, c.cycles)
+					off++
 				}
+			}
+			if off > 1 {
+				t.Errorf("%d of ten are off", off)
 			}
 			t.Logf("worst of ten is off by %.2f %%", 100*worst)
 		})

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"os"
@@ -465,7 +466,12 @@ func TestCanaryNumber(t *testing.T) {
 		if c == "c5fc58c0" && !slices.Contains(host.Detect().VectorBits(), 256) {
 			continue
 		}
-		first[c] = number(c)
+		var before []Result // one of which may be other work's
+		for range 5 {
+			before = append(before, number(c))
+		}
+		slices.SortFunc(before, func(a, b Result) int { return cmp.Compare(a.Cycles, b.Cycles) })
+		first[c] = before[len(before)/2]
 	}
 	moved := map[string]int{}
 	blocks := scaled(60, 1000)

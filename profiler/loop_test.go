@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -50,11 +51,15 @@ func TestHotLoop(t *testing.T) {
 			if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX {
 				t.Skip("this CPU has no AVX")
 			}
-			r := both(t, p, unhex(t, c.hex))
-			t.Logf("unrolled %.4f, hot loop %.4f cycles", r.Cycles, r.LoopCycles)
-			if math.Abs(r.Cycles-r.LoopCycles) > math.Max(0.05*r.LoopCycles, 0.03) {
-				t.Errorf("unrolled %.4f, hot loop %.4f cycles: want them within 5 %% or 0.03", r.Cycles, r.LoopCycles)
-			}
+			var r Result
+			lasting(t, func() string {
+				r = both(t, p, unhex(t, c.hex))
+				t.Logf("unrolled %.4f, hot loop %.4f cycles", r.Cycles, r.LoopCycles)
+				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(0.05*r.LoopCycles, 0.03) {
+					return "want them within 5 % or 0.03"
+				}
+				return ""
+			})
 			if r.Loop.TurnsShort != 256 || r.Loop.Counter == "memory" {
 				t.Errorf("the loop is %+v, want one of many turns with a register", r.Loop)
 			}
@@ -83,11 +88,15 @@ func TestLoopAgrees(t *testing.T) {
 		{"and rdi's, stored", "48893b4889c14889ca4889ee4d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", false, "memory", 1, 0.05},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := both(t, p, unhex(t, c.hex))
-			t.Logf("unrolled %.4f, loop %.4f cycles: %+v", r.Cycles, r.LoopCycles, *r.Loop)
-			if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
-				t.Errorf("unrolled %.4f, loop %.4f cycles: want them within %g or 0.03", r.Cycles, r.LoopCycles, c.within)
-			}
+			var r Result
+			lasting(t, func() string {
+				r = both(t, p, unhex(t, c.hex))
+				t.Logf("unrolled %.4f, loop %.4f cycles: %+v", r.Cycles, r.LoopCycles, *r.Loop)
+				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
+					return fmt.Sprintf("want them within %g or 0.03", c.within)
+				}
+				return ""
+			})
 			few := r.Loop.TurnsShort < unroll.ManyTurns
 			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
 				t.Errorf("%d pages, the loop is %+v; want %d, few turns: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
@@ -99,8 +108,14 @@ func TestLoopAgrees(t *testing.T) {
 // Mode loop reports what mode both reports beside the copies.
 func TestModeLoop(t *testing.T) {
 	p := start(t, Options{Mode: Loop})
-	r := measured(t, p, unhex(t, "4801c0"))
-	if math.Abs(r.Cycles-1) > 0.02 || r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.Disagreement != "" {
+	var r Result
+	lasting(t, func() string {
+		if r = measured(t, p, unhex(t, "4801c0")); math.Abs(r.Cycles-1) > 0.02 {
+			return fmt.Sprintf("%.4f cycles", r.Cycles)
+		}
+		return ""
+	})
+	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.Disagreement != "" {
 		t.Errorf("%.4f and %.4f cycles of mode %s, front end %s: %s", r.Cycles, r.LoopCycles, r.Mode, r.FrontEnd, r.Disagreement)
 	}
 	if it := r.Loop.Copies * r.Loop.TurnsLong; r.UnrollLong != it {
@@ -124,12 +139,17 @@ func TestDecoders(t *testing.T) {
 		{"a chain", "480fafc0", 0.98, 1.02},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := both(t, p, unhex(t, c.hex))
-			ratio := r.Cycles / r.LoopCycles
-			t.Logf("decoders %.4f, loop %.4f cycles: %s", r.Cycles, r.LoopCycles, r.Disagreement)
-			if r.FrontEnd != Decode || ratio < c.least || ratio > c.most {
-				t.Errorf("front end %s, decoders %.4f, loop %.4f cycles: ratio %.3f, want %g to %g", r.FrontEnd, r.Cycles, r.LoopCycles, ratio, c.least, c.most)
-			}
+			var r Result
+			ratio := 0.0
+			lasting(t, func() string {
+				r = both(t, p, unhex(t, c.hex))
+				ratio = r.Cycles / r.LoopCycles
+				t.Logf("decoders %.4f, loop %.4f cycles: %s", r.Cycles, r.LoopCycles, r.Disagreement)
+				if r.FrontEnd != Decode || ratio < c.least || ratio > c.most {
+					return fmt.Sprintf("front end %s, ratio %.3f, want %g to %g", r.FrontEnd, ratio, c.least, c.most)
+				}
+				return ""
+			})
 			if ratio > 1.05 && !strings.Contains(r.Disagreement, "decoders") {
 				t.Errorf("the likely cause is not said to be the decoders: %q", r.Disagreement)
 			}
@@ -141,11 +161,14 @@ func TestDecoders(t *testing.T) {
 // says so.
 func TestFlagsAcrossTurns(t *testing.T) {
 	p := start(t, Options{Mode: Both})
-	r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx
-	t.Logf("unrolled %.4f, loop %.4f cycles: %s", r.Cycles, r.LoopCycles, r.Disagreement)
-	if r.LoopCycles > 0.9*r.Cycles || !strings.Contains(r.Disagreement, "flags") {
-		t.Errorf("unrolled %.4f, loop %.4f cycles: %q", r.Cycles, r.LoopCycles, r.Disagreement)
-	}
+	lasting(t, func() string {
+		r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx
+		t.Logf("unrolled %.4f, loop %.4f cycles: %s", r.Cycles, r.LoopCycles, r.Disagreement)
+		if r.LoopCycles > 0.9*r.Cycles || !strings.Contains(r.Disagreement, "flags") {
+			return "want the loop to be faster, for the flags"
+		}
+		return ""
+	})
 }
 
 func TestDisagreement(t *testing.T) {

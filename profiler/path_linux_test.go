@@ -233,6 +233,7 @@ func FuzzProfile(f *testing.F) {
 	failures := make(chan string)
 	started := make(chan bench, 1)
 	go func() { // owns the child; it ends with the process
+		defer close(started) // where there can be none
 		b := openPath(f)
 		b.opts.Budget = 1
 		started <- b
@@ -246,7 +247,9 @@ func FuzzProfile(f *testing.F) {
 			}
 		}
 	}()
-	<-started
+	if _, ok := <-started; !ok {
+		return
+	}
 	f.Fuzz(func(t *testing.T, code []byte) {
 		if len(code) > 256 {
 			return

