@@ -65,15 +65,22 @@ type Mapping struct {
 // Map finds the pages of an image on trial. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
+//
+// That there are too many pages is, if some were known, only true of a block that asks for those.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	m, err := p.search(c, im)
-	if m.Known > 0 && err != nil { // which it may owe to a page that it has no use for
+	if m.Known > 0 && err != nil && !tooMany(err) { // which it may owe to a page that it has no use for
 		stops := m.Stops
 		p.Known = nil
 		m, err = p.search(c, im)
 		m.Stops += stops
 	}
 	return m, err
+}
+
+func tooMany(err error) bool {
+	r, ok := err.(*verdict.Rejection)
+	return ok && r.Reason == verdict.TooManyPages
 }
 
 // search is Map with whatever comes of the pages to begin with.

@@ -3,6 +3,7 @@ package profiler
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,44 @@ func TestAttemptsBeginWithWhatIsKnown(t *testing.T) {
 	}
 }
 
+// A block whose addresses follow from its registers is mapped without a fault, in the pages and by
+// the steps for which it would have asked. One that walks on too far is told how far with a few.
+func TestForeseenPages(t *testing.T) {
+	b := openBench(t)
+	for _, c := range []struct {
+		name, hex string
+		stops     int
+	}{
+		{"a load", "488b03", 1},
+		{"a pointer from memory", "488b03" + "488b8800200000", 1},
+		{"pushes and pops, beyond a page", "50" + "51" + "5b", 1},
+		{"a load that moves by a line", "488b03" + "4883c340", 1},
+		{"and by four pages", "488b03" + "4881c300400000", 1},
+		{"one more page by a pointer that is not followed", "480fc8" + "480fc8" + "488b8800200000" + "488b03", 2},
+	} {
+		r := b.readied(unhex(t, c.hex))
+		factors := r.factors
+		if err := r.mapAndConfirm(); err != nil {
+			t.Fatal(err)
+		}
+		asked, copies := r.mapping.Pages, r.factors
+		r.factors = factors
+		before := r.spent().Stops
+		r.known = r.foreseen()
+		if err := r.mapAndConfirm(); err != nil {
+			t.Fatal(err)
+		}
+		stops := r.spent().Stops - before
+		if r.mapping.Stops != c.stops || !slices.Equal(r.mapping.Pages, asked) || r.factors != copies {
+			t.Errorf("%s: %d stops, pages %+v, want %+v; %v copies, want %v", c.name, r.mapping.Stops, r.mapping.Pages, asked, r.factors, copies)
+		}
+		// Too many pages; all of these in as many copies as there may be, traced; and what they leave.
+		if copies != factors && stops > 6 {
+			t.Errorf("%s: %d stops", c.name, stops)
+		}
+	}
+}
+
 // Whatever mapping begins with, it ends with the pages that the block asks for, in the order and by
 // the steps in which it does.
 func TestWrongPagesToBeginWith(t *testing.T) {
@@ -53,20 +92,26 @@ func TestWrongPagesToBeginWith(t *testing.T) {
 	rng := seeded(t)
 	check := func(code []byte) (pages int) {
 		r := b.readied(code)
+		factors := r.factors
 		if r.mapAndConfirm() != nil {
 			return 0
 		}
-		asked := r.mapping.Pages
+		asked, copies := r.mapping.Pages, r.factors
 		begin := func(known []mapper.Page) {
-			r.known = known
+			r.known, r.factors = known, factors
 			err := r.mapAndConfirm()
-			if err != nil || !slices.Equal(r.mapping.Pages, asked) || !slices.Equal(r.result.Mapping, r.mapping.Pages) && r.opts.Detail {
+			if err != nil || r.factors != copies || !slices.Equal(r.mapping.Pages, asked) || !slices.Equal(r.result.Mapping, r.mapping.Pages) && r.opts.Detail {
 				t.Errorf("%x begins with %+v and ends with %+v, not %+v: %v", code, known, r.mapping.Pages, asked, err)
 			}
 		}
 		unasked := mapper.Page{Addr: 0x7f00_0000_0000}
 		begin([]mapper.Page{unasked})
 		begin(append([]mapper.Page{unasked}, asked...))
+		var many []mapper.Page
+		for i := range uint64(steadyPages) {
+			many = append(many, mapper.Page{Addr: unasked.Addr + i*0x1000})
+		}
+		begin(many)                                                                // and with one more there are too many
 		if half := len(asked) / 2; half > 0 && asked[0].Inst != asked[half].Inst { // one instruction's pages only ever come in its own order
 			begin(slices.Concat(asked[half:], asked[:half]))
 		}
@@ -78,8 +123,8 @@ func TestWrongPagesToBeginWith(t *testing.T) {
 		begin(other)
 		return len(asked)
 	}
-	// Loads of three pages; one instruction on two of them; a mask that leaves out the second page.
-	for _, h := range []string{"488b03" + "488b8b00100000" + "488b9300200000", "488dbb00100000" + "48a5", "488dbb00100000" + "488b5708" + "ff32" + "8f07"} {
+	// Loads of three pages; one instruction on two of them; a load that moves a page each.
+	for _, h := range []string{"488b03" + "488b8b00100000" + "488b9300200000", "488dbb00100000" + "48a5", "488b03" + "4881c300100000"} {
 		check(unhex(t, h))
 	}
 	several := 0
@@ -172,5 +217,15 @@ func TestManyStoresOfWhatIsThere(t *testing.T) {
 		if r.complete != complete {
 			t.Errorf("%s: complete is %v, %d words", hex, r.complete, len(r.dirty))
 		}
+	}
+	// More copies than can be traced.
+	r := b.readied(unhex(t, strings.Repeat("488903", 10)))
+	r.factors = unroll.Factors{Short: 1, Long: 2000}
+	r.opts.Unroll = &r.factors
+	if err := errors.Join(r.mapAndConfirm(), r.findStored()); err != nil {
+		t.Fatal(err)
+	}
+	if r.complete {
+		t.Errorf("complete, with %d of %d copies traced", r.tracing.Copies, r.factors.Long)
 	}
 }

@@ -64,7 +64,7 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.plan = mapper.Plan{
 		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
-	r.known = nil
+	r.known = r.foreseen()
 	err := r.mapAndTrace()
 	if paper && r.plan.Frames == 1 {
 		r.result.PaperVerdict = "ok" // until the samples say otherwise
@@ -80,6 +80,25 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 		return r.mapAndTrace()
 	}
 	return err
+}
+
+// foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
+func (r *run) foreseen() (pages []mapper.Page) {
+	if _, err := r.instrument(); err != nil {
+		return nil
+	}
+	for _, a := range asm.Foresee(r.insts, r.factors.Long, r.plan.Init) {
+		pages = append(pages, mapper.Page{Addr: a.Addr &^ (space.PageSize - 1), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
+	}
+	return pages
+}
+
+// instrument plans the instrumented copy.
+func (r *run) instrument() (*asm.Probe, error) {
+	if r.probe == nil && r.noProbe == nil {
+		r.probe, r.noProbe = asm.NewProbe(r.insts, r.cpu.Features)
+	}
+	return r.probe, r.noProbe
 }
 
 // maxAutoFrames is how many frames a block may get on its own: no L1D has more ways.
@@ -156,7 +175,7 @@ func (r *run) trace() error {
 	if !slices.ContainsFunc(r.insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
 	}
-	probe, err := asm.NewProbe(r.insts, r.cpu.Features)
+	probe, err := r.instrument()
 	if err != nil {
 		return r.traceByStepping(err)
 	}

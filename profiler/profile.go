@@ -32,6 +32,9 @@ type run struct {
 	vectorBits int        // of the widest operation
 	inits      []asm.Init // to try
 
+	probe   *asm.Probe // made when it is first needed
+	noProbe error      // why there is none
+
 	factors  unroll.Factors
 	until    time.Time // for all that comes before timing
 	plan     mapper.Plan
@@ -184,30 +187,56 @@ func (r *run) mapPages() error {
 		if fewer {
 			r.plan.Pages = steadyPages
 		}
-		trial, err := r.onTrial(unroll.BuildTrial(r.insts, r.factors.Long, r.frame()))
-		if err != nil {
-			return err
-		}
-		plan := r.plan
-		plan.Known = beginWith(known, r.factors.Long, plan)
-		r.mapping, err = mapper.Map(r.child, plan, trial)
+		err := r.trialOf(r.factors.Long, beginWith(known, r.factors.Long, r.plan))
 		r.reportMapping()
 		var rejection *verdict.Rejection
-		if !fewer || !errors.As(err, &rejection) || rejection.Reason != verdict.TooManyPages {
+		if !errors.As(err, &rejection) || rejection.Reason != verdict.TooManyPages {
 			return err
 		}
-		r.factors = r.factors.AtMost(r.mapping.Full)
+		full := r.mapping.Full
+		if r.mapping.Known > 0 && !(fewer && r.asksForAll(full)) {
+			known = nil // it may only have them because they were known
+			continue
+		}
+		if !fewer {
+			return err
+		}
+		r.factors = r.factors.AtMost(full)
 		known = r.mapping.Pages
 	}
 }
 
-// beginWith are the pages among the known ones that so many copies ask for, unless they are too many.
+// beginWith are the pages among the known ones that so many copies ask for, as many as there may be.
 func beginWith(known []mapper.Page, copies int, p mapper.Plan) []mapper.Page {
-	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= copies })
-	if len(known) > p.Pages || p.NoPages {
+	if p.NoPages {
 		return nil
 	}
-	return known
+	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= copies })
+	return known[:min(len(known), p.Pages)]
+}
+
+// asksForAll traces so many copies, fewer than there were, on the pages that are mapped, to find out
+// whether they ask for all of them.
+func (r *run) asksForAll(copies int) bool {
+	if copies == 0 || r.trialOf(copies, r.mapping.Pages) != nil {
+		return false
+	}
+	all, warnings := r.factors, r.result.Warnings
+	defer func() { r.factors, r.result.Warnings = all, warnings }()
+	r.factors.Long = copies
+	return r.trace() == nil && r.mapping.Confirm(r.plan, r.tracing.Accesses)
+}
+
+// trialOf maps so many copies on trial, beginning with known pages.
+func (r *run) trialOf(copies int, known []mapper.Page) error {
+	trial, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.frame()))
+	if err != nil {
+		return err
+	}
+	plan := r.plan
+	plan.Known = known
+	r.mapping, err = mapper.Map(r.child, plan, trial)
+	return err
 }
 
 func (r *run) reportMapping() {

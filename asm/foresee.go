@@ -1,0 +1,374 @@
+package asm
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
+
+// Foresee guesses which pages copies of a block touch, and gives for each the access that is the
+// first to do so, in the order in which they are. It follows the registers through moves, sums
+// and the like in three copies, takes what it does not follow for unknown and all memory for one page, and has
+// later copies walk on as the third did. Where it is wrong, in what it gives or leaves out, nobody
+// must suffer but who waits.
+//
+// It gives none for a block that it sees fault.
+func Foresee(insts []Inst, copies int, init Init) []Access {
+	for i := range insts {
+		if n := insts[i].Mnemonic; n == "std" || n == "popf" {
+			return nil
+		}
+	}
+	var mems []foreseen
+	f := newFollower(init)
+	for c := range min(copies, followed) {
+		j := 0
+		for i := range insts {
+			in := &insts[i]
+			for k := range in.Mem {
+				if c == 0 {
+					mems = append(mems, foreseen{inst: i, mem: k})
+				}
+				mems[j].at[c] = f.address(in, &in.Mem[k])
+				if at := mems[j].at[c]; at.ok && faults(at.v, in, &in.Mem[k]) {
+					return nil
+				}
+				j++
+			}
+			f.step(in)
+		}
+	}
+	var touches []touch
+	for j := range mems {
+		touches = mems[j].touches(touches, j, insts, copies)
+	}
+	slices.SortFunc(touches, func(a, b touch) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.order, b.order)) })
+	var first []Access
+	seen := map[uint64]bool{}
+	for _, t := range touches {
+		page := t.Addr &^ (space.PageSize - 1)
+		if !seen[page] && t.alone {
+			first = append(first, t.Access)
+		}
+		seen[page] = true
+		if end := t.Addr + uint64(t.Width) - 1; end&^(space.PageSize-1) != page {
+			seen[end&^(space.PageSize-1)] = true
+		}
+	}
+	return first
+}
+
+// followed is how many copies are: the first differs from those behind it, and two show a stride.
+const followed = 3
+
+// foreseen is one Mem of an instruction in the copies that were followed.
+type foreseen struct {
+	inst, mem int
+	at        [followed]known
+}
+
+// touch is an access to a page that the same Mem did not touch in the copy before.
+type touch struct {
+	Access
+	order int
+	alone bool // it is all that its instruction does, on one page
+}
+
+// touches appends those of a Mem.
+func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []touch {
+	in := &insts[m.inst]
+	mem := &in.Mem[m.mem]
+	var page uint64
+	any := false
+	add := func(copy int, addr uint64) {
+		across := addr%space.PageSize+uint64(mem.Width) > space.PageSize
+		if p := addr &^ (space.PageSize - 1); any && p == page && !across {
+			return
+		} else {
+			page, any = p, true
+		}
+		if faults(addr, in, mem) {
+			return
+		}
+		all = append(all, touch{
+			Access: Access{Copy: copy, Inst: m.inst, Mem: m.mem, Addr: addr, Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write},
+			order:  order, alone: len(in.Mem) == 1 && !across && !mem.String,
+		})
+	}
+	for c := range min(copies, followed) {
+		if m.at[c].ok {
+			add(c, m.at[c].v)
+		}
+	}
+	before, last := m.at[followed-2], m.at[followed-1]
+	if !before.ok || !last.ok || before.v == last.v {
+		return all
+	}
+	for c := followed; c < copies; c++ {
+		add(c, last.v+uint64(c-followed+1)*(last.v-before.v))
+	}
+	return all
+}
+
+// faults reports whether no page helps against an access, or none that a block usually gets: the
+// lowest ones take a right (vm.mmap_min_addr).
+func faults(addr uint64, in *Inst, m *Mem) bool {
+	const lowest = 64 << 10
+	return addr < lowest || addr >= space.UserEnd-uint64(m.Width) || space.Owns(addr, uint64(m.Width)) ||
+		in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0
+}
+
+// follower is what is known of registers and memory.
+type follower struct {
+	regs    Regs
+	known   gprSet
+	memory  [space.PageSize]byte // by the low bits of the address, as if all pages were on one frame
+	unknown [space.PageSize]bool
+}
+
+func newFollower(init Init) *follower {
+	f := &follower{regs: Regs{GPR: init.GPR, FSBase: init.FSBase, GSBase: init.GSBase}, known: 1<<16 - 1}
+	for at := 0; at < len(f.memory); at += 8 {
+		binary.LittleEndian.PutUint64(f.memory[at:], init.Fill)
+	}
+	return f
+}
+
+// known is a number that may not be.
+type known struct {
+	v  uint64
+	ok bool
+}
+
+// address is that of an access, if it is all that the Mem stands for.
+func (f *follower) address(in *Inst, m *Mem) known {
+	if m.Mask != NoRegister || m.Elements > 0 || m.Repeat != Once {
+		return known{}
+	}
+	for _, r := range [...]Register{m.Base, m.Index, m.BitOffset} {
+		n, isGPR := r.GPR()
+		if r == AL {
+			n, isGPR = numAX, true
+		}
+		if isGPR && f.known>>n&1 == 0 {
+			return known{}
+		}
+	}
+	f.regs.RIP = space.Home + uint64(in.Offset+len(in.Bytes))
+	return known{m.Addr(&f.regs), true}
+}
+
+func (f *follower) load(in *Inst, m *Mem) known {
+	addr := f.address(in, m)
+	if !addr.ok || m.Width > 8 {
+		return known{}
+	}
+	x := known{ok: true}
+	for i := range m.Width {
+		at := (addr.v + uint64(i)) % space.PageSize
+		x.v |= uint64(f.memory[at]) << (8 * i)
+		x.ok = x.ok && !f.unknown[at]
+	}
+	return x
+}
+
+// store leaves memory alone where the address is not known: it can be anywhere, and mostly is not
+// where a pointer is.
+func (f *follower) store(in *Inst, m *Mem, x known) {
+	addr := f.address(in, m)
+	if !addr.ok {
+		return
+	}
+	for i := range min(m.Width, len(f.memory)) {
+		at := (addr.v + uint64(i)) % space.PageSize
+		f.unknown[at] = !x.ok || i >= 8
+		if i < 8 {
+			f.memory[at] = byte(x.v >> (8 * i))
+		}
+	}
+}
+
+func (f *follower) reg(n int) known { return known{f.regs.GPR[n], f.known>>n&1 != 0} }
+
+func (f *follower) setReg(n int, x known) {
+	f.regs.GPR[n] = x.v
+	f.known &^= 1 << n
+	if x.ok {
+		f.known |= 1 << n
+	}
+}
+
+// step follows one instruction.
+func (f *follower) step(in *Inst) {
+	d := &in.raw
+	_, written := d.generalRegisters()
+	var result known // of the first operand
+	if d.enc == encLegacy {
+		result = f.result(in)
+	}
+	for i := range in.Mem {
+		if in.Mem[i].Write {
+			f.store(in, &in.Mem[i], result)
+		}
+	}
+	type change struct {
+		reg int
+		to  known
+	}
+	var changes []change
+	moves := func(reg int, from known, by int) {
+		from.v += uint64(by)
+		changes = append(changes, change{reg, from})
+	}
+	switch d.form.implicit {
+	case implicitPush:
+		moves(numSP, f.reg(numSP), -d.stackWidth())
+	case implicitPop:
+		moves(numSP, f.reg(numSP), d.stackWidth())
+	case implicitLeave:
+		moves(numSP, f.reg(numBP), d.stackWidth())
+		moves(numBP, f.load(in, &in.Mem[0]), 0)
+	}
+	for k, o := range d.form.ops {
+		switch n, isReg := d.wholeRegister(o); {
+		case (o.kind == opX || o.kind == opY) && d.rep == 0: // upwards
+			n := map[operandKind]int{opX: numSI, opY: numDI}[o.kind]
+			moves(n, f.reg(n), d.width(o.size))
+		case k == 0 && isReg && o.access&accWrite != 0:
+			if width := d.width(o.size); width < 4 { // the rest stays
+				old := f.reg(n)
+				result = known{old.v&^ones(width) | result.v&ones(width), result.ok && old.ok}
+			} else {
+				result.v &= ones(width)
+			}
+			moves(n, result, 0)
+		}
+	}
+	if d.mnemonic() == "cdqe" {
+		rax := f.reg(numAX)
+		moves(numAX, known{uint64(int64(int32(rax.v))), rax.ok}, 0)
+	}
+	f.known &^= written
+	for _, c := range changes {
+		f.setReg(c.reg, c.to)
+	}
+}
+
+// result is what an instruction makes of its operands, as far as that is followed.
+func (f *follower) result(in *Inst) known {
+	d := &in.raw
+	ops := d.form.ops
+	operand := func(k int) known {
+		if k >= len(ops) {
+			return known{}
+		}
+		return f.operand(in, k)
+	}
+	a, b := operand(0), operand(1)
+	both := func(v uint64) known { return known{v, a.ok && b.ok} }
+	one := func(v uint64) known { return known{v, a.ok} }
+	itself := func() bool {
+		x, okX := d.wholeRegister(ops[0])
+		y, okY := d.wholeRegister(ops[1])
+		return okX && okY && x == y
+	}
+	switch d.form.name {
+	case "mov", "movzx", "movs", "stos", "lods":
+		return b
+	case "movsx", "movsxd":
+		bits := 64 - 8*d.width(ops[1].size)
+		return known{uint64(int64(b.v<<bits) >> bits), b.ok}
+	case "push":
+		return a
+	case "pop":
+		return f.load(in, &in.Mem[0])
+	case "lea":
+		return f.address(in, &Mem{Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp, AddrSize: d.addrSize()})
+	case "add":
+		return both(a.v + b.v)
+	case "sub", "xor":
+		if itself() {
+			return known{0, true}
+		}
+		if d.form.name == "xor" {
+			return both(a.v ^ b.v)
+		}
+		return both(a.v - b.v)
+	case "and":
+		return both(a.v & b.v)
+	case "or":
+		return both(a.v | b.v)
+	case "shl":
+		return both(a.v << (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+	case "shr":
+		return both(a.v >> (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+	case "inc":
+		return one(a.v + 1)
+	case "dec":
+		return one(a.v - 1)
+	case "neg":
+		return one(-a.v)
+	case "not":
+		return one(^a.v)
+	case "imul":
+		switch len(ops) {
+		case 2:
+			return both(a.v * b.v)
+		case 3:
+			c := operand(2)
+			return known{b.v * c.v, b.ok && c.ok}
+		}
+	}
+	return known{}
+}
+
+// operand is the value of an operand before the instruction.
+func (f *follower) operand(in *Inst, k int) known {
+	d := &in.raw
+	o := d.form.ops[k]
+	width := d.width(o.size)
+	if n, ok := d.wholeRegister(o); ok {
+		x := f.reg(n)
+		return known{x.v & ones(width), x.ok}
+	}
+	switch o.kind {
+	case opImm, opImmS:
+		return known{uint64(d.imm[0]), true}
+	case opFixed:
+		return known{1, o.name == "1"}
+	case opE, opM, opMoffs, opX, opY:
+		for i := range in.Mem {
+			m := &in.Mem[i]
+			if o.kind == opX && m.Base == GPR(numSI) || o.kind == opY && m.Base == GPR(numDI) || o.kind != opX && o.kind != opY && !m.Implicit {
+				return f.load(in, m)
+			}
+		}
+	}
+	return known{}
+}
+
+// wholeRegister is the general register that an operand is, or is the low part of.
+func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
+	switch o.kind {
+	case opE:
+		if d.hasMem {
+			return 0, false
+		}
+		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
+	case opR, opG, opZ:
+		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
+	case opA:
+		return numAX, true
+	}
+	return 0, false
+}
+
+// ones is a mask of so many bytes.
+func ones(width int) uint64 {
+	if width >= 8 {
+		return ^uint64(0)
+	}
+	return 1<<(8*width) - 1
+}
