@@ -21,7 +21,7 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 			return nil
 		}
 	}
-	var mems []foreseen
+	mems := make([]foreseen, 0, len(insts)+8)
 	f := newFollower(init)
 	for c := range min(copies, followed) {
 		j := 0
@@ -46,19 +46,25 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 	}
 	slices.SortFunc(touches, func(a, b touch) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.order, b.order)) })
 	var first []Access
-	seen := map[uint64]bool{}
+	var seen []uint64
 	for _, t := range touches {
-		page := t.Addr &^ (space.PageSize - 1)
-		if !seen[page] && t.alone {
+		page, last := t.Addr&^(space.PageSize-1), (t.Addr+uint64(t.Width)-1)&^(space.PageSize-1)
+		if slices.Contains(seen, page) && (last == page || slices.Contains(seen, last)) {
+			continue
+		}
+		if t.alone {
 			first = append(first, t.Access)
 		}
-		seen[page] = true
-		if end := t.Addr + uint64(t.Width) - 1; end&^(space.PageSize-1) != page {
-			seen[end&^(space.PageSize-1)] = true
+		if seen = append(seen, page, last); len(seen) > 2*mostForeseen {
+			break
 		}
 	}
 	return first
 }
+
+// mostForeseen is how many pages are looked for: more than a block may touch that can do with fewer
+// copies.
+const mostForeseen = 64
 
 // followed is how many copies are: the first differs from those behind it, and two show a stride.
 const followed = 3
@@ -122,17 +128,23 @@ func faults(addr uint64, in *Inst, m *Mem) bool {
 
 // follower is what is known of registers and memory.
 type follower struct {
-	regs    Regs
-	known   gprSet
-	memory  [space.PageSize]byte // by the low bits of the address, as if all pages were on one frame
-	unknown [space.PageSize]bool
+	regs   Regs
+	known  gprSet
+	fill   [16]byte // any eight bytes of memory, by the low bits of the address
+	stores []stored // the latest last
+}
+
+// stored is what stands in so many bytes at some low bits of addresses, as if all pages were on one
+// frame.
+type stored struct {
+	at, width uint64
+	known
 }
 
 func newFollower(init Init) *follower {
 	f := &follower{regs: Regs{GPR: init.GPR, FSBase: init.FSBase, GSBase: init.GSBase}, known: 1<<16 - 1}
-	for at := 0; at < len(f.memory); at += 8 {
-		binary.LittleEndian.PutUint64(f.memory[at:], init.Fill)
-	}
+	binary.LittleEndian.PutUint64(f.fill[:], init.Fill)
+	binary.LittleEndian.PutUint64(f.fill[8:], init.Fill)
 	return f
 }
 
@@ -160,33 +172,30 @@ func (f *follower) address(in *Inst, m *Mem) known {
 	return known{m.Addr(&f.regs), true}
 }
 
+// load is a value from memory: as it was stored in one piece, or else as at first.
 func (f *follower) load(in *Inst, m *Mem) known {
 	addr := f.address(in, m)
 	if !addr.ok || m.Width > 8 {
 		return known{}
 	}
-	x := known{ok: true}
-	for i := range m.Width {
-		at := (addr.v + uint64(i)) % space.PageSize
-		x.v |= uint64(f.memory[at]) << (8 * i)
-		x.ok = x.ok && !f.unknown[at]
+	at, width := addr.v%space.PageSize, uint64(m.Width)
+	for _, s := range slices.Backward(f.stores) {
+		switch {
+		case s.at >= at+width || at >= s.at+s.width:
+		case s.at == at && s.width >= width:
+			return known{s.v & ones(m.Width), s.ok}
+		default:
+			return known{}
+		}
 	}
-	return x
+	return known{binary.LittleEndian.Uint64(f.fill[at%8:]) & ones(m.Width), true}
 }
 
 // store leaves memory alone where the address is not known: it can be anywhere, and mostly is not
 // where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
-	addr := f.address(in, m)
-	if !addr.ok {
-		return
-	}
-	for i := range min(m.Width, len(f.memory)) {
-		at := (addr.v + uint64(i)) % space.PageSize
-		f.unknown[at] = !x.ok || i >= 8
-		if i < 8 {
-			f.memory[at] = byte(x.v >> (8 * i))
-		}
+	if addr := f.address(in, m); addr.ok {
+		f.stores = append(f.stores, stored{addr.v % space.PageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
 	}
 }
 
@@ -198,6 +207,12 @@ func (f *follower) setReg(n int, x known) {
 	if x.ok {
 		f.known |= 1 << n
 	}
+}
+
+// change is what a register becomes.
+type change struct {
+	reg int
+	to  known
 }
 
 // step follows one instruction.
@@ -213,14 +228,12 @@ func (f *follower) step(in *Inst) {
 			f.store(in, &in.Mem[i], result)
 		}
 	}
-	type change struct {
-		reg int
-		to  known
-	}
-	var changes []change
+	var changes [3]change // the stack pointer and a frame's, two strings' pointers, a register
+	n := 0
 	moves := func(reg int, from known, by int) {
 		from.v += uint64(by)
-		changes = append(changes, change{reg, from})
+		changes[n] = change{reg, from}
+		n++
 	}
 	switch d.form.implicit {
 	case implicitPush:
@@ -232,18 +245,19 @@ func (f *follower) step(in *Inst) {
 		moves(numBP, f.load(in, &in.Mem[0]), 0)
 	}
 	for k, o := range d.form.ops {
-		switch n, isReg := d.wholeRegister(o); {
-		case (o.kind == opX || o.kind == opY) && d.rep == 0: // upwards
-			n := map[operandKind]int{opX: numSI, opY: numDI}[o.kind]
-			moves(n, f.reg(n), d.width(o.size))
+		switch reg, isReg := d.wholeRegister(o); {
+		case o.kind == opX && d.rep == 0: // upwards
+			moves(numSI, f.reg(numSI), d.width(o.size))
+		case o.kind == opY && d.rep == 0:
+			moves(numDI, f.reg(numDI), d.width(o.size))
 		case k == 0 && isReg && o.access&accWrite != 0:
 			if width := d.width(o.size); width < 4 { // the rest stays
-				old := f.reg(n)
+				old := f.reg(reg)
 				result = known{old.v&^ones(width) | result.v&ones(width), result.ok && old.ok}
 			} else {
 				result.v &= ones(width)
 			}
-			moves(n, result, 0)
+			moves(reg, result, 0)
 		}
 	}
 	if d.mnemonic() == "cdqe" {
@@ -251,7 +265,7 @@ func (f *follower) step(in *Inst) {
 		moves(numAX, known{uint64(int64(int32(rax.v))), rax.ok}, 0)
 	}
 	f.known &^= written
-	for _, c := range changes {
+	for _, c := range changes[:n] {
 		f.setReg(c.reg, c.to)
 	}
 }

@@ -84,6 +84,9 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 
 // foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
 func (r *run) foreseen() (pages []mapper.Page) {
+	if !r.reaches() {
+		return nil
+	}
 	if _, err := r.instrument(); err != nil {
 		return nil
 	}
@@ -91,6 +94,11 @@ func (r *run) foreseen() (pages []mapper.Page) {
 		pages = append(pages, mapper.Page{Addr: a.Addr &^ (space.PageSize - 1), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
 	}
 	return pages
+}
+
+// reaches reports whether the block accesses memory at all.
+func (r *run) reaches() bool {
+	return slices.ContainsFunc(r.insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
 }
 
 // instrument plans the instrumented copy.
@@ -172,7 +180,7 @@ func (r *run) trace() error {
 	for _, p := range r.mapping.Pages {
 		r.tracing.Frame[p.Addr] = p.Frame
 	}
-	if !slices.ContainsFunc(r.insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
+	if !r.reaches() {
 		return nil
 	}
 	probe, err := r.instrument()
