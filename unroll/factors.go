@@ -60,8 +60,9 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
+	lines := fe.OpCache.counter(insts)
 	for _, p := range pairs {
-		if !fe.holds(insts, p.Long) {
+		if !fe.holdsLines(lines.upTo(p.Long), p.Long*length(insts)) {
 			break
 		}
 		f, fits = p, true
@@ -94,25 +95,46 @@ func (f Factors) AtMost(copies int) Factors {
 }
 
 func (fe FrontEnd) holds(insts []asm.Inst, copies int) bool {
-	lines := fe.OpCache.linesOf(insts, copies)
+	return fe.holdsLines(fe.OpCache.linesOf(insts, copies), copies*length(insts))
+}
+
+func (fe FrontEnd) holdsLines(lines, bytes int) bool {
 	return float64(lines) <= opCacheShare*float64(fe.OpCache.Lines) &&
-		float64(copies*length(insts)) <= l1iShare*float64(fe.L1I)
+		float64(bytes) <= l1iShare*float64(fe.L1I)
 }
 
 // linesOf counts the op-cache lines of contiguous copies that start at a window's start.
 func (c OpCache) linesOf(insts []asm.Inst, copies int) int {
-	size := length(insts)
-	lines, window, ops := 0, -1, 0
-	for k := range copies {
-		for i := range insts {
-			if w := (k*size + insts[i].Offset) / c.Window; w != window {
-				lines += (ops + c.OpsPerLine - 1) / c.OpsPerLine
-				window, ops = w, 0
+	return c.counter(insts).upTo(copies)
+}
+
+// lineCounter counts the lines of more and more copies.
+type lineCounter struct {
+	cache       OpCache
+	insts       []asm.Inst
+	copies      int // so far
+	full        int // lines of the windows before the last
+	window, ops int // the last window, and what starts in it
+}
+
+func (c OpCache) counter(insts []asm.Inst) *lineCounter {
+	return &lineCounter{cache: c, insts: insts, window: -1}
+}
+
+// upTo is how many lines so many copies take, no fewer than were asked for before.
+func (l *lineCounter) upTo(copies int) int {
+	linesOf := func(ops int) int { return (ops + l.cache.OpsPerLine - 1) / l.cache.OpsPerLine }
+	size := length(l.insts)
+	for ; l.copies < copies; l.copies++ {
+		for i := range l.insts {
+			if w := (l.copies*size + l.insts[i].Offset) / l.cache.Window; w != l.window {
+				l.full += linesOf(l.ops)
+				l.window, l.ops = w, 0
 			}
-			ops++
+			l.ops++
 		}
 	}
-	return lines + (ops+c.OpsPerLine-1)/c.OpsPerLine
+	return l.full + linesOf(l.ops)
 }
 
 // length is the block's size in bytes.
