@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,65 +28,38 @@ import (
 // clock is not calibrated. It belongs to the test's goroutine, so not to subtests.
 type bench struct {
 	*session
-	t     testing.TB
-	pulse *pulse
+	t testing.TB
 }
 
 // generous is a limit for what ends by itself, however busy the machine is.
 const generous = 30 * time.Second
 
-// pulse knows whether this process stood still for so long that a limit on time says nothing of the
-// block that did not keep it: a virtual machine gets its CPUs as its host likes.
-type pulse struct {
-	mu      sync.Mutex
-	last    time.Time
-	longest time.Duration // between two beats, since reset
-}
-
-const beat = 20 * time.Millisecond
-
-func startPulse(t testing.TB) *pulse {
-	p := &pulse{last: time.Now()}
-	ticks := time.NewTicker(beat)
-	ended := make(chan struct{})
-	t.Cleanup(func() { ticks.Stop(); close(ended) })
-	go func() {
-		for {
-			select {
-			case <-ticks.C:
-				p.stoodStill()
-			case <-ended:
-				return
-			}
-		}
-	}()
-	return p
-}
-
-func (p *pulse) reset() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last, p.longest = time.Now(), 0
-}
-
-// stoodStill reports whether that was for long enough, since reset.
-func (p *pulse) stoodStill() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	p.longest = max(p.longest, now.Sub(p.last))
-	p.last = now
-	return p.longest > runLimit/4
-}
-
-// patiently does what may end in a timeout, again if that may be the machine's fault.
-func (p *pulse) patiently(do func() verdict.Reason) {
+// patiently does what may end in a timeout, again if this process and the child got too little of
+// the time: a busy machine, or the host of a virtual one, gives them a CPU as it likes.
+func (b bench) patiently(do func() verdict.Reason) {
 	for range 10 {
-		p.reset()
-		if do() != verdict.Timeout || !p.stoodStill() {
+		began, before := time.Now(), b.onCPUs()
+		if do() != verdict.Timeout || b.onCPUs()-before > time.Since(began)*4/5 {
 			return
 		}
 	}
+}
+
+// onCPUs is for how long this process and its children have run.
+func (b bench) onCPUs() (all time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} { // the latter are those that ended
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err == nil {
+			all += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	if b.child != nil && b.child.Alive() {
+		var ns int64 // proc_pid_schedstat (Documentation/scheduler/sched-stats.rst)
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", b.child.PID()))
+		fmt.Sscan(string(stat), &ns)
+		all += time.Duration(ns)
+	}
+	return all
 }
 
 // openBench starts a child, or skips the test on a machine that cannot have one.
@@ -112,13 +86,13 @@ func openBench(t testing.TB) bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	return bench{s, t, startPulse(t)}
+	return bench{s, t}
 }
 
 // block decodes, refuses and maps a block with some copies in one initial state.
 func (b bench) block(code []byte, init asm.Init, frames, copies int) (r *run, err error) {
 	b.t.Helper()
-	b.pulse.patiently(func() (reason verdict.Reason) {
+	b.patiently(func() (reason verdict.Reason) {
 		r, err = b.blockOnce(code, init, frames, copies)
 		if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
 			reason = rejection.Reason

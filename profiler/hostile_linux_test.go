@@ -230,7 +230,7 @@ func TestEnds(t *testing.T) {
 			reason verdict.Reason
 			took   time.Duration
 		)
-		b.pulse.patiently(func() verdict.Reason {
+		b.patiently(func() verdict.Reason {
 			began := time.Now()
 			r = b.walkOnce(unhex(t, compact(c.hex)), Setup{})
 			took = time.Since(began)

@@ -111,7 +111,7 @@ func TestNoMapping(t *testing.T) {
 	}{{"90488b03", verdict.SIGSEGV}, {"4801c0", ""}} {
 		var rejection *verdict.Rejection
 		var err error
-		b.pulse.patiently(func() (reason verdict.Reason) {
+		b.patiently(func() (reason verdict.Reason) {
 			if err = b.ready(); err != nil {
 				return ""
 			}

@@ -14,7 +14,7 @@ import (
 // verdict takes a block in the paper's state to the point where timing would start.
 func (b bench) verdict(code []byte, frames int) (r *run, reason verdict.Reason) {
 	b.t.Helper()
-	b.pulse.patiently(func() verdict.Reason {
+	b.patiently(func() verdict.Reason {
 		r, reason = b.verdictOnce(code, frames)
 		return reason
 	})
