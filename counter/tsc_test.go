@@ -12,6 +12,17 @@ import (
 )
 
 func TestStepOf(t *testing.T) {
+	// Readings of a clock of 26 ticks a step, some of them with a jump of the clock between.
+	off := func(jumps int) (readings []uint64) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 301 {
+			readings = append(readings, 26*(1000+rng.Uint64N(50)))
+		}
+		for i := range jumps {
+			readings[50+70*i] += 7
+		}
+		return readings
+	}
 	for _, c := range []struct {
 		name     string
 		readings []uint64
@@ -29,6 +40,8 @@ func TestStepOf(t *testing.T) {
 		{"steps of 26, up and down", []uint64{52, 26, 78, 26, 52}, 26},
 		{"one reading off the grid", []uint64{52, 26, 78, 27}, 1},
 		{"across the counter's overflow", []uint64{math.MaxUint64 - 3, 4}, 8},
+		{"one of 300 off the grid", off(1), 26}, // which makes two of the differences odd
+		{"two of 300 off the grid", off(2), 1},
 	} {
 		if got := StepOf(c.readings); got != c.want {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
