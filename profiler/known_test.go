@@ -196,19 +196,19 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 		check(hostile.ValidBlock(rng), 1+rng.IntN(3))
 	}
 	t.Logf("%d blocks, %d changed words", complete, words)
-	if complete < 50 {
+	if complete < 30 {
 		t.Error("too few")
 	}
 }
 
-// A block that stores where it stored nothing new keeps being asked, if that is in many words.
-func TestManyStoresOfWhatIsThere(t *testing.T) {
+// A block that stores what is there already is asked what it changes.
+func TestStoresOfWhatIsThere(t *testing.T) {
 	b := openBench(t)
 	for hex, complete := range map[string]bool{
-		"488903":       true,  // mov [rbx], rax, which is the fill
-		"50":           false, // push rax: another word in each copy
-		"50" + "58":    true,  // and pop
-		"4889034889f0": true,  // mov [rbx], rax; mov rax, rsi
+		"48ff03":       true,  // inc qword [rbx]
+		"488903":       false, // mov [rbx], rax, which is the fill
+		"48890b48ff03": true,  // mov [rbx], rcx; inc qword [rbx]
+		"50":           false, // push rax
 	} {
 		r := b.readied(unhex(t, hex))
 		if err := errors.Join(r.mapAndConfirm(), r.findStored()); err != nil {

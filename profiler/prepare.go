@@ -230,27 +230,23 @@ func (r *run) tracedEnough(probe *asm.Probe, copies int) int {
 	return min(copies, 2*(steady+1)+r.cpu.Core.StoreBuffer/max(stores, 1)+1)
 }
 
-// fewMore is by how many words the list of those to put back may grow for stores that change nothing:
-// a line of the list. What walks on and stores what is there already makes hundreds of them.
-const fewMore = 64 / 8
-
 // findStored completes the list of words to put back before each run. What a run changes depends on
 // how many copies it has: a later one may put a word back, and a word that is not restored tells a block
-// that this is no trial. The trace of all copies has the stores of any number of them, so each word
-// that it stores to is restored. Where those are too many, each number of copies is asked.
+// that this is no trial. But the trace of all copies has the stores of any number of them: where those
+// reach no word that is not on the list already, it is complete. Else each number of copies is asked;
+// to restore words that stores leave as they are would do, and moved the time of one in fifty such
+// blocks by 1 to 4 %.
 func (r *run) findStored() error {
 	if !r.reset.Memory || len(r.mapping.Pages) == 0 {
 		return nil
 	}
 	if r.complete {
-		changed := r.dirty
-		r.dirty = r.mapping.Stored(r.tracing.Accesses, changed)
-		if len(r.dirty) <= min(len(changed)+fewMore, space.MaxRestore) &&
-			(len(r.dirty) == len(changed) || invariants.Residency(r.tracing, r.cpu.Core, r.ownLines()).Rejection == nil) {
-			r.child.SetRestore(r.dirty)
+		stored := r.mapping.Stored(r.tracing.Accesses, r.dirty)
+		if r.complete = len(stored) == len(r.dirty) && len(stored) <= space.MaxRestore; r.complete {
+			r.dirty = stored
+			r.child.SetRestore(stored)
 			return nil
 		}
-		r.dirty, r.complete = changed, false
 	}
 	return r.findDirty(r.short)
 }
