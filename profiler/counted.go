@@ -78,7 +78,7 @@ func (r *run) lookCounted(n int, deadline time.Time) error {
 	for i := range r.passes {
 		r.read(i)
 		r.plan.Refill(r.child)
-		if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
+		if err := r.build(r.images, uint64(n%layouts)*layoutStep); err != nil {
 			return err
 		}
 		if err := r.enabled(i, func() error {
@@ -315,20 +315,20 @@ func (r *run) tallyUp(i int, both [2]timings) {
 }
 
 // countThird is timeThird by counters.
-func (r *run) countThird(image unroll.Image, third unroll.Factors, turns []int) (cycles []float64, err error) {
+func (r *run) countThird(v view) (cycles []float64, err error) {
 	deadline := time.Now().Add(r.opts.Budget)
 	r.plan.Refill(r.child)
 	err = r.enabled(0, func() error {
-		for _, t := range turns {
-			short, _, err := r.agree(0, timedCopies{r.short.At, third.Short}, t, deadline)
+		for _, t := range v.missing {
+			short, _, err := r.agree(0, timedCopies{v.short.At, v.factors.Short}, t, deadline)
 			if err != nil {
 				return err
 			}
-			long, _, err := r.agree(0, timedCopies{image.At, third.Long}, t, deadline)
+			long, _, err := r.agree(0, timedCopies{v.long.At, v.factors.Long}, t, deadline)
 			if err != nil {
 				return err
 			}
-			cycles = append(cycles, unroll.Throughput(float64(short.Cycles), float64(long.Cycles), third))
+			cycles = append(cycles, unroll.Throughput(float64(short.Cycles), float64(long.Cycles), v.factors))
 		}
 		return nil
 	})

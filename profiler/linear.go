@@ -48,41 +48,62 @@ func (r *run) linear() error {
 }
 
 func (r *run) checkLinear() error {
-	third := unroll.Factors{Short: r.factors.Short, Long: (r.factors.Short + r.factors.Long) / 2}
-	if r.loops {
-		third.Long -= third.Long % r.loop.Copies // whole turns
-	}
+	third := r.thirdFactors()
 	if third.Long <= third.Short {
 		return nil
 	}
-	image, err := r.image(r.long.End(), third.Long)
+	if len(r.third) > 0 && judgeLinear(r.estimate(), stat.Median(r.third), third, r.factors) == nil {
+		return nil
+	}
+	v, ok, err := r.viewThird()
 	if err != nil {
 		return err
 	}
-	if image.End() > space.CodeEnd {
+	if !ok {
 		r.warn("there is no room to check a third number of copies")
 		return nil
 	}
-	r.place(image)
-	if err := r.findDirty(image); err != nil {
-		return err
-	}
 	// A suspect is asked again with every number of turns before it is called nonlinear.
 	for _, turns := range [][]int{linearTurns, lookTurns()} {
-		if err = r.compareThird(image, third, turns); err == nil {
+		v.missing = turns
+		if err = r.compareThird(v); err == nil {
 			break
 		}
 	}
 	return err
 }
 
-// compareThird times the third image instead of the longer one, in a window for each of turns.
-func (r *run) compareThird(image unroll.Image, third unroll.Factors, turns []int) error {
+// thirdFactors are the smaller number of copies and the third.
+func (r *run) thirdFactors() unroll.Factors {
+	third := unroll.Factors{Short: r.factors.Short, Long: (r.factors.Short + r.factors.Long) / 2}
+	if r.loops {
+		third.Long -= third.Long % r.loop.Copies // whole turns
+	}
+	return third
+}
+
+// viewThird places the third number of copies behind all other images; not ok without one or
+// without room.
+func (r *run) viewThird() (v view, ok bool, err error) {
+	third := r.thirdFactors()
+	if third.Long <= third.Short {
+		return v, false, nil
+	}
+	image, err := r.image(congruent(r.long.At, r.long.End()), third.Long)
+	if err != nil || image.End() > space.CodeEnd {
+		return v, false, err
+	}
+	r.place(image)
+	return view{short: r.short, long: image, factors: third, missing: linearTurns}, true, r.findDirty(image)
+}
+
+// compareThird times the third number of copies, in the windows that it lacks.
+func (r *run) compareThird(v view) error {
 	timeThird := r.timeThird
 	if r.counts() {
 		timeThird = r.countThird
 	}
-	cycles, err := timeThird(image, third, turns)
+	cycles, err := timeThird(v)
 	if err != nil {
 		return err
 	}
@@ -90,17 +111,14 @@ func (r *run) compareThird(image unroll.Image, third unroll.Factors, turns []int
 		r.warn("no quiet moment was left to check a third number of copies")
 		return nil
 	}
-	return judgeLinear(r.estimate(), stat.Median(cycles), third, r.factors)
+	return judgeLinear(r.estimate(), stat.Median(cycles), v.factors, r.factors)
 }
 
 // timeThird is the throughput up to the third number of copies, in each of the windows.
-func (r *run) timeThird(image unroll.Image, third unroll.Factors, turns []int) (cycles []float64, err error) {
-	plan := r.plannedStay(r.result.RunsPerSample)
-	plan.long.entry = image.At
-	plan.turns = turns
+func (r *run) timeThird(v view) (cycles []float64, err error) {
 	r.plan.Refill(r.child)
 	for try := 0; len(cycles) == 0 && try < linearTries; try++ {
-		plan.quiet = r.quietTicks()
+		plan, _ := r.planStay([]view{v}, len(v.missing))
 		got, err := r.stay(plan)
 		if err != nil {
 			return nil, err
@@ -113,7 +131,7 @@ func (r *run) timeThird(image unroll.Image, third unroll.Factors, turns []int) (
 		}
 		for _, w := range got.windows {
 			if w.complete {
-				cycles = append(cycles, w.cycles(third, r.clock, r.rate))
+				cycles = append(cycles, w.cycles(v.factors, r.clock, r.rate))
 			}
 		}
 	}

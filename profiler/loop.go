@@ -116,7 +116,7 @@ func (r *run) becomeLoop() error {
 // whether it ends and asks for the pages of the copies.
 func (r *run) mapLoop() (same bool, err error) {
 	r.factors = r.loop.Iterations()
-	if err := r.build(0); err != nil {
+	if err := r.build(r.images, 0); err != nil {
 		return false, err
 	}
 	trial, err := r.onTrial(unroll.BuildLoopTrial(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.frame()))

@@ -325,7 +325,7 @@ func (r *run) ownLines() (own [space.PageSize / 64]int) {
 		phases := uint64(len(r.chains) + 2)
 		use(space.SlotCount, space.Phases+phases*space.PhaseSize-space.SlotCount)
 		use(space.Times, 8*(maxRuns+imageWarm+2))
-		use(space.Samples, 8*(phases+1)*windowSamples*lookWindows)
+		use(space.Samples, 8*(phases+1)*windowSamples)
 	}
 	if len(r.dirty) > 0 {
 		use(space.Restore, 8*uint64(len(r.dirty)))

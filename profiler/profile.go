@@ -47,6 +47,7 @@ type run struct {
 	tracing  invariants.Trace
 	findings []invariants.Evidence
 	cycles   []float64         // per iteration, of each window
+	third    []float64         // the same of a third number of copies, as far as it was timed beside them
 	tallies  map[string]*tally // what events counted, by key
 
 	loop  unroll.Loop // of mode loop and both
@@ -272,7 +273,7 @@ func (r *run) layOut() (err error) {
 	if bytes := (r.factors.Short + r.factors.Long) * len(r.block.Code); bytes > space.CodeSize {
 		return r.tooLarge()
 	}
-	if err := r.build(0); err != nil {
+	if err := r.build(r.images, 0); err != nil {
 		return err
 	}
 	r.dirty = nil
@@ -280,14 +281,14 @@ func (r *run) layOut() (err error) {
 	return nil
 }
 
-// build lays the images out, shift bytes on from where blocks go if the set-up leaves that
-// open, and places them.
-func (r *run) build(shift uint64) (err error) {
+// build lays the images out, shift bytes behind at if the set-up leaves that open, and places
+// them.
+func (r *run) build(at, shift uint64) (err error) {
 	if r.block.Setup.CodeOffset != nil {
 		shift = 0
 	}
 	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = r.image(r.images+shift, r.factors.Short); err != nil {
+	if r.short, err = r.image(at+shift, r.factors.Short); err != nil {
 		return err
 	}
 	if r.long, err = r.image(r.short.End(), r.factors.Long); err != nil {
@@ -350,7 +351,8 @@ func (r *run) judge() error {
 // with the little that lies between them unless the set-up makes that much.
 func (r *run) codeBytes() int {
 	if r.block.Setup.CodeOffset == nil {
-		return int(r.long.End() - space.Code)
+		whole := (r.short.At - r.images) &^ (space.PageSize - 1) // pages that other images stand on
+		return int(r.long.End() - whole - space.Code)
 	}
 	return int(r.images-space.Code) + len(r.short.Code) + len(r.long.Code)
 }

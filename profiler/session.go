@@ -112,7 +112,7 @@ func (s *session) relocate() error {
 // the core can only slow the chain, so the fast half of the samples is asked.
 func (s *session) probeRate() error {
 	chain := s.chains[0]
-	got, err := s.stay(stayPlan{short: chain, long: chain, turns: oneWindow, samples: 32, polls: 64, quiet: math.MaxUint32})
+	got, err := s.stay(stayPlan{scenes: []scene{{nil, chain, chain, oneWindow}}, samples: 32, polls: 64, quiet: math.MaxUint32})
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *session) multiplyChains() [2]timedImage {
 }
 
 func calibrationPlan(images [2]timedImage, quiet uint64) stayPlan {
-	return stayPlan{short: images[0], long: images[1], turns: oneWindow, samples: calibrationSamples, polls: 10 * calibrationSamples, quiet: quiet}
+	return stayPlan{scenes: []scene{{nil, images[0], images[1], oneWindow}}, samples: calibrationSamples, polls: 10 * calibrationSamples, quiet: quiet}
 }
 
 // findQuiet samples without a gate until the fastest sentinel readings form a mode that the

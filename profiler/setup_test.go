@@ -56,7 +56,7 @@ func TestCodeOffset(t *testing.T) {
 				r.loop = unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
 				r.plan.Init = asm.PaperInit()
 				for look := range 2 {
-					if err := r.build(uint64(look) * layoutStep); err != nil {
+					if err := r.build(r.images, uint64(look)*layoutStep); err != nil {
 						t.Fatal(err)
 					}
 					for _, im := range []unroll.Image{r.short, r.long} {

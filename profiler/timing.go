@@ -1,6 +1,8 @@
 package profiler
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,10 +12,11 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A block is timed in looks. A look lays it out at a place of its own, maps it anew and times it
+// A block is timed in looks. A look lays it out in a way of its own, maps it anew and times it
 // in lookWindows windows, with 0, 1, … turns more of the loop before the first copy. The number
 // of turns decides where the copies meet the dispatch groups and so what the block's start and
 // end cost, and for blocks bound by throughput their speed, by some percent for as long as they
@@ -41,6 +44,9 @@ const (
 	timingTicks = 4500
 	timingSteps = 200
 	maxRuns     = 64
+
+	// stayLooks are the most looks that one stay takes: all that the first decision needs.
+	stayLooks = 2
 )
 
 // checkedLooks are the numbers of looks after which the interval is asked whether it is
@@ -65,17 +71,22 @@ func (r *run) time() error {
 	}
 	r.result.RunsPerSample = runs
 	deadline := time.Now().Add(r.opts.Budget)
-	for n := range slices.Max(checkedLooks) {
-		if slices.Contains(checkedLooks, n) && (r.narrow() || r.hopeless(n)) {
-			return nil
-		}
-		complete, err := r.look(n, deadline)
+	r.third = nil
+	for n, next := 0, 0; next < len(checkedLooks); {
+		looks, complete, err := r.look(n, min(checkedLooks[next]-n, stayLooks), deadline)
 		if err != nil {
 			return err
 		}
 		if !complete {
 			break
 		}
+		if n += looks; n < checkedLooks[next] {
+			continue
+		}
+		if r.narrow() || r.hopeless(n) {
+			break
+		}
+		next++
 	}
 	if least := checkedLooks[0] * lookWindows; len(r.cycles) < least {
 		return r.disturbed(least)
@@ -98,41 +109,114 @@ func (r *run) disturbed(least int) error {
 		why, r.opts.Budget, len(r.cycles), least, r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted)}
 }
 
-// look takes the windows of a look, first all in one stay in the child and then again those
-// that were disturbed. It is not complete if the time was up before.
-func (r *run) look(n int, deadline time.Time) (complete bool, err error) {
-	r.plan.Refill(r.child)
-	if err := r.build(uint64(n%layouts) * layoutStep); err != nil {
-		return false, err
+// view is a pair of images where they are timed, and the windows that it lacks.
+type view struct {
+	short, long unroll.Image
+	factors     unroll.Factors
+	missing     []int     // turns
+	cycles      []float64 // of the windows that it has
+}
+
+// look takes the next looks, most of them or fewer if there is no room, all in one stay, and then
+// again those of their windows that were disturbed. They are not complete if the time was up before.
+func (r *run) look(first, most int, deadline time.Time) (looks int, complete bool, err error) {
+	views, err := r.layViews(first, most)
+	if err != nil {
+		return 0, false, err
 	}
-	missing := lookTurns()
-	together, busy := len(missing), 0
-	for len(missing) > 0 {
+	looks = len(views)
+	if first == 0 {
+		if third, ok, err := r.viewThird(); err != nil {
+			return 0, false, err
+		} else if ok {
+			views = append(views, third)
+		}
+	}
+	r.plan.Refill(r.child)
+	complete, err = r.takeWindows(views, looks, deadline)
+	for _, v := range views[looks:] {
+		r.third = v.cycles
+	}
+	// What the time was up for comes last: whoever takes the looks apart knows where they begin.
+	slices.SortStableFunc(views[:looks], func(a, b view) int { return cmp.Compare(len(a.missing), len(b.missing)) })
+	for _, v := range views[:looks] {
+		r.cycles = append(r.cycles, v.cycles...)
+		r.result.SamplesKept += windowSamples * len(v.cycles)
+	}
+	return looks, complete, err
+}
+
+// takeWindows times views until the looks among them, which come first, lack no window.
+func (r *run) takeWindows(views []view, looks int, deadline time.Time) (complete bool, err error) {
+	together, busy := math.MaxInt, 0 // windows in a stay
+	for {
 		if time.Now().After(deadline) {
 			return false, nil
 		}
-		plan := r.plannedStay(r.result.RunsPerSample)
-		plan.turns = missing[:min(together, len(missing))]
+		plan, of := r.planStay(views, together)
 		got, err := r.stay(plan)
 		if err != nil {
 			return false, err
 		}
 		kept := r.keep(got)
-		if len(kept) == len(plan.turns) {
-			busy = 0
-		} else {
-			together = (together + 1) / 2 // what disturbs is less likely to fall into a short stay
+		for _, w := range kept {
+			v := of[w.scene]
+			v.cycles = append(v.cycles, w.cycles(v.factors, r.clock, r.rate))
+			v.missing = slices.DeleteFunc(v.missing, func(t int) bool { return t == w.turns })
 		}
-		missing = slices.DeleteFunc(slices.Clone(missing), func(t int) bool { return slices.Contains(kept, t) })
-		if len(kept) == 0 {
-			if busy++; busy%patience == 0 {
-				if err := r.relocate(); err != nil { // which asks for the rate, in case that is what changed
-					return false, err
-				}
+		views = views[:looks] // one try is enough for the others
+		if !slices.ContainsFunc(views, func(v view) bool { return len(v.missing) > 0 }) {
+			return true, nil
+		}
+		if len(kept) < len(got.windows) {
+			together = (min(together, len(got.windows)) + 1) / 2 // what disturbs is less likely to fall into a short stay
+		}
+		if len(kept) > 0 {
+			busy = 0
+		} else if busy++; busy%patience == 0 {
+			if err := r.relocate(); err != nil { // which asks for the rate, in case that is what changed
+				return false, err
 			}
 		}
 	}
-	return true, nil
+}
+
+// planStay is a stay of at most so many of the windows that views lack, and the view of each scene.
+func (r *run) planStay(views []view, most int) (plan stayPlan, of []*view) {
+	plan = r.plannedStay()
+	for i := range views {
+		v := &views[i]
+		if turns := v.missing[:min(most, len(v.missing))]; len(turns) > 0 {
+			plan.scenes = append(plan.scenes, r.sceneOf(v.short, v.long, turns))
+			of = append(of, v)
+			most -= len(turns)
+		}
+	}
+	return plan, of
+}
+
+// layViews places the images of looks, by the layout of each, as many as there is room for. In
+// L1I they all stand in the same sets, the layout's shift aside.
+func (r *run) layViews(first, most int) (views []view, err error) {
+	at := r.images
+	for n := first; n < first+most; n++ {
+		if err := r.build(at, uint64(n%layouts)*layoutStep); err != nil {
+			if tooLarge := (*verdict.Rejection)(nil); len(views) > 0 && errors.As(err, &tooLarge) {
+				break
+			}
+			return nil, err
+		}
+		views = append(views, view{short: r.short, long: r.long, factors: r.factors, missing: lookTurns()})
+		at = congruent(at, r.long.End())
+	}
+	last := views[len(views)-1]
+	r.short, r.long = last.short, last.long
+	return views, nil
+}
+
+// congruent is the first address from end on that stands where at does in a page, and so in L1I.
+func congruent(at, end uint64) uint64 {
+	return at + (end-at+space.PageSize-1)&^(space.PageSize-1)
 }
 
 // lookTurns are the numbers of extra turns of a look's windows.
@@ -143,8 +227,8 @@ func lookTurns() (turns []int) {
 	return turns
 }
 
-// keep notes what a stay's undisturbed windows measured and returns their turns.
-func (r *run) keep(got stay) (turns []int) {
+// keep gives a stay's undisturbed windows and notes them and the others.
+func (r *run) keep(got stay) (kept []window) {
 	for _, w := range got.windows {
 		r.result.SamplesDropped += w.polls - w.samples() // polls that led to no sample
 	}
@@ -165,12 +249,10 @@ func (r *run) keep(got stay) (turns []int) {
 			r.result.WindowsUnsteady++
 			continue
 		}
-		turns = append(turns, w.turns)
-		r.cycles = append(r.cycles, w.cycles(r.factors, r.clock, r.rate))
-		r.result.SamplesKept += w.samples()
+		kept = append(kept, w)
 		r.result.TimedSeconds += w.ticks() / r.report.TicksPerSecond
 	}
-	return turns
+	return kept
 }
 
 // learnRate takes in what a stay says of the clock's rate. It is not known from less than a
@@ -191,7 +273,7 @@ func (r *run) learnRate(got stay) (known, drifts bool) {
 // the time of its end in the child, so the fastest of a few says what one takes.
 func (r *run) runsPerSample() (int, error) {
 	const few = 4
-	stop, err := r.child.Do(append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Run(r.long.At, few)), runLimit)
+	stop, err := r.child.Do([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(r.long.At, few)}, runLimit)
 	if err != nil {
 		return 0, err
 	}
@@ -275,16 +357,13 @@ func (r *run) hopeless(n int) bool {
 	return n >= enoughLooks || steady(r.wider())
 }
 
-// plannedStay is a stay with the two images as they are placed now, of one window.
-func (r *run) plannedStay(runs int) stayPlan {
-	return stayPlan{
-		setup:      append(r.mapping.Remap(), tracee.Run(r.fresh, 1)),
-		short:      timedImage{r.short.At, r.warmBefore(), runs},
-		long:       timedImage{r.long.At, r.warmBefore(), runs},
-		turns:      oneWindow,
-		samples:    windowSamples,
-		polls:      windowPolls,
-		quiet:      r.quietTicks(),
-		vectorBits: r.vectorBits,
-	}
+// plannedStay is a stay without scenes yet.
+func (r *run) plannedStay() stayPlan {
+	return stayPlan{samples: windowSamples, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
+}
+
+// sceneOf times a pair of images, mapped afresh.
+func (r *run) sceneOf(short, long unroll.Image, turns []int) scene {
+	timed := func(im unroll.Image) timedImage { return timedImage{im.At, r.warmBefore(), r.result.RunsPerSample} }
+	return scene{append(r.mapping.Remap(), tracee.Run(r.fresh, 1)), timed(short), timed(long), turns}
 }

@@ -15,20 +15,24 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// stayPlan is what to do in one stay in the child, from one stop to the next: a fresh mapping,
-// and window after window, each with some warm-up and samples. Windows differ in the turns of
-// the loop before the first copy alone.
+// stayPlan is what to do in one stay in the child, from one stop to the next: scene after scene.
 type stayPlan struct {
-	setup       []tracee.Op // first
-	short, long timedImage
-	turns       []int  // one window for each
-	samples     int    // wanted of each window
-	polls       int    // sentinel readings to spend on them
-	quiet       uint64 // longest sentinel reading of a quiet core, in ticks
-	vectorBits  int    // width of the vector units to keep awake
+	scenes     []scene
+	samples    int    // wanted of each window
+	polls      int    // sentinel readings to spend on them
+	quiet      uint64 // longest sentinel reading of a quiet core, in ticks
+	vectorBits int    // width of the vector units to keep awake
 }
 
-// stay is what came back.
+// scene is a pair of images, timed in window after window with some warm-up and samples each.
+// Its windows differ in the turns of the loop before the first copy alone.
+type scene struct {
+	setup       []tracee.Op // first: a fresh mapping
+	short, long timedImage
+	turns       []int // one window for each
+}
+
+// stay is what came back: the windows of all scenes in their order.
 type stay struct {
 	windows  []window
 	switches uint64 // context switches seen
@@ -37,6 +41,7 @@ type stay struct {
 // window is some samples with one number of turns.
 type window struct {
 	columns  [][]uint64 // sentinel, the chains, short, long; one reading a sample
+	scene    int        // of the plan, by number
 	turns    int
 	polls    int        // sentinel readings spent
 	complete bool       // it has all samples that were wanted
@@ -57,48 +62,60 @@ const (
 	turnsRuns = 4
 )
 
-// oneWindow is a plan's stay if it has no turns: a single window without extra turns.
+// oneWindow are the turns of a scene with a single window.
 var oneWindow = []int{0}
 
 // stay runs a plan. Its time limit is generous: all it guards is a lost child.
 func (s *session) stay(p stayPlan) (stay, error) {
-	table := append(append([]timedImage(nil), s.chains...), p.short, p.long)
-	for i, image := range table {
-		at := space.Phases + uint64(i)*space.PhaseSize
-		s.child.SetWord(at, image.entry)
-		s.child.SetWord(at+8, uint64(image.warm+image.runs))
-		s.child.SetWord(at+16, uint64(image.runs+1)) // where space.Times has the start
+	for i, chain := range s.chains {
+		for _, w := range chain.phase(i) {
+			s.child.SetWord(w.slot, w.value)
+		}
 	}
 	s.child.SetWord(space.SlotQuiet, p.quiet)
 
-	columns := 1 + len(table)
-	room := uint64(8 * columns * p.samples)
-	tails := space.Samples + space.SamplesSize - uint64(len(p.turns))*tailSize
-	if space.Samples+uint64(len(p.turns))*room > tails {
-		return stay{}, fmt.Errorf("%d windows of %d samples do not fit", len(p.turns), p.samples)
-	}
-	const each = 10 // steps of a window
-	ops := append(make([]tracee.Op, 0, 2+len(p.setup)+each*len(p.turns)), tracee.UsageBefore())
-	ops = append(ops, p.setup...)
-	for i, turns := range p.turns {
-		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
-		warm := uint64(turnsRuns)
-		if i == 0 {
-			warm = warmRuns
+	var windows []window
+	ops := 2 // those around all scenes
+	for i, scene := range p.scenes {
+		ops += len(scene.setup) + 2*phaseWords + windowOps*len(scene.turns)
+		for _, turns := range scene.turns {
+			windows = append(windows, window{
+				scene: i, turns: turns,
+				runs: [2]float64{float64(scene.short.runs), float64(scene.long.runs)},
+			})
 		}
-		ops = append(ops,
-			tracee.Put(space.SlotTurns, uint64(turns)),
-			tracee.Put(space.SlotOut, at),
-			tracee.Put(space.SlotKept, at),
-			tracee.Put(space.SlotSamples, uint64(p.samples)),
-			tracee.Put(space.SlotPolls, uint64(p.polls)),
-			tracee.Run(p.short.entry, warm), tracee.Run(p.long.entry, warm),
-			tracee.Run(s.samplerFor(p.vectorBits), 0),
-			tracee.Move(tail, space.SlotKept),
-			tracee.Move(tail+8, space.SlotPolls))
+	}
+	out, err := s.output(len(windows), p.samples)
+	if err != nil {
+		return stay{}, err
+	}
+	list := append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
+	at := 0 // the next window
+	for _, scene := range p.scenes {
+		list = append(list, scene.setup...)
+		for i, image := range []timedImage{scene.short, scene.long} {
+			for _, w := range image.phase(len(s.chains) + i) {
+				list = append(list, tracee.Put(w.slot, w.value))
+			}
+		}
+		warm := uint64(warmRuns)
+		for _, turns := range scene.turns {
+			list = append(list,
+				tracee.Put(space.SlotTurns, uint64(turns)),
+				tracee.Put(space.SlotOut, out.samples(at)),
+				tracee.Put(space.SlotKept, out.samples(at)),
+				tracee.Put(space.SlotSamples, uint64(p.samples)),
+				tracee.Put(space.SlotPolls, uint64(p.polls)),
+				tracee.Run(scene.short.entry, warm), tracee.Run(scene.long.entry, warm),
+				tracee.Run(s.samplerFor(p.vectorBits), 0),
+				tracee.Move(out.tail(at), space.SlotKept),
+				tracee.Move(out.tail(at)+8, space.SlotPolls))
+			at++
+			warm = turnsRuns
+		}
 	}
 	s.yield()
-	stop, err := s.child.Do(append(ops, tracee.UsageAfter()), stayLimit)
+	stop, err := s.child.Do(append(list, tracee.UsageAfter()), stayLimit)
 	if err != nil {
 		return stay{}, err
 	}
@@ -108,33 +125,81 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	if !stop.Done {
 		return stay{}, fmt.Errorf("timing stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)
 	}
-	got := stay{switches: s.child.Switches()}
-	memory := s.child.Samples()
-	word := func(addr uint64) uint64 { return binary.LittleEndian.Uint64(memory[addr-space.Samples:]) }
-	for i, turns := range p.turns {
-		at, tail := space.Samples+uint64(i)*room, tails+uint64(i)*tailSize
-		kept, polls := int(word(tail)-at), p.polls-int(word(tail+8))
-		n := kept / (8 * columns)
-		if kept < 0 || n > p.samples || kept%(8*columns) != 0 || polls < 0 || polls > p.polls {
-			return stay{}, fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
+	for i := range windows {
+		if err := out.read(&windows[i], i, p); err != nil {
+			return stay{}, err
 		}
-		w := window{
-			columns:  make([][]uint64, columns),
-			turns:    turns,
-			polls:    polls,
-			complete: n == p.samples,
-			runs:     [2]float64{float64(p.short.runs), float64(p.long.runs)},
-		}
-		values := make([]uint64, columns*n)
-		for c := range w.columns {
-			w.columns[c], values = values[:n:n], values[n:]
-			for j := range n {
-				w.columns[c][j] = word(at + uint64(8*(j*columns+c)))
-			}
-		}
-		got.windows = append(got.windows, w)
 	}
-	return got, nil
+	return stay{windows, s.child.Switches()}, nil
+}
+
+// windowOps are the steps of a window.
+const windowOps = 10
+
+// slotWord is a value for a slot.
+type slotWord struct{ slot, value uint64 }
+
+const phaseWords = 3
+
+// phase is the image as row i of the sampler's table.
+func (t timedImage) phase(i int) [phaseWords]slotWord {
+	at := space.Phases + uint64(i)*space.PhaseSize
+	return [...]slotWord{
+		{at, t.entry},
+		{at + 8, uint64(t.warm + t.runs)},
+		{at + 16, uint64(t.runs + 1)}, // where space.Times has the start
+	}
+}
+
+// output is where a stay's windows leave their samples, and at its end what stood in SlotKept and
+// SlotPolls behind each. Every window starts at a page, so that all of them use the same sets
+// of L1D, and few.
+type output struct {
+	memory  []byte // of the samples' area
+	columns int
+	room    uint64 // for a window
+	tails   uint64
+}
+
+const tailSize = 16
+
+func (s *session) output(windows, samples int) (output, error) {
+	columns := 1 + len(s.chains) + 2
+	o := output{
+		memory: s.child.Samples(), columns: columns,
+		room:  (uint64(8*columns*samples) + space.PageSize - 1) &^ (space.PageSize - 1),
+		tails: space.Samples + space.SamplesSize - uint64(windows)*tailSize,
+	}
+	if o.samples(windows-1)+uint64(8*columns*samples) > o.tails {
+		return o, fmt.Errorf("%d windows of %d samples do not fit", windows, samples)
+	}
+	return o, nil
+}
+
+func (o output) samples(window int) uint64 { return space.Samples + uint64(window)*o.room }
+func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tailSize }
+func (o output) word(addr uint64) uint64 {
+	return binary.LittleEndian.Uint64(o.memory[addr-space.Samples:])
+}
+
+// read fills in what window i of a plan measured.
+func (o output) read(w *window, i int, p stayPlan) error {
+	at, sample := o.samples(i), 8*o.columns
+	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
+	n := kept / sample
+	if kept < 0 || n > p.samples || kept%sample != 0 || polls < 0 || polls > p.polls {
+		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
+	}
+	w.polls, w.complete = polls, n == p.samples
+	w.columns = make([][]uint64, o.columns)
+	values := make([]uint64, o.columns*n)
+	for c := range w.columns {
+		w.columns[c], values = values[:n:n], values[n:]
+		for j := range n {
+			w.columns[c][j] = o.word(at + uint64(j*sample+8*c))
+		}
+	}
+	return nil
 }
 
 // yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
@@ -149,9 +214,6 @@ func (s *session) yield() {
 		s.yielded = now
 	}
 }
-
-// tailSize is what a window leaves behind the samples: SlotKept and SlotPolls at its end.
-const tailSize = 16
 
 // samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
 func (s *session) samplerFor(bits int) uint64 {
