@@ -305,9 +305,9 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// The sampler as a whole: every byte belongs to an instruction, every operand to a slot or
-// table of the own region, every jump to the start of an instruction of the sampler or out
-// by the one way there is.
+// The sampler and the lull as wholes: every byte belongs to an instruction, every operand to a slot
+// or table of the own region, every jump to the start of an instruction of theirs or out by the
+// one way there is.
 func TestSampler(t *testing.T) {
 	const done = space.Stub + 0x80
 	for start := uint64(0); start < 128; start += 41 {
@@ -315,8 +315,9 @@ func TestSampler(t *testing.T) {
 			base := space.Code + start
 			e := NewEmitter(base)
 			entry := e.Sampler(TSC, phases, 64, 128<<(phases%3), done)
-			if entry%64 != 0 {
-				t.Errorf("entry %#x is not a multiple of 64", entry)
+			lull := e.Lull(TSC, 64, 128<<(phases%3), 8, done)
+			if entry%64 != 0 || lull%64 != 0 {
+				t.Errorf("entries %#x and %#x are no multiples of 64", entry, lull)
 			}
 			lines := disassemble(t, base, e.Bytes())
 			starts := map[uint64]bool{done: true}
@@ -350,11 +351,11 @@ func TestSampler(t *testing.T) {
 					adds++
 				}
 			}
-			if adds != SentinelAdds {
-				t.Errorf("%d adds in the sentinel, want %d", adds, SentinelAdds)
+			if adds != 2*SentinelAdds {
+				t.Errorf("%d adds in the sentinels, want twice %d", adds, SentinelAdds)
 			}
-			if exits != 2 {
-				t.Errorf("%d ways out, want 2", exits)
+			if exits != 2+2 {
+				t.Errorf("%d ways out, want 2 of each", exits)
 			}
 		}
 	}

@@ -36,14 +36,7 @@ func TSC(e *Emitter) {
 func (e *Emitter) Sampler(clock Clock, phases, turns, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
-	switch vectorBits {
-	case 256:
-		e.Raw(0xc5, 0xfc, 0x58, 0xc0) // vaddps ymm0, ymm0, ymm0
-		e.Raw(0xc5, 0xf8, 0x77)       // vzeroupper
-	case 512:
-		e.Raw(0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0) // vaddps zmm0, zmm0, zmm0
-		e.Raw(0xc5, 0xf8, 0x77)
-	}
+	e.keepAwake(vectorBits)
 	e.sentinel(clock, turns)
 	e.Store(space.SlotSentinel, RAX)
 	e.CmpMem(RAX, space.SlotQuiet)
@@ -117,6 +110,47 @@ func (e *Emitter) Sampler(clock Clock, phases, turns, vectorBits int, done uint6
 	e.Land(complete)
 	e.Jmp(done)
 	return entry
+}
+
+// Lull appends code that waits until nobody shares the core, or until SlotWait sentinel readings
+// are used up, and then goes to done. If the first reading is quiet that is enough; behind a
+// busy one calm quiet readings in a row are asked for, since who shares the core comes and goes.
+// Once they are used up a lull takes one reading.
+func (e *Emitter) Lull(clock Clock, turns, vectorBits, calm int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	e.MovImm(RAX, 1)
+	e.Store(space.SlotCalm, RAX)
+	again := e.PC()
+	e.keepAwake(vectorBits)
+	e.sentinel(clock, turns)
+	e.CmpMem(RAX, space.SlotQuiet)
+	busy := e.ForwardJa()
+	e.DecMem(space.SlotCalm)
+	e.Jnz(again)
+	e.Jmp(done)
+
+	e.Land(busy)
+	e.MovImm(RAX, uint64(calm))
+	e.Store(space.SlotCalm, RAX)
+	e.DecMem(space.SlotWait)
+	e.Jnz(again)
+	e.MovImm(RAX, 1)
+	e.Store(space.SlotWait, RAX)
+	e.Jmp(done)
+	return entry
+}
+
+// keepAwake uses vector units of a width.
+func (e *Emitter) keepAwake(vectorBits int) {
+	switch vectorBits {
+	case 256:
+		e.Raw(0xc5, 0xfc, 0x58, 0xc0) // vaddps ymm0, ymm0, ymm0
+		e.Raw(0xc5, 0xf8, 0x77)       // vzeroupper
+	case 512:
+		e.Raw(0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0) // vaddps zmm0, zmm0, zmm0
+		e.Raw(0xc5, 0xf8, 0x77)
+	}
 }
 
 // SentinelAdds is the number of adds in one turn of the sentinel's loop, to registers that do

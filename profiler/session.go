@@ -32,7 +32,7 @@ type session struct {
 	passes []pass      // none where time is the TSC's
 	note   string      // to go with every result
 
-	samplers map[int]uint64 // entries, by the vector width in bits that they keep awake
+	samplers map[int]sampler // by the vector width in bits that they keep awake
 	chains   []timedImage   // the clock's calibration chains
 	fresh    uint64         // image that restores everything a block can disturb
 	images   uint64         // where the block's images go
@@ -51,6 +51,9 @@ type timedImage struct {
 	warm  int // runs before those that are timed, at least 1
 	runs  int // timed at once
 }
+
+// sampler are the entries of the code that waits and that samples.
+type sampler struct{ lull, sample uint64 }
 
 func newSession(opts Options) (*session, error) {
 	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
@@ -171,9 +174,12 @@ func (s *session) emit(clock counter.Clock) error {
 	s.clock = clock
 	e := asm.NewEmitter(space.Code)
 	chains := clock.Chains()
-	s.samplers = map[int]uint64{}
+	s.samplers = map[int]sampler{}
 	for _, bits := range s.cpu.VectorBits() {
-		s.samplers[bits] = e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume())
+		s.samplers[bits] = sampler{
+			lull:   e.Lull(clock.Emit, s.turns, bits, calmReadings, s.child.Resume()),
+			sample: e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume()),
+		}
 	}
 	for i := range s.passes {
 		p := &s.passes[i]

@@ -34,8 +34,12 @@ const (
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
 	// of those with none one in a thousand (docs/precision.md).
 	windowPolls = windowSamples + 1
-	patience    = 8 // stays without a quiet window, before another CPU is tried
-	imageWarm   = 2
+	// A stay waits for quiet moments for so many busy readings, some 100 µs.
+	waitPolls = 200
+	// calmReadings are the quiet readings in a row that end a wait.
+	calmReadings = 8
+	patience     = 8 // stays without a quiet window, before another CPU is tried
+	imageWarm    = 2
 	// driftShare is how far the core's clock may be from known within a stay: more means
 	// that it moved.
 	driftShare = 0.01
@@ -168,12 +172,12 @@ func (r *run) takeWindows(views []view, looks int, deadline time.Time) (complete
 		if !slices.ContainsFunc(views, func(v view) bool { return len(v.missing) > 0 }) {
 			return true, nil
 		}
-		if len(kept) < len(got.windows) {
-			together = (min(together, len(got.windows)) + 1) / 2 // what disturbs is less likely to fall into a short stay
-		}
 		if len(kept) > 0 {
 			busy = 0
-		} else if busy++; busy%patience == 0 {
+			continue
+		}
+		together = (min(together, len(got.windows)) + 1) / 2 // what disturbs is less likely to fall into a short stay
+		if busy++; busy%patience == 0 {
 			if err := r.relocate(); err != nil { // which asks for the rate, in case that is what changed
 				return false, err
 			}
@@ -359,7 +363,7 @@ func (r *run) hopeless(n int) bool {
 
 // plannedStay is a stay without scenes yet.
 func (r *run) plannedStay() stayPlan {
-	return stayPlan{samples: windowSamples, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
+	return stayPlan{samples: windowSamples, wait: waitPolls, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
 }
 
 // sceneOf times a pair of images, mapped afresh.

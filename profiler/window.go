@@ -19,7 +19,8 @@ import (
 type stayPlan struct {
 	scenes     []scene
 	samples    int    // wanted of each window
-	polls      int    // sentinel readings to spend on them
+	wait       int    // busy sentinel readings to spend ahead of all windows together
+	polls      int    // sentinel readings to spend on a window
 	quiet      uint64 // longest sentinel reading of a quiet core, in ticks
 	vectorBits int    // width of the vector units to keep awake
 }
@@ -73,6 +74,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 		}
 	}
 	s.child.SetWord(space.SlotQuiet, p.quiet)
+	s.child.SetWord(space.SlotWait, uint64(max(p.wait, 1)))
 
 	var windows []window
 	ops := 2 // those around all scenes
@@ -91,6 +93,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	}
 	list := append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
 	at := 0 // the next window
+	sampler := s.samplerFor(p.vectorBits)
 	for _, scene := range p.scenes {
 		list = append(list, scene.setup...)
 		for i, image := range []timedImage{scene.short, scene.long} {
@@ -100,6 +103,9 @@ func (s *session) stay(p stayPlan) (stay, error) {
 		}
 		warm := uint64(warmRuns)
 		for _, turns := range scene.turns {
+			if p.wait > 0 {
+				list = append(list, tracee.Run(sampler.lull, 0))
+			}
 			list = append(list,
 				tracee.Put(space.SlotTurns, uint64(turns)),
 				tracee.Put(space.SlotOut, out.samples(at)),
@@ -107,7 +113,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 				tracee.Put(space.SlotSamples, uint64(p.samples)),
 				tracee.Put(space.SlotPolls, uint64(p.polls)),
 				tracee.Run(scene.short.entry, warm), tracee.Run(scene.long.entry, warm),
-				tracee.Run(s.samplerFor(p.vectorBits), 0),
+				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), space.SlotKept),
 				tracee.Move(out.tail(at)+8, space.SlotPolls))
 			at++
@@ -134,7 +140,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 }
 
 // windowOps are the steps of a window.
-const windowOps = 10
+const windowOps = 11
 
 // slotWord is a value for a slot.
 type slotWord struct{ slot, value uint64 }
@@ -216,9 +222,9 @@ func (s *session) yield() {
 }
 
 // samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
-func (s *session) samplerFor(bits int) uint64 {
-	if entry, ok := s.samplers[bits]; ok {
-		return entry
+func (s *session) samplerFor(bits int) sampler {
+	if has, ok := s.samplers[bits]; ok {
+		return has
 	}
 	return s.samplers[128]
 }

@@ -111,7 +111,10 @@ const (
 	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
 	SlotLoop    = Control + 0x98 // turns left of a loop that finds no free register
 
-	Phases    = Control + 0x0a0 // table of phases, PhaseSize each: entry, runs, timed runs
+	SlotWait = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
+	SlotCalm = Control + 0xa8 // quiet ones in a row that make it a lull
+
+	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
 
