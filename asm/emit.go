@@ -41,7 +41,12 @@ type Emitter struct {
 // NewEmitter starts code that will stand at base.
 func NewEmitter(base uint64) *Emitter {
 	const usual = 1024 // of what does not come by Repeat
-	return &Emitter{base: base, code: make([]byte, 0, usual)}
+	return NewEmitterIn(base, make([]byte, 0, usual))
+}
+
+// NewEmitterIn is NewEmitter with the code in memory of the caller's, for as long as it fits.
+func NewEmitterIn(base uint64, memory []byte) *Emitter {
+	return &Emitter{base: base, code: memory[:0:len(memory)]}
 }
 
 // Bytes is the code so far.

@@ -67,9 +67,9 @@ func (r *run) image(at uint64, iterations int) (unroll.Image, error) {
 
 func (r *run) imageAt(at uint64, iterations int) (unroll.Image, error) {
 	if r.loops {
-		return unroll.BuildLoop(at, r.insts, r.loop.Copies, iterations/r.loop.Copies, r.loop.Counter, r.frame())
+		return unroll.BuildLoop(at, r.insts, r.loop.Copies, iterations/r.loop.Copies, r.loop.Counter, r.inPlace())
 	}
-	return unroll.Build(at, r.insts, iterations, r.frame())
+	return unroll.Build(at, r.insts, iterations, r.inPlace())
 }
 
 // enterLoop makes the loop what is timed.
@@ -119,7 +119,7 @@ func (r *run) mapLoop() (same bool, err error) {
 	if err := r.build(r.images, 0); err != nil {
 		return false, err
 	}
-	trial, err := r.onTrial(unroll.BuildLoopTrial(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.frame()))
+	trial, err := r.onTrial(unroll.BuildLoopTrial(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.inPlace()))
 	if err != nil {
 		return false, err
 	}

@@ -188,7 +188,7 @@ func (r *run) trace() error {
 		return r.traceByStepping(err)
 	}
 	copies := r.maxTraced(probe)
-	image, err := unroll.BuildProbed(r.long.End(), r.insts, copies, r.frame(), probe)
+	image, err := unroll.BuildProbed(r.long.End(), r.insts, copies, r.inPlace(), probe)
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ func (r *run) asksForAll(copies int) bool {
 
 // trialOf maps so many copies on trial, beginning with known pages.
 func (r *run) trialOf(copies int, known []mapper.Page) error {
-	trial, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.frame()))
+	trial, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.inPlace()))
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
 	if im.End() > space.TrialCode+space.TrialCodeSize {
 		return im, r.tooLarge()
 	}
-	copy(r.child.TrialCode(), im.Code)
+	r.place(im)
 	return im, nil
 }
 
@@ -265,6 +265,14 @@ func (r *run) frame() unroll.Frame {
 	if offset := r.block.Setup.CodeOffset; offset != nil {
 		f.Offset = *offset % 64 // what is left are whole lines, which image has to find
 	}
+	return f
+}
+
+// inPlace is frame for an image that is laid out in the child, where it is to run, over whatever
+// stands there.
+func (r *run) inPlace() unroll.Frame {
+	f := r.frame()
+	f.Memory = r.codeAt
 	return f
 }
 
@@ -309,8 +317,24 @@ func (r *run) tooLarge() error {
 	}
 }
 
-// place writes an image to the child.
-func (r *run) place(im unroll.Image) { copy(r.child.Code()[im.At-space.Code:], im.Code) }
+// place writes an image to the child, unless it was laid out there.
+func (r *run) place(im unroll.Image) {
+	if to := r.codeAt(im.At); &to[0] != &im.Code[0] {
+		copy(to, im.Code)
+	}
+}
+
+// codeAt is the child's memory from an address on to the end of the region for code, or of that
+// for trials; nil elsewhere.
+func (r *run) codeAt(at uint64) []byte {
+	switch {
+	case at >= space.Code && at < space.CodeEnd:
+		return r.child.Code()[at-space.Code:]
+	case at >= space.TrialCode && at < space.TrialCode+space.TrialCodeSize:
+		return r.child.TrialCode()[at-space.TrialCode:]
+	}
+	return nil
+}
 
 // unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
 // the block is said to have no one speed.

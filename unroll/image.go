@@ -44,6 +44,8 @@ type Frame struct {
 	// Offset is how far the first copy is behind a multiple of 64, below 64: so many bytes of
 	// nops run once before it.
 	Offset int
+	// Memory is where the code for an address goes, as far as it fits; by default memory is made.
+	Memory func(at uint64) []byte
 }
 
 // Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
@@ -77,7 +79,11 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	if s.probe == nil {
 		im.block = length(insts)
 	}
-	e := asm.NewEmitter(im.At)
+	var memory []byte
+	if f.Memory != nil {
+		memory = f.Memory(im.At)
+	}
+	e := asm.NewEmitterIn(im.At, memory)
 	if s.trial {
 		e.TrialPrologue(f.Init, f.Reset, f.CPU)
 	} else {
