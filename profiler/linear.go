@@ -94,7 +94,7 @@ func (r *run) viewThird() (v view, ok bool, err error) {
 		return v, false, err
 	}
 	r.place(image)
-	return view{short: r.short, long: image, factors: third, missing: linearTurns}, true, r.findDirty(image)
+	return view{short: r.short, long: image, factors: third, mapped: true, missing: linearTurns}, true, r.findDirty(image)
 }
 
 // compareThird times the third number of copies, in the windows that it lacks.

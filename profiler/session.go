@@ -33,16 +33,16 @@ type session struct {
 	note   string      // to go with every result
 
 	samplers map[int]sampler // by the vector width in bits that they keep awake
-	chains   []timedImage   // the clock's calibration chains
-	fresh    uint64         // image that restores everything a block can disturb
-	images   uint64         // where the block's images go
-	turns    int            // of the sentinel's loop
-	quiet    float64        // the sentinel's time in cycles on a core that nobody else uses
-	report   ClockReport    // of the calibration
-	rate     clockRate      // of late
-	onCPU    int            // where thread and child run now
-	yielded  time.Time      // when last
-	past     tracee.Spent   // on children that are gone
+	chains   []timedImage    // the clock's calibration chains
+	fresh    uint64          // image that restores everything a block can disturb
+	images   uint64          // where the block's images go
+	turns    int             // of the sentinel's loop
+	quiet    float64         // the sentinel's time in cycles on a core that nobody else uses
+	report   ClockReport     // of the calibration
+	rate     clockRate       // of late
+	onCPU    int             // where thread and child run now
+	yielded  time.Time       // when last
+	past     tracee.Spent    // on children that are gone
 }
 
 // timedImage is what one phase of the sampler times.

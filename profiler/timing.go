@@ -117,6 +117,7 @@ func (r *run) disturbed(least int) error {
 type view struct {
 	short, long unroll.Image
 	factors     unroll.Factors
+	mapped      bool      // its pages are there, from the trial or for the view before
 	missing     []int     // turns
 	cycles      []float64 // of the windows that it has
 }
@@ -136,6 +137,7 @@ func (r *run) look(first, most int, deadline time.Time) (looks int, complete boo
 			views = append(views, third)
 		}
 	}
+	views[0].mapped = first == 0
 	r.plan.Refill(r.child)
 	complete, err = r.takeWindows(views, looks, deadline)
 	for _, v := range views[looks:] {
@@ -191,8 +193,9 @@ func (r *run) planStay(views []view, most int) (plan stayPlan, of []*view) {
 	for i := range views {
 		v := &views[i]
 		if turns := v.missing[:min(most, len(v.missing))]; len(turns) > 0 {
-			plan.scenes = append(plan.scenes, r.sceneOf(v.short, v.long, turns))
+			plan.scenes = append(plan.scenes, r.sceneOf(*v, turns))
 			of = append(of, v)
+			v.mapped = false // the next time
 			most -= len(turns)
 		}
 	}
@@ -366,8 +369,12 @@ func (r *run) plannedStay() stayPlan {
 	return stayPlan{samples: windowSamples, wait: waitPolls, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
 }
 
-// sceneOf times a pair of images, mapped afresh.
-func (r *run) sceneOf(short, long unroll.Image, turns []int) scene {
+// sceneOf times a view in some windows.
+func (r *run) sceneOf(v view, turns []int) scene {
 	timed := func(im unroll.Image) timedImage { return timedImage{im.At, r.warmBefore(), r.result.RunsPerSample} }
-	return scene{append(r.mapping.Remap(), tracee.Run(r.fresh, 1)), timed(short), timed(long), turns}
+	s := scene{short: timed(v.short), long: timed(v.long), turns: turns}
+	if !v.mapped {
+		s.setup = append(r.mapping.Remap(), tracee.Run(r.fresh, 1))
+	}
+	return s
 }
