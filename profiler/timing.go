@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -113,15 +111,6 @@ func (r *run) disturbed(least int) error {
 		why, r.opts.Budget, len(r.cycles), least, r.result.WindowsSwitched, r.result.WindowsUnsteady, r.result.WindowsDrifted)}
 }
 
-// view is a pair of images where they are timed, and the windows that it lacks.
-type view struct {
-	short, long unroll.Image
-	factors     unroll.Factors
-	mapped      bool      // its pages are there, from the trial or for the view before
-	missing     []int     // turns
-	cycles      []float64 // of the windows that it has
-}
-
 // look takes the next looks, most of them or fewer if there is no room, all in one stay, and then
 // again those of their windows that were disturbed. They are not complete if the time was up before.
 func (r *run) look(first, most int, deadline time.Time) (looks int, complete bool, err error) {
@@ -185,45 +174,6 @@ func (r *run) takeWindows(views []view, looks int, deadline time.Time) (complete
 			}
 		}
 	}
-}
-
-// planStay is a stay of at most so many of the windows that views lack, and the view of each scene.
-func (r *run) planStay(views []view, most int) (plan stayPlan, of []*view) {
-	plan = r.plannedStay()
-	for i := range views {
-		v := &views[i]
-		if turns := v.missing[:min(most, len(v.missing))]; len(turns) > 0 {
-			plan.scenes = append(plan.scenes, r.sceneOf(*v, turns))
-			of = append(of, v)
-			v.mapped = false // the next time
-			most -= len(turns)
-		}
-	}
-	return plan, of
-}
-
-// layViews places the images of looks, by the layout of each, as many as there is room for. In
-// L1I they all stand in the same sets, the layout's shift aside.
-func (r *run) layViews(first, most int) (views []view, err error) {
-	at := r.images
-	for n := first; n < first+most; n++ {
-		if err := r.build(at, uint64(n%layouts)*layoutStep); err != nil {
-			if tooLarge := (*verdict.Rejection)(nil); len(views) > 0 && errors.As(err, &tooLarge) {
-				break
-			}
-			return nil, err
-		}
-		views = append(views, view{short: r.short, long: r.long, factors: r.factors, missing: lookTurns()})
-		at = congruent(at, r.long.End())
-	}
-	last := views[len(views)-1]
-	r.short, r.long = last.short, last.long
-	return views, nil
-}
-
-// congruent is the first address from end on that stands where at does in a page, and so in L1I.
-func congruent(at, end uint64) uint64 {
-	return at + (end-at+space.PageSize-1)&^(space.PageSize-1)
 }
 
 // lookTurns are the numbers of extra turns of a look's windows.
@@ -362,19 +312,4 @@ func (r *run) hopeless(n int) bool {
 		return e.Half > far*unstableLimit(e)
 	}
 	return n >= enoughLooks || steady(r.wider())
-}
-
-// plannedStay is a stay without scenes yet.
-func (r *run) plannedStay() stayPlan {
-	return stayPlan{samples: windowSamples, wait: waitPolls, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
-}
-
-// sceneOf times a view in some windows.
-func (r *run) sceneOf(v view, turns []int) scene {
-	timed := func(im unroll.Image) timedImage { return timedImage{im.At, r.warmBefore(), r.result.RunsPerSample} }
-	s := scene{short: timed(v.short), long: timed(v.long), turns: turns}
-	if !v.mapped {
-		s.setup = append(r.mapping.Remap(), tracee.Run(r.fresh, 1))
-	}
-	return s
 }
