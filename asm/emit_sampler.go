@@ -1,6 +1,10 @@
 package asm
 
-import "github.com/bbprof/bbprof/internal/space"
+import (
+	"math"
+
+	"github.com/bbprof/bbprof/internal/space"
+)
 
 // Clock appends code that waits for everything before it and then leaves a clock reading in
 // rax. It may change rcx and rdx.
@@ -137,6 +141,47 @@ func (e *Emitter) Lull(clock Clock, turns, vectorBits, calm int, done uint64) (e
 	e.Jnz(again)
 	e.MovImm(RAX, 1)
 	e.Store(space.SlotWait, RAX)
+	e.Jmp(done)
+	return entry
+}
+
+// Pace appends code that makes of the last runs of an image, of which there were so many, how many
+// last for some ticks together, and has the last two phases of the table time so many at once
+// behind as many more as rsi says. It leaves their number in SlotPace: what the fastest run says,
+// and most if that is more.
+func (e *Emitter) Pace(phases, runs, ticks, most int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	e.MovImm(RAX, math.MaxInt64)
+	e.Store(space.SlotPace, RAX)
+	for left := uint64(1); left < uint64(runs); left++ { // the first run has no beginning
+		e.Load(RAX, space.Times+8*left)
+		e.SubMem(RAX, space.Times+8*(left+1))
+		e.CmpMem(RAX, space.SlotPace)
+		slower := e.ForwardJa()
+		e.Store(space.SlotPace, RAX)
+		e.Land(slower)
+	}
+	least := (ticks + most - 1) / most // ticks of a run of which no more than most are needed
+	e.MovImm(RAX, uint64(least))
+	e.CmpMem(RAX, space.SlotPace)
+	short := e.ForwardJa()
+	e.Load(RAX, space.SlotPace)
+	e.Land(short)
+	e.MovImm(RCX, 0)
+	e.Add(RCX, RAX)
+	e.MovImm(RDX, 0)
+	e.MovImm(RAX, uint64(ticks-1))
+	e.Add(RAX, RCX)
+	e.Raw(0x48, 0xf7, 0xf1) // div rcx
+	e.Store(space.SlotPace, RAX)
+	e.Add(RSI, RAX)
+	e.AddImm8(RAX, 1)
+	for phase := phases - 2; phase < phases; phase++ {
+		at := space.Phases + uint64(phase)*space.PhaseSize
+		e.Store(at+8, RSI)
+		e.Store(at+16, RAX)
+	}
 	e.Jmp(done)
 	return entry
 }

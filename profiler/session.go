@@ -33,6 +33,7 @@ type session struct {
 	note   string      // to go with every result
 
 	samplers map[int]sampler // by the vector width in bits that they keep awake
+	pace     uint64          // entry of the code that finds how many runs make a sample
 	chains   []timedImage    // the clock's calibration chains
 	fresh    uint64          // image that restores everything a block can disturb
 	images   uint64          // where the block's images go
@@ -49,7 +50,7 @@ type session struct {
 type timedImage struct {
 	entry uint64
 	warm  int // runs before those that are timed, at least 1
-	runs  int // timed at once
+	runs  int // timed at once; 0 are as many as the stay finds to last long enough
 }
 
 // sampler are the entries of the code that waits and that samples.
@@ -181,6 +182,8 @@ func (s *session) emit(clock counter.Clock) error {
 			sample: e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume()),
 		}
 	}
+	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
+	s.pace = e.Pace(len(chains)+2, pacedRuns, int(ticks), maxRuns, s.child.Resume())
 	for i := range s.passes {
 		p := &s.passes[i]
 		p.open, p.close = p.clock.Open(e, s.child.Resume()), p.clock.Close(e, s.child.Resume())

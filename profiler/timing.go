@@ -7,9 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/internal/space"
-	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -46,6 +43,7 @@ const (
 	timingTicks = 4500
 	timingSteps = 200
 	maxRuns     = 64
+	pacedRuns   = 4 // that say how long one takes: the fastest of the last three
 
 	// stayLooks are the most looks that one stay takes: all that the first decision needs.
 	stayLooks = 2
@@ -67,11 +65,7 @@ func (r *run) time() error {
 	if r.counts() {
 		return r.timeCounted()
 	}
-	runs, err := r.runsPerSample()
-	if err != nil {
-		return err
-	}
-	r.result.RunsPerSample = runs
+	r.result.RunsPerSample = 0 // for the first stay to find out
 	deadline := time.Now().Add(r.opts.Budget)
 	r.third = nil
 	for n, next := 0, 0; next < len(checkedLooks); {
@@ -153,6 +147,9 @@ func (r *run) takeWindows(views []view, looks int, deadline time.Time) (complete
 		if err != nil {
 			return false, err
 		}
+		if got.runs > 0 {
+			r.result.RunsPerSample = got.runs
+		}
 		kept := r.keep(got)
 		for _, w := range kept {
 			v := of[w.scene]
@@ -224,29 +221,6 @@ func (r *run) learnRate(got stay) (known, drifts bool) {
 	}
 	r.rate.add(rate, r.clock)
 	return true, false
-}
-
-// runsPerSample is how many runs between two readings make them resolvable: each run leaves
-// the time of its end in the child, so the fastest of a few says what one takes.
-func (r *run) runsPerSample() (int, error) {
-	const few = 4
-	stop, err := r.child.Do([]tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(r.long.At, few)}, runLimit)
-	if err != nil {
-		return 0, err
-	}
-	if r := mapper.Closed(stop); r != nil {
-		return 0, r
-	}
-	if !stop.Done {
-		return 0, fmt.Errorf("signal %d, code %d at %#x in a block that ran before", stop.Signal, stop.Code, stop.Regs.RIP)
-	}
-	fastest := uint64(math.MaxUint64)
-	for left := 1; left < few; left++ {
-		end := func(left int) uint64 { return r.child.Word(space.Times + 8*uint64(left)) }
-		fastest = min(fastest, end(left)-end(left+1))
-	}
-	want := math.Max(timingTicks, timingSteps*r.clock.Step())
-	return int(math.Min(math.Max(math.Ceil(want/float64(max(fastest, 1))), 1), maxRuns)), nil
 }
 
 // estimate is the block's cycles per iteration with the interval in which another run's

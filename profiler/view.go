@@ -67,7 +67,8 @@ func (r *run) sceneOf(v view, turns []int) scene {
 	timed := func(im unroll.Image) timedImage { return timedImage{im.At, r.warmBefore(), r.result.RunsPerSample} }
 	s := scene{short: timed(v.short), long: timed(v.long), turns: turns}
 	if !v.mapped {
-		s.setup = append(r.mapping.Remap(), tracee.Run(r.fresh, 1))
+		s.setup = r.mapping.Remap()
 	}
+	s.setup = append(s.setup, tracee.Run(r.fresh, 1))
 	return s
 }

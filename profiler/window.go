@@ -37,6 +37,7 @@ type scene struct {
 type stay struct {
 	windows  []window
 	switches uint64 // context switches seen
+	runs     int    // that the stay found to last long enough, if it was to
 }
 
 // window is some samples with one number of turns.
@@ -79,7 +80,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	var windows []window
 	ops := 2 // those around all scenes
 	for i, scene := range p.scenes {
-		ops += len(scene.setup) + 2*phaseWords + windowOps*len(scene.turns)
+		ops += len(scene.setup) + 2*phaseWords + 2 + windowOps*len(scene.turns)
 		for _, turns := range scene.turns {
 			windows = append(windows, window{
 				scene: i, turns: turns,
@@ -91,15 +92,25 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	if err != nil {
 		return stay{}, err
 	}
+	paced := false
 	list := append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
 	at := 0 // the next window
 	sampler := s.samplerFor(p.vectorBits)
 	for _, scene := range p.scenes {
 		list = append(list, scene.setup...)
 		for i, image := range []timedImage{scene.short, scene.long} {
-			for _, w := range image.phase(len(s.chains) + i) {
+			words := image.phase(len(s.chains) + i)
+			known := words[:]
+			if image.runs == 0 {
+				known = words[:1]
+			}
+			for _, w := range known {
 				list = append(list, tracee.Put(w.slot, w.value))
 			}
+		}
+		if scene.long.runs == 0 && !paced {
+			list = append(list, tracee.Run(scene.long.entry, pacedRuns), tracee.Run(s.pace, uint64(scene.long.warm)))
+			paced = true
 		}
 		warm := uint64(warmRuns)
 		for _, turns := range scene.turns {
@@ -131,12 +142,21 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	if !stop.Done {
 		return stay{}, fmt.Errorf("timing stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)
 	}
+	got := stay{windows: windows, switches: s.child.Switches()}
+	if paced {
+		if got.runs = int(s.child.Word(space.SlotPace)); got.runs < 1 || got.runs > maxRuns {
+			return stay{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
+		}
+	}
 	for i := range windows {
+		if paced {
+			windows[i].runs = [2]float64{float64(got.runs), float64(got.runs)}
+		}
 		if err := out.read(&windows[i], i, p); err != nil {
 			return stay{}, err
 		}
 	}
-	return stay{windows, s.child.Switches()}, nil
+	return got, nil
 }
 
 // windowOps are the steps of a window.

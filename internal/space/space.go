@@ -113,6 +113,7 @@ const (
 
 	SlotWait = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
 	SlotCalm = Control + 0xa8 // quiet ones in a row that make it a lull
+	SlotPace = Control + 0xb0 // runs of the block's images that are timed at once
 
 	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32

@@ -1,0 +1,56 @@
+package profiler
+
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+)
+
+// TestPace has the child find how many runs make a sample, of ends of runs by script.
+func TestPace(t *testing.T) {
+	const phases, runs, ticks, most, warm = 4, 4, 1000, 64, 2
+	b := openBench(t)
+	e := asm.NewEmitter(b.images)
+	entry := e.Pace(phases, runs, ticks, most, b.child.Resume())
+	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+	for _, c := range []struct {
+		took [runs - 1]uint64 // ticks of each run but the first
+		want uint64
+	}{
+		{[...]uint64{100, 100, 100}, 10},
+		{[...]uint64{101, 100, 102}, 10}, // the fastest counts,
+		{[...]uint64{99, 100, 101}, 11},  // first
+		{[...]uint64{101, 102, 99}, 11},  // or last
+		{[...]uint64{999, 999, 999}, 2},
+		{[...]uint64{1000, 1000, 1000}, 1},
+		{[...]uint64{1 << 40, 1 << 40, 1 << 40}, 1},
+		{[...]uint64{17, 17, 17}, 59},
+		{[...]uint64{16, 16, 16}, 63},
+		{[...]uint64{15, 15, 15}, 63}, // 16 is the least that is believed: 1000/64, rounded up
+		{[...]uint64{0, 0, 0}, 63},
+	} {
+		end := uint64(1 << 50)
+		for left := runs; left > 0; left-- {
+			b.child.SetWord(space.Times+8*uint64(left), end)
+			if left > 1 {
+				end += c.took[runs-left]
+			}
+		}
+		stop, err := b.child.Do([]tracee.Op{tracee.Run(entry, warm)}, runLimit)
+		if err != nil || !stop.Done {
+			t.Fatalf("%v: %+v, %v", c.took, stop, err)
+		}
+		if got := b.child.Word(space.SlotPace); got != c.want {
+			t.Errorf("%v ticks: %d runs, want %d", c.took, got, c.want)
+		}
+		for phase := uint64(0); phase < phases; phase++ {
+			at := space.Phases + phase*space.PhaseSize
+			got := [2]uint64{b.child.Word(at + 8), b.child.Word(at + 16)}
+			if is := got == [...]uint64{warm + c.want, c.want + 1}; is != (phase >= phases-2) {
+				t.Errorf("%v ticks: row %d has %d", c.took, phase, got)
+			}
+		}
+	}
+}
