@@ -326,6 +326,26 @@ func TestOtherSignals(t *testing.T) {
 	}
 }
 
+// Runs that take too long together end with the next page that the block asks for, and not with the
+// one that ends it.
+func TestLate(t *testing.T) {
+	p, im := plan(t)
+	asked := 0
+	p.Late = func() bool { asked++; return asked > 1 }
+	script := []tracee.Stop{
+		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5678),
+		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_6678),
+	}
+	_, err := Map(&fake{t: t, image: im, script: script}, p, im)
+	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "1 pages") {
+		t.Error(r)
+	}
+	asked = 0
+	if m, err := Map(&fake{t: t, image: im, script: script[:1]}, p, im); err != nil || len(m.Pages) != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestLostChild(t *testing.T) {
 	p, im := plan(t)
 	_, err := Map(&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)

@@ -36,8 +36,8 @@ type Plan struct {
 	Pages  int // at most so many, else too_many_pages
 	// NoPages maps none: the first access is the block's end, as it is in a harness without mapping.
 	NoPages bool
-	Limit   time.Duration // for one run, else timeout
-	Until   time.Time     // for all of them together, else timeout; zero is for ever
+	Limit   time.Duration // of CPU time for one run, else timeout
+	Late    func() bool   // whether all of them together have taken too long, else timeout; nil is for ever
 	Ahead   []tracee.Op   // of the first run
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
 	// the block does ask for them is for [Mapping.Confirm] to find out.
@@ -103,7 +103,7 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 		if stop.Done {
 			return m, p.ended(stop)
 		}
-		if !p.Until.IsZero() && time.Now().After(p.Until) {
+		if p.Late != nil && p.Late() {
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
@@ -224,7 +224,7 @@ func (m Mapping) Dirty(c Child, init asm.Init) []uint64 {
 // timeout makes a rejection of a child that was killed for running too long.
 func (p Plan) timeout(err error) error {
 	if dead, ok := err.(*tracee.DeadError); ok && dead.Overtime {
-		return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("one run did not end within %v", dead.Limit)}
+		return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("one run did not end within %v of CPU time", dead.Limit)}
 	}
 	return err
 }

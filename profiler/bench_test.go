@@ -5,12 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,34 +31,6 @@ type bench struct {
 
 // generous is a limit for what ends by itself, however busy the machine is.
 const generous = 30 * time.Second
-
-// patiently does what may end in a timeout, again if this process and the child got too little of
-// the time: a busy machine, or the host of a virtual one, gives them a CPU as it likes.
-func (b bench) patiently(do func() verdict.Reason) {
-	for range 10 {
-		began, before := time.Now(), b.onCPUs()
-		if do() != verdict.Timeout || b.onCPUs()-before > time.Since(began)*4/5 {
-			return
-		}
-	}
-}
-
-// onCPUs is for how long this process and its children have run.
-func (b bench) onCPUs() (all time.Duration) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} { // the latter are those that ended
-		var u syscall.Rusage
-		if err := syscall.Getrusage(who, &u); err == nil {
-			all += time.Duration(u.Utime.Nano() + u.Stime.Nano())
-		}
-	}
-	if b.child != nil && b.child.Alive() {
-		var ns int64 // proc_pid_schedstat (Documentation/scheduler/sched-stats.rst)
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", b.child.PID()))
-		fmt.Sscan(string(stat), &ns)
-		all += time.Duration(ns)
-	}
-	return all
-}
 
 // openBench starts a child, or skips the test on a machine that cannot have one.
 func openBench(t testing.TB) bench {
@@ -90,20 +60,7 @@ func openBench(t testing.TB) bench {
 }
 
 // block decodes, refuses and maps a block with some copies in one initial state.
-func (b bench) block(code []byte, init asm.Init, frames, copies int) (r *run, err error) {
-	b.t.Helper()
-	b.patiently(func() (reason verdict.Reason) {
-		r, err = b.blockOnce(code, init, frames, copies)
-		if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
-			reason = rejection.Reason
-		}
-		return reason
-	})
-	r.plan.Limit = generous // it has ended once
-	return r, err
-}
-
-func (b bench) blockOnce(code []byte, init asm.Init, frames, copies int) (*run, error) {
+func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, error) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)

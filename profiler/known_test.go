@@ -20,8 +20,8 @@ func (b bench) readied(code []byte) *run {
 	if err := errors.Join(r.decode(), r.refuse(), r.choose()); err != nil {
 		b.t.Fatal(err)
 	}
-	r.until = time.Now().Add(time.Minute)
-	r.plan = mapper.Plan{Insts: r.insts, Init: r.inits[0], Frames: 1, Limit: runLimit, Until: r.until, Fresh: r.fresh}
+	r.allowed = r.allow(time.Minute)
+	r.plan = mapper.Plan{Insts: r.insts, Init: r.inits[0], Frames: 1, Limit: runLimit, Late: r.allowed.over, Fresh: r.fresh}
 	return r
 }
 

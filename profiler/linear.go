@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/stat"
@@ -38,7 +37,7 @@ func (r *run) linear() error {
 		return err
 	}
 	r.factors, r.cycles = fewer, nil
-	r.plan.Until = time.Now().Add(mapLimit)
+	r.plan.Late = r.allow(mapLimit).over
 	for _, step := range []func() error{r.mapAndTrace, r.time, r.checkLinear} {
 		if err := step(); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
@@ -88,7 +87,7 @@ func (r *run) enterLoop() error {
 func (r *run) becomeLoop() error {
 	copies, stays := r.factors, r.stays()
 	r.loops = true
-	r.plan.Until = time.Now().Add(mapLimit)
+	r.plan.Late = r.allow(mapLimit).over
 	var fits bool
 	if r.loop, fits = unroll.ChooseLoop(r.insts, r.cpu.FrontEnd); !fits {
 		r.crowded = true

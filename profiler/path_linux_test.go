@@ -36,17 +36,13 @@ func openPath(t testing.TB) bench {
 }
 
 // walk takes a block through the whole path. bbprof must not fail, whatever the block is.
-func (b bench) walk(code []byte) (r Result) {
+func (b bench) walk(code []byte) Result {
 	b.t.Helper()
-	b.patiently(func() verdict.Reason {
-		r = b.walkOnce(code, Setup{})
-		return r.Reason
-	})
-	return r
+	return b.walkIn(code, Setup{})
 }
 
-// walkOnce is for blocks that may well not end.
-func (b bench) walkOnce(code []byte, setup Setup) Result {
+// walkIn is walk in a set-up.
+func (b bench) walkIn(code []byte, setup Setup) Result {
 	b.t.Helper()
 	r, err := b.serve(context.Background(), Block{Code: code, Setup: setup})
 	if err != nil {
@@ -177,7 +173,7 @@ func TestWholePath(t *testing.T) {
 				setup = randomSetup(rng)
 			}
 			start := time.Now()
-			r := b.walkOnce(code, setup)
+			r := b.walkIn(code, setup)
 			if d := time.Since(start); d > slowest {
 				slowest, slow = d, code
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/space"
@@ -21,7 +20,7 @@ import (
 func (r *run) prepare() error {
 	var first error
 	var firstResult Result // what a block that cannot be rescued is reported with
-	r.until = time.Now().Add(mapLimit)
+	r.allowed = r.allow(mapLimit)
 	for i, init := range r.inits {
 		if err := r.ready(); err != nil { // the last state may have cost the child
 			return err
@@ -41,7 +40,7 @@ func (r *run) prepare() error {
 		if !errors.As(err, &rejection) {
 			return err
 		}
-		if !ofContext[rejection.Reason] || time.Now().After(r.until) {
+		if !ofContext[rejection.Reason] || r.allowed.over() {
 			break
 		}
 	}
@@ -62,7 +61,7 @@ func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.child.SetWord(space.SlotMXCSR, uint64(init.MXCSR))
 	r.child.SetWord(space.TrialMXCSR, uint64(init.MXCSR))
 	r.plan = mapper.Plan{
-		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Until: r.until, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
+		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Late: r.allowed.over, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
 	r.known = r.foreseen()
 	err := r.mapAndTrace()

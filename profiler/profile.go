@@ -36,7 +36,7 @@ type run struct {
 	noProbe error      // why there is none
 
 	factors  unroll.Factors
-	until    time.Time // for all that comes before timing
+	allowed  *allowance // for all that comes before timing
 	plan     mapper.Plan
 	mapping  mapper.Mapping
 	known    []mapper.Page // to begin the next mapping with
@@ -168,8 +168,8 @@ const (
 	// takes an entry of the first-level data TLB, which has 64 on most cores (Intel
 	// Optimization Manual; 48 on Golden Cove's store side, 72 and more on Zen).
 	steadyPages = 32
-	runLimit    = 500 * time.Millisecond
-	// mapLimit is for everything that happens to a block before it is timed, with all initial
+	runLimit    = 500 * time.Millisecond // of CPU time, for one run
+	// mapLimit is CPU time for everything that happens to a block before it is timed, with all initial
 	// states: a run can take so long that hundreds of them, a page each, take minutes.
 	mapLimit = time.Second
 )

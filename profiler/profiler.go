@@ -267,7 +267,7 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 		case errors.As(err, &dead) && dead.Overtime:
 			s.discard()
 			result.Status, result.Reason = Rejected, verdict.Timeout
-			result.Rejection = &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("the block's runs did not end within %v", dead.Limit)}
+			result.Rejection = &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("the block's runs did not end within %v of CPU time", dead.Limit)}
 			return result, nil
 		case errors.As(err, &dead) && try == 0:
 			continue

@@ -253,7 +253,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		if c.want != (unroll.Factors{}) {
 			want = c.want
 		}
-		r.plan = mapper.Plan{Insts: r.insts, Init: b.inits[0], Frames: 1, Limit: generous, Fresh: r.fresh}
+		r.plan = mapper.Plan{Insts: r.insts, Init: b.inits[0], Frames: 1, Limit: runLimit, Fresh: r.fresh}
 		if err := r.mapPages(); err != nil || r.factors != want || len(r.mapping.Pages) > steadyPages {
 			t.Errorf("%s: %v copies on %d pages, want %v copies: %v", c.name, r.factors, len(r.mapping.Pages), want, err)
 		}

@@ -12,16 +12,7 @@ import (
 )
 
 // verdict takes a block in the paper's state to the point where timing would start.
-func (b bench) verdict(code []byte, frames int) (r *run, reason verdict.Reason) {
-	b.t.Helper()
-	b.patiently(func() verdict.Reason {
-		r, reason = b.verdictOnce(code, frames)
-		return reason
-	})
-	return r, reason
-}
-
-func (b bench) verdictOnce(code []byte, frames int) (*run, verdict.Reason) {
+func (b bench) verdict(code []byte, frames int) (*run, verdict.Reason) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +21,14 @@ import (
 
 // Tracee is one child. The zero value is none; see Launch.
 type Tracee struct {
-	mortal sync.Mutex // guards pid and pidfd against Kill, which any goroutine may call
-	pid    int        // 0 when there is no child, or it has been reaped
-	pidfd  int        // -1 likewise, and before Linux 5.2
+	mortal sync.Mutex    // guards pid, pidfd and used against Kill and CPUTime, which any goroutine may call
+	pid    int           // 0 when there is no child, or it has been reaped
+	pidfd  int           // -1 likewise, and before Linux 5.2
+	used   time.Duration // CPU time when it was last asked for
+
+	thread   int           // the monitor's
+	before   time.Duration // its CPU time at launch
+	launched time.Time
 
 	stub   stub
 	regs   unix.PtraceRegs // what every continuation starts from
@@ -47,7 +53,8 @@ type Tracee struct {
 // bases of every run. The child opens the events of counters, in this order, and maps each at
 // space.CounterPage. A machine that cannot do it gets a *verdict.HostError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
-	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1}
+	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
+	t.before, _ = cpuClock(t.thread, perThread)
 	defer func() {
 		if err != nil {
 			t.Close()
@@ -60,7 +67,7 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	if err := t.exec(); err != nil {
 		return nil, err
 	}
-	t.watch = newWatchdog(t.Kill)
+	t.watch = newWatchdog(t.CPUTime, t.Kill)
 	if err := t.settle(counters); err != nil {
 		if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 			return nil, host

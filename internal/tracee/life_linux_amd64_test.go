@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// limitOfLists is several times what a monitor of lists has its child do.
+const limitOfLists = 30 * time.Millisecond
+
 // monitor launches a child, says its number, and waits to be killed with the child running
 // or stopped.
 func monitor(how string) {
@@ -37,9 +40,16 @@ func monitor(how string) {
 		return
 	}
 	fmt.Println(c.pid)
-	if how == "running" {
+	switch how {
+	case "running":
 		place(c, spin)
 		c.Do([]Op{Run(entry, 1)}, time.Hour)
+	case "lists":
+		place(c, turns(10_000_000))
+		for err == nil {
+			_, err = c.Do([]Op{Run(entry, 1)}, limitOfLists)
+		}
+		fmt.Println(err)
 	}
 	time.Sleep(time.Hour)
 }

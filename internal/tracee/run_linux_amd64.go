@@ -63,8 +63,8 @@ func (t *Tracee) Switches() uint64 {
 
 // Do has the child work through ops and returns its next stop: the end of the list, a failed
 // system call, or a signal, which is not delivered. After a signal the next Do starts afresh.
-// If the child does not stop within limit it is killed. The error is a *DeadError if the child is
-// gone; then only Close is left.
+// If the child does not stop within limit it is killed: limit is of CPU time, and of that the child gets
+// nine tenths at least (see ration). The error is a *DeadError if the child is gone; then only Close is left.
 func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
@@ -127,8 +127,8 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 	}
 	t.watch.start(limit)
 	stop, err := t.nextStop(visit)
-	if !t.watch.stop() {
-		return Stop{}, t.overtime(limit)
+	if outcome := t.watch.stop(); outcome != inTime {
+		return Stop{}, t.late(outcome, limit)
 	}
 	return stop, err
 }
@@ -173,11 +173,14 @@ func (t *Tracee) resume(step bool) error {
 	return unix.PtraceCont(t.pid, 0)
 }
 
-// overtime reaps a child whose limit has passed, even if it stopped by itself in the last
-// moment: the timer's goroutine kills it, sooner or later, and the next list must not be
-// blamed for that.
-func (t *Tracee) overtime(limit time.Duration) error {
+// late reaps a child that the watchdog has killed, even if it stopped by itself in the last
+// moment.
+func (t *Tracee) late(why outcome, limit time.Duration) error {
 	t.end()
+	if why == starved {
+		t.dead.Status = fmt.Sprintf("killed after %v, in which this machine gave it less than %v of CPU time", patience*limit, limit)
+		return t.dead
+	}
 	t.dead.Overtime, t.dead.Limit = true, limit
 	return t.dead
 }
@@ -310,17 +313,3 @@ func (t *Tracee) end() {
 		t.wait()
 	}
 }
-
-// watchdog kills a child that overstays. One timer serves all of a child's runs.
-type watchdog struct{ timer *time.Timer }
-
-func newWatchdog(kill func()) *watchdog {
-	w := &watchdog{time.AfterFunc(time.Hour, kill)}
-	w.timer.Stop()
-	return w
-}
-
-func (w *watchdog) start(d time.Duration) { w.timer.Reset(d) }
-
-// stop reports whether the limit has not passed. If it has, kill runs or will, at any time.
-func (w *watchdog) stop() bool { return w.timer.Stop() }

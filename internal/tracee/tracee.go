@@ -26,7 +26,7 @@
 //
 // ptrace takes requests only from the thread that attached. Launch must run on a goroutine
 // locked to its thread (runtime.LockOSThread), and every method of the Tracee must be called
-// from that same goroutine, Kill excepted. Monitor and child should share a CPU: a stop across two CPUs
+// from that same goroutine, Kill and CPUTime excepted. Monitor and child should share a CPU: a stop across two CPUs
 // costs seven times as much.
 package tracee
 
@@ -194,17 +194,18 @@ const (
 )
 
 // DeadError says that the child is gone. Overtime is set if it was killed for exceeding its
-// time limit; otherwise something outside killed it.
+// limit of CPU time; otherwise something outside killed it, or kept the CPU from it for so long that it
+// was given up.
 type DeadError struct {
 	Overtime bool
-	Limit    time.Duration
-	Status   string // what wait4 said
-	Signal   int    // that killed it, if one did
+	Limit    time.Duration // of CPU time
+	Status   string        // what wait4 said
+	Signal   int           // that killed it, if one did
 }
 
 func (e *DeadError) Error() string {
 	if e.Overtime {
-		return fmt.Sprintf("child did not stop within %v and was killed", e.Limit)
+		return fmt.Sprintf("child did not stop within %v of CPU time and was killed", e.Limit)
 	}
 	return "child died: " + e.Status
 }

@@ -1,9 +1,14 @@
 package tracee
 
 import (
+	"bufio"
 	"errors"
+	"io"
+	"os"
+	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +19,19 @@ import (
 
 // spin is an image that never ends.
 func spin(e *asm.Emitter) { e.Raw(0xeb, 0xfe) } // jmp $
+
+// turns is an image that ends after a while.
+func turns(n uint64) func(e *asm.Emitter) {
+	return func(e *asm.Emitter) {
+		e.MovImm(asm.RAX, n)
+		loop := e.PC()
+		e.AddImm8(asm.RAX, -1)
+		f := e.ForwardJz()
+		e.Jmp(loop)
+		e.Land(f)
+		e.Epilogue(entry, asm.TSC)
+	}
+}
 
 func TestOvertime(t *testing.T) {
 	c := launch(t)
@@ -127,5 +145,92 @@ func TestWrongThread(t *testing.T) {
 	}()
 	if err := <-done; err == nil {
 		t.Error("ptrace obeyed a thread that did not attach")
+	}
+}
+
+// The limit is of CPU time: a list that gets half a CPU or less, and comes to its end with less than
+// its limit used, is none that overstays.
+func TestLimitIsOfCPUTime(t *testing.T) {
+	c := launch(t)
+	place(c, turns(200_000_000))
+	used := func(do func()) (cpu, wall time.Duration) {
+		began, before := time.Now(), c.CPUTime()
+		do()
+		return c.CPUTime() - before, time.Since(began)
+	}
+	crowd(t, c, 5)
+	needs, _ := used(func() { do(t, c, Run(entry, 1)) })
+	limit := needs * 3 / 2
+	for range 5 {
+		cpu, wall := used(func() {
+			if stop, err := c.Do([]Op{Run(entry, 1)}, limit); err != nil || !stop.Done {
+				t.Fatalf("%+v, %v; it takes %v of %v", stop, err, needs, limit)
+			}
+		})
+		t.Logf("%v of CPU time in %v, the limit is %v", cpu, wall, limit)
+		if wall > limit {
+			return
+		}
+	}
+	t.Skip("the CPU was never so busy that the limit passed")
+}
+
+// crowd binds child and monitor to one CPU and keeps it busy with so many threads until the test ends.
+func crowd(t *testing.T, c *Tracee, threads int) {
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !before.IsSet(cpu) {
+		cpu++
+	}
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Bind(cpu); err != nil {
+		t.Fatal(err)
+	}
+	for range threads {
+		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
+		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as one
+		if err := hog.Start(); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() {
+			hog.Process.Kill()
+			hog.Wait()
+		})
+	}
+	t.Cleanup(func() { unix.SchedSetaffinity(0, &before) })
+}
+
+// TestMonitorStopped: a list that comes to its end while the monitor is stopped, or the whole
+// machine stands still, is in time, though the limit is long past.
+func TestMonitorStopped(t *testing.T) {
+	launch(t).Close() // or skip
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR=lists")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	lines := bufio.NewReader(out)
+	lines.ReadString('\n') // the child's number
+	for range 20 {
+		cmd.Process.Signal(unix.SIGSTOP)
+		time.Sleep(2 * limitOfLists)
+		cmd.Process.Signal(unix.SIGCONT)
+		time.Sleep(time.Millisecond)
+	}
+	cmd.Process.Signal(unix.SIGTERM)
+	if said, _ := io.ReadAll(lines); len(said) > 0 {
+		t.Errorf("%s", said)
 	}
 }

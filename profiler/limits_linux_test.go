@@ -1,0 +1,60 @@
+package profiler
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/tracee"
+)
+
+// TestAllowance: what uses it up is the time that child and thread had a CPU, those of children that
+// were lost for it among them, and no other.
+func TestAllowance(t *testing.T) {
+	b := openBench(t)
+	const limit = 50 * time.Millisecond
+	endless := func(limit time.Duration) { // which costs the child
+		t.Helper()
+		if err := b.ready(); err != nil {
+			t.Fatal(err)
+		}
+		e := asm.NewEmitter(b.images)
+		e.Raw(0xeb, 0xfe) // jmp $
+		copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+		_, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, limit)
+		if dead := (*tracee.DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
+			t.Fatal(err)
+		}
+	}
+	a := b.allow(limit)
+	time.Sleep(2 * limit)
+	if a.over() {
+		t.Error("used up by waiting")
+	}
+	for began := time.Now(); time.Since(began) < limit/4; {
+	}
+	if endless(limit / 4); a.over() {
+		t.Error("half of it is all of it")
+	}
+	if endless(limit); !a.over() {
+		t.Error("not used up by a second child")
+	}
+	if err := b.ready(); err != nil {
+		t.Fatal(err)
+	}
+	if !a.over() {
+		t.Error("what the second child used is forgotten with a third")
+	}
+	a = b.allow(limit)
+	for began := time.Now(); time.Since(began) < 10*limit && !a.over(); {
+	}
+	if !a.over() {
+		t.Error("not used up by the thread")
+	}
+	a = b.allow(limit)
+	if time.Sleep(2 * limit); a.over() {
+		t.Error("the next begins with what was used before")
+	}
+}
