@@ -29,8 +29,8 @@ const (
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
 	// of those with none one in a thousand (docs/precision.md).
 	windowPolls = windowSamples + 1
-	// A stay waits for quiet moments for so many busy readings, some 100 µs.
-	waitPolls = 200
+	// A stay waits for quiet moments for so many busy readings, some 0.5 ms.
+	waitPolls = 1000
 	// calmReadings are the quiet readings in a row that end a wait.
 	calmReadings = 8
 	patience     = 8 // stays without a quiet window, before another CPU is tried
@@ -39,9 +39,10 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing lasts about so many ticks, and so many steps of the clock.
+	// A timing lasts about so many ticks, and so many steps of the clock: the more, the narrower the
+	// interval, until what the clock's steps leave open is less than what looks differ by.
 	timingTicks = 4500
-	timingSteps = 200
+	timingSteps = 600
 	maxRuns     = 64
 	pacedRuns   = 4 // that say how long one takes: the fastest of the last three
 
