@@ -314,8 +314,8 @@ func TestChildKilled(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
-	if err == nil && (r.Status != Failed || !strings.Contains(r.Failure, "SIGKILL")) {
-		t.Errorf("killed each time: %s %s %q", r.Status, r.Reason, r.Failure)
+	if err != nil || r.Status != Failed || !strings.Contains(r.Failure, "SIGKILL") {
+		t.Errorf("killed each time: %s %s %q, %v", r.Status, r.Reason, r.Failure, err)
 	}
 	t.Logf("killed each time: %q, %v", r.Failure, err)
 	b.opts.Budget = 1

@@ -51,12 +51,14 @@ type Tracee struct {
 // Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
 // The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
 // bases of every run. The child opens the events of counters, in this order, and maps each at
-// space.CounterPage. A machine that cannot do it gets a *verdict.HostError.
+// space.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
+// kills meanwhile is a *DeadError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
 	t.before, _ = cpuClock(t.thread, perThread)
 	defer func() {
 		if err != nil {
+			err = t.orDeath(err)
 			t.Close()
 		}
 	}()
@@ -114,7 +116,11 @@ func (t *Tracee) exec() error {
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
 		return fmt.Errorf("the child's first stop is %#x, not the one of exec", uint32(status))
 	}
-	// EXITKILL: the kernel kills the child when the monitor's thread is gone, even by SIGKILL.
+	return t.follow()
+}
+
+// follow has the kernel kill the child when the monitor's thread is gone, even by SIGKILL.
+func (t *Tracee) follow() error {
 	if err := unix.PtraceSetOptions(t.pid, unix.PTRACE_O_EXITKILL); err != nil {
 		return &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
 	}

@@ -53,6 +53,19 @@ func whyNotStarted(err, probe error, scope string) error {
 	}
 }
 
+// orDeath is what stood in the way of a launch: err, unless the child is dead or about to be. What is asked
+// of such a child fails in many ways, and some look like a refusal. One is: a filter may kill for a system call.
+func (t *Tracee) orDeath(err error) error {
+	var regs unix.PtraceRegs
+	if t.pid > 0 && errors.Is(unix.PtraceGetRegs(t.pid, &regs), unix.ESRCH) { // it is stopped, unless it is lost
+		t.end()
+	}
+	if t.dead == nil || t.dead.Signal == SIGSYS {
+		return err
+	}
+	return t.dead
+}
+
 // killedAtStart tells a filter that kills for ptrace from other deaths.
 func killedAtStart(err error) error {
 	if dead := (*DeadError)(nil); errors.As(err, &dead) && dead.Signal == SIGSYS {

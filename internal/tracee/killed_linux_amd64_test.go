@@ -1,0 +1,120 @@
+package tracee
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestKilledWhileLaunched: a child that is killed at any stage of its launch has died, and that is
+// what the error says: it is no fault of the host.
+func TestKilledWhileLaunched(t *testing.T) {
+	launch(t).Close() // or skip
+	stages := map[string]func(*Tracee) error{
+		"the options":      func(c *Tracee) error { return c.follow() },
+		"all that follows": func(c *Tracee) error { return c.settle(nil) },
+		"a counter":        func(c *Tracee) error { return c.openCounters([]Counter{{Attr: make([]byte, 64), Leader: -1}}) },
+		"its descriptors":  func(c *Tracee) error { return c.closeEach() },
+		"its limits":       func(c *Tracee) error { return c.limit() },
+		"its capabilities": func(c *Tracee) error { return c.giveUpCapabilities() },
+		"the filter":       func(c *Tracee) error { return c.installFilter() },
+	}
+	for name, stage := range stages {
+		for _, early := range []bool{true, false} { // whether the child may be about to end, or has
+			c := &Tracee{stub: buildStub(0), pidfd: -1}
+			if err := c.shared.create(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.exec(); err != nil {
+				t.Fatal(err)
+			}
+			unix.Kill(c.pid, unix.SIGKILL)
+			if !early {
+				for end := time.Now().Add(generous); running(c.pid) && time.Now().Before(end); {
+				}
+			}
+			mustBeDeath(t, name, c.orDeath(stage(c)))
+			c.Close()
+		}
+	}
+}
+
+func mustBeDeath(t *testing.T, name string, err error) {
+	t.Helper()
+	if dead, ok := err.(*DeadError); !ok || dead.Signal != int(unix.SIGKILL) || dead.Overtime {
+		t.Errorf("%s: %v (%T), want a death by SIGKILL", name, err, err)
+	}
+}
+
+// TestKilledAnywhereInLaunch kills children as they come, a little later each time.
+func TestKilledAnywhereInLaunch(t *testing.T) {
+	launch(t).Close() // or skip
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid := unix.Gettid()
+	whole := time.Now()
+	launch(t).Close()
+	took := time.Since(whole)
+	const launches = 300
+	killed := 0
+	for i := range launches {
+		started, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			close(started)
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+				if pid := childOf(tid); pid > 0 {
+					for at := time.Now().Add(took * time.Duration(i) / launches); time.Now().Before(at); {
+					}
+					unix.Kill(pid, unix.SIGKILL)
+					return
+				}
+			}
+		}()
+		<-started
+		c, err := Launch(fsBase, gsBase)
+		<-done // before the number can be another's
+		if err == nil {
+			c.Close()
+			continue
+		}
+		killed++
+		mustBeDeath(t, fmt.Sprintf("launch %d", i), err)
+	}
+	t.Logf("%d of %d launches were cut off", killed, launches)
+	if killed == 0 {
+		t.Skip("no launch was cut off")
+	}
+}
+
+// childOf is a child that a thread of this process has started, 0 if there is none.
+func childOf(tid int) int {
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", tid))
+	first, _, _ := strings.Cut(string(list), " ")
+	pid, _ := strconv.Atoi(first)
+	return pid
+}
+
+// What is refused to a child that lives stays a refusal, and a filter that kills is one.
+func TestRefusalIsNoDeath(t *testing.T) {
+	c := launch(t)
+	refusal := errors.New("refused")
+	if err := c.orDeath(refusal); err != refusal || !c.Alive() {
+		t.Errorf("%v", err)
+	}
+	mustServe(t, c)
+	filtered := &Tracee{dead: &DeadError{Signal: SIGSYS}}
+	if err := filtered.orDeath(refusal); err != refusal {
+		t.Errorf("%v", err)
+	}
+	if err := (&Tracee{}).orDeath(refusal); err != refusal { // there was no child yet
+		t.Errorf("%v", err)
+	}
+}
