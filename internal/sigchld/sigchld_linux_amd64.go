@@ -11,6 +11,13 @@ import (
 // to run the Go runtime's handler, on whatever CPU, in the midst of a measurement. Waiting for
 // a child does not need the signal. If the kernel refuses, all is as it was.
 func NotOfStops() {
+	change(func(flags uint64) uint64 { return flags | noStops })
+}
+
+const noStops = 1 // SA_NOCLDSTOP, linux/signal.h
+
+// change changes the flags that SIGCHLD is handled with.
+func change(flags func(uint64) uint64) {
 	// struct kernel_sigaction, x86-64 (linux/signal_types.h).
 	var action struct {
 		handler  uintptr
@@ -18,16 +25,13 @@ func NotOfStops() {
 		restorer uintptr
 		mask     uint64
 	}
-	const (
-		noStops = 1 // SA_NOCLDSTOP, linux/signal.h
-		setSize = unsafe.Sizeof(action.mask)
-	)
+	const setSize = unsafe.Sizeof(action.mask)
 	call := func(set, old unsafe.Pointer) unix.Errno {
 		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(set), uintptr(old), setSize, 0, 0)
 		return e
 	}
 	if call(nil, unsafe.Pointer(&action)) == 0 {
-		action.flags |= noStops
+		action.flags = flags(action.flags)
 		call(unsafe.Pointer(&action), nil)
 	}
 }

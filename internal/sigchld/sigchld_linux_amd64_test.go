@@ -13,8 +13,11 @@ import (
 // A child that stops sends no signal; one that ends does.
 func TestNotOfStops(t *testing.T) {
 	got := make(chan os.Signal, 16)
-	signal.Notify(got, unix.SIGCHLD) // which installs the runtime's handler anew
+	signal.Notify(got, unix.SIGCHLD)
 	defer signal.Stop(got)
+	ofStops := func() { change(func(flags uint64) uint64 { return flags &^ noStops }) }
+	ofStops()
+	defer ofStops() // as a process begins
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; kill -STOP $$"}, nil)
 	if err != nil {
 		t.Skip(err)
