@@ -366,11 +366,12 @@ func TestSentinelLoopIsFused(t *testing.T) {
 	for start := range uint64(64) {
 		e := NewEmitter(space.Code + start)
 		e.sentinel(TSC, 64)
+		e.burst(TSC)
 		if start%8 != 5 { // an objdump run each
 			continue
 		}
-		if n := checkFused(t, disassemble(t, space.Code+start, e.Bytes())); n != 1 {
-			t.Errorf("%d loops, want 1", n)
+		if n := checkFused(t, disassemble(t, space.Code+start, e.Bytes())); n != 2 {
+			t.Errorf("%d loops, want 2", n)
 		}
 	}
 }

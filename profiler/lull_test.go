@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"encoding/binary"
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -11,15 +10,15 @@ import (
 )
 
 // TestLull runs the code that waits for a quiet core with a clock by script: which readings are quiet
-// (q) and busy (b) decides how many it takes and how many more it may.
+// (q), busy (b), or quiet but for the stores (s) decides how many it takes and how many more it may.
 func TestLull(t *testing.T) {
 	const (
 		calm    = 3
 		limit   = 10            // ticks of a quiet reading
+		stores  = 20            // of its stores
 		at      = space.Samples // how many times the clock was read
 		times   = space.Samples + 64
-		atMost  = 16 // readings
-		endless = "b"
+		endless = "bbbbbbbb"
 	)
 	b := openBench(t)
 	scripted := func(e *asm.Emitter) {
@@ -34,38 +33,55 @@ func TestLull(t *testing.T) {
 	for _, c := range []struct {
 		script string // behind it all readings are busy
 		wait   uint64
-		taken  uint64 // readings
+		taken  int // readings
 		left   uint64
 	}{
 		{"q", 5, 1, 5},
 		{"bqqq", 5, 4, 4},
+		{"sqqq", 5, 4, 4},
 		{"bqqbqqq", 5, 7, 3},
+		{"bqqsqqq", 5, 7, 3},
 		{"bqqbqqq", 2, 4, 1}, // the second busy one is the last that is waited for
-		{endless, 5, 5, 1},
-		{endless, 1, 1, 1},
-		{"q", 1, 1, 1},
+		{"", 5, 5, 1},
+		{"", 1, 1, 1},
 		{"bqqq", 1, 1, 1},
 	} {
-		now := uint64(0)
-		for i := range uint64(atMost) {
-			took := uint64(limit + 1)
-			if i < uint64(len(c.script)) && c.script[i] == 'q' {
-				took = limit
+		reads, now := uint64(0), uint64(0)
+		took := func(ticks uint64) {
+			for _, d := range []uint64{1000, ticks} {
+				reads++
+				now += d
+				binary.LittleEndian.PutUint64(b.child.Samples()[times-space.Samples+8*reads:], now)
 			}
-			binary.LittleEndian.PutUint64(b.child.Samples()[times-space.Samples+8*(2*i+1):], now)
-			now += took
-			binary.LittleEndian.PutUint64(b.child.Samples()[times-space.Samples+8*(2*i+2):], now)
-			now += 1000
+		}
+		want := uint64(0) // clock readings
+		for i, reading := range c.script + endless {
+			switch reading {
+			case 'q':
+				took(limit)
+				took(stores)
+			case 's':
+				took(limit)
+				took(stores + 1)
+			case 'b':
+				took(limit + 1)
+			}
+			if i < c.taken {
+				want = reads
+			}
 		}
 		stop, err := b.child.Do([]tracee.Op{
-			tracee.Put(at, 0), tracee.Put(space.SlotQuiet, limit), tracee.Put(space.SlotWait, c.wait), tracee.Run(entry, 0),
+			tracee.Put(at, 0), tracee.Put(space.SlotQuiet, limit), tracee.Put(space.SlotCalmStores, stores), tracee.Put(space.SlotWait, c.wait), tracee.Run(entry, 0),
 		}, runLimit)
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)
 		}
-		if taken := b.sampled(at) / 2; taken != c.taken || b.child.Word(space.SlotWait) != c.left {
-			t.Errorf("%s%s with %d busy readings to wait for: %d readings, %d left; want %d and %d",
-				c.script, strings.Repeat(endless, 3), c.wait, taken, b.child.Word(space.SlotWait), c.taken, c.left)
+		if given := b.child.Word(space.SlotQuiet) == 0; given != (c.left == 1) {
+			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
+		}
+		if got := b.sampled(at); got != want || b.child.Word(space.SlotWait) != c.left {
+			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left; want %d and %d",
+				c.script, endless, c.wait, got, b.child.Word(space.SlotWait), want, c.left)
 		}
 	}
 }

@@ -32,18 +32,20 @@ type session struct {
 	passes []pass      // none where time is the TSC's
 	note   string      // to go with every result
 
-	samplers map[int]sampler // by the vector width in bits that they keep awake
-	pace     uint64          // entry of the code that finds how many runs make a sample
-	chains   []timedImage    // the clock's calibration chains
-	fresh    uint64          // image that restores everything a block can disturb
-	images   uint64          // where the block's images go
-	turns    int             // of the sentinel's loop
-	quiet    float64         // the sentinel's time in cycles on a core that nobody else uses
-	report   ClockReport     // of the calibration
-	rate     clockRate       // of late
-	onCPU    int             // where thread and child run now
-	yielded  time.Time       // when last
-	past     tracee.Spent    // on children that are gone
+	samplers   map[int]sampler // by the vector width in bits that they keep awake
+	bursts     uint64          // entry of the code that times bursts of stores
+	pace       uint64          // entry of the code that finds how many runs make a sample
+	chains     []timedImage    // the clock's calibration chains
+	fresh      uint64          // image that restores everything a block can disturb
+	images     uint64          // where the block's images go
+	turns      int             // of the sentinel's loop
+	calmStores float64         // as quiet, of the sentinel's burst of stores; 0 if that does not tell here
+	quiet      float64         // the sentinel's time in cycles on a core that nobody else uses
+	report     ClockReport     // of the calibration
+	rate       clockRate       // of late
+	onCPU      int             // where thread and child run now
+	yielded    time.Time       // when last
+	past       tracee.Spent    // on children that are gone
 }
 
 // timedImage is what one phase of the sampler times.
@@ -183,6 +185,7 @@ func (s *session) emit(clock counter.Clock) error {
 		}
 	}
 	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
+	s.bursts = e.Bursts(clock.Emit, s.child.Resume())
 	s.pace = e.Pace(len(chains)+2, pacedRuns, int(ticks), maxRuns, s.child.Resume())
 	for i := range s.passes {
 		p := &s.passes[i]
@@ -238,6 +241,9 @@ func (s *session) calibrate() error {
 		return err
 	}
 	if err := s.findQuiet(s.multiplyChains(), step); err != nil {
+		return err
+	}
+	if err := s.findCalmStores(); err != nil {
 		return err
 	}
 	s.report.TicksPerSecond = float64(s.child.Word(lastRun)-ticks) / time.Since(began).Seconds()
@@ -322,6 +328,39 @@ func quietMode(readings []uint64, rate float64) (cycles float64, ok bool) {
 	return 0, false
 }
 
+// findCalmStores learns how fast a burst of stores is on a core of which no other hardware thread is
+// awake. Where most readings are not as fast as the fastest, it does not tell.
+func (s *session) findCalmStores() error {
+	s.calmStores = 0
+	stop, err := s.child.Do([]tracee.Op{
+		tracee.Put(space.SlotOut, space.Samples), tracee.Put(space.SlotSamples, calibrationSamples), tracee.Run(s.bursts, 0),
+	}, stayLimit)
+	if err != nil {
+		return err
+	}
+	if !stop.Done {
+		return fmt.Errorf("signal %d, code %d at %#x in a burst of stores", stop.Signal, stop.Code, stop.Regs.RIP)
+	}
+	var readings []uint64
+	for i := range uint64(calibrationSamples) {
+		readings = append(readings, s.sampled(space.Samples+8*i))
+	}
+	mode, ok := quietMode(readings, s.rate.ticks)
+	if !ok {
+		return nil
+	}
+	calm := 0
+	for _, r := range readings {
+		if r <= s.longest(mode) {
+			calm++
+		}
+	}
+	if calm >= calibrationSamples*3/4 {
+		s.calmStores = mode
+	}
+	return nil
+}
+
 // plausible reports whether a sentinel time can be that of an unshared core: its adds and
 // loop control at the full width, and not much more. On a core of unknown width anything
 // passes.
@@ -334,6 +373,16 @@ func (s *session) plausible(quiet float64) bool {
 }
 
 // quietTicks is the longest reading that still counts as quiet: 4 % and a step above.
-func (s *session) quietTicks() uint64 {
-	return uint64(s.quiet*s.rate.ticks*1.04 + s.clock.Step())
+func (s *session) quietTicks() uint64 { return s.longest(s.quiet) }
+
+// calmStoresTicks is the same of the burst of stores, or 0.
+func (s *session) calmStoresTicks() uint64 {
+	if s.calmStores == 0 {
+		return 0
+	}
+	return s.longest(s.calmStores)
+}
+
+func (s *session) longest(cycles float64) uint64 {
+	return uint64(cycles*s.rate.ticks*1.04 + s.clock.Step())
 }

@@ -59,7 +59,7 @@ func congruent(at, end uint64) uint64 {
 
 // plannedStay is a stay without scenes yet.
 func (r *run) plannedStay() stayPlan {
-	return stayPlan{samples: windowSamples, wait: waitPolls, polls: windowPolls, quiet: r.quietTicks(), vectorBits: r.vectorBits}
+	return stayPlan{samples: windowSamples, wait: waitPolls, polls: windowPolls, quiet: r.quietTicks(), calmStores: r.calmStoresTicks(), vectorBits: r.vectorBits}
 }
 
 // sceneOf times a view in some windows.

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -22,6 +23,7 @@ type stayPlan struct {
 	wait       int    // busy sentinel readings to spend ahead of all windows together
 	polls      int    // sentinel readings to spend on a window
 	quiet      uint64 // longest sentinel reading of a quiet core, in ticks
+	calmStores uint64 // the same of its burst of stores; 0 is any
 	vectorBits int    // width of the vector units to keep awake
 }
 
@@ -75,6 +77,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 		}
 	}
 	s.child.SetWord(space.SlotQuiet, p.quiet)
+	s.child.SetWord(space.SlotCalmStores, cmp.Or(p.calmStores, math.MaxUint32))
 	s.child.SetWord(space.SlotWait, uint64(max(p.wait, 1)))
 
 	var windows []window

@@ -111,9 +111,10 @@ const (
 	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
 	SlotLoop    = Control + 0x98 // turns left of a loop that finds no free register
 
-	SlotWait = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
-	SlotCalm = Control + 0xa8 // quiet ones in a row that make it a lull
-	SlotPace = Control + 0xb0 // runs of the block's images that are timed at once
+	SlotWait       = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
+	SlotCalm       = Control + 0xa8 // quiet ones in a row that make it a lull
+	SlotPace       = Control + 0xb0 // runs of the block's images that are timed at once
+	SlotCalmStores = Control + 0xb8 // as SlotQuiet, of the burst of stores
 
 	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32

@@ -76,7 +76,7 @@ func TestSlots(t *testing.T) {
 	slots := []uint64{
 		SlotCount, SlotReturn, SlotEntry, SlotPhase, SlotStart, SlotOut, SlotKept, SlotDither,
 		SlotSamples, SlotPolls, SlotQuiet, SlotSentinel, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
-		SlotTurns, SlotLoop, SlotWait, SlotCalm, SlotPace,
+		SlotTurns, SlotLoop, SlotWait, SlotCalm, SlotPace, SlotCalmStores,
 	}
 	if s := slices.Compact(slices.Clone(slots)); len(s) != len(slots) || !slices.IsSorted(slots) {
 		t.Error("two slots are one, or out of order")
