@@ -22,7 +22,7 @@ const (
 )
 
 // linearTurns are the numbers of extra turns of the windows that time the third number.
-var linearTurns = []int{0, lookWindows / 2}
+func linearTurns() []int { return []int{0, lookWindows / 2} }
 
 // linear checks the third number. Where it does not fit, smaller factors get one chance: a
 // block may leave the op cache, or a predictor's reach, somewhere between the two.
@@ -63,7 +63,7 @@ func (r *run) checkLinear() error {
 		return nil
 	}
 	// A suspect is asked again with every number of turns before it is called nonlinear.
-	for _, turns := range [][]int{linearTurns, lookTurns()} {
+	for _, turns := range [][]int{linearTurns(), lookTurns()} {
 		v.missing = turns
 		if err = r.compareThird(v); err == nil {
 			break
@@ -93,7 +93,7 @@ func (r *run) viewThird() (v view, ok bool, err error) {
 		return v, false, err
 	}
 	r.place(image)
-	return view{short: r.short, long: image, factors: third, mapped: true, missing: linearTurns}, true, r.findDirty(image)
+	return view{short: r.short, long: image, factors: third, mapped: true, missing: linearTurns()}, true, r.findDirty(image)
 }
 
 // compareThird times the third number of copies, in the windows that it lacks.

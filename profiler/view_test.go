@@ -2,8 +2,10 @@ package profiler
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/unroll"
@@ -87,6 +89,23 @@ func TestLayViews(t *testing.T) {
 		}
 		if alone := r.codeBytes(); bytes != alone {
 			t.Errorf("%s: %d bytes of code, alone %d", c.name, bytes, alone)
+		}
+	}
+}
+
+// The third number of copies lacks the same windows in each block, whatever became of those before.
+func TestViewThirdHasItsWindows(t *testing.T) {
+	b := openBench(t)
+	b.quiet, b.rate.ticks = math.MaxInt32, 1 // of a clock that is not calibrated nothing is asked
+	want := []int{0, lookWindows / 2}
+	for range 3 {
+		r := b.prepared(Block{Code: unhex(t, "488b03")})
+		if v, ok, err := r.viewThird(); err != nil || !ok || !slices.Equal(v.missing, want) {
+			t.Fatalf("it lacks the windows %v, want %v: %v, %v", v.missing, want, ok, err)
+		}
+		r.opts.Budget, r.opts.Precision = 10*time.Second, math.Inf(1)
+		if err := r.time(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
