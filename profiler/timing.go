@@ -127,13 +127,21 @@ func (r *run) look(first, most int, deadline time.Time) (looks int, complete boo
 	for _, v := range views[looks:] {
 		r.third = v.cycles
 	}
-	// What the time was up for comes last: whoever takes the looks apart knows where they begin.
-	slices.SortStableFunc(views[:looks], func(a, b view) int { return cmp.Compare(len(a.missing), len(b.missing)) })
-	for _, v := range views[:looks] {
+	r.take(views[:looks])
+	return looks, complete, err
+}
+
+// take adds what looks came to. What the time was up for comes last: whoever takes the looks apart
+// knows where they begin. Of two such looks one is enough then, or together they would pass for a whole one.
+func (r *run) take(looks []view) {
+	slices.SortStableFunc(looks, func(a, b view) int { return cmp.Compare(len(a.missing), len(b.missing)) })
+	for i, v := range looks {
+		if i > 0 && len(looks[i-1].missing) > 0 && len(r.cycles) >= unitLooks*lookWindows {
+			break
+		}
 		r.cycles = append(r.cycles, v.cycles...)
 		r.result.SamplesKept += windowSamples * len(v.cycles)
 	}
-	return looks, complete, err
 }
 
 // takeWindows times views until the looks among them, which come first, lack no window.

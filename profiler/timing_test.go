@@ -76,6 +76,35 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// Looks that the time was up for come behind whole ones, and two of them are not taken for one.
+func TestTakeLooks(t *testing.T) {
+	cut := func(windows int) view {
+		return view{cycles: slices.Repeat([]float64{9}, windows), missing: lookTurns()[windows:]}
+	}
+	whole := view{cycles: slices.Repeat([]float64{2}, lookWindows)}
+	for _, c := range []struct {
+		before  int // looks
+		looks   []view
+		windows int
+		last    float64 // of all units
+	}{
+		{0, []view{cut(4), cut(5)}, 9, 9},
+		{0, []view{cut(4), whole}, 10, 9},
+		{unitLooks - 1, []view{cut(5), whole}, unitLooks*lookWindows + 5, 2},
+		{unitLooks, []view{cut(4), cut(5)}, unitLooks*lookWindows + 5, 2},
+		{unitLooks, []view{cut(0), cut(5)}, unitLooks*lookWindows + 5, 2},
+		{unitLooks, []view{cut(1), whole}, unitLooks*lookWindows + lookWindows + 1, 2},
+		{unitLooks, []view{whole, whole}, (unitLooks + 2) * lookWindows, 2},
+	} {
+		r := timed(slices.Repeat([]float64{2}, c.before*lookWindows)...)
+		r.take(c.looks)
+		units := r.units()
+		if len(r.cycles) != c.windows || units[len(units)-1] != c.last || r.result.SamplesKept != windowSamples*(c.windows-c.before*lookWindows) {
+			t.Errorf("behind %d looks: %d windows, want %d, in units %v, %d samples", c.before, len(r.cycles), c.windows, units, r.result.SamplesKept)
+		}
+	}
+}
+
 // After enoughLooks a block is hopeless whose interval would need more than all looks.
 func TestHopeless(t *testing.T) {
 	const target = 0.005 * 4
