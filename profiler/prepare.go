@@ -187,6 +187,9 @@ func (r *run) trace() error {
 		return r.traceByStepping(err)
 	}
 	copies := r.maxTraced(probe)
+	if copies < 1 {
+		return r.tooLarge()
+	}
 	image, err := unroll.BuildProbed(r.long.End(), r.insts, copies, r.inPlace(), probe)
 	if err != nil {
 		return err

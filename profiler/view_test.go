@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestCongruent(t *testing.T) {
@@ -89,6 +90,25 @@ func TestLayViews(t *testing.T) {
 		}
 		if alone := r.codeBytes(); bytes != alone {
 			t.Errorf("%s: %d bytes of code, alone %d", c.name, bytes, alone)
+		}
+	}
+}
+
+// Images that leave no room for a traced copy are too large.
+func TestNoRoomToTrace(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, "488b03")
+	for _, room := range []uint64{1000, 2500, 4000, 8000} { // with what stands around the copies
+		const short = 1000
+		long := int(space.CodeEnd-b.images-room)/len(code) - short
+		r := b.newRun(Block{Code: code, Setup: Setup{Unroll: &unroll.Factors{Short: short, Long: long}}})
+		if err := errors.Join(r.decode(), r.refuse(), r.choose()); err != nil {
+			t.Fatal(err)
+		}
+		err := r.prepare()
+		rejection := (*verdict.Rejection)(nil)
+		if tooLarge := errors.As(err, &rejection) && rejection.Reason == verdict.CodeExceedsL1I; tooLarge != (room < 8000) || !tooLarge && err != nil {
+			t.Errorf("%d bytes are left: %v", room, err)
 		}
 	}
 }
