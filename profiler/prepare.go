@@ -148,7 +148,7 @@ func (r *run) mapAndConfirm() error {
 		}
 		began := r.mapping.Known
 		err := r.trace()
-		if err == nil && r.mapping.Confirm(r.plan, r.tracing.Accesses) {
+		if err == nil && (r.mapping.Confirm(r.plan, r.tracing.Accesses) || began == 0) {
 			break
 		}
 		if err != nil && (began == 0 || !r.child.Alive()) {

@@ -169,7 +169,7 @@ const (
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
-	// MaxOps is how many steps a list holds: a stay maps the pages of a block three times, and a run may
+	// MaxOps is how many steps a list holds: a stay maps the pages of a block twice, and a run may
 	// touch a thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
