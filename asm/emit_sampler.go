@@ -170,13 +170,11 @@ func (e *Emitter) Pace(phases, runs, ticks, most int, done uint64) (entry uint64
 		e.Land(slower)
 	}
 	least := (ticks + most - 1) / most // ticks of a run of which no more than most are needed
-	e.MovImm(RAX, uint64(least))
-	e.CmpMem(RAX, space.SlotPace)
+	e.MovImm(RCX, uint64(least))
+	e.CmpMem(RCX, space.SlotPace)
 	short := e.ForwardJa()
-	e.Load(RAX, space.SlotPace)
+	e.Load(RCX, space.SlotPace)
 	e.Land(short)
-	e.MovImm(RCX, 0)
-	e.Add(RCX, RAX)
 	e.MovImm(RDX, 0)
 	e.MovImm(RAX, uint64(ticks-1))
 	e.Add(RAX, RCX)
@@ -210,17 +208,24 @@ func (e *Emitter) keepAwake(vectorBits int) {
 const SentinelAdds = 64
 
 func (e *Emitter) sentinel(clock Clock, turns int) {
+	regs := [...]Reg{RAX, RDX, RBX, RSI, RDI, R8, R9, R10}
+	e.timedLoop(clock, turns, func() {
+		for i := range SentinelAdds {
+			r := regs[i%len(regs)]
+			e.Add(r, r)
+		}
+	})
+}
+
+// timedLoop leaves in rax how long turns of a loop take that rcx counts.
+func (e *Emitter) timedLoop(clock Clock, turns int, body func()) {
 	clock(e)
 	e.Lfence()
 	e.Store(space.SlotStart, RAX)
 	e.MovImm(RCX, uint64(turns))
 	e.Align(64)
 	loop := e.PC()
-	regs := [...]Reg{RAX, RDX, RBX, RSI, RDI, R8, R9, R10}
-	for i := range SentinelAdds {
-		r := regs[i%len(regs)]
-		e.Add(r, r)
-	}
+	body()
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	e.Dec(RCX)
 	e.Jnz(loop)
@@ -239,20 +244,11 @@ const (
 // cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
 // alone do not show (docs/precision.md).
 func (e *Emitter) burst(clock Clock) {
-	clock(e)
-	e.Lfence()
-	e.Store(space.SlotStart, RAX)
-	e.MovImm(RCX, burstTurns)
-	e.Align(64)
-	loop := e.PC()
-	for range burstStores {
-		e.Store(space.SlotScratch, RAX)
-	}
-	e.Align(32) // as in sentinel
-	e.Dec(RCX)
-	e.Jnz(loop)
-	clock(e)
-	e.SubMem(RAX, space.SlotStart)
+	e.timedLoop(clock, burstTurns, func() {
+		for range burstStores {
+			e.Store(space.SlotScratch, RAX)
+		}
+	})
 }
 
 // Bursts appends code that leaves the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
