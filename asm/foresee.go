@@ -48,7 +48,7 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 	var first []Access
 	var seen []uint64
 	for _, t := range touches {
-		page, last := t.Addr&^(space.PageSize-1), (t.Addr+uint64(t.Width)-1)&^(space.PageSize-1)
+		page, last := space.PageOf(t.Addr), space.PageOf(t.Addr+uint64(t.Width)-1)
 		if slices.Contains(seen, page) && (last == page || slices.Contains(seen, last)) {
 			continue
 		}
@@ -90,7 +90,7 @@ func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []t
 	any := false
 	add := func(copy int, addr uint64) {
 		across := addr%space.PageSize+uint64(mem.Width) > space.PageSize
-		if p := addr &^ (space.PageSize - 1); any && p == page && !across {
+		if p := space.PageOf(addr); any && p == page && !across {
 			return
 		} else {
 			page, any = p, true

@@ -16,23 +16,16 @@ func (m *Mapping) Confirm(p Plan, accesses []asm.Access) bool {
 	known, found := m.Pages[:m.Known], m.Pages[m.Known:]
 	touched, asked := make([]bool, len(known)), make([]bool, len(known))
 	left := len(known) // not touched so far
-	last := 0          // successive accesses mostly are to one page
+	on := finder{pages: known}
 	for len(accesses) > 0 && left > 0 {
 		n := 1
 		for n < len(accesses) && accesses[n].Inst == accesses[0].Inst && accesses[n].Copy == accesses[0].Copy {
 			n++
 		}
 		for _, a := range accesses[:n] {
-			for addr := pageOf(a.Addr); addr < a.Addr+uint64(a.Width); addr += space.PageSize {
-				if known[last].Addr != addr {
-					i := slices.IndexFunc(known, func(q Page) bool { return q.Addr == addr })
-					if i < 0 {
-						continue
-					}
-					last = i
-				}
-				if !touched[last] {
-					touched[last], asked[last] = true, known[last].askedBy(p.Insts, accesses[:n])
+			for addr := space.PageOf(a.Addr); addr < a.Addr+uint64(a.Width); addr += space.PageSize {
+				if i := on.page(addr); i >= 0 && !touched[i] {
+					touched[i], asked[i] = true, known[i].askedBy(p.Insts, accesses[:n])
 					left--
 				}
 			}
@@ -64,7 +57,7 @@ func (q *Page) askedBy(insts []asm.Inst, accesses []asm.Access) bool {
 	in := &insts[a.Inst]
 	m := in.Mem[a.Mem]
 	if len(in.Mem) == 1 && m.Elements == 0 && m.Mask == asm.NoRegister && !m.String &&
-		a.Width <= widest && a.Width&(a.Width-1) == 0 && pageOf(a.Addr+uint64(a.Width)-1) == q.Addr {
+		a.Width <= widest && a.Width&(a.Width-1) == 0 && space.PageOf(a.Addr+uint64(a.Width)-1) == q.Addr {
 		q.Copy, q.Inst, q.Fault = a.Copy, a.Inst, a.Addr
 		return true
 	}
@@ -72,4 +65,20 @@ func (q *Page) askedBy(insts []asm.Inst, accesses []asm.Access) bool {
 		slices.ContainsFunc(accesses, func(a asm.Access) bool { return a.Addr <= q.Fault && q.Fault < a.Addr+uint64(a.Width) })
 }
 
-func pageOf(addr uint64) uint64 { return addr &^ (space.PageSize - 1) }
+// finder finds pages by their addresses. Successive accesses mostly are to one page.
+type finder struct {
+	pages []Page
+	last  int
+}
+
+// page is the number of the page at an address, -1 if there is none.
+func (f *finder) page(addr uint64) int {
+	if f.pages[f.last].Addr == addr {
+		return f.last
+	}
+	i := slices.IndexFunc(f.pages, func(p Page) bool { return p.Addr == addr })
+	if i >= 0 {
+		f.last = i
+	}
+	return i
+}

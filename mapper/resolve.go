@@ -32,7 +32,7 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(space.UserEnd))
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
-		return Page{Addr: pageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
+		return Page{Addr: space.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
 
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
 		return p.protection(stop, index, regs)

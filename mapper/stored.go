@@ -23,16 +23,11 @@ func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
 		frames = max(frames, p.Frame+1)
 	}
 	stored := make([]bool, frames*words)
-	last := m.Pages[0] // successive accesses mostly are to one page
+	on := finder{pages: m.Pages}
 	add := func(addr uint64) {
-		if page := pageOf(addr); page != last.Addr {
-			i := slices.IndexFunc(m.Pages, func(p Page) bool { return p.Addr == page })
-			if i < 0 {
-				return
-			}
-			last = m.Pages[i]
+		if i := on.page(space.PageOf(addr)); i >= 0 {
+			stored[m.Pages[i].Frame*words+int(addr%space.PageSize)/8] = true
 		}
-		stored[last.Frame*words+int(addr%space.PageSize)/8] = true
 	}
 	for _, addr := range earlier {
 		add(addr)

@@ -90,7 +90,7 @@ func (r *run) foreseen() (pages []mapper.Page) {
 		return nil
 	}
 	for _, a := range asm.Foresee(r.insts, r.factors.Long, r.plan.Init) {
-		pages = append(pages, mapper.Page{Addr: a.Addr &^ (space.PageSize - 1), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
+		pages = append(pages, mapper.Page{Addr: space.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
 	}
 	return pages
 }

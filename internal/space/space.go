@@ -180,3 +180,6 @@ const (
 func Owns(addr, n uint64) bool {
 	return addr < End && addr+n > Base
 }
+
+// PageOf is the first address of the page that an address is on.
+func PageOf(addr uint64) uint64 { return addr &^ (PageSize - 1) }
