@@ -1,6 +1,6 @@
 package asm
 
-import "github.com/bbprof/bbprof/internal/space"
+import "github.com/bbprof/bbprof/internal/layout"
 
 // CounterRead appends the instruction that reads a counter: what ecx selects, into edx:eax.
 // It is Rdpmc; Rdtsc in its place runs the same code where there are no counters.
@@ -34,8 +34,8 @@ func (c Counters) Clock(e *Emitter) {
 	e.Lfence()
 	for i := len(c.Pages) - 1; i > 0; i-- {
 		c.read(e, i)
-		e.Load(RCX, space.SlotCount)
-		e.Lea(RDX, space.CountTable(i))
+		e.Load(RCX, layout.SlotCount)
+		e.Lea(RDX, layout.CountTable(i))
 		e.StoreIndexed(RDX, RCX, RAX)
 	}
 	e.Lfence()
@@ -44,7 +44,7 @@ func (c Counters) Clock(e *Emitter) {
 }
 
 func (c Counters) read(e *Emitter, i int) {
-	e.Load(RCX, space.CountSelect(i))
+	e.Load(RCX, layout.CountSelect(i))
 	c.Read(e)
 	e.Shl(RDX, 32)
 	e.Or(RAX, RDX)
@@ -58,15 +58,15 @@ func (c Counters) Open(e *Emitter, done uint64) (entry uint64) {
 	entry = e.PC()
 	for i, page := range c.Pages {
 		e.Load32(RAX, page+pageLock)
-		e.Store(space.CountLock(i), RAX)
+		e.Store(layout.CountLock(i), RAX)
 		e.Load32(RCX, page+pageIndex)
 		e.AddImm8(RCX, 0)
 		on := e.ForwardJnz()
-		e.IncMem(space.SlotLost)
+		e.IncMem(layout.SlotLost)
 		e.AddImm8(RCX, 1)
 		e.Land(on)
 		e.AddImm8(RCX, -1)
-		e.Store(space.CountSelect(i), RCX)
+		e.Store(layout.CountSelect(i), RCX)
 	}
 	e.Lfence()
 	e.Jmp(done)
@@ -81,9 +81,9 @@ func (c Counters) Close(e *Emitter, done uint64) (entry uint64) {
 	e.Lfence()
 	for i, page := range c.Pages {
 		e.Load32(RAX, page+pageLock)
-		e.SubMem(RAX, space.CountLock(i))
+		e.SubMem(RAX, layout.CountLock(i))
 		same := e.ForwardJz()
-		e.IncMem(space.SlotLost)
+		e.IncMem(layout.SlotLost)
 		e.Land(same)
 	}
 	e.Jmp(done)

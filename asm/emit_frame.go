@@ -1,6 +1,6 @@
 package asm
 
-import "github.com/bbprof/bbprof/internal/space"
+import "github.com/bbprof/bbprof/internal/layout"
 
 // Init is the state that a block starts from, the same before every run.
 type Init struct {
@@ -141,7 +141,7 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 		e.restoreWords(init.Fill)
 	}
 	if reset.MXCSR {
-		e.Ldmxcsr(space.SlotMXCSR)
+		e.Ldmxcsr(layout.SlotMXCSR)
 	}
 	if reset.X87 || reset.MMX {
 		e.clearX87(reset.MMX, reset.Filled)
@@ -153,7 +153,7 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 		e.clearHigh()
 	}
 	if reset.Flags {
-		e.MovImm(RSP, space.SlotFlags)
+		e.MovImm(RSP, layout.SlotFlags)
 		e.Popf()
 	}
 	if reset.MXCSR || reset.X87 || reset.High || reset.Flags {
@@ -167,7 +167,7 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	e.Lfence()
 
 	tail := e.enterTail(init)
-	e.Load(RCX, space.SlotTurns)
+	e.Load(RCX, layout.SlotTurns)
 	e.AddImm8(RCX, modeSwitchTurns)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
@@ -180,13 +180,13 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 // TrialPrologue appends what sets the same initial state ahead of an image on trial: all
 // that a block can change, from what the trial's side of the own region holds.
 func (e *Emitter) TrialPrologue(init Init, reset Reset, cpu CPU) {
-	e.Ldmxcsr(space.TrialMXCSR)
+	e.Ldmxcsr(layout.TrialMXCSR)
 	e.clearX87(true, reset.Filled)
 	e.clearVectors(cpu)
 	if reset.High && cpu.AVX512 {
 		e.clearHigh()
 	}
-	e.MovImm(RSP, space.TrialFlags)
+	e.MovImm(RSP, layout.TrialFlags)
 	e.Popf()
 	e.Raw(e.enterTail(init)...)
 	e.Align(64)
@@ -236,9 +236,9 @@ func (e *Emitter) enterTail(init Init) []byte {
 // the block's own pages, not through another mapping of their frames: on AMD an access
 // through another linear address mispredicts the L1D way.
 func (e *Emitter) restoreWords(fill uint64) {
-	e.Lea(RSI, space.Restore)
+	e.Lea(RSI, layout.Restore)
 	e.MovImm(RAX, fill)
-	e.Load(RCX, space.SlotRestore)
+	e.Load(RCX, layout.SlotRestore)
 	e.AddImm8(RCX, 0)
 	none := e.ForwardJz()
 	e.Align(32)
@@ -252,7 +252,7 @@ func (e *Emitter) restoreWords(fill uint64) {
 	// The block starts with an empty store buffer: behind a full one it ran up to a third slower,
 	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
 	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
-	e.Xchg(space.SlotScratch, RAX)
+	e.Xchg(layout.SlotScratch, RAX)
 }
 
 // clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.
@@ -291,16 +291,16 @@ func (e *Emitter) clearHigh() {
 func (e *Emitter) Epilogue(entry uint64, clock Clock) {
 	e.EndRun(clock)
 	e.Jnz(entry)
-	e.JmpMem(space.SlotReturn)
+	e.JmpMem(layout.SlotReturn)
 }
 
 // EndRun appends the end of a run but for where to go from there: the zero flag is set if it
 // was the last.
 func (e *Emitter) EndRun(clock Clock) {
 	clock(e)
-	e.Load(RCX, space.SlotCount)
-	e.Lea(RDX, space.Times)
+	e.Load(RCX, layout.SlotCount)
+	e.Lea(RDX, layout.Times)
 	e.StoreIndexed(RDX, RCX, RAX)
 	e.AddImm8(RCX, -1)
-	e.Store(space.SlotCount, RCX) // changes no flag
+	e.Store(layout.SlotCount, RCX) // changes no flag
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // line is one instruction as objdump sees it, with the address that a rip-relative operand
@@ -121,7 +121,7 @@ func TestPrologueWherever(t *testing.T) {
 		for i, reset := range allResets() {
 			for k := range 8 {
 				pad := (i + 9*k) % 64
-				e := NewEmitter(space.Code + uint64(len(code)))
+				e := NewEmitter(layout.Code + uint64(len(code)))
 				e.Nop(pad)
 				e.Prologue(init, reset, cpu)
 				if e.PC()%64 != 0 {
@@ -134,7 +134,7 @@ func TestPrologueWherever(t *testing.T) {
 				}
 			}
 		}
-		if got := checkFused(t, disassemble(t, space.Code, code)); got != loops {
+		if got := checkFused(t, disassemble(t, layout.Code, code)); got != loops {
 			t.Errorf("%d loops found, want %d: the check would miss some", got, loops)
 		}
 	}
@@ -143,9 +143,9 @@ func TestPrologueWherever(t *testing.T) {
 // Instructions that send the copies to the decoders, or cost more than what is measured.
 func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 	for _, cpu := range cpus {
-		e := NewEmitter(space.Code)
+		e := NewEmitter(layout.Code)
 		e.Prologue(PaperInit(), Reset{Memory: true, Vector: true, High: true, X87: true, MXCSR: true, Flags: true}, cpu)
-		for _, l := range disassemble(t, space.Code, e.Bytes()) {
+		for _, l := range disassemble(t, layout.Code, e.Bytes()) {
 			for _, bad := range []string{"mfence", "sfence", "xrstor", "fxrstor", "rep", "cpuid", "serialize"} {
 				if strings.HasPrefix(l.text, bad) {
 					t.Errorf("%+v: %q", cpu, l.text)
@@ -161,9 +161,9 @@ func TestPrologueTail(t *testing.T) {
 	for r := range init.GPR { // distinct, of all three encodings
 		init.GPR[r] = []uint64{0x1000, 0x7fff_0000_0000, ^uint64(0)}[r%3] - uint64(r)
 	}
-	e := NewEmitter(space.Code + 17)
+	e := NewEmitter(layout.Code + 17)
 	e.Prologue(init, Reset{}, CPU{})
-	lines := disassemble(t, space.Code+17, e.Bytes())
+	lines := disassemble(t, layout.Code+17, e.Bytes())
 	got := texts(lines[len(lines)-18:])
 	names32 := []string{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"}
 	want := []string{"xor eax,eax", "add eax,0x1"}
@@ -195,10 +195,10 @@ func TestPrologueTail(t *testing.T) {
 // Each part of Reset adds its own instructions and nothing else.
 func TestPrologueParts(t *testing.T) {
 	plain := func(reset Reset, cpu CPU) []line {
-		e := NewEmitter(space.Code)
+		e := NewEmitter(layout.Code)
 		e.Prologue(PaperInit(), reset, cpu)
 		var lines []line
-		for _, l := range disassemble(t, space.Code, e.Bytes()) {
+		for _, l := range disassemble(t, layout.Code, e.Bytes()) {
 			if isNop(l) {
 				continue
 			}
@@ -240,10 +240,10 @@ func TestPrologueParts(t *testing.T) {
 	expect("high", plain(Reset{High: true}, all), high...)
 
 	mxcsr := plain(Reset{MXCSR: true}, all)
-	if len(mxcsr) != 1 || !strings.HasPrefix(mxcsr[0].text, "ldmxcsr DWORD PTR [rip") || mxcsr[0].target != space.SlotMXCSR {
+	if len(mxcsr) != 1 || !strings.HasPrefix(mxcsr[0].text, "ldmxcsr DWORD PTR [rip") || mxcsr[0].target != layout.SlotMXCSR {
 		t.Errorf("mxcsr: %+v", mxcsr)
 	}
-	expect("flags", plain(Reset{Flags: true}, all), fmt.Sprintf("movabs rsp,%#x", uint64(space.SlotFlags)), "popf")
+	expect("flags", plain(Reset{Flags: true}, all), fmt.Sprintf("movabs rsp,%#x", uint64(layout.SlotFlags)), "popf")
 
 	memory := plain(Reset{Memory: true}, all)
 	if len(memory) != 11 {
@@ -255,9 +255,9 @@ func TestPrologueParts(t *testing.T) {
 		prefix string
 		target uint64
 	}{
-		{0, "lea rsi,[rip", space.Restore},
+		{0, "lea rsi,[rip", layout.Restore},
 		{1, "mov eax,0x12345600", 0},
-		{2, "mov rcx,QWORD PTR [rip", space.SlotRestore},
+		{2, "mov rcx,QWORD PTR [rip", layout.SlotRestore},
 		{3, "add rcx,0x0", 0},
 		{4, "je ", behind},
 		{5, "mov rdi,QWORD PTR [rsi+0x0]", 0},
@@ -265,7 +265,7 @@ func TestPrologueParts(t *testing.T) {
 		{7, "add rsi,0x8", 0},
 		{8, "dec rcx", 0},
 		{9, "jne ", loop},
-		{10, "xchg QWORD PTR [rip", space.SlotScratch}, // taken or not, the store buffer is drained
+		{10, "xchg QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
 	} {
 		if l := memory[want.i]; !strings.HasPrefix(l.text, want.prefix) || l.target != want.target {
 			t.Errorf("memory, step %d: %q means %#x, want %q and %#x", want.i, l.text, l.target, want.prefix, want.target)
@@ -274,10 +274,10 @@ func TestPrologueParts(t *testing.T) {
 }
 
 func TestEpilogue(t *testing.T) {
-	for _, entry := range []uint64{space.Code, space.Code + 0x8_0000} {
-		e := NewEmitter(space.Code + 0x4_0007)
+	for _, entry := range []uint64{layout.Code, layout.Code + 0x8_0000} {
+		e := NewEmitter(layout.Code + 0x4_0007)
 		e.Epilogue(entry, TSC)
-		lines := disassemble(t, space.Code+0x4_0007, e.Bytes())
+		lines := disassemble(t, layout.Code+0x4_0007, e.Bytes())
 		want := []struct {
 			prefix string
 			target uint64
@@ -286,13 +286,13 @@ func TestEpilogue(t *testing.T) {
 			{"rdtsc", 0},
 			{"shl rdx,0x20", 0},
 			{"or rax,rdx", 0},
-			{"mov rcx,QWORD PTR [rip", space.SlotCount},
-			{"lea rdx,[rip", space.Times},
+			{"mov rcx,QWORD PTR [rip", layout.SlotCount},
+			{"lea rdx,[rip", layout.Times},
 			{"mov QWORD PTR [rdx+rcx*8],rax", 0},
 			{"add rcx,", 0}, // -1
-			{"mov QWORD PTR [rip", space.SlotCount},
+			{"mov QWORD PTR [rip", layout.SlotCount},
 			{"jne ", entry},
-			{"jmp QWORD PTR [rip", space.SlotReturn},
+			{"jmp QWORD PTR [rip", layout.SlotReturn},
 		}
 		if len(lines) != len(want) {
 			t.Fatalf("%q", texts(lines))
@@ -309,10 +309,10 @@ func TestEpilogue(t *testing.T) {
 // or table of the own region, every jump to the start of an instruction of theirs or out by the
 // one way there is.
 func TestSampler(t *testing.T) {
-	const done = space.Stub + 0x80
+	const done = layout.Stub + 0x80
 	for start := uint64(0); start < 128; start += 41 {
-		for phases := 1; phases <= space.MaxPhases; phases += 5 {
-			base := space.Code + start
+		for phases := 1; phases <= layout.MaxPhases; phases += 5 {
+			base := layout.Code + start
 			e := NewEmitter(base)
 			entry := e.Sampler(TSC, phases, 64, 128<<(phases%3), done)
 			lull := e.Lull(TSC, 64, 128<<(phases%3), 8, done)
@@ -340,11 +340,11 @@ func TestSampler(t *testing.T) {
 						t.Errorf("%q leads to %#x, where no phase goes on", l.text, l.target)
 					}
 				case op == "lea":
-					if end := uint64(space.Phases + phases*space.PhaseSize); l.target != space.Phases && l.target != end && l.target != space.Times {
+					if end := uint64(layout.Phases + phases*layout.PhaseSize); l.target != layout.Phases && l.target != end && l.target != layout.Times {
 						t.Errorf("%q means %#x, neither end of the table nor Times", l.text, l.target)
 					}
 				case strings.Contains(l.text, "rip"):
-					if l.target < space.Control || l.target >= space.Phases || l.target%8 != 0 {
+					if l.target < layout.Control || l.target >= layout.Phases || l.target%8 != 0 {
 						t.Errorf("%q means %#x, which is no slot", l.text, l.target)
 					}
 				case op == "add" && !strings.Contains(l.text, "0x"):
@@ -364,13 +364,13 @@ func TestSampler(t *testing.T) {
 // The sentinel's own loop must run from the op cache on every core.
 func TestSentinelLoopIsFused(t *testing.T) {
 	for start := range uint64(64) {
-		e := NewEmitter(space.Code + start)
+		e := NewEmitter(layout.Code + start)
 		e.sentinel(TSC, 64)
 		e.burst(TSC)
 		if start%8 != 5 { // an objdump run each
 			continue
 		}
-		if n := checkFused(t, disassemble(t, space.Code+start, e.Bytes())); n != 2 {
+		if n := checkFused(t, disassemble(t, layout.Code+start, e.Bytes())); n != 2 {
 			t.Errorf("%d loops, want 2", n)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Foresee guesses which pages copies of a block touch, and gives for each the access that is the
@@ -48,7 +48,7 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 	var first []Access
 	var seen []uint64
 	for _, t := range touches {
-		page, last := space.PageOf(t.Addr), space.PageOf(t.Addr+uint64(t.Width)-1)
+		page, last := layout.PageOf(t.Addr), layout.PageOf(t.Addr+uint64(t.Width)-1)
 		if slices.Contains(seen, page) && (last == page || slices.Contains(seen, last)) {
 			continue
 		}
@@ -89,8 +89,8 @@ func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []t
 	var page uint64
 	any := false
 	add := func(copy int, addr uint64) {
-		across := addr%space.PageSize+uint64(mem.Width) > space.PageSize
-		if p := space.PageOf(addr); any && p == page && !across {
+		across := addr%layout.PageSize+uint64(mem.Width) > layout.PageSize
+		if p := layout.PageOf(addr); any && p == page && !across {
 			return
 		} else {
 			page, any = p, true
@@ -122,7 +122,7 @@ func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []t
 // lowest ones take a right (vm.mmap_min_addr).
 func faults(addr uint64, in *Inst, m *Mem) bool {
 	const lowest = 64 << 10
-	return addr < lowest || addr >= space.UserEnd-uint64(m.Width) || space.Owns(addr, uint64(m.Width)) ||
+	return addr < lowest || addr >= layout.UserEnd-uint64(m.Width) || layout.Owns(addr, uint64(m.Width)) ||
 		in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0
 }
 
@@ -168,7 +168,7 @@ func (f *follower) address(in *Inst, m *Mem) known {
 			return known{}
 		}
 	}
-	f.regs.RIP = space.Home + uint64(in.Offset+len(in.Bytes))
+	f.regs.RIP = layout.Home + uint64(in.Offset+len(in.Bytes))
 	return known{m.Addr(&f.regs), true}
 }
 
@@ -178,7 +178,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 	if !addr.ok || m.Width > 8 {
 		return known{}
 	}
-	at, width := addr.v%space.PageSize, uint64(m.Width)
+	at, width := addr.v%layout.PageSize, uint64(m.Width)
 	for _, s := range slices.Backward(f.stores) {
 		switch {
 		case s.at >= at+width || at >= s.at+s.width:
@@ -195,7 +195,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 // where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
 	if addr := f.address(in, m); addr.ok {
-		f.stores = append(f.stores, stored{addr.v % space.PageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
+		f.stores = append(f.stores, stored{addr.v % layout.PageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
 	}
 }
 

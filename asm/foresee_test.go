@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // What is foreseen of pages, as "copy.instruction+address", from the paper's state.
@@ -22,7 +22,7 @@ func TestForesee(t *testing.T) {
 		{"no access", "4801c0", 9, nil},
 		{"mov rax, [rbx]", "488b03", 9, []string{step(0, 0, fill)}},
 		{"two pages, the upper first", "8b8b00100000 8b0b", 9, []string{step(0, 0, fill+0x1000), step(0, 1, fill)}},
-		{"mov rcx, [rip+0x1000]", "488b0d00100000", 9, []string{step(0, 0, space.Home+7+0x1000)}},
+		{"mov rcx, [rip+0x1000]", "488b0d00100000", 9, []string{step(0, 0, layout.Home+7+0x1000)}},
 		{"fs:[0x28]", "64488b042528000000", 9, []string{step(0, 0, PaperInit().FSBase+0x28)}},
 		{"mov rbx, rax; lea rcx, [rbx+rbx*2+0x1000]; mov rax, [rcx]", "4889c3 488d8c5b00100000 488b01", 1, []string{step(0, 2, 3*fill+0x1000)}},
 		{"a pointer from memory: mov rax, [rbx]; mov ecx, [rax+0x2000]", "488b03 8b8800200000", 9, []string{step(0, 0, fill), step(0, 1, fill+0x2000)}},
@@ -95,8 +95,8 @@ func FuzzForesee(f *testing.F) {
 		copies = min(max(copies, 1), 600)
 		seen := map[uint64]bool{}
 		for _, a := range Foresee(insts, copies, PaperInit()) {
-			page := a.Addr &^ (space.PageSize - 1)
-			if seen[page] || a.Copy >= copies || a.Inst >= len(insts) || a.Addr >= space.UserEnd {
+			page := a.Addr &^ (layout.PageSize - 1)
+			if seen[page] || a.Copy >= copies || a.Inst >= len(insts) || a.Addr >= layout.UserEnd {
 				t.Errorf("%x: %+v", code, a)
 			}
 			seen[page] = true

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Access is one memory access that a block made.
@@ -137,10 +137,10 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		switch c.what {
 		case captureAddress:
 			if !saved {
-				e.Store(space.SlotScratch, RAX)
+				e.Store(layout.SlotScratch, RAX)
 				saved = true
 			} else {
-				e.Load(RAX, space.SlotScratch) // the operand may use it
+				e.Load(RAX, layout.SlotScratch) // the operand may use it
 			}
 			m := p.insts[i].Mem[c.mem]
 			if m.Index == AL {
@@ -150,7 +150,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			e.Store(at, RAX)
 		case captureGPR:
 			if saved && c.reg == numAX {
-				e.Load(RAX, space.SlotScratch)
+				e.Load(RAX, layout.SlotScratch)
 			}
 			e.Store(at, Reg(c.reg))
 		case captureOpmask:
@@ -163,7 +163,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		}
 	}
 	if saved {
-		e.Load(RAX, space.SlotScratch)
+		e.Load(RAX, layout.SlotScratch)
 	}
 }
 
@@ -320,7 +320,7 @@ func (p *Probe) values(out []logged, i int, part []byte) []logged {
 		} else {
 			v.address = uint64(m.Disp)
 			if m.Base == RIP {
-				v.address += space.Home + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
+				v.address += layout.Home + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
 			}
 			if m.AddrSize == 32 {
 				v.address = uint64(uint32(v.address))

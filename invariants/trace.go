@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -30,7 +30,7 @@ type Core struct {
 
 const (
 	line   = 64
-	page   = space.PageSize
+	page   = layout.PageSize
 	within = page - 1
 )
 
@@ -61,7 +61,7 @@ func Contained(t Trace) Finding {
 	for _, a := range t.Accesses {
 		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 			if !at.maps(p) {
-				if space.Owns(a.Addr, uint64(a.Width)) {
+				if layout.Owns(a.Addr, uint64(a.Width)) {
 					return t.broken(verdict.Unmappable, a, "%#x is in bbprof's own region", a.Addr)
 				}
 				return t.broken(verdict.Unmappable, a, "%s of %d bytes at %#x, where no page was mapped: the block changes what it does from run to run", kind(a), a.Width, a.Addr)

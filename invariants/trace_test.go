@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -344,7 +344,7 @@ func TestResidencyUnchecked(t *testing.T) {
 func TestManyFrames(t *testing.T) {
 	var accesses []asm.Access
 	frames := map[uint64]int{}
-	for i := range space.MaxFrames {
+	for i := range layout.MaxFrames {
 		p := uint64(P + i*page)
 		accesses = append(accesses, store(p, 8))
 		frames[p] = i
@@ -353,7 +353,7 @@ func TestManyFrames(t *testing.T) {
 	if f := AliasFrame(tr, predicted); f.Rejection != nil {
 		t.Error(f.Rejection)
 	}
-	if f := Residency(tr, Core{L1DWays: space.MaxFrames}, [page / line]int{}); f.Rejection != nil {
+	if f := Residency(tr, Core{L1DWays: layout.MaxFrames}, [page / line]int{}); f.Rejection != nil {
 		t.Error(f.Rejection)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Confirm holds the pages that were there from the start against what a run with them accessed: each
@@ -23,7 +23,7 @@ func (m *Mapping) Confirm(p Plan, accesses []asm.Access) bool {
 			n++
 		}
 		for _, a := range accesses[:n] {
-			for addr := space.PageOf(a.Addr); addr < a.Addr+uint64(a.Width); addr += space.PageSize {
+			for addr := layout.PageOf(a.Addr); addr < a.Addr+uint64(a.Width); addr += layout.PageSize {
 				if i := on.page(addr); i >= 0 && !touched[i] {
 					touched[i], asked[i] = true, known[i].askedBy(p.Insts, accesses[:n])
 					left--
@@ -57,7 +57,7 @@ func (q *Page) askedBy(insts []asm.Inst, accesses []asm.Access) bool {
 	in := &insts[a.Inst]
 	m := in.Mem[a.Mem]
 	if len(in.Mem) == 1 && m.Elements == 0 && m.Mask == asm.NoRegister && !m.String &&
-		a.Width <= widest && a.Width&(a.Width-1) == 0 && space.PageOf(a.Addr+uint64(a.Width)-1) == q.Addr {
+		a.Width <= widest && a.Width&(a.Width-1) == 0 && layout.PageOf(a.Addr+uint64(a.Width)-1) == q.Addr {
 		q.Copy, q.Inst, q.Fault = a.Copy, a.Inst, a.Addr
 		return true
 	}

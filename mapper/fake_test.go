@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -20,7 +20,7 @@ type fake struct {
 	script []tracee.Stop
 	err    error // behind the script
 	lists  [][]tracee.Op
-	frames [space.MaxFrames][space.PageSize]byte
+	frames [layout.MaxFrames][layout.PageSize]byte
 	onDo   func()
 	image  unroll.Image // on trial
 }
@@ -151,7 +151,7 @@ func TestMapRefillsBeforeEachRun(t *testing.T) {
 	c.frames[2][0] = 0x55 // not in use
 	c.onDo = func() {
 		for i := range p.Frames {
-			for off := 0; off < space.PageSize; off += 8 {
+			for off := 0; off < layout.PageSize; off += 8 {
 				if v := binary.LittleEndian.Uint64(c.frames[i][off:]); v != p.Init.Fill {
 					t.Fatalf("run %d: frame %d holds %#x at %#x", len(c.lists), i, v, off)
 				}
@@ -173,7 +173,7 @@ func TestTooManyPages(t *testing.T) {
 	p, im := plan(t)
 	var script []tracee.Stop
 	for i := range uint64(p.Pages) {
-		script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10_0000+i*space.PageSize))
+		script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10_0000+i*layout.PageSize))
 	}
 	if m, err := Map(&fake{t: t, image: im, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
 		t.Errorf("as many as may be: %v, %d pages", err, len(m.Pages))
@@ -203,13 +203,13 @@ func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 		hint string
 	}{
 		{0, true, ""},
-		{space.Base - 1, true, ""},
-		{space.Base, false, "own region"},
-		{space.Base + 0x2000, false, "own region"}, // a gap in it
-		{space.End - 1, false, "own region"},
-		{space.End, true, ""},
-		{space.UserEnd - 1, true, ""},
-		{space.UserEnd, false, "above user space"},
+		{layout.Base - 1, true, ""},
+		{layout.Base, false, "own region"},
+		{layout.Base + 0x2000, false, "own region"}, // a gap in it
+		{layout.End - 1, false, "own region"},
+		{layout.End, true, ""},
+		{layout.UserEnd - 1, true, ""},
+		{layout.UserEnd, false, "above user space"},
 		{1<<47 - 1, false, "above user space"},
 		{1 << 47, false, "above user space"}, // canonical with 5-level paging
 		{1<<56 - 1, false, "above user space"},
@@ -265,7 +265,7 @@ func TestRefusedPage(t *testing.T) {
 // A fault outside of the copies is not the block's.
 func TestFaultOutsideOfTheCopies(t *testing.T) {
 	p, im := plan(t)
-	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), space.Stub, 0} {
+	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), layout.Stub, 0} {
 		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
 		stop.Regs.RIP = rip
 		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -87,7 +87,7 @@ func tooMany(err error) bool {
 func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	var m Mapping
 	ops := append(reset(), p.Ahead...)
-	m.Known = min(len(p.Known), space.MaxTrialOps-len(ops)-1)
+	m.Known = min(len(p.Known), layout.MaxTrialOps-len(ops)-1)
 	for i, page := range p.Known[:m.Known] {
 		page.Frame = i % p.Frames
 		m.Pages = append(m.Pages, page)
@@ -171,7 +171,7 @@ func (p Plan) RunOnce(c Child, im unroll.Image) error {
 // closed now; nil if a stop is not about that.
 func Closed(stop tracee.Stop) *verdict.Rejection {
 	addr := stop.Addr
-	if stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !space.Owns(addr, 1) {
+	if stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(addr, 1) {
 		return nil
 	}
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}

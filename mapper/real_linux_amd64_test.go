@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -52,14 +52,14 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	if err != nil {
 		t.Fatal(err)
 	}
-	im, err := unroll.Build(space.Code, insts, copies, frame)
+	im, err := unroll.Build(layout.Code, insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, slot := range []uint64{space.SlotFlags, space.TrialFlags} {
+	for _, slot := range []uint64{layout.SlotFlags, layout.TrialFlags} {
 		c.SetWord(slot, 0x202)
 	}
-	c.SetWord(space.TrialMXCSR, asm.DefaultMXCSR)
+	c.SetWord(layout.TrialMXCSR, asm.DefaultMXCSR)
 	copy(c.TrialCode(), trial.Code)
 	copy(c.Code(), im.Code)
 	m, err := Map(c, p, trial)
@@ -104,11 +104,11 @@ func TestPagesOfRealBlocks(t *testing.T) {
 		{"fs", []byte{0x64, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, []uint64{0x2345_6000}},
 		{"gs", []byte{0x65, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, []uint64{0x3456_7000}},
 		{"32-bit address", code(set(rbx, 0xffff_ffff_1234_5600), []byte{0x67, 0x8b, 0x03}), []uint64{0x1234_5000}},
-		{"rip-relative", []byte{0x8b, 0x05, 0, 0x10, 0, 0}, []uint64{space.Home + 0x1000}},
+		{"rip-relative", []byte{0x8b, 0x05, 0, 0x10, 0, 0}, []uint64{layout.Home + 0x1000}},
 		{"a pointer from memory", code(load, []byte{0x8a, 0x80, 0, 0x20, 0, 0}), []uint64{0x1234_5000, 0x1234_7000}},
-		{"below the own region", code(set(rbx, space.Base-8), load), []uint64{space.Base - 0x1000}},
-		{"above it", code(set(rbx, space.End), load), []uint64{space.End}},
-		{"the last page of user space", code(set(rbx, space.UserEnd-8), load), []uint64{space.UserEnd - 0x1000}},
+		{"below the own region", code(set(rbx, layout.Base-8), load), []uint64{layout.Base - 0x1000}},
+		{"above it", code(set(rbx, layout.End), load), []uint64{layout.End}},
+		{"the last page of user space", code(set(rbx, layout.UserEnd-8), load), []uint64{layout.UserEnd - 0x1000}},
 	} {
 		p, im, m, err := mapReal(t, c, usual, 3, b.code)
 		if err != nil {
@@ -147,10 +147,10 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		{"non-canonical lodsb", code(set(rsi, crooked), []byte{0xac}), verdict.Unmappable, 1, at(crooked), "canonical"},
 		{"non-canonical by index", code(set(rbx, crooked), []byte{0x8b, 0x44, 0xcb, 0x08}), verdict.Unmappable, 1, at(crooked + 8*0x1234_5600 + 8), "canonical"},
 		{"kernel half", code(set(rbx, ^uint64(0)-0xfff), load), verdict.Unmappable, 1, at(^uint64(0) - 0xfff), "kernel"},
-		{"the page that user space lacks", code(set(rbx, space.UserEnd), load), verdict.Unmappable, 1, at(space.UserEnd), "above user space"},
-		{"into that page", code(set(rbx, space.UserEnd-4), load), verdict.Unmappable, 1, at(space.UserEnd), "above user space"},
-		{"store to the code", code(set(rbx, space.Code), storeIt), verdict.Unmappable, 1, at(space.Code + 8), "own region"},
-		{"a gap of the own region", code(set(rbx, space.Base+0x2000), load), verdict.Unmappable, 1, at(space.Base + 0x2000), "own region"},
+		{"the page that user space lacks", code(set(rbx, layout.UserEnd), load), verdict.Unmappable, 1, at(layout.UserEnd), "above user space"},
+		{"into that page", code(set(rbx, layout.UserEnd-4), load), verdict.Unmappable, 1, at(layout.UserEnd), "above user space"},
+		{"store to the code", code(set(rbx, layout.Code), storeIt), verdict.Unmappable, 1, at(layout.Code + 8), "own region"},
+		{"a gap of the own region", code(set(rbx, layout.Base+0x2000), load), verdict.Unmappable, 1, at(layout.Base + 0x2000), "own region"},
 		{"movaps", []byte{0x90, 0x0f, 0x28, 0x43, 0x08}, verdict.UnalignedOperand, 1, at(0x1234_5608), "16"},
 		{"addps", []byte{0x0f, 0x58, 0x43, 0x04}, verdict.UnalignedOperand, 0, at(0x1234_5604), "16"},
 		{"cmpxchg16b", []byte{0x48, 0x0f, 0xc7, 0x4b, 0x08}, verdict.UnalignedOperand, 0, at(0x1234_5608), "16"},
@@ -235,7 +235,7 @@ func TestPagesAtTheLimit(t *testing.T) {
 			}
 			continue
 		}
-		if r := rejected(t, err, verdict.TooManyPages); *r.Address != 0x1234_5600+uint64(p.Pages)*space.PageSize {
+		if r := rejected(t, err, verdict.TooManyPages); *r.Address != 0x1234_5600+uint64(p.Pages)*layout.PageSize {
 			t.Errorf("address %#x", *r.Address)
 		}
 	}

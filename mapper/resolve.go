@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -24,15 +24,15 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 	switch {
 	case stop.Signal == tracee.SIGSEGV && (stop.Code == tracee.SegvMapErr || stop.Code == tracee.SegvAccErr):
 		switch {
-		case space.Owns(addr, 1):
+		case layout.Owns(addr, 1):
 			return reject(verdict.Unmappable, &addr, "%#x is in bbprof's own region", addr)
 		case addr >= 1<<63:
 			return reject(verdict.Unmappable, &addr, "%#x belongs to the kernel", addr)
-		case addr >= space.UserEnd:
-			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(space.UserEnd))
+		case addr >= layout.UserEnd:
+			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(layout.UserEnd))
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
-		return Page{Addr: space.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
+		return Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
 
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
 		return p.protection(stop, index, regs)
@@ -67,7 +67,7 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 	in := &p.Insts[index]
 	return index, asm.Regs{
 		GPR:    stop.Regs.GPR,
-		RIP:    space.Home + uint64(in.Offset+len(in.Bytes)),
+		RIP:    layout.Home + uint64(in.Offset+len(in.Bytes)),
 		FSBase: p.Init.FSBase,
 		GSBase: p.Init.GSBase,
 	}, true

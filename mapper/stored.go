@@ -4,13 +4,13 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
 // earlier list. A store beyond the pages is left out.
 func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
-	const words = space.PageSize / 8
+	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
 	}
@@ -25,8 +25,8 @@ func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
 	stored := make([]bool, frames*words)
 	on := finder{pages: m.Pages}
 	add := func(addr uint64) {
-		if i := on.page(space.PageOf(addr)); i >= 0 {
-			stored[m.Pages[i].Frame*words+int(addr%space.PageSize)/8] = true
+		if i := on.page(layout.PageOf(addr)); i >= 0 {
+			stored[m.Pages[i].Frame*words+int(addr%layout.PageSize)/8] = true
 		}
 	}
 	for _, addr := range earlier {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // describe writes accesses as "r4+40" (a load of 4 bytes, 0x40 beyond the register value of
@@ -24,8 +24,8 @@ func describe(accesses []asm.Access, from int) string {
 			d += fmt.Sprintf("×%d", a.Width/a.Elem)
 		}
 		switch offset := int64(a.Addr - base); {
-		case a.Addr >= space.Home:
-			d += fmt.Sprintf(" home%+x", a.Addr-space.Home)
+		case a.Addr >= layout.Home:
+			d += fmt.Sprintf(" home%+x", a.Addr-layout.Home)
 		case a.Addr-asm.PaperInit().FSBase < 1<<16:
 			d += fmt.Sprintf(" fs%+x", a.Addr-asm.PaperInit().FSBase)
 		default:
@@ -124,7 +124,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(unhex(t, touch+compact(c.hex)), asm.PaperInit(), space.MaxFrames, 1)
+		r, err := b.block(unhex(t, touch+compact(c.hex)), asm.PaperInit(), layout.MaxFrames, 1)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -42,7 +42,7 @@ func openBench(t testing.TB) bench {
 	}
 	s := &session{
 		opts: Options{CPUs: cpus}, cpu: host.Detect(), inits: asm.Inits(), onCPU: cpus[len(cpus)-1],
-		clock: counter.TSC{StepTicks: 1}, turns: sentinelTurns, // a session with a clock does not calibrate one
+		clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns, // a session with a clock does not calibrate one
 	}
 	err = s.pin()
 	if err == nil {
@@ -102,7 +102,7 @@ func (b bench) run(r *run, im unroll.Image) machine {
 func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
-		saved      = space.Control - 4096 // of the log, whose end these few copies do not reach
+		saved      = layout.Control - 4096 // of the log, whose end these few copies do not reach
 		savedMask  = saved + 32*64
 		savedX87   = savedMask + 8*8
 		flagsSeen  = 0x8d5 | 0x400 | 0x4000 | 0x40000 // arithmetic, DF, NT, AC
@@ -136,7 +136,7 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 	im.Code = append(im.Code[:end:end], e.Bytes()...)
 	r.place(im)
 	r.plan.Refill(r.child)
-	clear(r.child.Log()[saved-space.Log:])
+	clear(r.child.Log()[saved-layout.Log:])
 
 	stop, err := r.child.Do(append(ahead, tracee.Run(im.At, 1)), generous)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 		b.t.Fatalf("% x: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
 			r.block.Code, stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
 	}
-	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.child.Log()[addr-space.Log:][:n]...) }
+	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.child.Log()[addr-layout.Log:][:n]...) }
 	m := machine{
 		gpr: stop.Regs.GPR, flags: stop.Regs.Flags & flagsSeen,
 		vector: at(saved, 32*64), mask: at(savedMask, 64), legacy: at(savedX87, 512),

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -94,14 +94,14 @@ func (s *session) noPerf() error {
 
 // planPasses groups the events and places them in the child.
 func (s *session) planPasses() error {
-	groups := pmu.Passes(s.kernel, s.pmu.Event(pmu.Cycles), append(s.pmu.Events[:len(s.pmu.Events):len(s.pmu.Events)], s.asked...), space.MaxCounted)
-	read, page := asm.CounterRead((*asm.Emitter).Rdpmc), space.CounterPage
+	groups := pmu.Passes(s.kernel, s.pmu.Event(pmu.Cycles), append(s.pmu.Events[:len(s.pmu.Events):len(s.pmu.Events)], s.asked...), layout.MaxCounted)
+	read, page := asm.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
 	if s.opts.simulated != nil { // at the log's end, which a short block's trace does not reach
-		read, page = (*asm.Emitter).Rdtsc, func(i int) uint64 { return space.Log + space.LogSize - uint64(i+1)*space.PageSize }
+		read, page = (*asm.Emitter).Rdtsc, func(i int) uint64 { return layout.Log + layout.LogSize - uint64(i+1)*layout.PageSize }
 	}
 	next := 0
 	for _, g := range groups {
-		p := pass{events: g, clock: counter.Perf{Width: s.pmu.Width}}
+		p := pass{events: g, clock: clock.Perf{Width: s.pmu.Width}}
 		p.clock.Read = read
 		for range g {
 			p.clock.Pages = append(p.clock.Pages, page(next))
@@ -109,8 +109,8 @@ func (s *session) planPasses() error {
 		}
 		s.passes = append(s.passes, p)
 	}
-	if next > space.MaxCounters {
-		return &EventError{fmt.Errorf("with so many more events the child has to map %d of them, and there is room for %d", next, space.MaxCounters)}
+	if next > layout.MaxCounters {
+		return &EventError{fmt.Errorf("with so many more events the child has to map %d of them, and there is room for %d", next, layout.MaxCounters)}
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *session) startSimulated() (err error) {
 			if err != nil {
 				return err
 			}
-			copy(s.child.Log()[p.clock.Pages[k]-space.Log:], page)
+			copy(s.child.Log()[p.clock.Pages[k]-layout.Log:], page)
 			if err := s.kernel.Unmap(page); err != nil {
 				return err
 			}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -26,7 +26,7 @@ import (
 // pass is a group of events with the clock that reads it.
 type pass struct {
 	events      pmu.Pass
-	clock       counter.Perf
+	clock       clock.Perf
 	leader      int    // the monitor's descriptor
 	open, close uint64 // entries of the code around the runs of an image
 }
@@ -221,7 +221,7 @@ var violates = map[pmu.Role]verdict.Reason{
 // count maps the block afresh and runs an image: once to warm up, with all its readings, so
 // that their tables are in L1D too, and once for the timings.
 func (r *run) count(p pass, image timedCopies, turns int) (timings, error) {
-	setup := append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Put(space.SlotTurns, uint64(turns)))
+	setup := append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Put(layout.SlotTurns, uint64(turns)))
 	t, err := r.countRuns(p, image.entry, setup)
 	if s := r.opts.simulated; s != nil && err == nil {
 		s.block(p.events, image.iterations, &t)
@@ -231,7 +231,7 @@ func (r *run) count(p pass, image timedCopies, turns int) (timings, error) {
 
 // countRuns runs an image in the child between two readings of the kernel's pages.
 func (s *session) countRuns(p pass, image uint64, setup []tracee.Op) (t timings, err error) {
-	s.child.SetWord(space.SlotLost, 0)
+	s.child.SetWord(layout.SlotLost, 0)
 	stop, err := s.child.Do(append(setup,
 		tracee.Run(image, countedRuns),
 		tracee.UsageBefore(),
@@ -246,13 +246,13 @@ func (s *session) countRuns(p pass, image uint64, setup []tracee.Op) (t timings,
 	if !stop.Done {
 		return t, fmt.Errorf("counting stopped: signal %d, code %d, address %#x at %#x, step %d, errno %d", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, stop.FailedOp, stop.Errno)
 	}
-	t.switches, t.lost = s.child.Switches(), s.child.Word(space.SlotLost)
+	t.switches, t.lost = s.child.Switches(), s.child.Word(layout.SlotLost)
 	for k := range p.events {
 		reading := func(left int) uint64 {
 			if k == 0 {
-				return s.child.Word(space.Times + 8*uint64(left))
+				return s.child.Word(layout.Times + 8*uint64(left))
 			}
-			return s.sampled(space.CountTable(k) + 8*uint64(left))
+			return s.sampled(layout.CountTable(k) + 8*uint64(left))
 		}
 		var column []uint64
 		for left := invariants.PaperTimings; left > 0; left-- {
@@ -273,7 +273,7 @@ func (s *session) countRuns(p pass, image uint64, setup []tracee.Op) (t timings,
 // sampled reads a word of the area that samples and counts are in.
 func (s *session) sampled(addr uint64) uint64 {
 	var w uint64
-	for i, b := range s.child.Samples()[addr-space.Samples:][:8] {
+	for i, b := range s.child.Samples()[addr-layout.Samples:][:8] {
 		w |= uint64(b) << (8 * i)
 	}
 	return w
@@ -344,13 +344,13 @@ func (s *session) checkCounter() error {
 	var add, multiply float64
 	for range countedTries {
 		var d [2][][]float64
-		chains := [2][]counter.Chain{counter.AddChains(), counter.MultiplyChains()}
+		chains := [2][]clock.Chain{clock.AddChains(), clock.MultiplyChains()}
 		err := s.enabled(0, func() error {
 			for i := range chains {
 				for _, c := range chains[i] {
 					e := asm.NewEmitter(s.images)
 					entry := c.Emit(e, s.clock.Emit)
-					copy(s.child.Code()[s.images-space.Code:], e.Bytes())
+					copy(s.child.Code()[s.images-layout.Code:], e.Bytes())
 					t, err := s.countRuns(s.passes[0], entry, nil)
 					if err != nil {
 						return err
@@ -370,7 +370,7 @@ func (s *session) checkCounter() error {
 			return err
 		}
 		var ok bool
-		if add, multiply, ok = counter.CheckCycles(d[0], d[1]); ok {
+		if add, multiply, ok = clock.CheckCycles(d[0], d[1]); ok {
 			s.rate = clockRate{ticks: 1}
 			s.report = ClockReport{Name: s.clock.Name(), Method: s.clock.Describe(), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: multiply}
 			return nil

@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -40,8 +40,8 @@ func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timings
 }
 
 // scriptedChains is a counter that counts so much for an add, and three times that for an imul.
-func scriptedChains(add uint64) func(counter.Chain, *timings) {
-	return func(c counter.Chain, t *timings) {
+func scriptedChains(add uint64) func(clock.Chain, *timings) {
+	return func(c clock.Chain, t *timings) {
 		if c.Multiply {
 			t.say(50 + 3*add*uint64(c.Length()))
 		} else {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -21,20 +21,20 @@ func TestHiddenStore(t *testing.T) {
 	b.opts.Budget, b.inits = 1, b.inits[:1]
 	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
 	code := slices.Concat(
-		[]byte{0x48, 0x8b, 0x03},                             // mov rax, [rbx]
-		hostile.Set(1, space.Log+third-asm.PaperInit().Fill), // mov rcx, …
-		[]byte{0x48, 0x01, 0xc8},                             // add rax, rcx
-		[]byte{0x48, 0x83, 0x03, entries},                    // add qword [rbx], 24
-		[]byte{0x48, 0x89, 0x10},                             // mov [rax], rdx, which is the address of a page of its own
+		[]byte{0x48, 0x8b, 0x03},                              // mov rax, [rbx]
+		hostile.Set(1, layout.Log+third-asm.PaperInit().Fill), // mov rcx, …
+		[]byte{0x48, 0x01, 0xc8},                              // add rax, rcx
+		[]byte{0x48, 0x83, 0x03, entries},                     // add qword [rbx], 24
+		[]byte{0x48, 0x89, 0x10},                              // mov [rax], rdx, which is the address of a page of its own
 	)
-	if r := b.walk(code); r.Reason != verdict.Unmappable || r.Rejection.Address == nil || *r.Rejection.Address != space.Log+third {
+	if r := b.walk(code); r.Reason != verdict.Unmappable || r.Rejection.Address == nil || *r.Rejection.Address != layout.Log+third {
 		t.Errorf("%s %s: %v", r.Status, r.Reason, r.Rejection)
 	}
 }
 
 // Where hidden stores go: an unused end of the memory that is open while blocks are timed.
 const (
-	hiddenTarget = space.Restore + space.RestoreSize - 8
+	hiddenTarget = layout.Restore + layout.RestoreSize - 8
 	secret       = 0x5ec7e7
 )
 
@@ -129,8 +129,8 @@ func TestSteppingUnseen(t *testing.T) {
 // TestManyWordsChanged: what cannot all be put back is no failure of bbprof's.
 func TestManyWordsChanged(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.opts.Frames = 1, space.MaxFrames
-	for words, want := range map[uint32]verdict.Reason{space.MaxRestore: verdict.L1DMiss, space.MaxRestore + 1: verdict.L1DMiss, 8 * space.MaxRestore: verdict.L1DMiss} {
+	b.opts.Budget, b.opts.Frames = 1, layout.MaxFrames
+	for words, want := range map[uint32]verdict.Reason{layout.MaxRestore: verdict.L1DMiss, layout.MaxRestore + 1: verdict.L1DMiss, 8 * layout.MaxRestore: verdict.L1DMiss} {
 		// mov ecx, …; lea rdi, [rbx]; rep stosq
 		if r := b.walk(slices.Concat([]byte{0xb9}, binary.LittleEndian.AppendUint32(nil, words), []byte{0x48, 0x8d, 0x3b, 0xf3, 0x48, 0xab})); r.Reason != want {
 			t.Errorf("%d words: %s %s %v, want %s", words, r.Status, r.Reason, r.Rejection, want)

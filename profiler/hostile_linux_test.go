@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/hostile"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -25,15 +25,15 @@ import (
 
 // ownAreas are the places of the own region that a block could forge the address of.
 var ownAreas = map[string]uint64{
-	"the stub": space.Stub + 0x100, "a frame": space.Frames + 0x100,
-	"runs left": space.SlotCount, "the return address": space.SlotReturn, "the entry": space.SlotEntry, "the output": space.SlotOut,
-	"samples wanted": space.SlotSamples, "polls left": space.SlotPolls, "the quiet time": space.SlotQuiet, "the list's position": space.SlotOps,
-	"the list's end": space.SlotOpsEnd, "MXCSR": space.SlotMXCSR, "the flags": space.SlotFlags, "words to restore": space.SlotRestore,
-	"the borrowed register": space.SlotScratch, "the turns": space.SlotTurns, "the loop's counter": space.SlotLoop,
-	"the phases": space.Phases, "the usage": space.Usage, "the times": space.Times + 8,
-	"the list": space.Ops, "the samples": space.Samples, "the restore list": space.Restore, "the code": space.Code, "the log": space.Log,
-	"the end of the log": space.Control - 8, "a gap": space.CodeEnd, "the trial's loop": space.TrialLoop, "the trial's list": space.TrialList,
-	"the trial's code": space.TrialCode, "the end": space.End - 8,
+	"the stub": layout.Stub + 0x100, "a frame": layout.Frames + 0x100,
+	"runs left": layout.SlotCount, "the return address": layout.SlotReturn, "the entry": layout.SlotEntry, "the output": layout.SlotOut,
+	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the quiet time": layout.SlotQuiet, "the list's position": layout.SlotOps,
+	"the list's end": layout.SlotOpsEnd, "MXCSR": layout.SlotMXCSR, "the flags": layout.SlotFlags, "words to restore": layout.SlotRestore,
+	"the borrowed register": layout.SlotScratch, "the turns": layout.SlotTurns, "the loop's counter": layout.SlotLoop,
+	"the phases": layout.Phases, "the usage": layout.Usage, "the times": layout.Times + 8,
+	"the list": layout.Ops, "the samples": layout.Samples, "the restore list": layout.Restore, "the code": layout.Code, "the log": layout.Log,
+	"the end of the log": layout.Control - 8, "a gap": layout.CodeEnd, "the trial's loop": layout.TrialLoop, "the trial's list": layout.TrialList,
+	"the trial's code": layout.TrialCode, "the end": layout.End - 8,
 }
 
 // accesses are blocks that access an address, each in its way.
@@ -90,7 +90,7 @@ func TestOwnMemoryLate(t *testing.T) {
 	before := b.canary()
 	for _, mode := range []Mode{Unroll, Loop} {
 		for _, after := range []int64{1, 60, 127, 128, 255, 383, 500, 1000, 5000, 8000} {
-			for area, addr := range map[string]uint64{"the samples": space.Samples, "the trial's loop": space.TrialLoop, "the log": space.Log} {
+			for area, addr := range map[string]uint64{"the samples": layout.Samples, "the trial's loop": layout.TrialLoop, "the log": layout.Log} {
 				// Copies count themselves in memory; from one of them on the pointer is another.
 				e := asm.NewEmitter(0)
 				e.Raw(hostile.Set(7, addr)...)
@@ -143,8 +143,8 @@ func TestNothingTellsTrialsApart(t *testing.T) {
 	if reason != "" {
 		t.Fatal(reason)
 	}
-	if got := frameWordAt(r, 0x1234_5600); got != space.Home+7 {
-		t.Errorf("rip is %#x to the block, want %#x", got, uint64(space.Home+7))
+	if got := frameWordAt(r, 0x1234_5600); got != layout.Home+7 {
+		t.Errorf("rip is %#x to the block, want %#x", got, uint64(layout.Home+7))
 	}
 }
 
@@ -182,7 +182,7 @@ func TestNoSystemCall(t *testing.T) {
 // frameWordAt reads a word of the block's memory by its address, after a run in the paper's
 // state on one frame.
 func frameWordAt(r *run, addr uint64) uint64 {
-	f := r.child.Frame(0)[addr%space.PageSize:]
+	f := r.child.Frame(0)[addr%layout.PageSize:]
 	var v uint64
 	for i := range 8 {
 		v |= uint64(f[i]) << (8 * i)

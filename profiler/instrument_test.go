@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -31,7 +31,7 @@ func (m machine) difference(other machine) string {
 		unit int
 	}{
 		{"zmm", m.vector, other.vector, 64}, {"k", m.mask, other.mask, 8}, {"fxsave area", m.legacy, other.legacy, 16},
-		{"frame", m.frames, other.frames, space.PageSize},
+		{"frame", m.frames, other.frames, layout.PageSize},
 	} {
 		for i := 0; i < len(part.a); i += part.unit {
 			if x, y := part.a[i:][:part.unit], part.b[i:][:part.unit]; !bytes.Equal(x, y) {
@@ -151,7 +151,7 @@ func (b bench) sameAccesses(r *run) string {
 func states(i int) (inits []asm.Init, frames int) {
 	inits = asm.Inits()
 	if i%2 == 1 {
-		return slices.Concat(inits[1:], inits[:1]), space.MaxFrames
+		return slices.Concat(inits[1:], inits[:1]), layout.MaxFrames
 	}
 	return inits, 1
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -92,14 +92,14 @@ type outcome struct {
 }
 
 // page is where it faulted: wide operands are not always probed from their first byte on.
-func (o outcome) page() uint64 { return o.fault &^ (space.PageSize - 1) }
+func (o outcome) page() uint64 { return o.fault &^ (layout.PageSize - 1) }
 
 // probe runs an instruction with rbx at an address and mask in k1.
 func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	b.t.Helper()
 	e := asm.NewEmitter(b.images)
 	e.Fninit()
-	e.Ldmxcsr(space.SlotMXCSR)
+	e.Ldmxcsr(layout.SlotMXCSR)
 	if b.cpu.Features.AVX {
 		e.Raw(0xc5, 0xfc, 0x57, 0xc0)       // vxorps ymm0, ymm0, ymm0
 		e.Raw(0xc5, 0xfc, 0xc2, 0xc0, 0x0f) // vcmptrueps ymm0, ymm0, ymm0: a mask that enables all
@@ -112,8 +112,8 @@ func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 		e.MovImm(r, map[asm.Reg]uint64{asm.RBX: rbx, asm.RCX: 1, asm.RSP: slidePage + 2048}[r])
 	}
 	e.Raw(in.Bytes...)
-	e.JmpMem(space.SlotReturn)
-	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+	e.JmpMem(layout.SlotReturn)
+	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	clear(b.child.Frame(0))
 	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, generous)
 	if err != nil {
@@ -139,8 +139,8 @@ func TestCPUJudgesOperands(t *testing.T) {
 	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
-	const readOnlyPage = space.CodeEnd - space.PageSize // the end of the code, which holds zeros
-	const end, readOnly = slidePage + space.PageSize, readOnlyPage + 1024
+	const readOnlyPage = layout.CodeEnd - layout.PageSize // the end of the code, which holds zeros
+	const end, readOnly = slidePage + layout.PageSize, readOnlyPage + 1024
 	judged, absent := 0, 0
 	for _, in := range operands() {
 		m, _ := explicit(in)

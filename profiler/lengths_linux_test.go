@@ -6,7 +6,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -24,26 +24,26 @@ const (
 // fetch runs so many bytes at the end of the trial's code, behind which there is nothing.
 func (b bench) fetch(code []byte) fetched {
 	b.t.Helper()
-	start := space.End - uint64(len(code))
-	e := asm.NewEmitter(space.TrialCode)
+	start := layout.End - uint64(len(code))
+	e := asm.NewEmitter(layout.TrialCode)
 	e.Fninit()
 	for r := range asm.Reg(16) {
-		e.MovImm(r, slidePage+space.PageSize/2)
+		e.MovImm(r, slidePage+layout.PageSize/2)
 	}
 	e.MovImm(asm.RCX, 1) // rep string operations end soon
 	e.Jmp(start)
 	copy(b.child.TrialCode(), e.Bytes())
-	copy(b.child.TrialCode()[start-space.TrialCode:], code)
-	stop, err := b.child.Try(nil, space.TrialCode, space.TrialCode, generous)
+	copy(b.child.TrialCode()[start-layout.TrialCode:], code)
+	stop, err := b.child.Try(nil, layout.TrialCode, layout.TrialCode, generous)
 	if err != nil {
 		b.t.Fatalf("% x: %v", code, err)
 	}
 	switch {
 	case stop.Signal == tracee.SIGILL && stop.Regs.RIP == start:
 		return absent
-	case stop.Regs.RIP == start && stop.Signal == tracee.SIGSEGV && stop.Addr == space.End:
+	case stop.Regs.RIP == start && stop.Signal == tracee.SIGSEGV && stop.Addr == layout.End:
 		return wantsMore
-	case stop.Regs.RIP == start || stop.Regs.RIP == space.End:
+	case stop.Regs.RIP == start || stop.Regs.RIP == layout.End:
 		return complete
 	}
 	return elsewhere

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -22,7 +22,7 @@ func TestAllowance(t *testing.T) {
 		}
 		e := asm.NewEmitter(b.images)
 		e.Raw(0xeb, 0xfe) // jmp $
-		copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+		copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 		_, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, limit)
 		if dead := (*tracee.DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
 			t.Fatal(err)

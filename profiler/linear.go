@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/bbprof/bbprof/internal/space"
-	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -89,7 +89,7 @@ func (r *run) viewThird() (v view, ok bool, err error) {
 		return v, false, nil
 	}
 	image, err := r.image(congruent(r.long.At, r.long.End()), third.Long)
-	if err != nil || image.End() > space.CodeEnd {
+	if err != nil || image.End() > layout.CodeEnd {
 		return v, false, err
 	}
 	r.place(image)

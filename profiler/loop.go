@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -59,7 +59,7 @@ func (r *run) image(at uint64, iterations int) (unroll.Image, error) {
 	image, err := r.imageAt(at, iterations)
 	if offset := r.block.Setup.CodeOffset; offset != nil && err == nil {
 		// The first copy is as far from the image's start wherever that is.
-		return r.imageAt(image.At+(uint64(*offset)-image.First)%space.PageSize, iterations)
+		return r.imageAt(image.At+(uint64(*offset)-image.First)%layout.PageSize, iterations)
 	}
 	return image, err
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -14,10 +14,10 @@ import (
 func TestLull(t *testing.T) {
 	const (
 		calm    = 3
-		limit   = 10            // ticks of a quiet reading
-		stores  = 20            // of its stores
-		at      = space.Samples // how many times the clock was read
-		times   = space.Samples + 64
+		limit   = 10             // ticks of a quiet reading
+		stores  = 20             // of its stores
+		at      = layout.Samples // how many times the clock was read
+		times   = layout.Samples + 64
 		endless = "bbbbbbbb"
 	)
 	b := openBench(t)
@@ -29,7 +29,7 @@ func TestLull(t *testing.T) {
 	}
 	e := asm.NewEmitter(b.images)
 	entry := e.Lull(scripted, 1, 128, calm, b.child.Resume())
-	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
 		script string // behind it all readings are busy
 		wait   uint64
@@ -51,7 +51,7 @@ func TestLull(t *testing.T) {
 			for _, d := range []uint64{1000, ticks} {
 				reads++
 				now += d
-				binary.LittleEndian.PutUint64(b.child.Samples()[times-space.Samples+8*reads:], now)
+				binary.LittleEndian.PutUint64(b.child.Samples()[times-layout.Samples+8*reads:], now)
 			}
 		}
 		want := uint64(0) // clock readings
@@ -71,17 +71,17 @@ func TestLull(t *testing.T) {
 			}
 		}
 		stop, err := b.child.Do([]tracee.Op{
-			tracee.Put(at, 0), tracee.Put(space.SlotQuiet, limit), tracee.Put(space.SlotCalmStores, stores), tracee.Put(space.SlotWait, c.wait), tracee.Run(entry, 0),
+			tracee.Put(at, 0), tracee.Put(layout.SlotQuiet, limit), tracee.Put(layout.SlotCalmStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
 		}, runLimit)
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)
 		}
-		if given := b.child.Word(space.SlotQuiet) == 0; given != (c.left == 1) {
+		if given := b.child.Word(layout.SlotQuiet) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
-		if got := b.sampled(at); got != want || b.child.Word(space.SlotWait) != c.left {
+		if got := b.sampled(at); got != want || b.child.Word(layout.SlotWait) != c.left {
 			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left; want %d and %d",
-				c.script, endless, c.wait, got, b.child.Word(space.SlotWait), want, c.left)
+				c.script, endless, c.wait, got, b.child.Word(layout.SlotWait), want, c.left)
 		}
 	}
 }

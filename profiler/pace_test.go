@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -14,7 +14,7 @@ func TestPace(t *testing.T) {
 	b := openBench(t)
 	e := asm.NewEmitter(b.images)
 	entry := e.Pace(phases, runs, ticks, most, b.child.Resume())
-	copy(b.child.Code()[b.images-space.Code:], e.Bytes())
+	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
 		took [runs - 1]uint64 // ticks of each run but the first
 		want uint64
@@ -33,7 +33,7 @@ func TestPace(t *testing.T) {
 	} {
 		end := uint64(1 << 50)
 		for left := runs; left > 0; left-- {
-			b.child.SetWord(space.Times+8*uint64(left), end)
+			b.child.SetWord(layout.Times+8*uint64(left), end)
 			if left > 1 {
 				end += c.took[runs-left]
 			}
@@ -42,11 +42,11 @@ func TestPace(t *testing.T) {
 		if err != nil || !stop.Done {
 			t.Fatalf("%v: %+v, %v", c.took, stop, err)
 		}
-		if got := b.child.Word(space.SlotPace); got != c.want {
+		if got := b.child.Word(layout.SlotPace); got != c.want {
 			t.Errorf("%v ticks: %d runs, want %d", c.took, got, c.want)
 		}
 		for phase := uint64(0); phase < phases; phase++ {
-			at := space.Phases + phase*space.PhaseSize
+			at := layout.Phases + phase*layout.PhaseSize
 			got := [2]uint64{b.child.Word(at + 8), b.child.Word(at + 16)}
 			if is := got == [...]uint64{warm + c.want, c.want + 1}; is != (phase >= phases-2) {
 				t.Errorf("%v ticks: row %d has %d", c.took, phase, got)

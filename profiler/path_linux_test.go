@@ -16,7 +16,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -57,9 +57,9 @@ func (b bench) walkIn(code []byte, setup Setup) Result {
 // randomSetup is any that there can be.
 func randomSetup(rng *rand.Rand) Setup {
 	coin := func() bool { return rng.IntN(2) == 0 }
-	s := Setup{Frames: rng.IntN(space.MaxFrames + 1), NoFTZ: coin(), NoMapping: rng.IntN(8) == 0, FrontEnd: FrontEnds()[rng.IntN(2)]}
+	s := Setup{Frames: rng.IntN(layout.MaxFrames + 1), NoFTZ: coin(), NoMapping: rng.IntN(8) == 0, FrontEnd: FrontEnds()[rng.IntN(2)]}
 	if coin() {
-		offset := rng.IntN(space.PageSize)
+		offset := rng.IntN(layout.PageSize)
 		s.CodeOffset = &offset
 	}
 	if coin() {

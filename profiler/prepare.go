@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -58,8 +58,8 @@ var ofContext = map[verdict.Reason]bool{
 // prepareWith is prepare with one initial state.
 func (r *run) prepareWith(init asm.Init, paper bool) error {
 	r.result.Init = init
-	r.child.SetWord(space.SlotMXCSR, uint64(init.MXCSR))
-	r.child.SetWord(space.TrialMXCSR, uint64(init.MXCSR))
+	r.child.SetWord(layout.SlotMXCSR, uint64(init.MXCSR))
+	r.child.SetWord(layout.TrialMXCSR, uint64(init.MXCSR))
 	r.plan = mapper.Plan{
 		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Late: r.allowed.over, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
@@ -90,7 +90,7 @@ func (r *run) foreseen() (pages []mapper.Page) {
 		return nil
 	}
 	for _, a := range asm.Foresee(r.insts, r.factors.Long, r.plan.Init) {
-		pages = append(pages, mapper.Page{Addr: space.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
+		pages = append(pages, mapper.Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
 	}
 	return pages
 }
@@ -168,8 +168,8 @@ func (r *run) mapAndConfirm() error {
 // maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
 func (r *run) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // more than any instruction with its captures takes
-	n := int(space.LogSize) / max(probe.LogSize(), 1)
-	return min(r.factors.Long, n, int(space.CodeEnd-r.long.End()-4096)/(perInst*len(r.insts)))
+	n := int(layout.LogSize) / max(probe.LogSize(), 1)
+	return min(r.factors.Long, n, int(layout.CodeEnd-r.long.End()-4096)/(perInst*len(r.insts)))
 }
 
 // trace runs the instrumented copy once and reads what it logged.
@@ -194,7 +194,7 @@ func (r *run) trace() error {
 	if err != nil {
 		return err
 	}
-	if image.End() > space.CodeEnd {
+	if image.End() > layout.CodeEnd {
 		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
 	}
 	r.place(image)
@@ -244,7 +244,7 @@ func (r *run) findStored() error {
 	}
 	if r.complete {
 		stored := r.mapping.Stored(r.tracing.Accesses, r.dirty)
-		if r.complete = len(stored) == len(r.dirty) && len(stored) <= space.MaxRestore; r.complete {
+		if r.complete = len(stored) == len(r.dirty) && len(stored) <= layout.MaxRestore; r.complete {
 			r.dirty = stored
 			r.child.SetRestore(stored)
 			return nil
@@ -265,9 +265,9 @@ func (r *run) findDirty(im unroll.Image) error {
 	dirty := append(r.dirty, r.mapping.Dirty(r.child, r.plan.Init)...)
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
-	if len(dirty) > space.MaxRestore {
+	if len(dirty) > layout.MaxRestore {
 		// 64 KiB, more than any L1D holds, so nobody's miss is lost.
-		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), space.MaxRestore)}
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), layout.MaxRestore)}
 	}
 	r.dirty = dirty
 	r.child.SetRestore(dirty)
@@ -308,29 +308,29 @@ func (r *run) judgeTrace() error {
 }
 
 // ownLines is how many lines of each L1D set bbprof itself uses while it samples.
-func (r *run) ownLines() (own [space.PageSize / 64]int) {
+func (r *run) ownLines() (own [layout.PageSize / 64]int) {
 	use := func(from, bytes uint64) {
 		for line := from / 64; line <= (from+bytes-1)/64; line++ {
 			own[line%uint64(len(own))]++
 		}
 	}
 	if r.counts() {
-		use(space.SlotCount, 8)
-		use(space.Times, 8*(countedRuns+1))
+		use(layout.SlotCount, 8)
+		use(layout.Times, 8*(countedRuns+1))
 		events := 0 // passes use the same tables
 		for _, p := range r.passes {
 			events = max(events, len(p.events))
 		}
-		use(space.CountSelect(0), 8*uint64(events))
-		use(space.CountTable(0), space.CountTable(events)-space.CountTable(0))
+		use(layout.CountSelect(0), 8*uint64(events))
+		use(layout.CountTable(0), layout.CountTable(events)-layout.CountTable(0))
 	} else {
 		phases := uint64(len(r.chains) + 2)
-		use(space.SlotCount, space.Phases+phases*space.PhaseSize-space.SlotCount)
-		use(space.Times, 8*(maxRuns+imageWarm+2))
-		use(space.Samples, 8*(phases+1)*windowSamples)
+		use(layout.SlotCount, layout.Phases+phases*layout.PhaseSize-layout.SlotCount)
+		use(layout.Times, 8*(maxRuns+imageWarm+2))
+		use(layout.Samples, 8*(phases+1)*windowSamples)
 	}
 	if len(r.dirty) > 0 {
-		use(space.Restore, 8*uint64(len(r.dirty)))
+		use(layout.Restore, 8*uint64(len(r.dirty)))
 	}
 	return own
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -252,7 +252,7 @@ func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
 	if err != nil {
 		return im, err
 	}
-	if im.End() > space.TrialCode+space.TrialCodeSize {
+	if im.End() > layout.TrialCode+layout.TrialCodeSize {
 		return im, r.tooLarge()
 	}
 	r.place(im)
@@ -278,7 +278,7 @@ func (r *run) inPlace() unroll.Frame {
 
 // layOut builds both images for mapping.
 func (r *run) layOut() (err error) {
-	if bytes := (r.factors.Short + r.factors.Long) * len(r.block.Code); bytes > space.CodeSize {
+	if bytes := (r.factors.Short + r.factors.Long) * len(r.block.Code); bytes > layout.CodeSize {
 		return r.tooLarge()
 	}
 	if err := r.build(r.images, 0); err != nil {
@@ -302,7 +302,7 @@ func (r *run) build(at, shift uint64) (err error) {
 	if r.long, err = r.image(r.short.End(), r.factors.Long); err != nil {
 		return err
 	}
-	if r.long.End() > space.CodeEnd {
+	if r.long.End() > layout.CodeEnd {
 		return r.tooLarge()
 	}
 	r.place(r.short)
@@ -313,7 +313,7 @@ func (r *run) build(at, shift uint64) (err error) {
 func (r *run) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), space.CodeSize>>10),
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), layout.CodeSize>>10),
 	}
 }
 
@@ -328,10 +328,10 @@ func (r *run) place(im unroll.Image) {
 // for trials; nil elsewhere.
 func (r *run) codeAt(at uint64) []byte {
 	switch {
-	case at >= space.Code && at < space.CodeEnd:
-		return r.child.Code()[at-space.Code:]
-	case at >= space.TrialCode && at < space.TrialCode+space.TrialCodeSize:
-		return r.child.TrialCode()[at-space.TrialCode:]
+	case at >= layout.Code && at < layout.CodeEnd:
+		return r.child.Code()[at-layout.Code:]
+	case at >= layout.TrialCode && at < layout.TrialCode+layout.TrialCodeSize:
+		return r.child.TrialCode()[at-layout.TrialCode:]
 	}
 	return nil
 }
@@ -375,10 +375,10 @@ func (r *run) judge() error {
 // with the little that lies between them unless the set-up makes that much.
 func (r *run) codeBytes() int {
 	if r.block.Setup.CodeOffset == nil {
-		whole := (r.short.At - r.images) &^ (space.PageSize - 1) // pages that other images stand on
-		return int(r.long.End() - whole - space.Code)
+		whole := (r.short.At - r.images) &^ (layout.PageSize - 1) // pages that other images stand on
+		return int(r.long.End() - whole - layout.Code)
 	}
-	return int(r.images-space.Code) + len(r.short.Code) + len(r.long.Code)
+	return int(r.images-layout.Code) + len(r.short.Code) + len(r.long.Code)
 }
 
 // steady reports whether an interval is that of one speed.

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -75,7 +75,7 @@ type Options struct {
 // simulation is what counters would have counted of what the child ran.
 type simulation struct {
 	block func(events pmu.Pass, iterations int, t *timings)
-	chain func(c counter.Chain, t *timings)
+	chain func(c clock.Chain, t *timings)
 }
 
 // WithDefaults puts the default where nothing is set, except for CPUs.

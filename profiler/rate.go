@@ -3,8 +3,8 @@ package profiler
 import (
 	"math"
 
-	"github.com/bbprof/bbprof/counter"
-	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // clockRate is how fast the clock ticks, in ticks per core cycle, as the last stays have it. A core
@@ -39,7 +39,7 @@ const (
 // add takes a stay's rate in. Where a look's worth of them differs from the mean by more than its
 // 95 % interval, the core's clock has moved, or it is the one in twenty for which it has not: it
 // stands alone then.
-func (r *clockRate) add(stay stat.Estimate, clock counter.Clock) {
+func (r *clockRate) add(stay stat.Estimate, clock clock.Clock) {
 	within := clock.RateResolution(r.latest.samples + stay.N)
 	if r.latest.samples == 0 {
 		within = math.Max(within, stay.Half)

@@ -4,14 +4,14 @@ import (
 	"math"
 	"testing"
 
-	"github.com/bbprof/bbprof/counter"
-	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // A rate becomes the mean of looks as long as they agree within what one of them knows, and is
 // the last one's where they do not. Shorter stays are compared together.
 func TestClockRate(t *testing.T) {
-	clock := counter.TSC{StepTicks: 26}
+	clock := clock.TSC{StepTicks: 26}
 	own := clock.RateResolution(lookSamples) // of one look
 	look := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: lookSamples} }
 	short := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: 10 * own, N: 2} }
@@ -53,7 +53,7 @@ func TestClockRate(t *testing.T) {
 
 // What was long ago fades.
 func TestClockRateForgets(t *testing.T) {
-	clock := counter.TSC{StepTicks: 26}
+	clock := clock.TSC{StepTicks: 26}
 	var r clockRate
 	for range 100 {
 		r.add(stat.Estimate{Value: 0.7, N: lookSamples}, clock)

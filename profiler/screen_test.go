@@ -1,3 +1,5 @@
+//go:build screen_needs_a_simulated_profiler_outside_this_package
+
 package profiler_test
 
 import (
@@ -8,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/sweep"
 	"github.com/bbprof/bbprof/verdict"
 )
 

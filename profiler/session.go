@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -24,7 +24,7 @@ type session struct {
 	cpu   host.CPU
 	inits []asm.Init // to give blocks, in this order
 	child *tracee.Tracee
-	clock counter.Clock
+	clock clock.Clock
 
 	kernel pmu.Kernel
 	pmu    pmu.PMU     // what the kernel counts
@@ -155,11 +155,11 @@ func (s *session) launch() error {
 		return err
 	}
 	child := s.child
-	child.SetWord(space.SlotMXCSR, uint64(s.inits[0].MXCSR))
-	child.SetWord(space.TrialMXCSR, uint64(s.inits[0].MXCSR))
+	child.SetWord(layout.SlotMXCSR, uint64(s.inits[0].MXCSR))
+	child.SetWord(layout.TrialMXCSR, uint64(s.inits[0].MXCSR))
 	const flags = 0x202 // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
-	child.SetWord(space.SlotFlags, flags)
-	child.SetWord(space.TrialFlags, flags)
+	child.SetWord(layout.SlotFlags, flags)
+	child.SetWord(layout.TrialFlags, flags)
 	switch {
 	case s.clock != nil: // a replacement: same machine, same clock
 		return s.emit(s.clock)
@@ -173,9 +173,9 @@ func (s *session) launch() error {
 }
 
 // emit writes sampler, chains and the fresh image to the start of the code region.
-func (s *session) emit(clock counter.Clock) error {
+func (s *session) emit(clock clock.Clock) error {
 	s.clock = clock
-	e := asm.NewEmitter(space.Code)
+	e := asm.NewEmitter(layout.Code)
 	chains := clock.Chains()
 	s.samplers = map[int]sampler{}
 	for _, bits := range s.cpu.VectorBits() {
@@ -203,7 +203,7 @@ func (s *session) emit(clock counter.Clock) error {
 	if err != nil {
 		return err
 	}
-	copy(s.child.Code()[fresh.At-space.Code:], fresh.Code)
+	copy(s.child.Code()[fresh.At-layout.Code:], fresh.Code)
 	s.fresh, s.images = fresh.At, fresh.End()
 	return nil
 }
@@ -224,7 +224,7 @@ const (
 // sentinel is on a quiet core.
 func (s *session) calibrate() error {
 	s.turns = sentinelTurns
-	if err := s.emit(counter.TSC{StepTicks: 1}); err != nil {
+	if err := s.emit(clock.TSC{StepTicks: 1}); err != nil {
 		return err
 	}
 	got, err := s.stay(calibrationPlan(s.multiplyChains(), math.MaxUint32))
@@ -233,11 +233,11 @@ func (s *session) calibrate() error {
 	}
 	began, ticks := time.Now(), s.child.Word(lastRun)
 	w := got.windows[0]
-	step := counter.StepOf(slices.Concat(w.columns...))
+	step := clock.StepOf(slices.Concat(w.columns...))
 	if turns := s.turns * int(math.Ceil(sentinelSteps*step/stat.Median(floats(w.columns[0])))); turns > s.turns {
 		s.turns = turns
 	}
-	if err := s.emit(counter.TSC{StepTicks: step}); err != nil {
+	if err := s.emit(clock.TSC{StepTicks: step}); err != nil {
 		return err
 	}
 	if err := s.findQuiet(s.multiplyChains(), step); err != nil {
@@ -251,16 +251,16 @@ func (s *session) calibrate() error {
 }
 
 // lastRun is where the clock at the end of the last run stands.
-const lastRun = space.Times + 8
+const lastRun = layout.Times + 8
 
 // multiplyChains places the chains of the cross-check where blocks go later.
 func (s *session) multiplyChains() [2]timedImage {
 	var images [2]timedImage
 	e := asm.NewEmitter(s.images)
-	for i, c := range counter.MultiplyChains() {
+	for i, c := range clock.MultiplyChains() {
 		images[i] = timedImage{c.Emit(e, s.clock.Emit), chainWarm, c.Runs()}
 	}
-	copy(s.child.Code()[s.images-space.Code:], e.Bytes())
+	copy(s.child.Code()[s.images-layout.Code:], e.Bytes())
 	return images
 }
 
@@ -291,7 +291,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 				if gated.samples() >= calibrationSamples/4 {
 					var ok bool
 					rate := got.rate(s.clock).Value
-					if latency, ok = counter.CheckMultiply(gated.floats(3, 4), rate); ok {
+					if latency, ok = clock.CheckMultiply(gated.floats(3, 4), rate); ok {
 						s.rate = clockRate{ticks: rate}
 						s.report = ClockReport{
 							Name: s.clock.Name(), Method: s.clock.Describe(), StepTicks: step,
@@ -333,7 +333,7 @@ func quietMode(readings []uint64, rate float64) (cycles float64, ok bool) {
 func (s *session) findCalmStores() error {
 	s.calmStores = 0
 	stop, err := s.child.Do([]tracee.Op{
-		tracee.Put(space.SlotOut, space.Samples), tracee.Put(space.SlotSamples, calibrationSamples), tracee.Run(s.bursts, 0),
+		tracee.Put(layout.SlotOut, layout.Samples), tracee.Put(layout.SlotSamples, calibrationSamples), tracee.Run(s.bursts, 0),
 	}, stayLimit)
 	if err != nil {
 		return err
@@ -343,7 +343,7 @@ func (s *session) findCalmStores() error {
 	}
 	var readings []uint64
 	for i := range uint64(calibrationSamples) {
-		readings = append(readings, s.sampled(space.Samples+8*i))
+		readings = append(readings, s.sampled(layout.Samples+8*i))
 	}
 	mode, ok := quietMode(readings, s.rate.ticks)
 	if !ok {

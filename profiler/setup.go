@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -37,10 +37,10 @@ type Setup struct {
 // Check refuses what no block can be set up with.
 func (s Setup) Check() error {
 	switch {
-	case s.CodeOffset != nil && (*s.CodeOffset < 0 || *s.CodeOffset >= space.PageSize):
-		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, space.PageSize)
-	case s.Frames < 0 || s.Frames > space.MaxFrames:
-		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, space.MaxFrames)
+	case s.CodeOffset != nil && (*s.CodeOffset < 0 || *s.CodeOffset >= layout.PageSize):
+		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, layout.PageSize)
+	case s.Frames < 0 || s.Frames > layout.MaxFrames:
+		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, layout.MaxFrames)
 	case s.Unroll != nil && (s.Unroll.Short < 1 || s.Unroll.Short >= s.Unroll.Long):
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that 0", s.Unroll)
 	}

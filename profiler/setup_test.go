@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -23,11 +23,11 @@ func TestSetupCheck(t *testing.T) {
 	}{
 		{"zero", Setup{}, true},
 		{"first byte", Setup{CodeOffset: new(0)}, true},
-		{"last byte", Setup{CodeOffset: new(space.PageSize - 1)}, true},
-		{"next page", Setup{CodeOffset: new(space.PageSize)}, false},
+		{"last byte", Setup{CodeOffset: new(layout.PageSize - 1)}, true},
+		{"next page", Setup{CodeOffset: new(layout.PageSize)}, false},
 		{"page before", Setup{CodeOffset: new(-1)}, false},
-		{"all frames", Setup{Frames: space.MaxFrames}, true},
-		{"one frame more", Setup{Frames: space.MaxFrames + 1}, false},
+		{"all frames", Setup{Frames: layout.MaxFrames}, true},
+		{"one frame more", Setup{Frames: layout.MaxFrames + 1}, false},
 		{"decoders", Setup{FrontEnd: Decode}, true},
 		{"no front end", Setup{FrontEnd: "x"}, false},
 		{"1,2", Setup{Unroll: &unroll.Factors{Short: 1, Long: 2}}, true},
@@ -60,7 +60,7 @@ func TestCodeOffset(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, im := range []unroll.Image{r.short, r.long} {
-						if got := int(im.First % space.PageSize); got != offset {
+						if got := int(im.First % layout.PageSize); got != offset {
 							t.Errorf("%s, loop %v: first copy of %d at %d, want %d", frontEnd, loops, im.Copies, got, offset)
 						}
 						if at := im.First - im.At; !bytes.HasPrefix(im.Code[at:], insts[0].Bytes) {
@@ -78,7 +78,7 @@ func TestSetupsInTurn(t *testing.T) {
 	code := unhex(t, "f20f104308"+"f20f58c0"+"f20f1100") // as in TestSubnormals
 	r := prepared(t, Options{}, code)
 	moved := asm.PaperInit()
-	moved.GPR[asm.RBX] += space.PageSize
+	moved.GPR[asm.RBX] += layout.PageSize
 	moved.FSBase = 1 // not looked at
 	for _, c := range []struct {
 		name   string

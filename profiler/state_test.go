@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // prepared takes a block as far as it goes without timing, in a session of the test's own.
@@ -50,7 +50,7 @@ func frameWord(t *testing.T, r *run) uint64 {
 	if err := r.plan.RunOnce(r.child, r.long); err != nil {
 		t.Fatal(err)
 	}
-	return binary.LittleEndian.Uint64(r.child.Frame(0)[r.plan.Init.GPR[0]%space.PageSize:])
+	return binary.LittleEndian.Uint64(r.child.Frame(0)[r.plan.Init.GPR[0]%layout.PageSize:])
 }
 
 // Subnormals read as zero and underflows write zero, unless they are asked for.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -83,8 +83,8 @@ func (r *run) stepThrough(copies int, limit time.Duration, visit func(copy, inst
 func (r *run) hideStep(rsp uint64) {
 	at := rsp + 1 // bits 8 to 15
 	for _, p := range r.mapping.Pages {
-		if p.Addr == at&^(space.PageSize-1) {
-			r.child.Frame(p.Frame)[at%space.PageSize] &^= 1
+		if p.Addr == at&^(layout.PageSize-1) {
+			r.child.Frame(p.Frame)[at%layout.PageSize] &^= 1
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (r *run) hideStep(rsp uint64) {
 func (r *run) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
 	in := &r.insts[i]
 	regs := asm.Regs{
-		GPR: at.GPR, RIP: space.Home + uint64(in.Offset+len(in.Bytes)),
+		GPR: at.GPR, RIP: layout.Home + uint64(in.Offset+len(in.Bytes)),
 		FSBase: r.plan.Init.FSBase, GSBase: r.plan.Init.GSBase,
 	}
 	for k, m := range in.Mem {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
 

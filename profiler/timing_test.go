@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/counter"
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -15,7 +15,7 @@ import (
 // timed is a run with these windows behind it, by a clock of 26 ticks a step, 0.7 a cycle.
 func timed(cycles ...float64) *run {
 	r := &run{
-		session: &session{clock: counter.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36}},
+		session: &session{clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36}},
 		opts:    Options{Precision: 0.005},
 		factors: unroll.Factors{Short: 100, Long: 200},
 		cycles:  cycles,
@@ -40,7 +40,7 @@ func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
 		t.Errorf("four times the windows narrow the interval to 1/%.3f", ratio)
 	}
 	fine := timed(few.cycles...) // its rate is of 36 again
-	fine.clock = counter.TSC{StepTicks: 1}
+	fine.clock = clock.TSC{StepTicks: 1}
 	if ratio := got.Half / fine.estimate().Half; math.Abs(ratio-26) > 1e-9 {
 		t.Errorf("a clock 26 times as fine gives 1/%.3f", ratio)
 	}
@@ -159,7 +159,7 @@ func inLooks(looks int, of func(look, window int) float64) *run {
 		}
 	}
 	r := timed(cycles...)
-	r.clock = counter.TSC{StepTicks: 1e-9}
+	r.clock = clock.TSC{StepTicks: 1e-9}
 	return r
 }
 
@@ -244,7 +244,7 @@ func TestKeep(t *testing.T) {
 		{"without a sample", stay{windows: []window{{columns: make([][]uint64, 5)}}}, nil, 0, 1, 0},
 	} {
 		r := timed()
-		r.clock, r.rate = counter.TSC{StepTicks: 1}, clockRate{ticks: 1, samples: 36}
+		r.clock, r.rate = clock.TSC{StepTicks: 1}, clockRate{ticks: 1, samples: 36}
 		r.report.TicksPerSecond = 1
 		var turns []int
 		for _, w := range r.keep(c.got) {
@@ -293,7 +293,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 // drift, three are. One reading says nothing.
 func TestLearnRate(t *testing.T) {
 	const step, rate = 26, 0.7
-	cycles := float64((counter.TSC{}).Chains()[1].Length() - (counter.TSC{}).Chains()[0].Length())
+	cycles := float64((clock.TSC{}).Chains()[1].Length() - (clock.TSC{}).Chains()[0].Length())
 	for _, c := range []struct {
 		name   string
 		off    []float64 // each reading of the long chain, in steps

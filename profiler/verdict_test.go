@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -37,7 +37,7 @@ func (b bench) verdict(code []byte, frames int) (*run, verdict.Reason) {
 // escapes, on one frame and with as many as they need.
 func TestTraceVerdicts(t *testing.T) {
 	b := openBench(t)
-	const all = space.MaxFrames
+	const all = layout.MaxFrames
 	for _, c := range []struct {
 		text, hex string
 		frames    int
@@ -76,8 +76,8 @@ func TestFullSet(t *testing.T) {
 	b := openBench(t)
 	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
-	r, _ := b.verdict(code, space.MaxFrames)
-	own := r.ownLines()[(asm.PaperInit().GPR[asm.RAX]-0x200)%space.PageSize/64]
+	r, _ := b.verdict(code, layout.MaxFrames)
+	own := r.ownLines()[(asm.PaperInit().GPR[asm.RAX]-0x200)%layout.PageSize/64]
 	if own == 0 {
 		t.Fatal("none of bbprof's lines is in the set")
 	}

@@ -3,7 +3,7 @@ package profiler
 import (
 	"errors"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -54,7 +54,7 @@ func (r *run) layViews(first, most int) (views []view, err error) {
 
 // congruent is the first address from end on that stands where at does in a page, and so in L1I.
 func congruent(at, end uint64) uint64 {
-	return at + (end-at+space.PageSize-1)&^(space.PageSize-1)
+	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
 }
 
 // plannedStay is a stay without scenes yet.

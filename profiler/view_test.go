@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestCongruent(t *testing.T) {
-	const page = space.PageSize
+	const page = layout.PageSize
 	for _, c := range []struct{ at, end, want uint64 }{
 		{64, 64, 64}, {64, 65, 64 + page}, {64, 64 + page, 64 + page}, {64, 65 + page, 64 + 2*page}, {0, page - 1, page},
 	} {
@@ -71,10 +71,10 @@ func TestLayViews(t *testing.T) {
 		if second.short.At < first.long.End() || third.long.At < second.long.End() {
 			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first.short.At, first.long.End(), second.short.At, second.long.End(), third.long.At)
 		}
-		if d := (second.short.At - first.short.At) % space.PageSize; d != c.shift {
+		if d := (second.short.At - first.short.At) % layout.PageSize; d != c.shift {
 			t.Errorf("%s: the second look is shifted by %d, want %d", c.name, d, c.shift)
 		}
-		if d := (third.long.At - second.long.At) % space.PageSize; d != 0 || third.short.At != second.short.At {
+		if d := (third.long.At - second.long.At) % layout.PageSize; d != 0 || third.short.At != second.short.At {
 			t.Errorf("%s: the third number is shifted by %d", c.name, d)
 		}
 		if c.block.Setup.CodeOffset != nil {
@@ -100,7 +100,7 @@ func TestNoRoomToTrace(t *testing.T) {
 	code := unhex(t, "488b03")
 	for _, room := range []uint64{1000, 2500, 4000, 8000} { // with what stands around the copies
 		const short = 1000
-		long := int(space.CodeEnd-b.images-room)/len(code) - short
+		long := int(layout.CodeEnd-b.images-room)/len(code) - short
 		r := b.newRun(Block{Code: code, Setup: Setup{Unroll: &unroll.Factors{Short: short, Long: long}}})
 		if err := errors.Join(r.decode(), r.refuse(), r.choose()); err != nil {
 			t.Fatal(err)

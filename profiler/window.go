@@ -8,11 +8,11 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/bbprof/bbprof/counter"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/stat"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -76,9 +76,9 @@ func (s *session) stay(p stayPlan) (stay, error) {
 			s.child.SetWord(w.slot, w.value)
 		}
 	}
-	s.child.SetWord(space.SlotQuiet, p.quiet)
-	s.child.SetWord(space.SlotCalmStores, cmp.Or(p.calmStores, math.MaxUint32))
-	s.child.SetWord(space.SlotWait, uint64(max(p.wait, 1)))
+	s.child.SetWord(layout.SlotQuiet, p.quiet)
+	s.child.SetWord(layout.SlotCalmStores, cmp.Or(p.calmStores, math.MaxUint32))
+	s.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
 
 	var windows []window
 	ops := 2 // those around all scenes
@@ -121,15 +121,15 @@ func (s *session) stay(p stayPlan) (stay, error) {
 				list = append(list, tracee.Run(sampler.lull, 0))
 			}
 			list = append(list,
-				tracee.Put(space.SlotTurns, uint64(turns)),
-				tracee.Put(space.SlotOut, out.samples(at)),
-				tracee.Put(space.SlotKept, out.samples(at)),
-				tracee.Put(space.SlotSamples, uint64(p.samples)),
-				tracee.Put(space.SlotPolls, uint64(p.polls)),
+				tracee.Put(layout.SlotTurns, uint64(turns)),
+				tracee.Put(layout.SlotOut, out.samples(at)),
+				tracee.Put(layout.SlotKept, out.samples(at)),
+				tracee.Put(layout.SlotSamples, uint64(p.samples)),
+				tracee.Put(layout.SlotPolls, uint64(p.polls)),
 				tracee.Run(scene.short.entry, warm), tracee.Run(scene.long.entry, warm),
 				tracee.Run(sampler.sample, 0),
-				tracee.Move(out.tail(at), space.SlotKept),
-				tracee.Move(out.tail(at)+8, space.SlotPolls))
+				tracee.Move(out.tail(at), layout.SlotKept),
+				tracee.Move(out.tail(at)+8, layout.SlotPolls))
 			at++
 			warm = turnsRuns
 		}
@@ -147,7 +147,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	}
 	got := stay{windows: windows, switches: s.child.Switches()}
 	if paced {
-		if got.runs = int(s.child.Word(space.SlotPace)); got.runs < 1 || got.runs > maxRuns {
+		if got.runs = int(s.child.Word(layout.SlotPace)); got.runs < 1 || got.runs > maxRuns {
 			return stay{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
 		}
 	}
@@ -172,7 +172,7 @@ const phaseWords = 3
 
 // phase is the image as row i of the sampler's table.
 func (t timedImage) phase(i int) [phaseWords]slotWord {
-	at := space.Phases + uint64(i)*space.PhaseSize
+	at := layout.Phases + uint64(i)*layout.PhaseSize
 	return [...]slotWord{
 		{at, t.entry},
 		{at + 8, uint64(t.warm + t.runs)},
@@ -196,8 +196,8 @@ func (s *session) output(windows, samples int) (output, error) {
 	columns := 1 + len(s.chains) + 2
 	o := output{
 		memory: s.child.Samples(), columns: columns,
-		room:  (uint64(8*columns*samples) + space.PageSize - 1) &^ (space.PageSize - 1),
-		tails: space.Samples + space.SamplesSize - uint64(windows)*tailSize,
+		room:  (uint64(8*columns*samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
+		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
 	}
 	if o.samples(windows-1)+uint64(8*columns*samples) > o.tails {
 		return o, fmt.Errorf("%d windows of %d samples do not fit", windows, samples)
@@ -205,10 +205,10 @@ func (s *session) output(windows, samples int) (output, error) {
 	return o, nil
 }
 
-func (o output) samples(window int) uint64 { return space.Samples + uint64(window)*o.room }
+func (o output) samples(window int) uint64 { return layout.Samples + uint64(window)*o.room }
 func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tailSize }
 func (o output) word(addr uint64) uint64 {
-	return binary.LittleEndian.Uint64(o.memory[addr-space.Samples:])
+	return binary.LittleEndian.Uint64(o.memory[addr-layout.Samples:])
 }
 
 // read fills in what window i of a plan measured.
@@ -283,7 +283,7 @@ func (w window) ticks() float64 {
 }
 
 // rate is the clock's rate over all windows of the stay, in ticks per cycle.
-func (s stay) rate(clock counter.Clock) stat.Estimate {
+func (s stay) rate(clock clock.Clock) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
 	for _, w := range s.windows {
 		for i, d := range w.floats(columnChains, columnChains+len(chains)-1) {
@@ -306,7 +306,7 @@ func (w window) throughput(f unroll.Factors, step float64) stat.Estimate {
 }
 
 // cycles is the block's throughput in this window in cycles per iteration; NaN without samples.
-func (w window) cycles(f unroll.Factors, clock counter.Clock, rate clockRate) float64 {
+func (w window) cycles(f unroll.Factors, clock clock.Clock, rate clockRate) float64 {
 	if w.samples() == 0 {
 		return math.NaN()
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -64,7 +64,7 @@ const x87Depth = 8
 // 2^63, which pushes nothing.)
 func TestX87AgainstCPU(t *testing.T) {
 	b := openBench(t)
-	page := asm.PaperInit().GPR[asm.RBX] &^ (space.PageSize - 1)
+	page := asm.PaperInit().GPR[asm.RBX] &^ (layout.PageSize - 1)
 	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous); err != nil {
 		t.Fatal(err)
 	}

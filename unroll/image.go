@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -63,7 +63,7 @@ func BuildProbed(at uint64, insts []asm.Inst, copies int, f Frame, probe *asm.Pr
 // BuildTrial is Build for a trial: the image stands at space.TrialCode, needs no memory of
 // bbprof's that it could write to, and ends with an int3.
 func BuildTrial(insts []asm.Inst, copies int, f Frame) (Image, error) {
-	return build(space.TrialCode, insts, copies, f, shape{trial: true})
+	return build(layout.TrialCode, insts, copies, f, shape{trial: true})
 }
 
 // shape is how an image differs from plain copies in a row; nil fields do not.
@@ -131,7 +131,7 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, probe *asm.Probe) error {
 	var log uint64
 	if probe != nil {
-		log = space.Log + uint64(k*probe.LogSize())
+		log = layout.Log + uint64(k*probe.LogSize())
 	}
 	for i := range insts {
 		if probe != nil {
@@ -159,7 +159,7 @@ func relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	if in.RIPDisp == 0 {
 		return in.Bytes, nil
 	}
-	home := int64(space.Home+uint64(in.Offset)) - int64(at)
+	home := int64(layout.Home+uint64(in.Offset)) - int64(at)
 	code := append([]byte(nil), in.Bytes...)
 	field := code[in.RIPDisp:]
 	disp := int64(int32(binary.LittleEndian.Uint32(field))) + home
@@ -167,7 +167,7 @@ func relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 		return nil, &verdict.Rejection{
 			Reason: verdict.Unmappable,
 			Detail: fmt.Sprintf("the rip-relative displacement %#x leads further than the %d MiB that all copies can reach",
-				disp-home, (math.MaxInt32-(space.Home-space.Code))>>20),
+				disp-home, (math.MaxInt32-(layout.Home-layout.Code))>>20),
 			Inst: in.Verdict(index),
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -30,7 +30,7 @@ func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 func TestBuildLayout(t *testing.T) {
 	block := append(append([]byte{}, nop5...), 0x48, 0x01, 0xd8) // nop; add rax, rbx
 	insts := decode(t, block...)
-	for _, at := range []uint64{space.Code, space.Code + 1, space.Code + 63, space.Code + 64} {
+	for _, at := range []uint64{layout.Code, layout.Code + 1, layout.Code + 63, layout.Code + 64} {
 		for _, copies := range []int{1, 2, 48} {
 			im := buildAt(t, at, insts, copies)
 			if im.At%64 != 0 || im.At < at || im.At >= at+64 || im.First%64 != 0 || im.First < im.At || im.Copies != copies {
@@ -54,7 +54,7 @@ func TestBuildLayout(t *testing.T) {
 
 func TestLocate(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), nop2...)...) // 7 bytes
-	im := buildAt(t, space.Code+5, insts, 3)
+	im := buildAt(t, layout.Code+5, insts, 3)
 	for _, c := range []struct {
 		addr         uint64
 		copy, offset int
@@ -94,15 +94,15 @@ func TestRelocation(t *testing.T) {
 	lea := binary.LittleEndian.AppendUint32([]byte{0x48, 0x8d, 0x0d}, 0xffff_f000)        // lea rcx, [rip-0x1000]
 	block := append(append(append(append([]byte{}, nop...), ripLoad(0x1000)...), imm...), lea...)
 	insts := decode(t, block...)
-	const at = space.Code + 0x8_0000
+	const at = layout.Code + 0x8_0000
 	im := buildAt(t, at, insts, 20)
 	code, pc, found := im.Code[im.First-im.At:], im.First, 0
 	for copy := range 20 {
 		for i, want := range []uint64{
 			0,
-			space.Home + 1 + 7 + 0x1000,
-			space.Home + 8 + 10 + 0x40,
-			space.Home + 18 + 7 - 0x1000,
+			layout.Home + 1 + 7 + 0x1000,
+			layout.Home + 8 + 10 + 0x40,
+			layout.Home + 18 + 7 - 0x1000,
 		} {
 			in, err := x86asm.Decode(code, 64)
 			if err != nil || in.Len != len(insts[i].Bytes) {
@@ -130,8 +130,8 @@ func TestRelocation(t *testing.T) {
 // The furthest displacement forward is what the first copy, which has to add most, still
 // holds in 32 bits; backwards none is too far, since Home lies behind the code.
 func TestRelocationReach(t *testing.T) {
-	im := buildAt(t, space.Code, decode(t, nop...), 1)
-	home := int64(space.Home - im.First)
+	im := buildAt(t, layout.Code, decode(t, nop...), 1)
+	home := int64(layout.Home - im.First)
 	furthest := math.MaxInt32 - home
 	for _, c := range []struct {
 		disp int64
@@ -143,7 +143,7 @@ func TestRelocationReach(t *testing.T) {
 		{math.MinInt32, true},
 	} {
 		insts := decode(t, ripLoad(int32(c.disp))...)
-		_, err := Build(space.Code, insts, 2, plain)
+		_, err := Build(layout.Code, insts, 2, plain)
 		if c.ok {
 			if err != nil {
 				t.Errorf("%#x: %v", c.disp, err)
@@ -157,7 +157,7 @@ func TestRelocationReach(t *testing.T) {
 	}
 	// What every copy can reach, wherever in the code region it stands, is what the package
 	// space promises.
-	if reach := math.MaxInt32 - int64(space.Home-space.Code); reach>>20 < 1792 {
+	if reach := math.MaxInt32 - int64(layout.Home-layout.Code); reach>>20 < 1792 {
 		t.Errorf("reach is %d MiB", reach>>20)
 	}
 }

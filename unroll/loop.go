@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Counter is what counts the turns of a loop: a register that the block neither reads nor
@@ -100,15 +100,15 @@ func gcd(a, b int) int {
 
 // BuildLoop is Build with the copies executed turns times by a counted loop.
 func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
-	return build(at, insts, copies, f, loopShape(turns, counter, f.Init, space.SlotLoop))
+	return build(at, insts, copies, f, loopShape(turns, counter, f.Init, layout.SlotLoop))
 }
 
 // BuildLoopTrial is BuildLoop for a trial, see BuildTrial. A counter in memory is all that it
 // writes to.
 func BuildLoopTrial(insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
-	s := loopShape(turns, counter, f.Init, space.TrialCount)
+	s := loopShape(turns, counter, f.Init, layout.TrialCount)
 	s.trial = true
-	return build(space.TrialCode, insts, copies, f, s)
+	return build(layout.TrialCode, insts, copies, f, s)
 }
 
 func loopShape(turns int, counter Counter, init asm.Init, slot uint64) shape {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 func TestFreeCounter(t *testing.T) {
@@ -121,7 +121,7 @@ func TestBuildLoop(t *testing.T) {
 	for _, counter := range []Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im, err := BuildLoop(space.Code+7, decode(t, block...), copies, turns, counter, plain)
+			im, err := BuildLoop(layout.Code+7, decode(t, block...), copies, turns, counter, plain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func read(t *testing.T, pc uint64, code []byte) (out []string) {
 			text := a.String()
 			switch a := a.(type) {
 			case x86asm.Mem:
-				if a.Base == x86asm.RIP && pc+uint64(int64(int32(a.Disp))) == space.SlotLoop {
+				if a.Base == x86asm.RIP && pc+uint64(int64(int32(a.Disp))) == layout.SlotLoop {
 					text = "[SlotLoop]"
 				}
 			case x86asm.Rel:
@@ -217,11 +217,11 @@ func TestLeaveOpCache(t *testing.T) {
 	f := plain
 	f.Decoders = true
 	insts := decode(t, nop5...)
-	im, err := Build(space.Code, insts, 3, f)
+	im, err := Build(layout.Code, insts, 3, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hot := buildAt(t, space.Code, insts, 3)
+	hot := buildAt(t, layout.Code, insts, 3)
 	if im.First != hot.First+128 || im.First%64 != 0 {
 		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.First, hot.First)
 	}

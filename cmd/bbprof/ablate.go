@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/ablate"
-	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -118,7 +118,7 @@ func ablating(args []string, std streams) int {
 }
 
 func ablateFailure(std streams, err error) int {
-	if reading := (*corpus.ReadError)(nil); errors.As(err, &reading) {
+	if reading := (*input.ReadError)(nil); errors.As(err, &reading) {
 		return usageError(std, "ablate: %v", err)
 	}
 	return failure(std, err)
@@ -126,7 +126,7 @@ func ablateFailure(std streams, err error) int {
 
 // ablateCorpus is bbprof ablate FILE.
 func ablateCorpus(ctx context.Context, opts profiler.Options, files []string, asJSON bool, plot plots, std streams) int {
-	in, err := corpus.Open(files, std.in, "", nil)
+	in, err := input.Open(files, std.in, "", nil)
 	if err != nil {
 		return usageError(std, "ablate: %v", err)
 	}

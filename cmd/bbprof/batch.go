@@ -11,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bbprof/bbprof/batch"
-	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/record"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -31,7 +31,7 @@ type batchFlags struct {
 	shard     batch.Shard
 
 	output    string
-	format    record.Format // "" goes by the output's name
+	format    resultfile.Format // "" goes by the output's name
 	resume    bool
 	overwrite bool
 	disasm    bool
@@ -65,7 +65,7 @@ func parseBatch(args []string, std streams) (b batchFlags, code int, done bool) 
 		b.output = ""
 	}
 	if b.format == "" {
-		b.format = record.FormatOf(b.output)
+		b.format = resultfile.FormatOf(b.output)
 	}
 	if err := b.check(); err != nil {
 		return b, usageError(std, "batch: %v", err), true
@@ -75,9 +75,9 @@ func parseBatch(args []string, std streams) (b batchFlags, code int, done bool) 
 }
 
 // formatFlag adds -format.
-func formatFlag(f *flag.FlagSet, format *record.Format) {
+func formatFlag(f *flag.FlagSet, format *resultfile.Format) {
 	f.Func("format", "", func(s string) (err error) {
-		*format, err = parseName(s, record.Formats())
+		*format, err = parseName(s, resultfile.Formats())
 		return err
 	})
 }
@@ -110,14 +110,14 @@ func measureBatch(args []string, std streams) int {
 	if done {
 		return code
 	}
-	in, err := corpus.Open(b.files, std.in, b.column, record.Reserved())
+	in, err := input.Open(b.files, std.in, b.column, resultfile.Reserved())
 	if err != nil {
 		return usageError(std, "batch: %v", err)
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
 	// the goroutine that reads ahead, and ends with the process.
-	schema := record.NewSchema(b.disasm, in.Carried())
-	cpus, err := layout(b.measuring.CPUs, b.workers)
+	schema := resultfile.NewSchema(b.disasm, in.Carried())
+	cpus, err := workerCPUs(b.measuring.CPUs, b.workers)
 	if err != nil {
 		return layoutFailure(std, err)
 	}
@@ -193,10 +193,10 @@ func measureBatch(args []string, std streams) int {
 type batchEnd struct {
 	flags batchFlags
 	args  []string
-	in    *corpus.Input
+	in    *input.Input
 	std   streams
 
-	run            record.Run
+	run            resultfile.Run
 	tally          batch.Tally
 	held           int64
 	atStart, atEnd string // the selftests, if they were run
@@ -244,7 +244,7 @@ func (e *batchEnd) why(err error) int {
 		return exitOK
 	}
 	var (
-		reading  *corpus.ReadError
+		reading  *input.ReadError
 		mismatch *batch.MismatchError
 		writing  *batch.WriteError
 		code     int
@@ -296,11 +296,11 @@ func quoted(s string) string {
 
 // summaryJSON is what -summary writes.
 type summaryJSON struct {
-	Run             record.Run  `json:"run"`
-	Tally           batch.Tally `json:"result"`
-	BlocksPerSecond float64     `json:"blocks_per_second"`
-	SelftestAtStart string      `json:"selftest_at_start"`
-	SelftestAtEnd   string      `json:"selftest_at_end,omitempty"`
+	Run             resultfile.Run `json:"run"`
+	Tally           batch.Tally    `json:"result"`
+	BlocksPerSecond float64        `json:"blocks_per_second"`
+	SelftestAtStart string         `json:"selftest_at_start"`
+	SelftestAtEnd   string         `json:"selftest_at_end,omitempty"`
 }
 
 func (e *batchEnd) writeSummary() error {
@@ -320,7 +320,7 @@ func (e *batchEnd) writeSummary() error {
 }
 
 // summaryFits finds out now whether the summary can be written, which is hours later.
-func (b *batchFlags) summaryFits(in *corpus.Input) error {
+func (b *batchFlags) summaryFits(in *input.Input) error {
 	if b.summary == "" || b.summary == "-" {
 		return nil
 	}
@@ -344,10 +344,10 @@ func sameFile(a os.FileInfo, name string) bool {
 }
 
 // run describes the run, but for its selftest.
-func (b *batchFlags) run(cpus host.Layout) (record.Run, error) {
-	settings, err := record.SettingsOf(b.measuring)
-	return record.Run{
-		Version: versionText(), Host: record.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
+func (b *batchFlags) run(cpus host.Layout) (resultfile.Run, error) {
+	settings, err := resultfile.SettingsOf(b.measuring)
+	return resultfile.Run{
+		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
 		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.files, Started: now(),
 	}, err
 }
@@ -356,14 +356,14 @@ func (b *batchFlags) run(cpus host.Layout) (record.Run, error) {
 type destination struct {
 	path      string // the result
 	journal   string // where rows are gathered, which is the result itself if that can be appended to
-	format    record.Format
+	format    resultfile.Format
 	special   bool // the result is a pipe or a device
 	unordered bool
 	overwrite bool
 	complete  bool // it is there already, and nothing is left to do
 }
 
-func (b *batchFlags) destination(in *corpus.Input) (d destination, err error) {
+func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	d = destination{path: b.output, journal: b.output, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
 		return d, nil
@@ -394,15 +394,15 @@ func (b *batchFlags) destination(in *corpus.Input) (d destination, err error) {
 }
 
 // gathered is the format of the journal.
-func (d destination) gathered() record.Format {
+func (d destination) gathered() resultfile.Format {
 	if d.format.Appends() {
 		return d.format
 	}
-	return record.CSV
+	return resultfile.CSV
 }
 
 // resume goes on with what is there.
-func (d destination) resume(schema record.Schema, run record.Run, stderr io.Writer) (*batch.Output, error) {
+func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
 	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
 	if err != nil {
 		return nil, err
@@ -415,7 +415,7 @@ func (d destination) resume(schema record.Schema, run record.Run, stderr io.Writ
 }
 
 // create begins anew.
-func (d destination) create(schema record.Schema, stdout io.Writer) (*batch.Output, error) {
+func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
 	case d.path == "":
 		return batch.Pipe(stdout, d.format, schema, d.unordered)

@@ -41,7 +41,7 @@ func BenchmarkBatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	every, err := layout(nil, 0)
+	every, err := workerCPUs(nil, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func BenchmarkBatch(b *testing.B) {
 	slices.Sort(counts)
 	for _, workers := range slices.Compact(counts) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			if _, err := layout(nil, workers); errors.As(err, new(*host.LayoutError)) {
+			if _, err := workerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
 				b.Skip(err)
 			}
 			var all benchSummary

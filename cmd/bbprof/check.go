@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/check"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/record"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -157,14 +157,14 @@ func (c *checkFlags) read(std streams) ([]check.Block, error) {
 // readBaseline reads the file that is named, or standard input.
 func (c *checkFlags) readBaseline(stdin io.Reader) (check.Baseline, error) {
 	var (
-		in     record.Reader
+		in     resultfile.Reader
 		closer io.Closer = io.NopCloser(nil)
 		err    error
 	)
 	if c.baseline == "-" {
-		in, err = record.OpenStream(stdin)
+		in, err = resultfile.OpenStream(stdin)
 	} else {
-		in, closer, err = record.OpenFile(c.baseline)
+		in, closer, err = resultfile.OpenFile(c.baseline)
 	}
 	if err != nil {
 		return check.Baseline{}, err
@@ -178,9 +178,9 @@ func (c *checkFlags) readBaseline(stdin io.Reader) (check.Baseline, error) {
 }
 
 // here is what this check measures with, as a baseline tells of its run.
-func (c *checkFlags) here() (record.Run, error) {
-	settings, err := record.SettingsOf(c.measuring)
-	return record.Run{Version: versionText(), Host: record.HostOf(host.Detect()), Settings: settings}, err
+func (c *checkFlags) here() (resultfile.Run, error) {
+	settings, err := resultfile.SettingsOf(c.measuring)
+	return resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings}, err
 }
 
 // replace puts other code, row by row, in the place of the baseline's.

@@ -13,11 +13,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/compare"
-	"github.com/bbprof/bbprof/corpus"
-	"github.com/bbprof/bbprof/figure"
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/program"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -138,7 +139,7 @@ func (c *compareFlags) check(f *flag.FlagSet, operands []string) error {
 // side is what -a or -b names: a block, the rows of a file, or a program with its arguments.
 type side struct {
 	kind  kind
-	rows  []corpus.Row
+	rows  []input.Row
 	words []string
 }
 
@@ -153,9 +154,9 @@ const (
 // readSide takes hexadecimal digits for a block, a file that cannot be executed for a file of
 // blocks, and what begins with the name of a program for a command.
 func readSide(name, text string, stdin io.Reader) (side, error) {
-	code, hexErr := corpus.ParseHex(text, profiler.MaxBlock)
+	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
-		return side{kind: aBlock, rows: []corpus.Row{{Text: text, Code: code}}}, nil
+		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
 	}
 	words, wordsErr := program.Words(text)
 	if len(words) > 0 {
@@ -163,7 +164,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
-	in, err := corpus.Open([]string{text}, stdin, "", nil)
+	in, err := input.Open([]string{text}, stdin, "", nil)
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
@@ -222,7 +223,7 @@ type compared struct {
 }
 
 // ofRow tells of a row's block what is known before it is measured.
-func ofRow(row corpus.Row) compared {
+func ofRow(row input.Row) compared {
 	if row.Rejection != nil {
 		return compared{Hex: row.Rejected().Hex, Line: row.Line}
 	}
@@ -235,9 +236,9 @@ func (b *compared) measured(r profiler.Result) {
 }
 
 // compare measures one pair. What is wrong with a block is in the comparison.
-func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b corpus.Row) (*comparison, error) {
+func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b input.Row) (*comparison, error) {
 	out := &comparison{Seed: c.seed, Trials: c.trials, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
-	for i, row := range []corpus.Row{a, b} {
+	for i, row := range []input.Row{a, b} {
 		if row.Rejection != nil {
 			out.Rejection, out.Side = row.Rejection, "ab"[i:i+1]
 			return out, nil
@@ -272,7 +273,7 @@ func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b cor
 }
 
 // one compares two blocks.
-func (c *compareFlags) one(ctx context.Context, p compare.Profiler, a, b corpus.Row, std streams) int {
+func (c *compareFlags) one(ctx context.Context, p compare.Profiler, a, b input.Row, std streams) int {
 	out, err := c.compare(ctx, p, a, b)
 	if err != nil {
 		return failure(std, err)
@@ -298,7 +299,7 @@ func (c *compareFlags) show(out *comparison, std streams) (code int) {
 }
 
 // draw writes the figure that -plot asks for.
-func (c *compareFlags) draw(std streams, f figure.Figure) int {
+func (c *compareFlags) draw(std streams, f plot.Figure) int {
 	if err := c.plot.draw(f); err != nil {
 		return failure(std, err)
 	}

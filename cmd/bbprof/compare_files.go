@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bbprof/bbprof/compare"
-	"github.com/bbprof/bbprof/corpus"
-	"github.com/bbprof/bbprof/stat"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // files compares the rows of two files in pairs.
-func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []corpus.Row, std streams) int {
+func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []input.Row, std streams) int {
 	var all []*comparison
 	done := progress(std, len(a), "pairs")
 	for i := range a {

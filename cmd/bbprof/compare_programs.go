@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bbprof/bbprof/compare"
-	"github.com/bbprof/bbprof/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
 // runs compares two programs.

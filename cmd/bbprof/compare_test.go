@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/bbprof/bbprof/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/verdict"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/bbprof/bbprof/record"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // convert puts results into another format: bbprof convert.
@@ -21,7 +21,7 @@ func convert(args []string, std streams) int {
 	var (
 		f      = newFlags("bbprof convert")
 		output = f.String("o", "", "")
-		format record.Format
+		format resultfile.Format
 	)
 	formatFlag(f, &format)
 	files, code, done := parse(f, args, usageConvert, std)
@@ -32,7 +32,7 @@ func convert(args []string, std streams) int {
 		return usageError(std, "convert: no file named; name one or more, or - for standard input")
 	}
 	if format == "" {
-		format = record.FormatOf(*output)
+		format = resultfile.FormatOf(*output)
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	err := writeResults(*output, files, std.out, func(w io.Writer) error { return convertTo(w, files, std.in, format) })
@@ -51,7 +51,7 @@ type inputError struct{ error }
 
 // convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
 // so.
-func convertFile(files []string, name string, format record.Format) error {
+func convertFile(files []string, name string, format resultfile.Format) error {
 	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format) })
 }
 
@@ -119,9 +119,9 @@ type plainCloser struct{ io.Writer }
 func (plainCloser) Close() error { return nil }
 
 // convertTo writes the rows of some files, which must have the same columns.
-func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Format) error {
+func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.Format) error {
 	var (
-		out   record.Writer
+		out   resultfile.Writer
 		names []string
 	)
 	for _, name := range files {
@@ -135,7 +135,7 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Forma
 		}
 		if out == nil {
 			names = in.Schema().Names()
-			if out, err = record.NewWriter(w, format, in.Schema()); err != nil {
+			if out, err = resultfile.NewWriter(w, format, in.Schema()); err != nil {
 				closer.Close()
 				return &inputError{fmt.Errorf("%s: %w", name, err)}
 			}
@@ -158,7 +158,7 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format record.Forma
 }
 
 // isResult fails for the columns of something else, such as a corpus or the bhive format.
-func isResult(s record.Schema) error {
+func isResult(s resultfile.Schema) error {
 	switch {
 	case s == nil:
 		return errors.New("it has not even one whole line, so it is no result")
@@ -169,15 +169,15 @@ func isResult(s record.Schema) error {
 }
 
 // openResult opens a result file, or standard input, which is - .
-func openResult(name string, stdin io.Reader) (record.Reader, io.Closer, error) {
+func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, error) {
 	if name != "-" {
-		return record.OpenFile(name)
+		return resultfile.OpenFile(name)
 	}
-	in, err := record.OpenStream(stdin)
+	in, err := resultfile.OpenStream(stdin)
 	return in, io.NopCloser(nil), err
 }
 
-func copyRows(out record.Writer, in record.Reader) error {
+func copyRows(out resultfile.Writer, in resultfile.Reader) error {
 	for {
 		cells, err := in.Next()
 		if errors.Is(err, io.EOF) {

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/count"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/program"
 )
 
 const usageCount = `bbprof count counts instructions, exactly: of a block, or of a function of a program. No layout

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/record"
 )
 
 var update = flag.Bool("update", false, "copy the README's examples from a run")
@@ -183,11 +183,11 @@ func TestUsage(t *testing.T) {
 			t.Errorf("the initial states are not said to be %s in:\n%s", states, usage)
 		}
 	}
-	if columns := strings.Join(record.NewSchema(false, nil).Names()[:6], ","); !strings.Contains(usageBatch, "\n  "+columns+",...\n") {
+	if columns := strings.Join(resultfile.NewSchema(false, nil).Names()[:6], ","); !strings.Contains(usageBatch, "\n  "+columns+",...\n") {
 		t.Errorf("the first columns are not said to be %s in:\n%s", columns, usageBatch)
 	}
 	for _, usage := range []string{usageBatch, usageMerge, usageConvert} {
-		for _, f := range record.Formats() {
+		for _, f := range resultfile.Formats() {
 			if !strings.Contains(usage, string(f)) {
 				t.Errorf("format %s is not told of in:\n%s", f, usage)
 			}

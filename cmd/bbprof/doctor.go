@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"

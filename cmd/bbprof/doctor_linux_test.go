@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/verdict"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/explain"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/profiler"
 )
 

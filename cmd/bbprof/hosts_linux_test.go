@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // brokenHosts are hosts by the conditions that make them (see under), and what bbprof has to say
@@ -28,9 +28,9 @@ var brokenHosts = []struct {
 	{name: "no memfd, older kernel", conditions: "deny=memfd_create:ENOSYS", missing: "memfd_create is refused"},
 	{name: "no seccomp", conditions: "deny=seccomp:EPERM", missing: "seccomp filters"},
 	{name: "no prlimit", conditions: "deny=prlimit64:EPERM", missing: "is refused"},
-	{name: "no mprotect", conditions: denyAt("mprotect", space.Log), missing: "is refused"},
+	{name: "no mprotect", conditions: denyAt("mprotect", layout.Log), missing: "is refused"},
 	{name: "no capset", conditions: "deny=capset:EPERM", missing: "is refused"},
-	{name: "a vdso that stays", conditions: denyAt("munmap", space.End), missing: "vdso"},
+	{name: "a vdso that stays", conditions: denyAt("munmap", layout.End), missing: "vdso"},
 	{name: "Linux 5.0", conditions: "before=424"}, // pidfd_send_signal, the first of 5.1's; 5.3 brought 434 and 435
 	{name: "an old container", conditions: "deny=close_range:EPERM deny=clone3:EPERM deny=pidfd_open:EPERM deny=pidfd_send_signal:EPERM deny=openat2:EPERM"},
 	{name: "no more processes", conditions: "deny=clone:EAGAIN:0:0x4000:0x4000", missing: "no more processes"}, // CLONE_VFORK (linux/sched.h): how Go forks

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/asm"
 	_ "github.com/bbprof/bbprof/internal/fewfiles" // before others crash for it
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -96,7 +96,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return all[i].run(args[1:], std)
 	}
 	hint := "the subcommands are " + names(all)
-	if _, err := corpus.ParseHex(name, profiler.MaxBlock); err == nil {
+	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
 		hint = "to measure a block, write bbprof -hex " + name
 	}
 	return usageError(std, "unknown subcommand %q: %s", name, hint)

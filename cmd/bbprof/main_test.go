@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/batch"
-	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{"batch: a host that cannot, after a row", func(s streams) int { return (&batchEnd{tally: batch.Tally{Rows: 1}, std: s}).why(host) }, exitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
 		{"batch: the input breaks", func(s streams) int {
-			return (&batchEnd{tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&corpus.ReadError{Err: other})
+			return (&batchEnd{tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&input.ReadError{Err: other})
 		}, exitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
 		{"batch: another error", func(s streams) int { return (&batchEnd{std: s}).why(other) }, exitInternal,
 			"bbprof: it broke, with 0 rows done and written in full\n"},

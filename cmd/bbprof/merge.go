@@ -8,9 +8,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bbprof/bbprof/batch"
-	"github.com/bbprof/bbprof/corpus"
-	"github.com/bbprof/bbprof/record"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // mergeResults joins results of one corpus: bbprof merge.
@@ -21,7 +21,7 @@ func mergeResults(args []string, std streams) int {
 		mixed  = f.Bool("mixed", false, "")
 		of     []string
 		column = f.String("column", "", "")
-		format record.Format
+		format resultfile.Format
 	)
 	f.Func("of", "", func(s string) error { of = append(of, s); return nil })
 	formatFlag(f, &format)
@@ -33,7 +33,7 @@ func mergeResults(args []string, std streams) int {
 		return usageError(std, "merge: no file named; name the parts")
 	}
 	if format == "" {
-		format = record.FormatOf(*output)
+		format = resultfile.FormatOf(*output)
 	}
 	total, err := countRows(of, *column)
 	if err != nil {
@@ -47,7 +47,7 @@ func mergeResults(args []string, std streams) int {
 	signal.Ignore(syscall.SIGPIPE)
 	var report batch.MergeReport
 	write := func(w io.Writer) error {
-		out, err := record.NewWriter(w, format, m.Schema())
+		out, err := resultfile.NewWriter(w, format, m.Schema())
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	in, err := corpus.Open(files, strings.NewReader(""), column, nil)
+	in, err := input.Open(files, strings.NewReader(""), column, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bbprof/bbprof/corpus"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -41,8 +41,8 @@ func one(args []string, std streams) int {
 	if err != nil {
 		return usageError(std, "%v", err)
 	}
-	if u := opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > space.CodeSize {
-		return usageError(std, "-unroll %v: so many copies of %d bytes do not fit the %d bytes that there are for code", u, len(block.Code), space.CodeSize)
+	if u := opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
+		return usageError(std, "-unroll %v: so many copies of %d bytes do not fit the %d bytes that there are for code", u, len(block.Code), layout.CodeSize)
 	}
 	p, err := profiler.New(opts)
 	if err != nil {
@@ -89,7 +89,7 @@ func readBlock(text string, stdin io.Reader) (profiler.Block, error) {
 		}
 		text = string(b)
 	}
-	code, err := corpus.ParseHex(text, profiler.MaxBlock)
+	code, err := asm.ParseHex(text, profiler.MaxBlock)
 	if err != nil {
 		return profiler.Block{}, fmt.Errorf("%s: %w", where, err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -87,7 +87,7 @@ func parseSwitch(off *bool) func(string) error {
 }
 
 // maxCopies is how many copies of a one-byte block there is room for.
-const maxCopies = space.CodeSize
+const maxCopies = layout.CodeSize
 
 // parseUnroll reads u,u' such as 100,200.
 func parseUnroll(s string) (*unroll.Factors, error) {
@@ -112,8 +112,8 @@ func parseFrames(s string) (int, error) {
 		return profiler.AutoFrames, nil
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > space.MaxFrames {
-		return 0, fmt.Errorf("write auto or a number from 1 to %d", space.MaxFrames)
+	if err != nil || n < 1 || n > layout.MaxFrames {
+		return 0, fmt.Errorf("write auto or a number from 1 to %d", layout.MaxFrames)
 	}
 	return n, nil
 }

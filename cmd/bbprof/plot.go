@@ -4,7 +4,7 @@ import (
 	"flag"
 	"os"
 
-	"github.com/bbprof/bbprof/figure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
 // usagePlot is the flag of every command that draws.
@@ -16,7 +16,7 @@ type plots []string
 
 func (p *plots) add(f *flag.FlagSet) {
 	f.Func("plot", "", func(file string) error {
-		if _, err := figure.Format(file); err != nil {
+		if _, err := plot.Format(file); err != nil {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
@@ -29,7 +29,7 @@ func (p *plots) add(f *flag.FlagSet) {
 }
 
 // draw writes the figure to each file.
-func (p plots) draw(f figure.Figure) error {
+func (p plots) draw(f plot.Figure) error {
 	for _, file := range p {
 		if err := f.Save(file); err != nil {
 			return err

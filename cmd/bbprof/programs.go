@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bbprof/bbprof/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
 // behindDashes parts a command line at the first --: what stands behind it is a program with

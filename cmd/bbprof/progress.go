@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/bbprof/bbprof/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 )
 
 // now is the time as a run_header has it.

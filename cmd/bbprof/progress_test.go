@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bbprof/bbprof/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 )
 
 // TestWatch: without a terminal a line tells now and then of counts, rate and time left.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/selftest"
 	"github.com/bbprof/bbprof/verdict"
 )
 

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/selftest"
 )
 
 // outcomes are one of each kind.
@@ -97,7 +97,7 @@ func TestSummaryTellsOfSelftests(t *testing.T) {
 		{"a", "b", "bbprof: selftest at start: a\nbbprof: selftest at end: b\n"},
 	} {
 		var w strings.Builder
-		(&batchEnd{in: &corpus.Input{}, std: streams{err: &w}, atStart: c.start, atEnd: c.end}).report()
+		(&batchEnd{in: &input.Input{}, std: streams{err: &w}, atStart: c.start, atEnd: c.end}).report()
 		if _, got, _ := strings.Cut(w.String(), "blocks/s\n"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

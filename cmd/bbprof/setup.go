@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -34,8 +34,8 @@ type registerValue struct {
 func (s *setupFlags) add(f *flag.FlagSet) {
 	f.Func("at", "", func(text string) (err error) {
 		s.at, err = strconv.Atoi(text)
-		if err != nil || s.at < 0 || s.at >= space.PageSize {
-			return fmt.Errorf("write a number of bytes from 0 to %d", space.PageSize-1)
+		if err != nil || s.at < 0 || s.at >= layout.PageSize {
+			return fmt.Errorf("write a number of bytes from 0 to %d", layout.PageSize-1)
 		}
 		return nil
 	})

@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	sweeping "github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/program"
-	sweeping "github.com/bbprof/bbprof/sweep"
 )
 
 const usageSweepBlock = `bbprof sweep varies one factor of a block's set-up and holds all others.
@@ -154,7 +154,7 @@ func (b *blockSweep) flags() *flag.FlagSet {
 }
 
 // maxValues is how many values a sweep may have: both pages in single bytes.
-const maxValues = 2*space.PageSize + 1
+const maxValues = 2*layout.PageSize + 1
 
 func parseValues(s string) ([]int, error) {
 	r, err := program.ParseRange(s)

@@ -9,11 +9,11 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/bbprof/bbprof/figure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	sweeping "github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/program"
-	"github.com/bbprof/bbprof/stat"
-	sweeping "github.com/bbprof/bbprof/sweep"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 const usageSweepEnv = `bbprof sweep -env varies the size of a program's environment and holds all else.
@@ -154,8 +154,8 @@ func writeSweep(out io.Writer, points []program.Point) error {
 }
 
 // envFigure draws the medians, with their intervals if there are enough runs for them.
-func envFigure(points []program.Point) figure.Figure {
-	var cycles figure.Series
+func envFigure(points []program.Point) plot.Figure {
+	var cycles plot.Series
 	for _, p := range points {
 		median, low, high := stat.MedianInterval(p.Cycles)
 		cycles.X, cycles.Y = append(cycles.X, float64(p.Setup.EnvBytes)), append(cycles.Y, median)
@@ -167,7 +167,7 @@ func envFigure(points []program.Point) figure.Figure {
 		cycles.Low, cycles.High = nil, nil
 	}
 	last := points[len(points)-1].Setup.EnvBytes
-	return figure.Figure{X: "padding of the environment, bytes", Ticks: sweeping.Ticks(points[0].Setup.EnvBytes, last), Panels: []figure.Panel{{Y: "cycles", Series: []figure.Series{cycles}}}}
+	return plot.Figure{X: "padding of the environment, bytes", Ticks: sweeping.Ticks(points[0].Setup.EnvBytes, last), Panels: []plot.Panel{{Y: "cycles", Series: []plot.Series{cycles}}}}
 }
 
 // whole is a number of cycles, empty if it is not known.

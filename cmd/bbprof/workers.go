@@ -6,14 +6,14 @@ import (
 	"io"
 	"sync"
 
-	"github.com/bbprof/bbprof/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/selftest"
 )
 
-// layout chooses the CPUs of each worker.
-func layout(chosen []int, workers int) (host.Layout, error) {
+// workerCPUs chooses the CPUs of each worker.
+func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	allowed, err := host.AllowedCPUs()
 	if err != nil {
 		return host.Layout{}, err

@@ -6,7 +6,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 )
@@ -44,7 +44,7 @@ func Detect() CPU {
 		AddsPerCycle:      addsPerCycle(c.VendorID, c.Family, c.Model),
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.
-			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / space.PageSize,
+			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / layout.PageSize,
 			StoreBuffer:  storeBuffer(c.VendorID, c.Family, c.Model),
 			WayPredicted: c.VendorID != cpuid.Intel, // AMD from Zen on; unknown cores may
 		},

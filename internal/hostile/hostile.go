@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // RandomBytes gives up to 24 of them.
@@ -95,8 +95,8 @@ func Set(r int, v uint64) []byte {
 // Interesting is a value that a hostile block could want in a register.
 func Interesting(rng *rand.Rand) uint64 {
 	areas := []uint64{
-		0, 0x1234_5600, space.Stub, space.Frames, space.Control, space.SlotReturn, space.SlotMXCSR, space.Ops, space.Samples, space.Restore,
-		space.Code, space.Log, space.TrialLoop, space.TrialOps, space.TrialCode, space.End, space.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
+		0, 0x1234_5600, layout.Stub, layout.Frames, layout.Control, layout.SlotReturn, layout.SlotMXCSR, layout.Ops, layout.Samples, layout.Restore,
+		layout.Code, layout.Log, layout.TrialLoop, layout.TrialOps, layout.TrialCode, layout.End, layout.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
 		0xffff_ffff_ff60_0000, // vsyscall
 	}
 	return areas[rng.IntN(len(areas))] + uint64(rng.IntN(64))

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -14,8 +14,8 @@ import (
 // the process that maps an event, and to no other. The monitor takes a descriptor of each,
 // to turn them on and off; the child's own are closed.
 func (t *Tracee) openCounters(counters []Counter) error {
-	if len(counters) > space.MaxCounters {
-		return fmt.Errorf("%d events to map, at most %d fit", len(counters), space.MaxCounters)
+	if len(counters) > layout.MaxCounters {
+		return fmt.Errorf("%d events to map, at most %d fit", len(counters), layout.MaxCounters)
 	}
 	var own []uint64 // the child's descriptors
 	for i, c := range counters {
@@ -25,13 +25,13 @@ func (t *Tracee) openCounters(counters []Counter) error {
 		}
 		copy(t.shared.samples(), c.Attr) // where the child can read it
 		const anyCPU = ^uint64(0)
-		fd, err := t.inject(unix.SYS_PERF_EVENT_OPEN, space.Samples, 0, anyCPU, group, 0)
+		fd, err := t.inject(unix.SYS_PERF_EVENT_OPEN, layout.Samples, 0, anyCPU, group, 0)
 		if err != nil {
 			return &CounterError{Index: i, What: "opening", Err: err}
 		}
 		own = append(own, fd)
 		const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
-		if _, err := t.inject(unix.SYS_MMAP, space.CounterPage(i), space.PageSize, unix.PROT_READ, fixed, fd, 0); err != nil {
+		if _, err := t.inject(unix.SYS_MMAP, layout.CounterPage(i), layout.PageSize, unix.PROT_READ, fixed, fd, 0); err != nil {
 			return &CounterError{Index: i, What: "mapping", Err: err}
 		}
 		ours, err := unix.PidfdGetfd(t.pidfd, int(fd), 0)
@@ -48,7 +48,7 @@ func (t *Tracee) openCounters(counters []Counter) error {
 			return fmt.Errorf("closing an event's descriptor in the child: %w", err)
 		}
 	}
-	clear(t.shared.samples()[:space.PageSize])
+	clear(t.shared.samples()[:layout.PageSize])
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -60,7 +60,7 @@ func TestCountersOfTheChild(t *testing.T) {
 		t.Errorf("the child has %d descriptors, the first %s", len(fds), fds[0].Name())
 	}
 	for i := range software {
-		at := fmt.Sprintf("%x-%x r--s", space.CounterPage(i), space.CounterPage(i)+space.PageSize)
+		at := fmt.Sprintf("%x-%x r--s", layout.CounterPage(i), layout.CounterPage(i)+layout.PageSize)
 		if m := mappings(t, c); !strings.Contains(m, at) {
 			t.Errorf("no page %s among\n%s", at, m)
 		}
@@ -102,13 +102,13 @@ func TestCountersOfTheChild(t *testing.T) {
 // that opens the critical section notices.
 func TestEventOnNoCounter(t *testing.T) {
 	c := launchCounting(t, software)
-	counters := asm.Counters{Pages: []uint64{space.CounterPage(0), space.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
-	e := asm.NewEmitter(space.Code)
+	counters := asm.Counters{Pages: []uint64{layout.CounterPage(0), layout.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
+	e := asm.NewEmitter(layout.Code)
 	open := counters.Open(e, c.Resume())
 	copy(c.Code(), e.Bytes())
-	c.SetWord(space.SlotLost, 0)
-	if stop := do(t, c, Run(open, 0)); !stop.Done || c.Word(space.SlotLost) != 2 {
-		t.Errorf("%+v, %d events lost, want 2", stop, c.Word(space.SlotLost))
+	c.SetWord(layout.SlotLost, 0)
+	if stop := do(t, c, Run(open, 0)); !stop.Done || c.Word(layout.SlotLost) != 2 {
+		t.Errorf("%+v, %d events lost, want 2", stop, c.Word(layout.SlotLost))
 	}
 }
 
@@ -139,7 +139,7 @@ func descriptors(t *testing.T) int {
 
 // fakePage is what a kernel with a PMU writes into the page of an event that is on a counter.
 func fakePage(lock uint32, counter int) []byte {
-	p := make([]byte, space.PageSize)
+	p := make([]byte, layout.PageSize)
 	binary.LittleEndian.PutUint32(p[pmu.PageLock:], lock)
 	binary.LittleEndian.PutUint32(p[pmu.PageIndex:], uint32(counter+1))
 	return p
@@ -149,9 +149,9 @@ func fakePage(lock uint32, counter int) []byte {
 // rdtsc in place of rdpmc and pages that say what a kernel with a PMU would.
 func TestCountedRuns(t *testing.T) {
 	c := launch(t)
-	counters := asm.Counters{Pages: []uint64{space.Log, space.Log + space.PageSize, space.Log + 2*space.PageSize}}
+	counters := asm.Counters{Pages: []uint64{layout.Log, layout.Log + layout.PageSize, layout.Log + 2*layout.PageSize}}
 	// What ecx selects at each read is added up.
-	selected := uint64(space.Log + 8*space.PageSize)
+	selected := uint64(layout.Log + 8*layout.PageSize)
 	counters.Read = func(e *asm.Emitter) {
 		e.Load(asm.RAX, selected)
 		e.Add(asm.RAX, asm.RCX)
@@ -159,9 +159,9 @@ func TestCountedRuns(t *testing.T) {
 		e.Rdtsc()
 	}
 	for i, counter := range []int{1 << 30, 2, 0} { // fixed counters have bit 30 set (SDM vol. 2, RDPMC)
-		copy(c.Log()[i*space.PageSize:], fakePage(uint32(100+i), counter))
+		copy(c.Log()[i*layout.PageSize:], fakePage(uint32(100+i), counter))
 	}
-	e := asm.NewEmitter(space.Code)
+	e := asm.NewEmitter(layout.Code)
 	open, close := counters.Open(e, c.Resume()), counters.Close(e, c.Resume())
 	e.Align(64)
 	image := e.PC()
@@ -170,41 +170,41 @@ func TestCountedRuns(t *testing.T) {
 	copy(c.Code(), e.Bytes())
 
 	const runs = 5
-	c.SetWord(space.SlotLost, 0)
+	c.SetWord(layout.SlotLost, 0)
 	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done {
 		t.Fatalf("%+v", stop)
 	}
-	if n := c.Word(space.SlotLost); n != 0 {
+	if n := c.Word(layout.SlotLost); n != 0 {
 		t.Errorf("%d events lost", n)
 	}
 	word := func(addr uint64) uint64 {
-		return binary.LittleEndian.Uint64(c.Samples()[addr-space.Samples:])
+		return binary.LittleEndian.Uint64(c.Samples()[addr-layout.Samples:])
 	}
 	var last uint64
 	for left := runs; left > 0; left-- {
 		// Read in this order: the third event, the second, core cycles.
-		for i, v := range []uint64{word(space.CountTable(2) + 8*uint64(left)), word(space.CountTable(1) + 8*uint64(left)), c.Word(space.Times + 8*uint64(left))} {
+		for i, v := range []uint64{word(layout.CountTable(2) + 8*uint64(left)), word(layout.CountTable(1) + 8*uint64(left)), c.Word(layout.Times + 8*uint64(left))} {
 			if v <= last {
 				t.Errorf("%d runs left, reading %d: %d after %d", left, i, v, last)
 			}
 			last = v
 		}
 	}
-	if got := binary.LittleEndian.Uint64(c.Log()[8*space.PageSize:]); got != runs*(1<<30+2+0) {
+	if got := binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:]); got != runs*(1<<30+2+0) {
 		t.Errorf("the counters read add up to %#x", got)
 	}
 
 	// A lock that has changed, and an event that is on no counter.
 	copy(c.Log(), fakePage(101, 1<<30))
-	if do(t, c, Run(close, 0)); c.Word(space.SlotLost) != 1 {
-		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(space.SlotLost))
+	if do(t, c, Run(close, 0)); c.Word(layout.SlotLost) != 1 {
+		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(layout.SlotLost))
 	}
-	copy(c.Log()[space.PageSize:], fakePage(101, -1))
-	if do(t, c, Run(open, 0)); c.Word(space.SlotLost) != 2 {
-		t.Errorf("%d events lost, want 2: one is on no counter", c.Word(space.SlotLost))
+	copy(c.Log()[layout.PageSize:], fakePage(101, -1))
+	if do(t, c, Run(open, 0)); c.Word(layout.SlotLost) != 2 {
+		t.Errorf("%d events lost, want 2: one is on no counter", c.Word(layout.SlotLost))
 	}
-	if !bytes.Equal(c.Samples()[space.CountSelect(0)-space.Samples:][:24], words(1<<30, 0, 0)) {
-		t.Errorf("counters % x", c.Samples()[space.CountSelect(0)-space.Samples:][:24])
+	if !bytes.Equal(c.Samples()[layout.CountSelect(0)-layout.Samples:][:24], words(1<<30, 0, 0)) {
+		t.Errorf("counters % x", c.Samples()[layout.CountSelect(0)-layout.Samples:][:24])
 	}
 	mustServe(t, c)
 }

@@ -3,7 +3,7 @@ package tracee
 import (
 	"slices"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // The system-call filter, in classic BPF over struct seccomp_data (linux/seccomp.h). The
@@ -71,11 +71,11 @@ func filter(gate uint64, counters int) []bpfInsn {
 	before, after := UsageBefore(), UsageAfter()
 	remap := MapFrame(0, 0)
 	fromFrames := []check{
-		eq(arg(0)+4, uint32(space.Frames>>32)),
-		{arg(0), bpfJge, uint32(space.Frames & 0xffff_ffff), true},
-		{arg(0), bpfJge, uint32((space.Frames + space.FramesSize) & 0xffff_ffff), false},
+		eq(arg(0)+4, uint32(layout.Frames>>32)),
+		{arg(0), bpfJge, uint32(layout.Frames & 0xffff_ffff), true},
+		{arg(0), bpfJge, uint32((layout.Frames + layout.FramesSize) & 0xffff_ffff), false},
 	}
-	asRemap := call(sysMremap, fromFrames, argIs(1, 0), argIs(2, space.PageSize), argIs(3, remap.args[3]))
+	asRemap := call(sysMremap, fromFrames, argIs(1, 0), argIs(2, layout.PageSize), argIs(3, remap.args[3]))
 	var rules [][]check
 	rules = append(rules,
 		call(sysMunmap, argIs(0, below.args[0]), argIs(1, below.args[1])),
@@ -84,8 +84,8 @@ func filter(gate uint64, counters int) []bpfInsn {
 		call(sysGetrusage, argIs(0, 0), argIs(1, after.args[1])),
 		// The target is outside the own region: another upper half, or beyond its end. The
 		// region starts at the lower half's 0, so there is nothing before it to allow.
-		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(space.Base >> 32), false}),
-		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(space.End & 0xffff_ffff), true}),
+		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(layout.Base >> 32), false}),
+		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(layout.End & 0xffff_ffff), true}),
 	)
 	for _, op := range slices.Concat(toTrial(counters), toMeasure(counters), []Op{OpenCounter(), closeCounter()}) {
 		rules = append(rules, call(sysMprotect, argIs(0, op.args[0]), argIs(1, op.args[1]), argIs(2, op.args[2])))

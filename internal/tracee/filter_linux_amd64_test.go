@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // What a block that breaks out of its copies could try: system calls from code of its own
@@ -23,7 +23,7 @@ import (
 func callAt(c *Tracee, at, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
-		e.MovImm(asm.RBX, space.Ops)
+		e.MovImm(asm.RBX, layout.Ops)
 		e.Jmp(at)
 	})
 }
@@ -60,48 +60,48 @@ var forbidden = []struct {
 	nr   uint64
 	args []uint64
 }{
-	{"write", unix.SYS_WRITE, []uint64{1, space.Stub, 16}},
+	{"write", unix.SYS_WRITE, []uint64{1, layout.Stub, 16}},
 	{"exit", unix.SYS_EXIT, []uint64{0}},
 	{"exit_group", unix.SYS_EXIT_GROUP, []uint64{0}},
 	{"fork", unix.SYS_FORK, nil},
-	{"execve", unix.SYS_EXECVE, []uint64{space.Stub, 0, 0}},
+	{"execve", unix.SYS_EXECVE, []uint64{layout.Stub, 0, 0}},
 	{"kill itself", unix.SYS_KILL, []uint64{0, 9}},
 	{"getpid", unix.SYS_GETPID, nil},
 	{"mmap", unix.SYS_MMAP, []uint64{0x1000_0000, 4096, 7, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED, ^uint64(0), 0}},
-	{"mprotect of the code", unix.SYS_MPROTECT, []uint64{space.Code, space.CodeSize, 7}},
+	{"mprotect of the code", unix.SYS_MPROTECT, []uint64{layout.Code, layout.CodeSize, 7}},
 	{"rt_sigreturn", unix.SYS_RT_SIGRETURN, nil},
-	{"x32 munmap", 1<<30 | sysMunmap, []uint64{0, space.Base}},
-	{"number above 32 bits' sign", 1<<31 | sysMunmap, []uint64{0, space.Base}},
+	{"x32 munmap", 1<<30 | sysMunmap, []uint64{0, layout.Base}},
+	{"number above 32 bits' sign", 1<<31 | sysMunmap, []uint64{0, layout.Base}},
 
 	{"munmap of one page below", sysMunmap, []uint64{0x1000_0000, 4096}},
-	{"munmap below and the stub", sysMunmap, []uint64{0, space.Base + 4096}},
-	{"munmap of everything", sysMunmap, []uint64{0, space.UserEnd}},
-	{"munmap of the stub", sysMunmap, []uint64{space.Stub, 4096}},
-	{"munmap from the end of the code", sysMunmap, []uint64{space.End - 4096, space.UserEnd - space.End}},
-	{"munmap below, other upper half of the length", sysMunmap, []uint64{0, space.Base + 1<<32}},
-	{"munmap below, other upper half of the address", sysMunmap, []uint64{1 << 32, space.Base}},
+	{"munmap below and the stub", sysMunmap, []uint64{0, layout.Base + 4096}},
+	{"munmap of everything", sysMunmap, []uint64{0, layout.UserEnd}},
+	{"munmap of the stub", sysMunmap, []uint64{layout.Stub, 4096}},
+	{"munmap from the end of the code", sysMunmap, []uint64{layout.End - 4096, layout.UserEnd - layout.End}},
+	{"munmap below, other upper half of the length", sysMunmap, []uint64{0, layout.Base + 1<<32}},
+	{"munmap below, other upper half of the address", sysMunmap, []uint64{1 << 32, layout.Base}},
 
-	{"getrusage over the slots", sysGetrusage, []uint64{0, space.Control}},
-	{"getrusage over the list", sysGetrusage, []uint64{0, space.Ops}},
-	{"getrusage of another", sysGetrusage, []uint64{^uint64(0), space.Usage}},
-	{"getrusage, other upper half", sysGetrusage, []uint64{0, space.Usage + 1<<32}},
+	{"getrusage over the slots", sysGetrusage, []uint64{0, layout.Control}},
+	{"getrusage over the list", sysGetrusage, []uint64{0, layout.Ops}},
+	{"getrusage of another", sysGetrusage, []uint64{^uint64(0), layout.Usage}},
+	{"getrusage, other upper half", sysGetrusage, []uint64{0, layout.Usage + 1<<32}},
 
-	{"remap onto the stub", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Stub}},
-	{"remap onto the control page", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Control}},
-	{"remap onto the code", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Code}},
-	{"remap onto the last page of the code", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.End - 4096}},
-	{"remap into a gap", sysMremap, []uint64{space.Frames, 0, 4096, 3, space.Base + 0x1000}},
-	{"remap of the code", sysMremap, []uint64{space.Code, 0, 4096, 3, 0x1000_0000}},
-	{"remap of the stub", sysMremap, []uint64{space.Stub, 0, 4096, 3, 0x1000_0000}},
-	{"remap of the page before the frames", sysMremap, []uint64{space.Frames - 4096, 0, 4096, 3, 0x1000_0000}},
-	{"remap of the page behind the frames", sysMremap, []uint64{space.Frames + space.FramesSize, 0, 4096, 3, 0x1000_0000}},
-	{"remap of frames of another upper half", sysMremap, []uint64{space.Frames + 1<<32, 0, 4096, 3, 0x1000_0000}},
-	{"remap that moves the frame", sysMremap, []uint64{space.Frames, 4096, 4096, 3, 0x1000_0000}},
-	{"remap of two pages, into the own region", sysMremap, []uint64{space.Frames, 0, 8192, 3, space.Base - 4096}},
-	{"remap without a place", sysMremap, []uint64{space.Frames, 0, 4096, 1, 0x1000_0000}},
-	{"remap in place", sysMremap, []uint64{space.Frames, 0, 4096, 0, 0x1000_0000}},
-	{"remap that leaves the old", sysMremap, []uint64{space.Frames, 0, 4096, 7, 0x1000_0000}},
-	{"remap, other upper half of the flags", sysMremap, []uint64{space.Frames, 0, 4096, 1<<32 | 3, 0x1000_0000}},
+	{"remap onto the stub", sysMremap, []uint64{layout.Frames, 0, 4096, 3, layout.Stub}},
+	{"remap onto the control page", sysMremap, []uint64{layout.Frames, 0, 4096, 3, layout.Control}},
+	{"remap onto the code", sysMremap, []uint64{layout.Frames, 0, 4096, 3, layout.Code}},
+	{"remap onto the last page of the code", sysMremap, []uint64{layout.Frames, 0, 4096, 3, layout.End - 4096}},
+	{"remap into a gap", sysMremap, []uint64{layout.Frames, 0, 4096, 3, layout.Base + 0x1000}},
+	{"remap of the code", sysMremap, []uint64{layout.Code, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the stub", sysMremap, []uint64{layout.Stub, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the page before the frames", sysMremap, []uint64{layout.Frames - 4096, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the page behind the frames", sysMremap, []uint64{layout.Frames + layout.FramesSize, 0, 4096, 3, 0x1000_0000}},
+	{"remap of frames of another upper half", sysMremap, []uint64{layout.Frames + 1<<32, 0, 4096, 3, 0x1000_0000}},
+	{"remap that moves the frame", sysMremap, []uint64{layout.Frames, 4096, 4096, 3, 0x1000_0000}},
+	{"remap of two pages, into the own region", sysMremap, []uint64{layout.Frames, 0, 8192, 3, layout.Base - 4096}},
+	{"remap without a place", sysMremap, []uint64{layout.Frames, 0, 4096, 1, 0x1000_0000}},
+	{"remap in place", sysMremap, []uint64{layout.Frames, 0, 4096, 0, 0x1000_0000}},
+	{"remap that leaves the old", sysMremap, []uint64{layout.Frames, 0, 4096, 7, 0x1000_0000}},
+	{"remap, other upper half of the flags", sysMremap, []uint64{layout.Frames, 0, 4096, 1<<32 | 3, 0x1000_0000}},
 }
 
 func TestForbiddenCalls(t *testing.T) {
@@ -203,10 +203,10 @@ func TestSysenter(t *testing.T) {
 func TestVsyscall(t *testing.T) {
 	c := launch(t)
 	for i := range uint64(3) { // gettimeofday, time, getcpu
-		const result = space.Samples + 0x100
+		const result = layout.Samples + 0x100
 		clear(c.Samples()[:0x1000])
 		place(c, func(e *asm.Emitter) {
-			e.MovImm(asm.RSP, space.Samples+0x800)
+			e.MovImm(asm.RSP, layout.Samples+0x800)
 			e.MovImm(asm.RDI, result)
 			e.MovImm(asm.RSI, result+64)
 			e.MovImm(asm.RAX, 0xffff_ffff_ff60_0000+i*1024)
@@ -230,8 +230,8 @@ func TestVsyscall(t *testing.T) {
 // with the list after a call that succeeds, so the list ends.
 func TestRemapBoundary(t *testing.T) {
 	c := launch(t)
-	for _, addr := range []uint64{space.Base - 4096, space.End, space.Base + 1<<32 - 4096, space.Base + 1<<32, 0x1000_0000} {
-		for _, frame := range []int{0, space.MaxFrames - 1} {
+	for _, addr := range []uint64{layout.Base - 4096, layout.End, layout.Base + 1<<32 - 4096, layout.Base + 1<<32, 0x1000_0000} {
+		for _, frame := range []int{0, layout.MaxFrames - 1} {
 			if stop := do(t, c, UnmapBelow(), UnmapAbove(), MapFrame(addr, frame)); !stop.Done {
 				t.Fatalf("frame %d at %#x: %+v", frame, addr, stop)
 			}
@@ -239,20 +239,20 @@ func TestRemapBoundary(t *testing.T) {
 			place(c, func(e *asm.Emitter) {
 				e.MovImm(asm.RSI, addr)
 				e.LoadAt(asm.RAX, asm.RSI, 8)
-				e.Store(space.SlotSamples, asm.RAX)
+				e.Store(layout.SlotSamples, asm.RAX)
 				e.Epilogue(entry, asm.TSC)
 			})
-			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(space.SlotSamples)) != byte(7+frame) {
-				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(space.SlotSamples))
+			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(layout.SlotSamples)) != byte(7+frame) {
+				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(layout.SlotSamples))
 			}
 		}
 	}
-	for _, frame := range []int{-1, space.MaxFrames} {
+	for _, frame := range []int{-1, layout.MaxFrames} {
 		if stop := do(t, c, MapFrame(0x1000_0000, frame)); stop.Signal != SIGSYS {
 			t.Errorf("frame %d: %+v, want SIGSYS", frame, stop)
 		}
 	}
-	for _, addr := range []uint64{space.Base, space.End - 4096} {
+	for _, addr := range []uint64{layout.Base, layout.End - 4096} {
 		if stop := do(t, c, MapFrame(addr, 0)); stop.Signal != SIGSYS {
 			t.Errorf("a frame at %#x: %+v, want SIGSYS", addr, stop)
 		}
@@ -291,7 +291,7 @@ func TestFarReturnTo32Bit(t *testing.T) {
 	c := launch(t)
 	const userCS32 = 0x23 // __USER32_CS (asm/segment.h)
 	place(c, func(e *asm.Emitter) {
-		e.MovImm(asm.RSP, space.Samples+0x800)
+		e.MovImm(asm.RSP, layout.Samples+0x800)
 		e.MovImm(asm.RAX, userCS32)
 		e.Raw(0x50) // push rax
 		e.MovImm(asm.RAX, entry&0xffff_ffff)

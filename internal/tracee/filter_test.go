@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // request is struct seccomp_data (linux/seccomp.h).
@@ -60,17 +60,17 @@ func permitted(gate uint64, r request) bool {
 	a := r.args
 	switch r.nr {
 	case 11: // munmap
-		return a[0] == 0 && a[1] == space.Base || a[0] == space.End && a[1] == 1<<47-4096-space.End
+		return a[0] == 0 && a[1] == layout.Base || a[0] == layout.End && a[1] == 1<<47-4096-layout.End
 	case 10: // mprotect
 		return slices.Contains([][3]uint64{
-			{space.Log, space.CodeEnd - space.Log, 0}, {space.TrialLoop, 4096, 3}, {space.TrialLoop, 4096, 0}, {space.Log, space.Code - space.Log, 3},
-			{space.Code, space.CodeEnd - space.Code, 5},
+			{layout.Log, layout.CodeEnd - layout.Log, 0}, {layout.TrialLoop, 4096, 3}, {layout.TrialLoop, 4096, 0}, {layout.Log, layout.Code - layout.Log, 3},
+			{layout.Code, layout.CodeEnd - layout.Code, 5},
 		}, [3]uint64(a[:3]))
 	case 98: // getrusage
-		return a[0] == 0 && (a[1] == space.Usage || a[1] == space.UsageEnd)
+		return a[0] == 0 && (a[1] == layout.Usage || a[1] == layout.UsageEnd)
 	case 25: // mremap
-		return a[0] >= space.Frames && a[0] < space.Frames+space.FramesSize && a[1] == 0 && a[2] == 4096 && a[3] == 3 &&
-			(a[4] < space.Base || a[4] >= space.End)
+		return a[0] >= layout.Frames && a[0] < layout.Frames+layout.FramesSize && a[1] == 0 && a[2] == 4096 && a[3] == 3 &&
+			(a[4] < layout.Base || a[4] >= layout.End)
 	}
 	return false
 }
@@ -83,7 +83,7 @@ func TestFilterByRequest(t *testing.T) {
 	var good []request
 	for _, op := range []Op{
 		UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(),
-		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(space.Base-4096, 0), MapFrame(space.End, 15), MapFrame(1<<47, 0),
+		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(layout.Base-4096, 0), MapFrame(layout.End, 15), MapFrame(1<<47, 0),
 	} {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
@@ -91,8 +91,8 @@ func TestFilterByRequest(t *testing.T) {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	interesting := []uint64{0, 1, 2, 3, 4096, 8192, space.Base, space.Stub, space.Control, space.Usage, space.UsageEnd,
-		space.Ops, space.Frames, space.Frames + space.FramesSize, space.Code, space.End, space.UserEnd, space.UserEnd - space.End,
+	interesting := []uint64{0, 1, 2, 3, 4096, 8192, layout.Base, layout.Stub, layout.Control, layout.Usage, layout.UsageEnd,
+		layout.Ops, layout.Frames, layout.Frames + layout.FramesSize, layout.Code, layout.End, layout.UserEnd, layout.UserEnd - layout.End,
 		1 << 31, 1 << 32, 1 << 47, 1 << 63, ^uint64(0)}
 	change := func(v uint64) uint64 {
 		switch rng.IntN(4) {

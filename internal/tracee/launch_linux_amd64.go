@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/sigchld"
-	"github.com/bbprof/bbprof/internal/space"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -151,8 +151,8 @@ func (t *Tracee) settle(counters []Counter) error {
 		nr   uint64
 		args []uint64
 	}{
-		{"unmapping what lies below", unix.SYS_MUNMAP, []uint64{0, space.Base}},
-		{"unmapping what lies above", unix.SYS_MUNMAP, []uint64{space.End, space.UserEnd - space.End}},
+		{"unmapping what lies below", unix.SYS_MUNMAP, []uint64{0, layout.Base}},
+		{"unmapping what lies above", unix.SYS_MUNMAP, []uint64{layout.End, layout.UserEnd - layout.End}},
 		{"closing its descriptors", unix.SYS_CLOSE_RANGE, []uint64{0, 1<<32 - 1, 0}},
 		// Without it, only a privileged process may install a filter (seccomp(2)).
 		{"giving up new privileges", unix.SYS_PRCTL, []uint64{unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
@@ -188,7 +188,7 @@ var limits = map[int]uint64{
 	unix.RLIMIT_MSGQUEUE: 0, unix.RLIMIT_NICE: 0, unix.RLIMIT_NOFILE: 0, unix.RLIMIT_NPROC: 0, unix.RLIMIT_RTPRIO: 0,
 	unix.RLIMIT_STACK: 0,
 	// The own region and four times the pages that a block may touch.
-	unix.RLIMIT_AS: space.End - space.Base + 4*1024*space.PageSize,
+	unix.RLIMIT_AS: layout.End - layout.Base + 4*1024*layout.PageSize,
 }
 
 func (t *Tracee) limit() error {
@@ -218,7 +218,7 @@ func (t *Tracee) giveUpCapabilities() error {
 	binary.LittleEndian.PutUint32(area[0:], version)
 	binary.LittleEndian.PutUint32(area[8:], has[0].Effective&keep)
 	binary.LittleEndian.PutUint32(area[12:], has[0].Permitted&keep)
-	if _, err := t.inject(unix.SYS_CAPSET, space.Samples, space.Samples+8); err != nil {
+	if _, err := t.inject(unix.SYS_CAPSET, layout.Samples, layout.Samples+8); err != nil {
 		return settling("giving up its capabilities", err)
 	}
 	return nil
@@ -263,16 +263,16 @@ func (t *Tracee) installFilter() error {
 	area := t.shared.samples()
 	const header = 16 // struct sock_fprog: u16 len, padding, pointer
 	binary.LittleEndian.PutUint64(area[0:], uint64(len(prog)))
-	binary.LittleEndian.PutUint64(area[8:], space.Samples+header)
+	binary.LittleEndian.PutUint64(area[8:], layout.Samples+header)
 	for i, in := range prog {
 		b := area[header+8*i:]
 		binary.LittleEndian.PutUint16(b, in.code)
 		b[2], b[3] = in.jt, in.jf
 		binary.LittleEndian.PutUint32(b[4:], in.k)
 	}
-	_, err := t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, space.Samples)
+	_, err := t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, layout.Samples)
 	if errors.Is(err, unix.EINVAL) { // the flag came with Linux 4.17
-		_, err = t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, space.Samples)
+		_, err = t.inject(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, layout.Samples)
 	}
 	if err != nil {
 		return &verdict.HostError{

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // TestMain turns this binary into the monitor of a child when a test asks for it.
@@ -195,15 +195,15 @@ type mapped struct {
 
 var (
 	alwaysThere = []mapped{
-		{space.Stub, space.Stub + space.PageSize, "r-xp"}, {space.Frames, space.Frames + space.FramesSize, "rw-s"},
-		{space.TrialOps, space.End, "r-xs"},
+		{layout.Stub, layout.Stub + layout.PageSize, "r-xp"}, {layout.Frames, layout.Frames + layout.FramesSize, "rw-s"},
+		{layout.TrialOps, layout.End, "r-xs"},
 	}
 	measuringSide = append(alwaysThere[:3:3],
-		mapped{space.Log, space.Code, "rw-s"}, mapped{space.Code, space.CodeEnd, "r-xs"}, mapped{space.TrialLoop, space.TrialOps, "---s"})
+		mapped{layout.Log, layout.Code, "rw-s"}, mapped{layout.Code, layout.CodeEnd, "r-xs"}, mapped{layout.TrialLoop, layout.TrialOps, "---s"})
 	trialSide = append(alwaysThere[:3:3],
-		mapped{space.Log, space.Code, "---s"}, mapped{space.Code, space.CodeEnd, "---s"}, mapped{space.TrialLoop, space.TrialOps, "---s"})
+		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.TrialLoop, layout.TrialOps, "---s"})
 	countingSide = append(alwaysThere[:3:3],
-		mapped{space.Log, space.Code, "---s"}, mapped{space.Code, space.CodeEnd, "---s"}, mapped{space.TrialLoop, space.TrialOps, "rw-s"})
+		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.TrialLoop, layout.TrialOps, "rw-s"})
 )
 
 // mustHold checks that the child holds nothing else. The kernel shows neighbours with the same
@@ -265,10 +265,10 @@ func TestSignalsFromOutside(t *testing.T) {
 	place(c, func(e *asm.Emitter) { // runs until the monitor sets the slot, then says so
 		e.MovImm(asm.RDX, 12345)
 		loop := e.PC()
-		e.Load(asm.RAX, space.SlotSamples)
+		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 0)
 		f := e.ForwardJz()
-		e.Store(space.SlotPolls, asm.RDX)
+		e.Store(layout.SlotPolls, asm.RDX)
 		e.Epilogue(entry, asm.TSC)
 		e.Land(f)
 		e.Jmp(loop)
@@ -287,12 +287,12 @@ func TestSignalsFromOutside(t *testing.T) {
 				time.Sleep(50 * time.Microsecond)
 			}
 		}
-		c.SetWord(space.SlotSamples, 1)
+		c.SetWord(layout.SlotSamples, 1)
 	}()
 	stop := do(t, c, Run(entry, 1))
 	<-released
-	if !stop.Done || c.Word(space.SlotPolls) != 12345 {
-		t.Errorf("%+v, slot %d", stop, c.Word(space.SlotPolls))
+	if !stop.Done || c.Word(layout.SlotPolls) != 12345 {
+		t.Errorf("%+v, slot %d", stop, c.Word(layout.SlotPolls))
 	}
 	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGSTOP, unix.SIGTRAP, unix.SIGSEGV} { // to a stopped child
 		unix.Kill(pid, s)
@@ -407,7 +407,7 @@ func TestLimits(t *testing.T) {
 	var ops []Op
 	for i := range uint64(pages) {
 		ops = append(ops, MapFrame(0x1000_0000+i<<30, 0)) // each with page tables of its own
-		if len(ops) == space.MaxOps/2 {
+		if len(ops) == layout.MaxOps/2 {
 			if stop := do(t, c, ops...); !stop.Done {
 				t.Fatalf("page %d: %+v", i, stop)
 			}

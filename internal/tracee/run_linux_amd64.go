@@ -8,21 +8,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
-func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:space.CodeSize] }
+func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
 
 // TrialCode is the same of the code region on the trial's side.
-func (t *Tracee) TrialCode() []byte { return t.shared.mem[offTrialCode:][:space.TrialCodeSize] }
+func (t *Tracee) TrialCode() []byte { return t.shared.mem[offTrialCode:][:layout.TrialCodeSize] }
 
 // Log is what the instrumented image wrote.
-func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:space.LogSize] }
+func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
 
 // Frame is frame i as the monitor sees it.
 func (t *Tracee) Frame(i int) []byte {
-	return t.shared.mem[offFrames+i*space.PageSize:][:space.PageSize]
+	return t.shared.mem[offFrames+i*layout.PageSize:][:layout.PageSize]
 }
 
 // Samples is the area that the sampler fills.
@@ -33,7 +33,7 @@ func (t *Tracee) SetRestore(addrs []uint64) {
 	for i, a := range addrs {
 		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+8*i:], a)
 	}
-	t.SetWord(space.SlotRestore, uint64(len(addrs)))
+	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }
 
 // Word and SetWord access a slot of the control page, or of a trial, by its address in the
@@ -56,7 +56,7 @@ func (t *Tracee) Switches() uint64 {
 	const nvcsw, nivcsw = 128, 136 // offsets in struct rusage
 	var n uint64
 	for _, off := range []uint64{nvcsw, nivcsw} {
-		n += t.Word(space.UsageEnd+off) - t.Word(space.Usage+off)
+		n += t.Word(layout.UsageEnd+off) - t.Word(layout.Usage+off)
 	}
 	return n
 }
@@ -69,13 +69,13 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
-	if len(ops) > space.MaxOps {
-		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), space.MaxOps)
+	if len(ops) > layout.MaxOps {
+		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), layout.MaxOps)
 	}
 	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.mem[offOps:], ops)
-	t.SetWord(space.SlotOps, space.Ops)
-	t.SetWord(space.SlotOpsEnd, space.Ops+uint64(len(ops))*space.OpSize)
+	t.SetWord(layout.SlotOps, layout.Ops)
+	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
 	from := t.stub.run
 	switch {
 	case t.counting:
@@ -107,11 +107,11 @@ func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit fun
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
-	if len(ops) >= space.MaxTrialOps {
-		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), space.MaxTrialOps-1)
+	if len(ops) >= layout.MaxTrialOps {
+		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), layout.MaxTrialOps-1)
 	}
 	t.spent.Calls += systemCalls(ops)
-	writeOps(t.shared.at(space.TrialList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
+	writeOps(t.shared.at(layout.TrialList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.onTrial, t.trialEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter())
 	return t.start(t.stub.trial, limit, visit)
@@ -197,7 +197,7 @@ func systemCalls(ops []Op) (n int) {
 
 func writeOps(base []byte, ops []Op) {
 	for i, op := range ops {
-		b := base[i*space.OpSize:]
+		b := base[i*layout.OpSize:]
 		binary.LittleEndian.PutUint64(b, op.number)
 		for j, a := range op.args {
 			binary.LittleEndian.PutUint64(b[8+8*j:], a)
@@ -229,10 +229,10 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		case t.stub.done:
 			return Stop{Done: true, FailedOp: -1}, true, nil
 		case t.stub.failed:
-			i := int(t.Word(space.SlotOps)-space.Ops) / space.OpSize
+			i := int(t.Word(layout.SlotOps)-layout.Ops) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.failedTrial:
-			i := int(regs.Rbx-space.TrialList) / space.OpSize
+			i := int(regs.Rbx-layout.TrialList) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.stuck:
 			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // count places an image that counts its runs in a slot.
 func count(c *Tracee) {
 	place(c, func(e *asm.Emitter) {
-		e.Load(asm.RAX, space.SlotSamples)
+		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
-		e.Store(space.SlotSamples, asm.RAX)
+		e.Store(layout.SlotSamples, asm.RAX)
 		e.Epilogue(entry, asm.TSC)
 	})
 }
@@ -24,10 +24,10 @@ func count(c *Tracee) {
 func TestRunTimes(t *testing.T) {
 	c := launch(t)
 	count(c)
-	for _, times := range []uint64{1, 2, space.MaxRuns} {
-		c.SetWord(space.SlotSamples, 0)
-		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(space.SlotSamples) != times {
-			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(space.SlotSamples))
+	for _, times := range []uint64{1, 2, layout.MaxRuns} {
+		c.SetWord(layout.SlotSamples, 0)
+		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(layout.SlotSamples) != times {
+			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(layout.SlotSamples))
 		}
 	}
 }
@@ -36,13 +36,13 @@ func TestListLength(t *testing.T) {
 	c := launch(t)
 	count(c)
 	var ops []Op
-	for range space.MaxOps {
+	for range layout.MaxOps {
 		ops = append(ops, Run(entry, 1))
 	}
-	for _, n := range []int{0, 1, space.MaxOps} {
-		c.SetWord(space.SlotSamples, 0)
-		if stop := do(t, c, ops[:n]...); !stop.Done || c.Word(space.SlotSamples) != uint64(n) {
-			t.Errorf("%d steps: %+v after %d", n, stop, c.Word(space.SlotSamples))
+	for _, n := range []int{0, 1, layout.MaxOps} {
+		c.SetWord(layout.SlotSamples, 0)
+		if stop := do(t, c, ops[:n]...); !stop.Done || c.Word(layout.SlotSamples) != uint64(n) {
+			t.Errorf("%d steps: %+v after %d", n, stop, c.Word(layout.SlotSamples))
 		}
 	}
 	if _, err := c.Do(append(ops, Run(entry, 1)), generous); err == nil {
@@ -54,7 +54,7 @@ func TestListLength(t *testing.T) {
 func TestFailedOp(t *testing.T) {
 	c := launch(t)
 	count(c)
-	c.SetWord(space.SlotSamples, 0)
+	c.SetWord(layout.SlotSamples, 0)
 	kernel := MapFrame(1<<63, 0)
 	for i := range 4 {
 		var ops []Op
@@ -66,7 +66,7 @@ func TestFailedOp(t *testing.T) {
 			t.Errorf("behind %d steps: %+v", i, stop)
 		}
 	}
-	if n := c.Word(space.SlotSamples); n != 0+1+2+3 {
+	if n := c.Word(layout.SlotSamples); n != 0+1+2+3 {
 		t.Errorf("%d runs: what stands behind a failed step ran too, or what stands before did not", n)
 	}
 }
@@ -99,7 +99,7 @@ func TestStopRegisters(t *testing.T) {
 func TestListStartsAfresh(t *testing.T) {
 	c := launch(t)
 	place(c, func(e *asm.Emitter) {
-		e.MovImm(asm.RSP, space.Samples+0x100)
+		e.MovImm(asm.RSP, layout.Samples+0x100)
 		e.Raw(0x68, 0x00, 0x46, 0x04, 0x00, 0x9d) // push 0x44600; popf: AC, NT, DF
 		e.Raw(0x0f, 0x0b)
 	})
@@ -122,13 +122,13 @@ func TestSignals(t *testing.T) {
 	}{
 		{"load from an unmapped page", []byte{0x8b, 0x04, 0x25, 0, 0x10, 0x34, 0x12}, SIGSEGV, SegvMapErr, 0x12341000},
 		{"store to the code", []byte{0x88, 0x05, 0, 0, 0, 0}, SIGSEGV, SegvAccErr, entry + 6},
-		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, space.TrialOps},
+		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, layout.TrialOps},
 		{"hlt", []byte{0xf4}, SIGSEGV, SiKernel, 0},
 		{"push non-canonical", []byte{0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0x50}, SIGBUS, SiKernel, 0},
 		{"div by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, SIGFPE, 1, entry + 2},
 		{"int3", []byte{0xcc}, SIGTRAP, SiKernel, 0},
 	} {
-		copy(c.Code()[entry-space.Code:], s.code)
+		copy(c.Code()[entry-layout.Code:], s.code)
 		stop := do(t, c, UnmapBelow(), Run(entry, 1))
 		if stop.Done || stop.FailedOp != -1 || stop.Signal != s.sig || stop.Code != s.codes || stop.Addr != s.addr {
 			t.Errorf("%s: %+v, want signal %d, code %d, address %#x", s.name, stop, s.sig, s.codes, s.addr)
@@ -144,13 +144,13 @@ func TestSegmentBases(t *testing.T) {
 	binary.LittleEndian.PutUint64(c.Frame(2)[gsBase%4096+0x28:], 0x95)
 	place(c, func(e *asm.Emitter) {
 		e.Raw(0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0) // mov rax, fs:0x28
-		e.Store(space.SlotSamples, asm.RAX)
+		e.Store(layout.SlotSamples, asm.RAX)
 		e.Raw(0x65, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0)
-		e.Store(space.SlotPolls, asm.RAX)
+		e.Store(layout.SlotPolls, asm.RAX)
 		e.Epilogue(entry, asm.TSC)
 	})
 	stop := do(t, c, MapFrame(fsBase&^4095, 1), MapFrame(gsBase&^4095, 2), Run(entry, 1))
-	if fs, gs := c.Word(space.SlotSamples), c.Word(space.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
+	if fs, gs := c.Word(layout.SlotSamples), c.Word(layout.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
 		t.Errorf("%+v: fs:0x28 is %#x, gs:0x28 %#x", stop, fs, gs)
 	}
 }
@@ -159,17 +159,17 @@ func TestSegmentBases(t *testing.T) {
 func TestSharedViews(t *testing.T) {
 	c := launch(t)
 	c.SetRestore([]uint64{7, 8, 9})
-	if n := c.Word(space.SlotRestore); n != 3 {
+	if n := c.Word(layout.SlotRestore); n != 3 {
 		t.Errorf("%d words to restore, want 3", n)
 	}
 	place(c, func(e *asm.Emitter) {
 		for i := range uint64(3) { // the restore list, to the samples
-			e.Load(asm.RAX, space.Restore+8*i)
-			e.Store(space.Samples+8*i, asm.RAX)
+			e.Load(asm.RAX, layout.Restore+8*i)
+			e.Store(layout.Samples+8*i, asm.RAX)
 		}
 		e.MovImm(asm.RAX, 0x77)
-		e.Store(space.Frames+space.FramesSize-8, asm.RAX)
-		e.Store(space.Samples+space.SamplesSize-8, asm.RAX)
+		e.Store(layout.Frames+layout.FramesSize-8, asm.RAX)
+		e.Store(layout.Samples+layout.SamplesSize-8, asm.RAX)
 		e.Epilogue(entry, asm.TSC)
 	})
 	if stop := do(t, c, Run(entry, 1)); !stop.Done {
@@ -181,10 +181,10 @@ func TestSharedViews(t *testing.T) {
 			t.Errorf("sample %d is %d", i, v)
 		}
 	}
-	if word(c.Frame(space.MaxFrames - 1)[4088:]) != 0x77 || word(c.Samples()[space.SamplesSize-8:]) != 0x77 {
+	if word(c.Frame(layout.MaxFrames - 1)[4088:]) != 0x77 || word(c.Samples()[layout.SamplesSize-8:]) != 0x77 {
 		t.Error("the last frame or the last sample is elsewhere")
 	}
-	if len(c.Code()) != space.CodeSize || len(c.Samples()) != space.SamplesSize || len(c.Frame(0)) != space.PageSize {
+	if len(c.Code()) != layout.CodeSize || len(c.Samples()) != layout.SamplesSize || len(c.Frame(0)) != layout.PageSize {
 		t.Error("an area has the wrong size")
 	}
 }
@@ -194,7 +194,7 @@ func TestSharedViews(t *testing.T) {
 func TestUnmap(t *testing.T) {
 	c := launch(t)
 	before := mappings(t, c)
-	for _, addr := range []uint64{0x10_0000, space.Base - 4096, space.End, space.UserEnd - 4096} {
+	for _, addr := range []uint64{0x10_0000, layout.Base - 4096, layout.End, layout.UserEnd - 4096} {
 		if stop := do(t, c, MapFrame(addr, 0)); !stop.Done {
 			t.Errorf("mapping %#x: %+v", addr, stop)
 		}
@@ -208,7 +208,7 @@ func TestUnmap(t *testing.T) {
 			t.Errorf("after a page at %#x, the child holds\n%s", addr, now)
 		}
 	}
-	if stop := do(t, c, MapFrame(space.UserEnd, 0)); stop.Done || stop.FailedOp != 0 {
+	if stop := do(t, c, MapFrame(layout.UserEnd, 0)); stop.Done || stop.FailedOp != 0 {
 		t.Errorf("the page at the end of user space: %+v", stop)
 	}
 }
@@ -265,7 +265,7 @@ func TestStep(t *testing.T) {
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
 		t.Helper()
 		copy(c.TrialCode(), append(code, 0xcc))
-		stop, err := c.Step(ops, space.TrialCode, space.TrialCode+uint64(len(code))+1, generous, visit)
+		stop, err := c.Step(ops, layout.TrialCode, layout.TrialCode+uint64(len(code))+1, generous, visit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,12 +281,12 @@ func TestStep(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	for offset, want := range []int{1, 1, 0, 1, 1} {
-		if got := seen[space.TrialCode+uint64(offset)]; got != want {
+		if got := seen[layout.TrialCode+uint64(offset)]; got != want {
 			t.Errorf("byte %d was seen %d times, want %d", offset, got, want)
 		}
 	}
 	nothing := func(Regs) {}
-	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != space.TrialCode+1 {
+	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.TrialCode+1 {
 		t.Errorf("ud2: %+v", stop)
 	}
 	if stop := step([]Op{MapFrame(1<<63, 0)}, nothing, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -27,31 +27,31 @@ type region struct {
 // that nobody maps: the kernel would join their mappings when the rights become the same and
 // split them when they differ again, which takes longer than all else about a change of sides.
 const (
-	hole         = space.PageSize
+	hole         = layout.PageSize
 	offFrames    = 0
-	offLog       = offFrames + space.FramesSize + hole
-	offControl   = offLog + space.LogSize
-	offOps       = offControl + space.ControlSize
-	offSamples   = offOps + space.OpsSize
-	offRestore   = offSamples + space.SamplesSize
-	offCode      = offRestore + space.RestoreSize + hole
-	offTrialLoop = offCode + space.CodeSize + hole
-	offTrial     = offTrialLoop + space.TrialLoopSize + hole
-	offTrialCode = offTrial + space.TrialCode - space.TrialOps
-	sharedSize   = offTrial + space.End - space.TrialOps
+	offLog       = offFrames + layout.FramesSize + hole
+	offControl   = offLog + layout.LogSize
+	offOps       = offControl + layout.ControlSize
+	offSamples   = offOps + layout.OpsSize
+	offRestore   = offSamples + layout.SamplesSize
+	offCode      = offRestore + layout.RestoreSize + hole
+	offTrialLoop = offCode + layout.CodeSize + hole
+	offTrial     = offTrialLoop + layout.TrialLoopSize + hole
+	offTrialCode = offTrial + layout.TrialCode - layout.TrialOps
+	sharedSize   = offTrial + layout.End - layout.TrialOps
 )
 
 // Nothing is both writable and executable in the child. It starts on the measuring side.
 var regions = [...]region{
-	{"the control page", space.Control, space.ControlSize, unix.PROT_READ | unix.PROT_WRITE, offControl},
-	{"the list", space.Ops, space.OpsSize, unix.PROT_READ | unix.PROT_WRITE, offOps},
-	{"the samples", space.Samples, space.SamplesSize, unix.PROT_READ | unix.PROT_WRITE, offSamples},
-	{"the restore list", space.Restore, space.RestoreSize, unix.PROT_READ | unix.PROT_WRITE, offRestore},
-	{"the frames", space.Frames, space.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
-	{"the code", space.Code, space.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
-	{"the log", space.Log, space.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
-	{"the trial's loop", space.TrialLoop, space.TrialLoopSize, unix.PROT_NONE, offTrialLoop},
-	{"the trial's side", space.TrialOps, space.End - space.TrialOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
+	{"the control page", layout.Control, layout.ControlSize, unix.PROT_READ | unix.PROT_WRITE, offControl},
+	{"the list", layout.Ops, layout.OpsSize, unix.PROT_READ | unix.PROT_WRITE, offOps},
+	{"the samples", layout.Samples, layout.SamplesSize, unix.PROT_READ | unix.PROT_WRITE, offSamples},
+	{"the restore list", layout.Restore, layout.RestoreSize, unix.PROT_READ | unix.PROT_WRITE, offRestore},
+	{"the frames", layout.Frames, layout.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
+	{"the code", layout.Code, layout.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
+	{"the log", layout.Log, layout.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
+	{"the trial's loop", layout.TrialLoop, layout.TrialLoopSize, unix.PROT_NONE, offTrialLoop},
+	{"the trial's side", layout.TrialOps, layout.End - layout.TrialOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
 }
 
 // shared is the memory that monitor and child both map.
@@ -93,10 +93,10 @@ func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
 
 // at is the memory from an address of the control page, or of a trial's list, on.
 func (s *shared) at(addr uint64) []byte {
-	if addr >= space.TrialOps {
-		return s.mem[offTrial+addr-space.TrialOps:]
+	if addr >= layout.TrialOps {
+		return s.mem[offTrial+addr-layout.TrialOps:]
 	}
-	return s.mem[offControl+addr-space.Control:]
+	return s.mem[offControl+addr-layout.Control:]
 }
 
 func (s *shared) word(addr uint64) uint64 { return binary.LittleEndian.Uint64(s.at(addr)) }

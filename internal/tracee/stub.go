@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // stub is the code of the child's one private page and the places in it.
@@ -29,7 +29,7 @@ const elfHeaders = 64 + 56
 // buildStub assembles the stub behind its ELF headers, for a child with so many counters.
 func buildStub(counters int) stub {
 	var s stub
-	e := stubEmitter{Emitter: asm.NewEmitter(space.Stub + elfHeaders)}
+	e := stubEmitter{Emitter: asm.NewEmitter(layout.Stub + elfHeaders)}
 	s.inject = e.PC()
 	e.Syscall()
 	e.Int3()
@@ -40,17 +40,17 @@ func buildStub(counters int) stub {
 	s.measure = e.PC()
 	toStuck = append(toStuck, e.protect(toMeasure(counters))...)
 	s.run = e.PC()
-	e.Load(asm.RBX, space.SlotOps)
-	e.CmpMem(asm.RBX, space.SlotOpsEnd)
+	e.Load(asm.RBX, layout.SlotOps)
+	e.CmpMem(asm.RBX, layout.SlotOpsEnd)
 	toDone := e.ForwardJz()
 	toRun := e.loadStep()
 	e.moreArgs()
 	toFailed := e.call()
 
 	s.resume = e.PC()
-	e.Load(asm.RBX, space.SlotOps)
-	e.AddImm8(asm.RBX, space.OpSize)
-	e.Store(space.SlotOps, asm.RBX)
+	e.Load(asm.RBX, layout.SlotOps)
+	e.AddImm8(asm.RBX, layout.OpSize)
+	e.Store(layout.SlotOps, asm.RBX)
 	e.Jmp(s.run)
 
 	// Not a system call: by opRun, opMove, opPut.
@@ -69,21 +69,21 @@ func buildStub(counters int) stub {
 
 	// A run: entry in rdi, how often in rsi.
 	e.Land(toImage)
-	e.Store(space.SlotCount, asm.RSI)
+	e.Store(layout.SlotCount, asm.RSI)
 	e.Lea(asm.RAX, s.resume)
-	e.Store(space.SlotReturn, asm.RAX)
+	e.Store(layout.SlotReturn, asm.RAX)
 	e.JmpReg(asm.RDI)
 
 	// A trial's list: read, not written, and at its end a run that does not come back.
 	e.Align(16)
 	s.trial = e.PC()
 	toStuck = append(toStuck, e.protect(toTrial(counters))...)
-	e.Lea(asm.RBX, space.TrialList)
+	e.Lea(asm.RBX, layout.TrialList)
 	next := e.PC()
 	toTrialRun := e.loadStep()
 	e.moreArgs()
 	toFailedTrial := e.call()
-	e.AddImm8(asm.RBX, space.OpSize)
+	e.AddImm8(asm.RBX, layout.OpSize)
 	e.Jmp(next)
 	e.Land(toTrialRun)
 	e.JmpReg(asm.RDI)
@@ -189,10 +189,10 @@ func (s stub) elf() []byte {
 	b = le.AppendUint32(b, 1) // PT_LOAD
 	b = le.AppendUint32(b, 5) // PF_R | PF_X
 	b = le.AppendUint64(b, 0)
-	b = le.AppendUint64(b, space.Stub)
-	b = le.AppendUint64(b, space.Stub)
+	b = le.AppendUint64(b, layout.Stub)
+	b = le.AppendUint64(b, layout.Stub)
 	b = le.AppendUint64(b, size)
 	b = le.AppendUint64(b, size)
-	b = le.AppendUint64(b, space.PageSize)
+	b = le.AppendUint64(b, layout.PageSize)
 	return append(b, s.code...)
 }

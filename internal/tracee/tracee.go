@@ -34,7 +34,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Op is one step of the child's list.
@@ -74,16 +74,16 @@ func own(op int64) uint64 { return uint64(op) }
 // 0 makes a second mapping of the same pages (mremap(2)), so no descriptor is needed.
 func MapFrame(addr uint64, i int) Op {
 	const mayMoveFixed = 1 | 2 // MREMAP_MAYMOVE | MREMAP_FIXED
-	return Op{sysMremap, [6]uint64{frameAddr(i), 0, space.PageSize, mayMoveFixed, addr}}
+	return Op{sysMremap, [6]uint64{frameAddr(i), 0, layout.PageSize, mayMoveFixed, addr}}
 }
 
-func frameAddr(i int) uint64 { return space.Frames + uint64(i)*space.PageSize }
+func frameAddr(i int) uint64 { return layout.Frames + uint64(i)*layout.PageSize }
 
 // UnmapBelow removes every mapping below the own region.
-func UnmapBelow() Op { return Op{sysMunmap, [6]uint64{0, space.Base}} }
+func UnmapBelow() Op { return Op{sysMunmap, [6]uint64{0, layout.Base}} }
 
 // UnmapAbove removes every mapping above the own region.
-func UnmapAbove() Op { return Op{sysMunmap, [6]uint64{space.End, space.UserEnd - space.End}} }
+func UnmapAbove() Op { return Op{sysMunmap, [6]uint64{layout.End, layout.UserEnd - layout.End}} }
 
 // Protections of memory (asm-generic/mman-common.h).
 const (
@@ -100,34 +100,34 @@ func protect(from, to uint64, prot uint64) Op {
 // toTrial closes the side of the own region that measurements need, with the pages of so many
 // counters; toMeasure opens it again.
 func toTrial(counters int) []Op {
-	ops := []Op{protect(space.Log, space.CodeEnd, protNone)}
+	ops := []Op{protect(layout.Log, layout.CodeEnd, protNone)}
 	if counters > 0 {
-		ops = append(ops, protect(space.Counters, space.CounterPage(counters), protNone))
+		ops = append(ops, protect(layout.Counters, layout.CounterPage(counters), protNone))
 	}
 	return ops
 }
 
 func toMeasure(counters int) []Op {
 	ops := []Op{
-		protect(space.Log, space.Code, protRead|protWrite),
-		protect(space.Code, space.CodeEnd, protRead|protExec),
+		protect(layout.Log, layout.Code, protRead|protWrite),
+		protect(layout.Code, layout.CodeEnd, protRead|protExec),
 	}
 	if counters > 0 {
-		ops = append(ops, protect(space.Counters, space.CounterPage(counters), protRead))
+		ops = append(ops, protect(layout.Counters, layout.CounterPage(counters), protRead))
 	}
 	return ops
 }
 
 // OpenCounter lets a trial count the turns of a loop in memory. The next [Tracee.Do] closes it.
-func OpenCounter() Op { return protect(space.TrialLoop, space.TrialOps, protRead|protWrite) }
+func OpenCounter() Op { return protect(layout.TrialLoop, layout.TrialOps, protRead|protWrite) }
 
-func closeCounter() Op { return protect(space.TrialLoop, space.TrialOps, protNone) }
+func closeCounter() Op { return protect(layout.TrialLoop, layout.TrialOps, protNone) }
 
 // UsageBefore and UsageAfter record the child's context switches around a window.
-func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, space.Usage}} }
+func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, layout.Usage}} }
 
 // UsageAfter is the second reading; see [Tracee.Switches].
-func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, space.UsageEnd}} }
+func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, layout.UsageEnd}} }
 
 // Stop is why the child stopped.
 type Stop struct {

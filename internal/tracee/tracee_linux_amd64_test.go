@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -37,14 +37,14 @@ func launch(t testing.TB) *Tracee {
 const (
 	fsBase = 0x2345_6800
 	gsBase = 0x3456_7a00
-	entry  = space.Code + 0x1000 // where tests put code
+	entry  = layout.Code + 0x1000 // where tests put code
 )
 
 // place writes code to entry.
 func place(c *Tracee, emit func(e *asm.Emitter)) {
 	e := asm.NewEmitter(entry)
 	emit(e)
-	copy(c.Code()[entry-space.Code:], e.Bytes())
+	copy(c.Code()[entry-layout.Code:], e.Bytes())
 }
 
 // do expects a stop.
@@ -60,28 +60,28 @@ func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 // mustServe checks that the child still works through a list.
 func mustServe(t *testing.T, c *Tracee) {
 	t.Helper()
-	c.SetWord(space.SlotSamples, 41)
+	c.SetWord(layout.SlotSamples, 41)
 	place(c, func(e *asm.Emitter) {
-		e.Load(asm.RAX, space.SlotSamples)
+		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
-		e.Store(space.SlotSamples, asm.RAX)
+		e.Store(layout.SlotSamples, asm.RAX)
 		e.Epilogue(entry, asm.TSC)
 	})
-	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(space.SlotSamples) != 42 {
-		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(space.SlotSamples))
+	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(layout.SlotSamples) != 42 {
+		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(layout.SlotSamples))
 	}
 }
 
 // try puts code on trial, with an int3 behind it.
 func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	t.Helper()
-	e := asm.NewEmitter(space.TrialCode)
+	e := asm.NewEmitter(layout.TrialCode)
 	if emit != nil {
 		emit(e)
 	}
 	e.Int3()
 	copy(c.TrialCode(), e.Bytes())
-	stop, err := c.Try(ops, space.TrialCode, e.PC(), generous)
+	stop, err := c.Try(ops, layout.TrialCode, e.PC(), generous)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/space"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // A trial's list works as any other, and the child goes on serving after each of its ends.
@@ -34,13 +34,13 @@ func TestTry(t *testing.T) {
 		t.Errorf("%+v, want the second step to fail", stop)
 	}
 	mustServe(t, c)
-	for _, n := range []int{space.MaxTrialOps - 1, space.MaxTrialOps} {
+	for _, n := range []int{layout.MaxTrialOps - 1, layout.MaxTrialOps} {
 		ops := make([]Op, n)
 		for i := range ops {
 			ops[i] = UnmapBelow()
 		}
-		stop, err := c.Try(ops, space.TrialCode, space.TrialCode+1, generous)
-		if fits := n < space.MaxTrialOps; (err == nil) != fits {
+		stop, err := c.Try(ops, layout.TrialCode, layout.TrialCode+1, generous)
+		if fits := n < layout.MaxTrialOps; (err == nil) != fits {
 			t.Errorf("%d steps: %+v, %v", n, stop, err)
 		}
 	}
@@ -68,9 +68,9 @@ func TestSides(t *testing.T) {
 		}
 		return false, false
 	}
-	places := []uint64{space.Stub, space.Stub + space.PageSize, space.Frames, space.Frames + space.FramesSize - 8, space.Frames + space.FramesSize}
-	for _, area := range []uint64{space.Control, space.Ops, space.Samples, space.Restore, space.Code, space.Log, space.CodeEnd, space.TrialLoop, space.TrialOps, space.TrialCode, space.End} {
-		places = append(places, area-8, area, area+space.PageSize-8)
+	places := []uint64{layout.Stub, layout.Stub + layout.PageSize, layout.Frames, layout.Frames + layout.FramesSize - 8, layout.Frames + layout.FramesSize}
+	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log, layout.CodeEnd, layout.TrialLoop, layout.TrialOps, layout.TrialCode, layout.End} {
+		places = append(places, area-8, area, area+layout.PageSize-8)
 	}
 	for _, write := range []bool{false, true} {
 		for _, addr := range places {
@@ -110,8 +110,8 @@ func TestForgedProtection(t *testing.T) {
 		for i, change := range []Op{
 			protect(op.args[0], op.args[0]+op.args[1], 7),
 			protect(op.args[0], op.args[0]+op.args[1], op.args[2]|protWrite|protExec),
-			protect(op.args[0]-space.PageSize, op.args[0]+op.args[1], op.args[2]),
-			protect(op.args[0], op.args[0]+op.args[1]+space.PageSize, op.args[2]),
+			protect(op.args[0]-layout.PageSize, op.args[0]+op.args[1], op.args[2]),
+			protect(op.args[0], op.args[0]+op.args[1]+layout.PageSize, op.args[2]),
 		} {
 			callAt(c, c.stub.gate-2, change.number, change.args[:3]...)
 			if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
@@ -131,7 +131,7 @@ func BenchmarkSides(b *testing.B) {
 			c.TrialCode()[0] = 0xcc
 			for range b.N {
 				if sides {
-					if _, err := c.Try(nil, space.TrialCode, space.TrialCode+1, generous); err != nil {
+					if _, err := c.Try(nil, layout.TrialCode, layout.TrialCode+1, generous); err != nil {
 						b.Fatal(err)
 					}
 				} else if _, err := c.Do(nil, generous); err != nil {

@@ -1,0 +1,215 @@
+package batch
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// lab is some measurers, and what they were given.
+type lab struct {
+	mu    sync.Mutex
+	order []string         // blocks in the order of their measurements, in hex
+	by    map[string][]int // which worker measured each
+
+	noisy map[string]int                             // how often a block is rejected for noise
+	delay func(hex string, worker int) time.Duration // nil is none
+	fail  func(hex string) error                     // nil is none
+}
+
+type worker struct {
+	*lab
+	number int
+}
+
+func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	hex := fmt.Sprintf("%x", b.Code)
+	if w.delay != nil {
+		time.Sleep(w.delay(hex, w.number))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		if err := w.fail(hex); err != nil {
+			return profiler.Result{}, err
+		}
+	}
+	w.order = append(w.order, hex)
+	if w.by == nil {
+		w.by = map[string][]int{}
+	}
+	w.by[hex] = append(w.by[hex], w.number)
+	r := profiler.Result{Hex: hex, Bytes: len(b.Code), Instructions: 1, UnrollShort: 1, UnrollLong: 3}
+	if w.noisy[hex] > 0 {
+		w.noisy[hex]--
+		r.Status, r.Reason = profiler.Rejected, verdict.Unstable
+		r.Rejection = &verdict.Rejection{Reason: verdict.Unstable, Detail: "noise"}
+		return r, nil
+	}
+	r.Status, r.Cycles, r.CILow, r.CIHigh = profiler.OK, float64(len(b.Code)), float64(len(b.Code))-.01, float64(len(b.Code))+.01
+	return r, nil
+}
+
+func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+	for b, ok := next(); ok; b, ok = next() {
+		done(w.Profile(ctx, b))
+	}
+}
+
+// workers are n measurers of the lab.
+func (l *lab) workers(n int) (all []Measurer) {
+	for i := range n {
+		all = append(all, worker{l, i})
+	}
+	return all
+}
+
+// text is a corpus of n rows with a second column, in which the block of each eleventh row
+// comes again right behind it and much later, and each thirteenth row is no block.
+func text(n int) string {
+	var b strings.Builder
+	b.WriteString("hex,id\n")
+	for i := range n {
+		switch {
+		case i%13 == 12:
+			fmt.Fprintf(&b, "zz%d,%d\n", i, i)
+		case i%11 == 1 || i%11 == 6 && i > n/2:
+			fmt.Fprintf(&b, "%s,%d\n", block(i-i%11), i)
+		default:
+			fmt.Fprintf(&b, "%s,%d\n", block(i), i)
+		}
+	}
+	return b.String()
+}
+
+func block(i int) string { return fmt.Sprintf("48%08x", i) }
+
+func open(t testing.TB, text string) *input.Input {
+	t.Helper()
+	in, err := input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+var schema = resultfile.NewSchema(false, []string{"id"})
+
+func here() resultfile.Run {
+	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"Mode": "unroll"}}
+}
+
+// measure runs a corpus into a file, from its start or where it stopped.
+func measure(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
+	t.Helper()
+	if o.Workers == nil {
+		o.Workers = l.workers(3)
+	}
+	if o.Run.Version == "" {
+		o.Run = here()
+		o.Run.Shard = o.Shard.String()
+	}
+	out, _, err := Resume(path, resultfile.CSV, schema, o.Run)
+	if err != nil {
+		return Tally{}, err
+	}
+	tally, err := Run(t.Context(), open(t, text), out, o)
+	if closeErr := out.Close(); closeErr != nil {
+		t.Fatal(closeErr)
+	}
+	if err == nil {
+		err = out.Sort()
+	}
+	return tally, err
+}
+
+func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv") }
+
+// rows reads a result by a reader that is not ours.
+func rows(t testing.TB, path string) (rows []map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(content))
+}
+
+func parse(t testing.TB, content string) (rows []map[string]string) {
+	t.Helper()
+	r := csv.NewReader(strings.NewReader(content))
+	names, err := r.Read()
+	for err == nil {
+		var cells []string
+		if cells, err = r.Read(); err == nil {
+			row := map[string]string{}
+			for i, name := range names {
+				row[name] = cells[i]
+			}
+			rows = append(rows, row)
+		}
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// holds demands that a result has every row of a corpus once, in order, each with its own id
+// and with the result of its block.
+func holds(t testing.TB, got []map[string]string, text string) {
+	t.Helper()
+	in := open(t, text)
+	for i := 0; ; i++ {
+		row, err := in.Next()
+		if err == io.EOF {
+			if i != len(got) {
+				t.Fatalf("%d rows, want %d", len(got), i)
+			}
+			return
+		}
+		if i >= len(got) {
+			t.Fatalf("%d rows, and there are more", len(got))
+		}
+		g := got[i]
+		status := "ok"
+		if row.Rejection != nil {
+			status = "rejected"
+		}
+		if g["row"] != strconv.Itoa(i+1) || g["hex"] != row.Hex() || g["id"] != row.Carried[0] || g["line"] != strconv.Itoa(row.Line) || g["status"] != status || g["run"] != here().ID() {
+			t.Fatalf("row %d is %v, want that of line %d, %s", i+1, g, row.Line, row.Hex())
+		}
+	}
+}
+
+// onlyOnce demands that no block was measured twice.
+func (l *lab) onlyOnce(t testing.TB) {
+	t.Helper()
+	sorted := slices.Sorted(slices.Values(l.order))
+	if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
+		t.Errorf("%d measurements of %d blocks", len(sorted), len(once))
+	}
+}
+
+func inputOf(t testing.TB, r io.Reader) *input.Input {
+	t.Helper()
+	in, err := input.Open([]string{"-"}, r, "", resultfile.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}

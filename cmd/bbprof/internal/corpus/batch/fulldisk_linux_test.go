@@ -1,0 +1,65 @@
+package batch
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// TestDiskFills: a disk that is full ends the run with an error that says so, and once there
+// is room the run goes on. If the room for putting rows in order is lacking, the result is
+// there all the same.
+func TestDiskFills(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mounting a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	resize := func(size string) {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, corpus := filepath.Join(dir, "result.csv"), text(1000)
+	l := &lab{delay: jitter}
+	full := func() int {
+		t.Helper()
+		_, err := measure(t, l, path, corpus, Options{})
+		var writing *WriteError
+		if !errors.As(err, &writing) || !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+		return len(rows(t, path)) // which are whole
+	}
+	first := full()
+	if first < 100 || first > 900 {
+		t.Errorf("%d rows fit", first)
+	}
+	resize("96k")
+	if second := full(); second <= first {
+		t.Errorf("%d rows, after %d", second, first)
+	}
+	resize("192k")
+	if n := full(); n != 1000 {
+		t.Errorf("%d rows", n)
+	}
+	// They are there, and only the second file did not fit: others may use the first.
+	if r, closer, err := resultfile.OpenFile(path); err != nil || r.Schema() == nil {
+		t.Error(err)
+	} else {
+		closer.Close() // or the disk is busy
+	}
+	resize("1m")
+	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, rows(t, path), corpus)
+}

@@ -1,0 +1,213 @@
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// Merge joins result files of one corpus, such as those of its shards, row by row.
+type Merge struct {
+	parts []*part
+	first *part // with a row: the others are held against it
+}
+
+// part is one of the files.
+type part struct {
+	name string
+	file *os.File
+	rows *ordered
+	runs []resultfile.Run // as its rows tell
+
+	// The row that is next, 0 behind the last.
+	row   int64
+	cells []string
+}
+
+// MergeReport says what was joined, and what is not there.
+type MergeReport struct {
+	Rows     int64
+	Repeated int64      // rows that stood in more than one part; the first part's counts
+	Gaps     [][2]int64 // rows that are in no part, first and last; some of many
+	Missing  int64      // rows in all gaps
+	Shards   []string   // that no part is of
+}
+
+// OpenMerge reads each file once. The error says which cannot be joined, and why; mixed
+// allows different microarchitectures and settings.
+func OpenMerge(names []string, mixed bool) (*Merge, error) {
+	m := &Merge{}
+	for _, name := range names {
+		p, err := openPart(name)
+		if err == nil {
+			m.parts = append(m.parts, p)
+			err = m.admit(p, mixed)
+		}
+		if err != nil {
+			m.Close()
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return m, nil
+}
+
+func openPart(name string) (*part, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{name: name, file: f}
+	some := false
+	p.rows, err = openOrdered(f, func(in *resultfile.LineReader, cells []string) error {
+		some = true
+		header := in.Schema().Index("run_header")
+		if header < 0 || cells[header] == "" {
+			return nil
+		}
+		run, err := resultfile.ParseRun(cells[header])
+		p.runs = append(p.runs, run)
+		return err
+	})
+	if err == nil && some && len(p.runs) == 0 { // the shard of a small corpus may have no row
+		err = errors.New("no row says of what run it is (run_header), so this is no result of batch")
+	}
+	if err == nil {
+		err = p.advance()
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *part) advance() (err error) {
+	p.row, p.cells, err = p.rows.next()
+	if errors.Is(err, io.EOF) {
+		p.row, err = 0, nil
+	}
+	return err
+}
+
+// admit holds a part against those before.
+func (m *Merge) admit(p *part, mixed bool) error {
+	if a, b := m.Schema().Names(), p.rows.schema().Names(); !slices.Equal(a, b) {
+		return fmt.Errorf("its columns are not those of %s: %s, there %s", m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
+	}
+	if mixed {
+		return nil
+	}
+	if m.first == nil && len(p.runs) > 0 {
+		m.first = p
+	}
+	for _, run := range p.runs {
+		there := m.first.runs[0]
+		list := there.SettingsDifference(run)
+		if !sameCore(there.Host, run.Host) {
+			list = append(list, fmt.Sprintf("microarchitecture: %s (%s), here %s (%s)", there.Host.Microarchitecture, there.Host.Brand, run.Host.Microarchitecture, run.Host.Brand))
+		}
+		if list != nil {
+			return fmt.Errorf("it was not measured as %s was: %s; -mixed joins them nevertheless", m.first.name, strings.Join(list, "; "))
+		}
+	}
+	return nil
+}
+
+// sameCore goes by the microarchitecture, where it has a name.
+func sameCore(a, b resultfile.Host) bool {
+	if a.Microarchitecture == host.Unknown {
+		return a == b
+	}
+	return a.Microarchitecture == b.Microarchitecture
+}
+
+// Schema is what the rows hold.
+func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
+
+// shownGaps is how many of the gaps a report lists.
+const shownGaps = 10
+
+// Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that
+// is not known.
+func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, error) {
+	report := MergeReport{Shards: m.absent()}
+	var last int64
+	gap := func(upTo int64) {
+		if upTo <= last+1 {
+			return
+		}
+		report.Missing += upTo - last - 1
+		if len(report.Gaps) < shownGaps {
+			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
+		}
+	}
+	for {
+		var p *part
+		for _, q := range m.parts {
+			if q.row > 0 && (p == nil || q.row < p.row) {
+				p = q
+			}
+		}
+		if p == nil {
+			gap(total + 1)
+			if total > 0 && report.Missing == 0 {
+				report.Shards = nil // they had no row
+			}
+			return report, nil
+		}
+		if p.row == last {
+			report.Repeated++
+		} else {
+			gap(p.row)
+			last = p.row
+			report.Rows++
+			if err := put(p.cells); err != nil {
+				return report, err
+			}
+		}
+		if err := p.advance(); err != nil {
+			return report, fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+}
+
+// absent are the shards that no part is of, for each number of shards that a part names; none
+// where a part is of the whole corpus.
+func (m *Merge) absent() (list []string) {
+	have := map[Shard]bool{}
+	var counts []int
+	for _, p := range m.parts {
+		for _, run := range p.runs {
+			if run.Shard == "" {
+				return nil
+			}
+			if s, err := ParseShard(run.Shard); err == nil {
+				have[s] = true
+				counts = append(counts, s.Count)
+			}
+		}
+	}
+	slices.SortFunc(counts, cmp.Compare)
+	for _, n := range slices.Compact(counts) {
+		for i := range n {
+			if s := (Shard{i, n}); !have[s] {
+				list = append(list, s.String())
+			}
+		}
+	}
+	return list
+}
+
+// Close closes the files.
+func (m *Merge) Close() {
+	for _, p := range m.parts {
+		p.file.Close()
+	}
+}

@@ -1,0 +1,187 @@
+package batch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// merge joins files, and gives the rows as text.
+func merge(names []string, mixed bool, total int64) (content string, report MergeReport, err error) {
+	m, err := OpenMerge(names, mixed)
+	if err != nil {
+		return "", report, err
+	}
+	defer m.Close()
+	var b strings.Builder
+	w, err := resultfile.NewWriter(&b, resultfile.CSV, m.Schema())
+	if err != nil {
+		return "", report, err
+	}
+	report, err = m.Run(total, w.Write)
+	w.Close()
+	return b.String(), report, err
+}
+
+// parts measures a corpus in n shards.
+func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)) (names []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		names = append(names, filepath.Join(dir, fmt.Sprintf("part%d.csv", i)))
+		o := Options{Shard: Shard{i, n}, Run: here()}
+		o.Run.Shard = o.Shard.String()
+		change(i, &o.Run)
+		l := &lab{delay: jitter}
+		if _, err := measure(t, l, names[i], corpus, o); err != nil {
+			t.Fatal(err)
+		}
+		l.onlyOnce(t)
+	}
+	return names
+}
+
+func nothing(int, *resultfile.Run) {}
+
+// TestShards: the shards of a corpus, merged, are what one run gives; each row is in one, and
+// rows of one block are in the same.
+func TestShards(t *testing.T) {
+	corpus := text(1000)
+	names := parts(t, corpus, 4, nothing)
+	got, report, err := merge(names, false, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, parse(t, got), corpus)
+	if report.Rows != 1000 || report.Missing != 0 || report.Repeated != 0 || report.Shards != nil {
+		t.Errorf("%+v", report)
+	}
+	where := map[string]int{}
+	for i, name := range names {
+		part := rows(t, name)
+		if len(part) < 150 || len(part) > 350 {
+			t.Errorf("shard %d has %d of 1000 rows", i, len(part))
+		}
+		for _, row := range part {
+			if at, ok := where[row["hex"]]; ok && at != i {
+				t.Errorf("%s is in shards %d and %d", row["hex"], at, i)
+			}
+			where[row["hex"]] = i
+		}
+	}
+}
+
+// TestMergeReports: what is missing is told, and what is there twice.
+func TestMergeReports(t *testing.T) {
+	corpus := text(200)
+	names := parts(t, corpus, 4, nothing)
+	_, report, err := merge([]string{names[3], names[0], names[3]}, false, 210)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := int64(len(rows(t, names[3])))
+	have := third + int64(len(rows(t, names[0])))
+	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || !slices.Equal(report.Shards, []string{"1/4", "2/4"}) || len(report.Gaps) == 0 {
+		t.Errorf("%+v, want %d rows", report, have)
+	}
+	// Of a whole result there are no shards, and gaps are where rows are missing.
+	path := file(t)
+	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
+		t.Errorf("with a shard: %+v, %v", report, err)
+	}
+	lines := strings.SplitAfter(readFile(t, path), "\n")
+	os.WriteFile(path, []byte(strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), "")), 0o666)
+	_, report, err = merge([]string{path}, false, 0)
+	if err != nil || report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestMergeEmptyShard: of a small corpus some shards have no row, and lack nothing.
+func TestMergeEmptyShard(t *testing.T) {
+	const corpus = "hex,id\n90,0\n"
+	names := parts(t, corpus, 3, nothing)
+	for _, order := range [][]string{{names[0], names[1], names[2]}, {names[2], names[1], names[0]}} {
+		content, report, err := merge(order, false, 1)
+		if err != nil || report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		holds(t, parse(t, content), corpus)
+	}
+	// Without the corpus it is not known that there are no more rows.
+	if _, report, err := merge(names, false, 0); err != nil || len(report.Shards) != 2 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestMergeRefuses: what was not measured alike is not joined, unless it is asked for.
+func TestMergeRefuses(t *testing.T) {
+	corpus := text(60)
+	for _, c := range []struct {
+		says   string
+		change func(int, *resultfile.Run)
+	}{
+		{`setting Mode: "unroll", here "loop"; -mixed joins them`, func(i int, r *resultfile.Run) {
+			if i == 1 {
+				r.Settings = map[string]any{"Mode": "loop"}
+			}
+		}},
+		{"microarchitecture: Zen 9 (x), here Zen 8 (x)", func(i int, r *resultfile.Run) {
+			if i == 1 {
+				r.Host.Microarchitecture = "Zen 8"
+			}
+		}},
+		{"microarchitecture: unknown (x), here unknown (y)", func(i int, r *resultfile.Run) {
+			r.Host.Microarchitecture = "unknown"
+			if i == 1 {
+				r.Host.Brand = "y"
+			}
+		}},
+	} {
+		names := parts(t, corpus, 2, c.change)
+		if _, _, err := merge(names, false, 0); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), names[1]) {
+			t.Errorf("%v, want it to say %q", err, c.says)
+		}
+		if _, report, err := merge(names, true, 0); err != nil || report.Rows != 60 {
+			t.Errorf("mixed: %+v, %v", report, err)
+		}
+	}
+	// Cores of one kind in two products are alike.
+	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
+	if _, _, err := merge(names, false, 0); err != nil {
+		t.Error(err)
+	}
+	for start, says := range map[string]string{"PAR1": "it is Parquet", "\x1f\x8b\x08": "it is compressed", "\x28\xb5\x2f\xfd": "it is compressed"} {
+		other := file(t)
+		os.WriteFile(other, []byte(start), 0o666)
+		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
+	other := file(t)
+	os.WriteFile(other, []byte("hex,row\n90,1\n"), 0o666)
+	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row says of what run it is") {
+		t.Error(err)
+	}
+}
+
+func TestParseShard(t *testing.T) {
+	for s, want := range map[string]Shard{"0/1": {0, 1}, "3/4": {3, 4}} {
+		if got, err := ParseShard(s); err != nil || got != want || got.String() != s {
+			t.Errorf("%s: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "1", "4/4", "-1/4", "0/0", "a/2", "1/2/3"} {
+		if _, err := ParseShard(s); err == nil {
+			t.Errorf("%q is a shard", s)
+		}
+	}
+}

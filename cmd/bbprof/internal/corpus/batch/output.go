@@ -1,0 +1,238 @@
+package batch
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// Output is where rows go: a file, into which each goes as soon as it is known, or a pipe,
+// which gets them in order.
+type Output struct {
+	schema resultfile.Schema
+	store  *store // what was measured, to be found again; of a file, the result itself
+	index  index  // into store
+	pipe   *pipe  // nil of a file
+	path   string // "" of a pipe
+
+	done    marks // rows that earlier runs wrote
+	tally   Tally // of those rows
+	sorted  bool  // the file's rows are in order so far
+	last    int64 // number of the last row in the file
+	columns columnsOfTally
+	row     int
+	hex     int
+}
+
+func newOutput(schema resultfile.Schema) *Output {
+	return &Output{
+		schema: schema, columns: tallied(schema), sorted: true,
+		row: schema.Index("row"), hex: schema.Index("hex"),
+	}
+}
+
+// Schema is what the output's rows hold.
+func (o *Output) Schema() resultfile.Schema { return o.schema }
+
+// Earlier is how many rows earlier runs wrote.
+func (o *Output) Earlier() int64 { return o.tally.Rows }
+
+// Create begins a file, which must not be there unless it is empty or overwrite is set. The
+// format is one that appends.
+func Create(path string, format resultfile.Format, schema resultfile.Schema, overwrite bool) (*Output, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
+		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", path, info.Size())
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err = lock(f); err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	o := newOutput(schema)
+	o.path = path
+	return o, o.open(f, format, 0)
+}
+
+func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
+	lines, err := resultfile.NewLines(format, o.schema)
+	if err == nil {
+		o.store, err = newStore(f, lines, end)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+// Pipe writes rows to w, which cannot be read again: in the order of the input, unless
+// unordered. What was measured is kept in a temporary file, for blocks that come again.
+func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, unordered bool) (*Output, error) {
+	spool, err := os.CreateTemp("", "bbprof-*.csv")
+	if err != nil {
+		return nil, fmt.Errorf("keeping what was measured, for blocks that come again: %w (TMPDIR names another folder)", err)
+	}
+	os.Remove(spool.Name()) // it lives as long as it is open
+	o := newOutput(schema)
+	if o.pipe, err = newPipe(w, format, schema, unordered); err == nil {
+		err = o.open(spool, resultfile.CSV, 0)
+	}
+	return o, err
+}
+
+// put writes a row. seq counts the rows of this run from 0, in the order of the input; key is
+// the hash of its block if that was measured for this row, or nil.
+func (o *Output) put(seq int64, cells []string, key *uint64) error {
+	if o.pipe != nil {
+		if err := o.pipe.put(seq, cells); err != nil {
+			return err
+		}
+	}
+	if o.pipe == nil || key != nil {
+		at, err := o.store.append(cells)
+		if err != nil {
+			return err
+		}
+		if key != nil {
+			o.index.add(*key, at)
+		}
+		o.follow(number(cells[o.row]))
+	}
+	return nil
+}
+
+// follow notes whether rows are in order.
+func (o *Output) follow(row int64) {
+	o.sorted = o.sorted && row > o.last
+	o.last = max(o.last, row)
+}
+
+// measured is the row for which a block was measured before, nil if there is none.
+func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
+	o.index.each(key, func(at int64) bool {
+		if cells, err = o.store.at(at); err == nil && cells[o.hex] != hex {
+			cells = nil // another block of the same hash
+		}
+		return cells == nil && err == nil
+	})
+	return cells, err
+}
+
+// stuck reports whether rows that are known have to wait for one that is not, so many that no
+// more should come.
+func (o *Output) stuck() bool { return o.pipe != nil && o.pipe.full() }
+
+// inOrder reports whether rows have to come in the order of the input at once.
+func (o *Output) inOrder() bool { return o.pipe != nil && !o.pipe.unordered }
+
+// Held is how many rows are known and were not written: they waited for an earlier one when
+// writing failed.
+func (o *Output) Held() int64 {
+	if o.pipe == nil {
+		return 0
+	}
+	return int64(len(o.pipe.waiting))
+}
+
+// Close hands everything on. The file is complete, if not in order.
+func (o *Output) Close() error {
+	err := o.store.close()
+	if o.pipe != nil {
+		err = o.pipe.close()
+	}
+	o.store.file.Close()
+	return err
+}
+
+// window is how many rows may wait for an earlier one, some 10 MB.
+const window = 8192
+
+// pipe puts rows back into their order.
+type pipe struct {
+	unordered bool
+	write     func(cells []string) error
+	finish    func() error
+	waiting   map[int64][]string
+	next      int64
+	broken    bool // a row may be there in part, and no more must follow
+}
+
+func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, unordered bool) (*pipe, error) {
+	p := &pipe{unordered: unordered, waiting: map[int64][]string{}, finish: func() error { return nil }}
+	if format == resultfile.Parquet {
+		out, err := resultfile.NewWriter(w, format, schema)
+		p.write = func(cells []string) error { return asWriteError(out.Write(cells)) }
+		p.finish = func() error { return asWriteError(out.Close()) }
+		return p, err
+	}
+	lines, err := resultfile.NewLines(format, schema)
+	if err != nil {
+		return nil, err
+	}
+	put := func(text []byte) error {
+		if len(text) == 0 {
+			return nil
+		}
+		_, err := w.Write(text)
+		return asWriteError(err)
+	}
+	var line []byte
+	p.write = func(cells []string) (err error) { // each at once: a reader may be waiting
+		if line, err = lines.Append(line[:0], cells); err != nil {
+			return err
+		}
+		return put(line)
+	}
+	return p, put(lines.Header())
+}
+
+func asWriteError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &WriteError{err}
+}
+
+func (p *pipe) put(seq int64, cells []string) error {
+	if p.unordered {
+		return p.write(cells)
+	}
+	p.waiting[seq] = cells
+	for {
+		cells, ok := p.waiting[p.next]
+		if !ok {
+			return nil
+		}
+		delete(p.waiting, p.next)
+		p.next++
+		if err := p.write(cells); err != nil {
+			p.broken = true
+			return err
+		}
+	}
+}
+
+func (p *pipe) full() bool { return len(p.waiting) >= window }
+
+// close writes also what waits for a row that will not come, as after an interrupt.
+func (p *pipe) close() error {
+	for _, seq := range slices.Sorted(maps.Keys(p.waiting)) {
+		if p.broken {
+			break
+		}
+		if err := p.write(p.waiting[seq]); err != nil {
+			return err
+		}
+		delete(p.waiting, seq)
+	}
+	return p.finish()
+}

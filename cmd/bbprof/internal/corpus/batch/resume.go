@@ -1,0 +1,217 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// marks has a byte for each row of the input: 0 if it has no result yet, else a fingerprint
+// of its block, by which another input is found out within a few rows.
+type marks []byte
+
+func fingerprint(hex string) byte {
+	h := fnv.New32a()
+	io.WriteString(h, hex)
+	return byte(1 + h.Sum32()%255)
+}
+
+// at is the mark of a row, 0 of one beyond the last.
+func (m marks) at(row int64) byte {
+	if row > int64(len(m)) {
+		return 0
+	}
+	return m[row-1]
+}
+
+// set grows m as needed.
+func (m *marks) set(row int64, mark byte) {
+	if need := int(row) - len(*m); need > 0 {
+		*m = slices.Grow(*m, need)[:row]
+	}
+	(*m)[row-1] = mark
+}
+
+// number reads a row's number, 0 if there is none.
+func number(cell string) int64 {
+	n, err := strconv.ParseInt(cell, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// maxNumber bounds the rows of an input: a larger number is damage, and would only fill
+// memory with marks.
+const maxNumber = 1 << 32
+
+// Resume goes on with a file, or begins it if it is not there or has no row. here is the run
+// to be; a file of another CPU, with other settings or of other columns is refused. A torn
+// last row is dropped, and so is whatever a loss of power left behind the last whole one;
+// torn is how many bytes.
+func Resume(path string, format resultfile.Format, schema resultfile.Schema, here resultfile.Run) (o *Output, torn int64, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, 0, err
+	}
+	o = newOutput(schema)
+	o.path = path
+	var end, size int64
+	if err = lock(f); err == nil {
+		end, err = o.scan(f, format, here)
+	}
+	if err == nil {
+		size, err = f.Seek(0, io.SeekEnd)
+	}
+	if err == nil && end == 0 && size > 0 {
+		err = o.ours(f, format)
+	}
+	if err == nil && size > end {
+		err = f.Truncate(end)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return o, size - end, o.open(f, format, end)
+}
+
+// ours fails for a file without a row that does not begin as one of ours: it is someone's.
+func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
+	lines, err := resultfile.NewLines(format, o.schema)
+	if err != nil {
+		return err
+	}
+	want := lines.Header()
+	if format == resultfile.JSON {
+		want = []byte(`{"` + o.schema[0].Name + `":`)
+	}
+	there := make([]byte, len(want))
+	n, _ := f.ReadAt(there, 0)
+	if !bytes.HasPrefix(want, bytes.TrimRight(there[:n], "\x00")) {
+		return fmt.Errorf("it does not begin as a result does, so it is not touched")
+	}
+	return nil
+}
+
+// scan reads what there is, and returns where the last whole row ends, 0 if there is none.
+func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run) (end int64, err error) {
+	in, err := resultfile.NewLineReader(f, format)
+	if err != nil {
+		return 0, err
+	}
+	if in.Schema() == nil {
+		return 0, nil
+	}
+	if err := o.sameColumns(in.Schema()); err != nil {
+		return 0, err
+	}
+	runHeader := o.schema.Index("run_header")
+	duplicate, reason := o.columns.duplicate, o.columns.reason
+	var (
+		damage *resultfile.DamageError
+		known  bool // what run the rows are of
+	)
+	end = in.End()
+	for {
+		cells, err := in.Next()
+		var bad *resultfile.DamageError
+		switch {
+		case errors.Is(err, io.EOF):
+			if o.tally.Rows > 0 && !known {
+				return 0, fmt.Errorf("no row says of what run it is (run_header), so this is no result that could be gone on with")
+			}
+			o.tally.Earlier = o.tally.Rows
+			if o.tally.Rows == 0 {
+				return 0, nil
+			}
+			return end, nil
+		case errors.As(err, &bad):
+			if damage == nil {
+				damage = bad
+			}
+			continue
+		case err != nil:
+			return 0, err
+		}
+		row := number(cells[o.row])
+		if row < 1 || row > maxNumber {
+			if damage == nil {
+				damage = &resultfile.DamageError{Line: in.Line(), At: in.At(), What: "it has no number of a row"}
+			}
+			continue
+		}
+		if damage != nil {
+			// Not what an interrupted run leaves: dropping all from there on might cost days.
+			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
+		}
+		if o.done.at(row) != 0 {
+			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
+		}
+		if text := cells[runHeader]; text != "" {
+			if err := sameRun(text, here); err != nil {
+				return 0, err
+			}
+			known = true
+		}
+		o.done.set(row, fingerprint(cells[o.hex]))
+		o.follow(row)
+		o.tally.add(o.columns, cells)
+		if cells[duplicate] == "" && cells[reason] != "bad_hex" {
+			if code, err := hex.DecodeString(cells[o.hex]); err == nil {
+				o.index.add(hash(code), in.At())
+			}
+		}
+		end = in.End()
+	}
+}
+
+func (o *Output) sameColumns(there resultfile.Schema) error {
+	a, b := there.Names(), o.schema.Names()
+	if slices.Equal(a, b) {
+		return nil
+	}
+	var list []string
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			list = append(list, "it has "+name)
+		}
+	}
+	for _, name := range b {
+		if !slices.Contains(a, name) {
+			list = append(list, "it lacks "+name)
+		}
+	}
+	const most = 5 // as where a result is taken for the input, and all are others
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("and so on, %d more", more))
+	}
+	if list == nil {
+		list = []string{"they stand in another order"}
+	}
+	return fmt.Errorf("its columns are not those of this run: %s; go on with the same input, the same -disasm and the same bbprof", strings.Join(list, ", "))
+}
+
+func sameRun(text string, here resultfile.Run) error {
+	there, err := resultfile.ParseRun(text)
+	if err != nil {
+		return err
+	}
+	list := there.Difference(here)
+	if there.Shard != here.Shard {
+		list = append(list, fmt.Sprintf("shard: %q, here %q", there.Shard, here.Shard))
+	}
+	if list != nil {
+		return fmt.Errorf("it was measured under other conditions, and rows of both kinds must not mix: %s", strings.Join(list, "; "))
+	}
+	return nil
+}

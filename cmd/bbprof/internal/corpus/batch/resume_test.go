@@ -1,0 +1,261 @@
+package batch
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
+// two rows, as a kill or a loss of power may. Resumed, it has every row once, and no block is
+// measured whose row was whole.
+func TestTornAnywhere(t *testing.T) {
+	corpus := text(40)
+	path := file(t)
+	l := &lab{delay: jitter}
+	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	whole := []byte(readFile(t, path))
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
+	stride := func(cut int) int {
+		if cut < lastTwo {
+			return min(1+rand.IntN(60), lastTwo-cut)
+		}
+		return 1
+	}
+	for cut := 0; cut <= len(whole); cut += stride(cut) {
+		content := bytes.Clone(whole[:cut])
+		if cut%2 == 0 { // blocks of zeros are what some file systems leave
+			content = append(content, make([]byte, 10_000)...)
+		}
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		had := map[string]bool{}
+		if end := bytes.LastIndexByte(content, '\n'); end >= 0 {
+			for _, row := range parse(t, string(content[:end+1])) {
+				had[row["hex"]] = true
+			}
+		}
+		l := &lab{}
+		if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+			t.Fatalf("cut after %d of %d bytes: %v", cut, len(whole), err)
+		}
+		holds(t, rows(t, path), corpus)
+		l.onlyOnce(t)
+		for _, hex := range l.order {
+			if had[hex] {
+				t.Errorf("cut after %d bytes: %s is measured again", cut, hex)
+			}
+		}
+	}
+}
+
+// TestResumeRefuses: what would mix results, or destroy a file, is refused, and says why.
+func TestResumeRefuses(t *testing.T) {
+	corpus := text(30)
+	const other = "hex,id\n90,0\n91,1\n"
+	path := file(t)
+	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	whole := readFile(t, path)
+	lines := strings.SplitAfter(whole, "\n")
+	run := func(change func(*resultfile.Run)) resultfile.Run {
+		r := here()
+		r.Settings = map[string]any{"Mode": "unroll"}
+		change(&r)
+		return r
+	}
+	for _, c := range []struct {
+		name, content, corpus string
+		run                   resultfile.Run
+		says                  string
+	}{
+		{"other settings", whole, corpus, run(func(r *resultfile.Run) { r.Settings["Mode"] = "loop" }), `setting Mode: "unroll", here "loop"`},
+		{"another CPU", whole, corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: "},
+		{"another version", whole, corpus, run(func(r *resultfile.Run) { r.Version = "2" }), `version: "1", here "2"`},
+		{"another shard", whole, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), `shard: "", here "0/2"`},
+		{"another input", whole, other, here(), "line 2: the result has another block in its row 1; go on with the same input"},
+		{"a shorter input", whole, strings.Join(strings.SplitAfter(corpus, "\n")[:20], ""), here(), "the input ends before the rows that the result has: 11 are missing"},
+		{"other columns", strings.Replace(whole, ",id\n", ",name\n", 1), corpus, here(), "it has name, it lacks id"},
+		{"damage in the middle", strings.Join(lines[:5], "") + "x\n" + strings.Join(lines[6:], ""), corpus, here(), "line 6 is no row: 1 columns, of 44, and whole rows follow"},
+		{"a row twice", whole + lines[5], corpus, here(), "line 32 is a second result of row 5"},
+		{"no run", regexp.MustCompile(`"\{""version.*\}"`).ReplaceAllString(whole, ""), corpus, here(), "no row says of what run it is"},
+		{"another's file", "precious", corpus, here(), "it does not begin as a result does, so it is not touched"},
+		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			l := &lab{}
+			_, err := measure(t, l, path, c.corpus, Options{Run: c.run})
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want it to say %q", err, c.says)
+			}
+			if readFile(t, path) != c.content || len(l.order) > 0 {
+				t.Errorf("%d blocks were measured, or the file changed", len(l.order))
+			}
+		})
+	}
+}
+
+// TestOneAtATime: while a run writes a file no other may, whatever it was told.
+func TestOneAtATime(t *testing.T) {
+	path := file(t)
+	first, _, err := Resume(path, resultfile.CSV, schema, here())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.store.put([]byte("x"))
+	before := readFile(t, path)
+	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
+		t.Errorf("it is gone on with: %v", err)
+	}
+	if _, err := Create(path, resultfile.CSV, schema, true); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
+		t.Errorf("it is replaced: %v", err)
+	}
+	if readFile(t, path) != before {
+		t.Error("the file has changed")
+	}
+	first.Close()
+	second, err := Create(path, resultfile.CSV, schema, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
+// TestResumeComplete: a complete result is left as it is.
+func TestResumeComplete(t *testing.T) {
+	corpus := text(30)
+	path := file(t)
+	for range 2 {
+		l := &lab{}
+		tally, err := measure(t, l, path, corpus, Options{})
+		if err != nil || tally.Rows != 30 {
+			t.Fatal(tally, err)
+		}
+		if tally.Earlier == 30 && len(l.order) > 0 {
+			t.Errorf("%d blocks measured again", len(l.order))
+		}
+	}
+	holds(t, rows(t, path), corpus)
+}
+
+// TestResumeJSON: JSON lines go on as CSV does.
+func TestResumeJSON(t *testing.T) {
+	corpus := text(60)
+	path := file(t)
+	for _, cut := range []int{0, 1, 2000, 9000} {
+		os.WriteFile(path, []byte(readOr(path)[:min(cut, len(readOr(path)))]), 0o666)
+		out, _, err := Resume(path, resultfile.JSON, schema, here())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lab{}
+		tally, err := Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(2), Run: here()})
+		out.Close()
+		if err != nil || tally.Rows != 60 || cut > 2000 && tally.Earlier == 0 {
+			t.Fatalf("%+v, %v", tally, err)
+		}
+		if err := out.Sort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, closer, err := resultfile.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	row := r.Schema().Index("row")
+	for i := range 60 {
+		if cells, err := r.Next(); err != nil || cells[row] != fmt.Sprint(i+1) {
+			t.Errorf("row %d: %v, %v", i+1, cells, err)
+		}
+	}
+}
+
+func readOr(path string) string {
+	content, _ := os.ReadFile(path)
+	return string(content)
+}
+
+// TestResumeOddText: whatever text stands in the input, the rows made of it can be read again.
+func TestResumeOddText(t *testing.T) {
+	const corpus = "hex,id\n4\x008,a\x00b\nzz\rz,x\ry\n\xff\xfe,caf\xe9\n\"z\"\"\",\"a\"\"b\"\n 90 , z\n"
+	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
+		path := file(t)
+		for _, earlier := range []int64{0, 5, 4} {
+			out, _, err := Resume(path, format, schema, here())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Earlier() != earlier {
+				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
+			}
+			l := &lab{}
+			tally, err := Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(1), Run: here()})
+			if closeErr := out.Close(); err != nil || closeErr != nil || tally.Rows != 5 {
+				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
+			}
+			if err := out.Sort(); err != nil {
+				t.Fatal(err)
+			}
+			if earlier > 0 {
+				whole := readFile(t, path)
+				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
+			}
+		}
+	}
+}
+
+// TestOrdered puts back what stands near its place and what comes much later, in a file of
+// more rows than the heap holds.
+func TestOrdered(t *testing.T) {
+	const n = 3 * nearCount
+	numbers := make([]int, 0, n)
+	var late []int
+	for i := range n {
+		if i%100 == 7 {
+			late = append(late, i+1)
+			continue
+		}
+		numbers = append(numbers, i+1)
+	}
+	for i := 0; i+10 < len(numbers); i += 5 {
+		rand.Shuffle(10, func(a, b int) { numbers[i+a], numbers[i+b] = numbers[i+b], numbers[i+a] })
+	}
+	rand.Shuffle(len(late), func(a, b int) { late[a], late[b] = late[b], late[a] })
+	for _, order := range [][]int{append(slices.Clone(numbers), late...), append(late, numbers...)} {
+		path := file(t)
+		var b strings.Builder
+		b.WriteString("hex,row\n")
+		for _, i := range order {
+			fmt.Fprintf(&b, "%x,%d\n", i, i)
+		}
+		os.WriteFile(path, []byte(b.String()), 0o666)
+		if err := sortFile(path); err != nil {
+			t.Fatal(err)
+		}
+		got := rows(t, path)
+		if len(got) != n {
+			t.Fatalf("%d rows, want %d", len(got), n)
+		}
+		for i, row := range got {
+			if row["row"] != fmt.Sprint(i+1) || row["hex"] != fmt.Sprintf("%x", i+1) {
+				t.Fatalf("row %d is %v", i+1, row)
+			}
+		}
+	}
+}

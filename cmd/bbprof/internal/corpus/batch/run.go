@@ -1,0 +1,362 @@
+// Package batch measures a corpus: rows in, blocks to workers, rows out.
+//
+// Workers fetch for themselves. When one is done with a block, the thread that measured it
+// writes the row and takes the next block, under a lock; no other thread is woken for that,
+// since on a machine where every core measures it would take one from its block. For the same
+// reason the goroutine that reads the input sleeps until half of what it read is taken. A row
+// goes out as soon as its block is known. Into a file that is the order in which blocks are
+// done, so that a run that is killed has lost what was in flight and nothing else;
+// [Output.Sort] puts the file in order at the end. A pipe gets its rows in order, from a
+// window of rows that wait.
+//
+// A block that was rejected for noise is put aside and measured again when the rest is done:
+// at another time, on another worker. A block that comes again is not measured again: its row
+// is looked up in the file.
+package batch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Measurer measures the blocks that next gives until it gives none, and hands each result to
+// done, on one goroutine. A *profiler.Profiler is one.
+type Measurer interface {
+	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error))
+}
+
+// Source gives rows, io.EOF behind the last. A *corpus.Input is one.
+type Source interface {
+	Next() (input.Row, error)
+}
+
+// Options of a run.
+type Options struct {
+	Workers []Measurer
+	Retries int // of a block that was rejected for noise
+	Shard   Shard
+	Run     resultfile.Run
+	// Progress is called from the goroutine of Run, a few times a second.
+	Progress func(Progress)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Tally *Tally // valid during the call
+	Bytes int64  // of the input, as stored, up to about the latest row
+	Aside int    // blocks that wait for their second look
+	Ended bool   // the input has been read
+}
+
+// ErrInterrupted ends a run whose context ended: blocks in flight were finished and written.
+var ErrInterrupted = errors.New("interrupted")
+
+const (
+	maxAside = 100_000 // rows that wait for a second look, until the first of them get theirs
+	tick     = 250 * time.Millisecond
+)
+
+// Run measures the rows of in that out does not have yet. An error is in's, a *WriteError, a
+// measurer's, or ErrInterrupted; whatever was measured until there is written.
+func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, error) {
+	r := &run{
+		Options: opts, out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
+		pending: map[string]*job{},
+	}
+	r.changed.L = &r.mu
+	r.ahead = newAhead(func() {
+		r.mu.Lock() // else a worker might miss it between looking and waiting
+		defer r.mu.Unlock()
+		r.changed.Broadcast()
+	})
+	go r.ahead.feed(&filter{in, out.done, opts.Shard})
+	defer r.ahead.stop()
+
+	began := time.Now()
+	finished := make(chan struct{})
+	var workers sync.WaitGroup
+	for w, m := range opts.Workers {
+		workers.Go(func() { r.work(w, m) })
+	}
+	go func() { workers.Wait(); close(finished) }()
+	r.watch(ctx, finished)
+	r.tally.Seconds = time.Since(began).Seconds()
+	return r.tally, r.failed
+}
+
+// run is the state of Run.
+type run struct {
+	Options
+	out   *Output
+	ahead *ahead
+	id    string
+
+	mu      sync.Mutex // guards what follows, and out
+	changed sync.Cond  // a worker without a block may find one now, or the end
+	failed  error      // why it ends before its end
+
+	tally   Tally
+	header  string // until it is written
+	seq     int64
+	bytes   int64
+	ended   bool            // the input
+	pending map[string]*job // by code: from when it is known to when it is written
+	aside   []*job          // for their second look
+	rows    int             // that wait for these
+	waiting int             // workers without a block
+	silent  bool            // at the last tick all waited, and nothing has happened since
+}
+
+// job is a block on its way.
+type job struct {
+	key   uint64
+	code  []byte
+	try   int // how often it was given to a worker
+	last  int // the worker that had it
+	rows  []waiting
+	aside bool // it waits for its second look
+}
+
+// waiting is a row whose block is not known yet. seq counts the rows of this run.
+type waiting struct {
+	seq int64
+	row input.Row
+}
+
+// watch tells of the progress until the run is finished, and passes an interrupt on.
+func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	interrupted := ctx.Done()
+	for {
+		select {
+		case <-finished:
+			return
+		case <-interrupted:
+			interrupted = nil
+			r.mu.Lock()
+			r.end(ErrInterrupted)
+			r.mu.Unlock()
+		case <-ticks.C:
+			r.mu.Lock()
+			r.silent = r.waiting == len(r.Workers)
+			if r.silent {
+				r.changed.Broadcast()
+			}
+			if r.Progress != nil {
+				r.Progress(Progress{&r.tally, r.bytes, len(r.aside), r.ended})
+			}
+			r.mu.Unlock()
+		}
+	}
+}
+
+// end has workers stop behind their present blocks. The first reason is kept.
+func (r *run) end(why error) {
+	if r.failed == nil {
+		r.failed = why
+	}
+	r.changed.Broadcast()
+}
+
+// work is one worker's. A block that was begun is finished, whatever happens meanwhile.
+func (r *run) work(worker int, m Measurer) {
+	var j *job
+	m.ProfileAll(context.Background(), func() (profiler.Block, bool) {
+		if j = r.next(worker); j == nil {
+			return profiler.Block{}, false
+		}
+		return profiler.Block{Code: j.code}, true
+	}, func(result profiler.Result, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err == nil {
+			err = r.finish(j, result)
+		}
+		if err != nil {
+			r.end(err)
+		}
+	})
+}
+
+// next is the next block for a worker. It waits until there is one; nil is the end.
+func (r *run) next(worker int) *job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.failed == nil {
+		j, err := r.find(worker)
+		if err != nil {
+			r.end(err)
+			return nil
+		}
+		if j != nil {
+			j.try++
+			j.last = worker
+			return j
+		}
+		if r.ended && len(r.pending) == 0 {
+			r.changed.Broadcast() // the others may be waiting for that
+			return nil
+		}
+		r.waiting++
+		r.changed.Wait()
+		r.waiting--
+	}
+	return nil
+}
+
+// find takes rows until one has a block to measure; if there is none, or it is time for
+// second looks, a block that was put aside. nil is none, now.
+func (r *run) find(worker int) (*job, error) {
+	for !r.ended && !r.secondLooks() && !r.out.stuck() {
+		f, ok := r.ahead.take()
+		if !ok {
+			break
+		}
+		r.silent = false
+		j, err := r.take(f)
+		if j != nil || err != nil {
+			return j, err
+		}
+	}
+	if !r.secondLooks() {
+		return nil, nil
+	}
+	return r.takeAside(worker), nil
+}
+
+// secondLooks reports whether it is time for them: at the end of the input; before that only
+// when too many have gathered or, where rows go out in order, others wait for them or no one
+// has anything else to do.
+func (r *run) secondLooks() bool {
+	switch {
+	case len(r.aside) == 0:
+		return false
+	case r.ended, r.rows >= maxAside, r.out.stuck():
+		return true
+	}
+	return r.out.inOrder() && r.silent
+}
+
+// lookAhead is how many blocks are asked whether another worker had them last.
+const lookAhead = 64
+
+// takeAside is the next block to be looked at again by a worker that did not have it last. Where
+// all were its own it takes one of those, but for a few that it leaves to the others: their cores
+// may be busy for minutes, and then it would wait for as long. nil is none.
+func (r *run) takeAside(worker int) *job {
+	next := r.aside[:min(len(r.aside), lookAhead)]
+	i := slices.IndexFunc(next, func(j *job) bool { return j.last != worker })
+	if i < 0 {
+		if others := len(r.Workers) - 1; r.ended && len(next) <= 2*others {
+			return nil
+		}
+		i = 0
+	}
+	j := next[i]
+	copy(r.aside[1:], r.aside[:i]) // there may be many behind it
+	r.aside = r.aside[1:]
+	r.rows -= len(j.rows)
+	j.aside = false
+	return j
+}
+
+// take is a row of the input; the job is one to measure now.
+func (r *run) take(f fed) (*job, error) {
+	if errors.Is(f.err, io.EOF) {
+		r.ended = true
+		r.changed.Broadcast()
+		return nil, nil
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	w := waiting{r.seq, f.row}
+	r.seq++
+	r.bytes = f.row.End
+	if f.row.Rejection != nil {
+		e := resultfile.Entry{Row: f.row, Result: f.row.Rejected(), RunID: r.id, RunHeader: r.header}
+		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
+	}
+	if j, ok := r.pending[string(f.row.Code)]; ok {
+		j.rows = append(j.rows, w)
+		if j.aside {
+			r.rows++
+		}
+		return nil, nil
+	}
+	key := hash(f.row.Code)
+	cells, err := r.out.measured(key, f.row.Hex())
+	if err != nil {
+		return nil, &WriteError{err}
+	}
+	if cells != nil {
+		return nil, r.repeat(w, cells)
+	}
+	j := &job{key: key, code: f.row.Code, rows: []waiting{w}}
+	r.pending[string(j.code)] = j
+	return j, nil
+}
+
+// repeat is a row whose block was measured for another.
+func (r *run) repeat(w waiting, measured []string) error {
+	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.row]), RunHeader: r.header}
+	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
+}
+
+// finish is a block that a worker is done with. What is noisy at an interrupt has no row: the
+// next run begins with it anew.
+func (r *run) finish(j *job, result profiler.Result) error {
+	r.silent = false
+	r.tally.TimedSeconds += result.TimedSeconds
+	r.tally.Stops += int64(result.Stops)
+	r.tally.SystemCalls += int64(result.SystemCalls)
+	if result.Status == profiler.Rejected && result.Reason.Noise() && j.try <= r.Retries {
+		j.aside = true
+		r.aside = append(r.aside, j)
+		r.rows += len(j.rows)
+		if r.waiting > 0 {
+			r.changed.Broadcast()
+		}
+		return nil
+	}
+	var writing *WriteError
+	if errors.As(r.failed, &writing) {
+		return nil // writing is what failed
+	}
+	delete(r.pending, string(j.code))
+	r.tally.Measured++
+	first := j.rows[0]
+	e := resultfile.Entry{Row: first.row, Result: result, Tries: j.try, RunID: r.id, RunHeader: r.header}
+	cells := r.out.schema.Cells(&e)
+	if err := r.put(first.seq, cells, &j.key); err != nil {
+		return err
+	}
+	for _, w := range j.rows[1:] {
+		if err := r.repeat(w, cells); err != nil {
+			return err
+		}
+	}
+	if r.waiting > 0 {
+		r.changed.Broadcast()
+	}
+	return nil
+}
+
+// put writes a row and counts it.
+func (r *run) put(seq int64, cells []string, key *uint64) error {
+	if err := r.out.put(seq, cells, key); err != nil {
+		return err
+	}
+	r.header = ""
+	r.tally.add(r.out.columns, cells)
+	return nil
+}

@@ -1,0 +1,555 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * time.Microsecond }
+
+// TestFile: several workers, duplicates and rows that are no block make a file with every row
+// once, in order.
+func TestFile(t *testing.T) {
+	l := &lab{delay: jitter}
+	path, corpus := file(t), text(1000)
+	tally, err := measure(t, l, path, corpus, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := rows(t, path)
+	holds(t, got, corpus)
+	l.onlyOnce(t)
+	for i, row := range got {
+		if (row["run_header"] != "") != (i == 0) {
+			t.Errorf("row %d has header %q", i+1, row["run_header"])
+		}
+	}
+	if n := strings.Count(readFile(t, path), `""version""`); n != 1 {
+		t.Errorf("%d run headers", n)
+	}
+	if tally.Rows != 1000 || tally.OK+tally.Rejected != 1000 || tally.Measured != int64(len(l.order)) || tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected {
+		t.Errorf("%+v", tally)
+	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestDuplicates: a block that comes again is measured once and says of which row it is.
+func TestDuplicates(t *testing.T) {
+	l := &lab{}
+	path := file(t)
+	if _, err := measure(t, l, path, "hex,id\n90,a\n0x90,b\n91,c\n90,d\n", Options{Workers: l.workers(1)}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows(t, path) {
+		got = append(got, r["hex"]+" "+r["id"]+" "+r["duplicate_of"]+" "+r["cycles"])
+	}
+	if want := []string{"90 a  1.0000", "90 b 1 1.0000", "91 c  1.0000", "90 d 1 1.0000"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	l.onlyOnce(t)
+}
+
+// TestSameHash: where two blocks have one hash, the second is measured too.
+func TestSameHash(t *testing.T) {
+	out, err := Create(file(t), resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	key := uint64(7)
+	cells := make([]string, len(schema))
+	cells[out.hex] = "90"
+	if err := out.put(0, cells, &key); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := out.measured(7, "91"); got != nil || err != nil {
+		t.Errorf("of another block: %q, %v", got, err)
+	}
+	if got, err := out.measured(7, "90"); got == nil || err != nil {
+		t.Errorf("of the block: %q, %v", got, err)
+	}
+}
+
+// TestPipe: rows come out in order, whatever the order in which blocks are done, and each as
+// soon as those before it are.
+func TestPipe(t *testing.T) {
+	for _, noisy := range []int{0, 1, 3} {
+		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
+		var out strings.Builder
+		o, err := Pipe(&out, resultfile.CSV, schema, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		corpus := text(1000)
+		if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here(), Retries: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, parse(t, out.String()), corpus)
+		if noisy == 0 {
+			l.onlyOnce(t)
+		}
+	}
+}
+
+// interruption is a context that ends when it is told to, and not before Run has taken that in,
+// however long the goroutine that does so waits for a CPU.
+type interruption struct {
+	context.Context
+	done   chan struct{}
+	looked chan struct{}
+}
+
+func newInterruption(t *testing.T) interruption {
+	return interruption{t.Context(), make(chan struct{}), make(chan struct{})}
+}
+
+func (i interruption) Done() <-chan struct{} { return i.done }
+
+// progress has to be called by Run, on the goroutine that takes an interrupt in.
+func (i interruption) progress(Progress) {
+	select {
+	case i.looked <- struct{}{}:
+	default:
+	}
+}
+
+// now must be called once.
+func (i interruption) now() {
+	i.done <- struct{}{} // it is taken,
+	<-i.looked           // and what was to be done about it is done
+}
+
+// TestPipeInterrupted: rows that wait for one that will not come are written nevertheless.
+func TestPipeInterrupted(t *testing.T) {
+	interrupt := newInterruption(t)
+	l := &lab{noisy: map[string]int{block(0): 1, block(2): 1}, fail: func(hex string) error {
+		if hex == block(40) {
+			interrupt.now()
+		}
+		return nil
+	}}
+	var out strings.Builder
+	o, err := Pipe(&out, resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := Run(interrupt, open(t, text(1000)), o, Options{Workers: l.workers(1), Run: here(), Retries: 1, Progress: interrupt.progress})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := parse(t, out.String())
+	if int64(len(got)) != tally.Rows || tally.Rows < 30 || o.Held() != 0 {
+		t.Errorf("%d rows of %d, and %d are held", len(got), tally.Rows, o.Held())
+	}
+	last := int64(0)
+	for _, row := range got {
+		n := number(row["row"])
+		// Where the input was late, there was time for a second look.
+		aside := (row["hex"] == block(0) || row["hex"] == block(2)) && len(l.by[row["hex"]]) < 2
+		if n <= last || aside {
+			t.Errorf("row %d behind %d: %v", n, last, row)
+		}
+		last = n
+	}
+}
+
+// TestPipeBroken: behind a row that may be there in part comes no other.
+func TestPipeBroken(t *testing.T) {
+	full := errors.New("no space left")
+	disk := &fullDisk{room: 2000, err: full}
+	p, err := newPipe(disk, resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := disk.text.Len()
+	disk.room = 0
+	row := make([]string, len(schema))
+	if err := p.put(1, row); err != nil { // it waits
+		t.Fatal(err)
+	}
+	if err := p.put(0, row); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	disk.room = 2000
+	p.close()
+	if disk.text.Len() != header || len(p.waiting) != 1 {
+		t.Errorf("%q is written", disk.text.String()[header:])
+	}
+}
+
+// TestPipeWindow: with more rows waiting for a noisy block than the window holds, it is
+// looked at again and the run goes on.
+func TestPipeWindow(t *testing.T) {
+	l := &lab{noisy: map[string]int{block(0): 1}}
+	// One worker is at a block until then, or both might wait for rows that are late, which is
+	// another reason to look again.
+	again := make(chan struct{})
+	l.delay = func(hex string, _ int) time.Duration {
+		if hex == block(2) {
+			select {
+			case <-again:
+			case <-time.After(time.Minute): // the test fails
+			}
+		}
+		return 0
+	}
+	l.fail = func(hex string) error {
+		if hex == block(0) && len(l.by[hex]) == 1 {
+			close(again)
+		}
+		return nil
+	}
+	var out strings.Builder
+	o, err := Pipe(&out, resultfile.BHive, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := window + 100
+	if _, err := Run(t.Context(), open(t, text(n)), o, Options{Workers: l.workers(2), Run: here(), Retries: 1}); err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	at := 0
+	for i, hex := range l.order {
+		if hex == block(0) {
+			at = i
+		}
+	}
+	if at < 100 || at > len(l.order)-50 {
+		t.Errorf("of %d measurements the second look at the first block is number %d", len(l.order), at)
+	}
+	if !strings.HasPrefix(out.String(), block(0)+",500.00\n") {
+		t.Errorf("it begins with %.40q", out.String())
+	}
+}
+
+// TestPipeIdle: a pipe whose input is silent does not wait for more to look again.
+func TestPipeIdle(t *testing.T) {
+	l := &lab{noisy: map[string]int{"90": 1}}
+	in, feed := io.Pipe()
+	seen, out := io.Pipe()
+	o, err := Pipe(out, resultfile.BHive, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go io.WriteString(feed, "hex,id\n90,a\n")
+	ended := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		_, err := Run(ctx, inputOf(t, in), o, Options{Workers: l.workers(2), Run: here(), Retries: 1})
+		ended <- err
+	}()
+	line := make([]byte, len("90,100.00\n"))
+	if _, err := io.ReadFull(seen, line); err != nil || string(line) != "90,100.00\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, ErrInterrupted) {
+		t.Error(err)
+	}
+	feed.Close()
+	o.Close()
+}
+
+// TestUnordered: a file is left as it was written, a pipe gets rows as they are done.
+func TestUnordered(t *testing.T) {
+	out := firstRow{behind: block(2), there: make(chan struct{})}
+	slow := func(hex string, _ int) time.Duration {
+		if hex == block(0) {
+			select {
+			case <-out.there:
+			case <-time.After(30 * time.Second): // the test fails
+			}
+		}
+		return 0
+	}
+	l := &lab{delay: slow}
+	text0 := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
+	o, err := Pipe(&out, resultfile.CSV, schema, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), open(t, text0), o, Options{Workers: l.workers(2), Run: here()}); err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	if got := parse(t, out.String()); len(got) != 2 || got[1]["hex"] != block(0) {
+		t.Errorf("%v", got)
+	}
+}
+
+// firstRow says when the row of a block is there.
+type firstRow struct {
+	strings.Builder
+	behind string
+	there  chan struct{}
+}
+
+func (w *firstRow) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.behind) {
+		close(w.there)
+	}
+	return w.Builder.Write(p)
+}
+
+// TestSecondLook: noise is tried again behind everything else, by another worker, and the
+// row says how often.
+func TestSecondLook(t *testing.T) {
+	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
+	path, corpus := file(t), text(300)
+	tally, err := measure(t, l, path, corpus, Options{Retries: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][2]string{block(3): {"2", "ok"}, block(5): {"3", "ok"}, block(7): {"3", "rejected"}}
+	for _, row := range rows(t, path) {
+		w, ok := want[row["hex"]]
+		if !ok {
+			w = [2]string{"1", row["status"]}
+		}
+		if row["reason"] != "bad_hex" && (row["tries"] != w[0] || row["status"] != w[1]) {
+			t.Errorf("%s: %s after %s tries, want %q", row["hex"], row["status"], row["tries"], w)
+		}
+	}
+	for hex := range want {
+		for i := 1; i < len(l.by[hex]); i++ {
+			if l.by[hex][i] == l.by[hex][i-1] {
+				t.Errorf("%s was measured by %v", hex, l.by[hex])
+			}
+		}
+	}
+	const inFlight = 3
+	seen := map[string]bool{}
+	for i, hex := range l.order {
+		if seen[hex] && i < len(l.order)-5-inFlight { // there are five second looks
+			t.Errorf("the second look at %s is measurement %d of %d", hex, i, len(l.order))
+		}
+		seen[hex] = true
+	}
+	if tally.Retried != 3 || tally.Recovered != 2 || tally.Reasons["unstable"] != 1 {
+		t.Errorf("%+v", tally)
+	}
+	// None is asked for, and with one worker there is no other.
+	for _, retries := range []int{0, 1} {
+		l := &lab{noisy: map[string]int{"90": 1}}
+		tally, err := measure(t, l, file(t), "hex,id\n90,a\n90,b\n", Options{Retries: retries, Workers: l.workers(1)})
+		if err != nil || tally.OK != int64(2*retries) || len(l.order) != 1+retries {
+			t.Errorf("%d retries: %+v, %v", retries, tally, err)
+		}
+	}
+}
+
+// TestSecondLookBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
+// another put aside left to it.
+func TestSecondLookBesideBusyWorker(t *testing.T) {
+	const blocks = 40
+	var corpus strings.Builder
+	corpus.WriteString("hex,id\n")
+	l := &lab{noisy: map[string]int{}}
+	for i := range blocks {
+		fmt.Fprintf(&corpus, "%s,%d\n", block(i), i)
+		l.noisy[block(i)] = 1
+	}
+	free := make(chan struct{}) // when all but a few are done
+	freed := sync.OnceFunc(func() { close(free) })
+	l.delay = func(string, int) time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.order) == 2*blocks-5 { // one is in flight with either, two are left
+			freed() // the other may find as many measured
+		}
+		return 0
+	}
+	workers := l.workers(2)
+	workers[1] = busy{workers[1].(worker), free}
+	if _, err := measure(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.order) != 2*blocks {
+		t.Errorf("%d measurements, want %d", len(l.order), 2*blocks)
+	}
+}
+
+// busy is a worker that measures nothing until it is free.
+type busy struct {
+	worker
+	free chan struct{}
+}
+
+func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+	w.worker.ProfileAll(ctx, func() (profiler.Block, bool) {
+		b, ok := next()
+		select {
+		case <-w.free:
+		case <-time.After(20 * time.Second):
+			panic("the other worker waits for this one")
+		}
+		return b, ok
+	}, done)
+}
+
+// TestInterrupt: blocks in flight are finished and written, others are not begun, and the
+// next run measures the rest.
+func TestInterrupt(t *testing.T) {
+	l := &lab{noisy: map[string]int{block(2): 1}}
+	interrupt := newInterruption(t)
+	l.fail = func(string) error {
+		if len(l.order) == 100 {
+			interrupt.now()
+		}
+		return nil
+	}
+	path, corpus := file(t), text(1000)
+	out, err := Create(path, resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := Run(interrupt, open(t, corpus), out, Options{Workers: l.workers(2), Run: here(), Retries: 1, Progress: interrupt.progress})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	out.Close()
+	measured := len(l.order)
+	if measured > 100+2 { // those in flight
+		t.Errorf("%d measurements", measured)
+	}
+	if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 {
+		t.Errorf("%d rows, %+v", n, tally)
+	}
+	l.fail = nil
+	tally, err = measure(t, l, path, corpus, Options{})
+	if err != nil || tally.Rows != 1000 {
+		t.Fatal(tally, err)
+	}
+	holds(t, rows(t, path), corpus)
+	if i := slices.Index(l.order, block(2)); i >= 0 { // the noisy one
+		l.order = slices.Delete(l.order, i, i+1)
+	}
+	l.onlyOnce(t)
+}
+
+// TestMeasurerFails: what ends a worker ends the run, and what others were at is written.
+func TestMeasurerFails(t *testing.T) {
+	broken := errors.New("broken")
+	l := &lab{}
+	l.fail = func(hex string) error {
+		if hex == block(200) {
+			return broken
+		}
+		return nil
+	}
+	path, corpus := file(t), text(1000)
+	tally, err := measure(t, l, path, corpus, Options{})
+	if !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if n := int64(len(rows(t, path))); n != tally.Rows || tally.Measured != int64(len(l.order)) {
+		t.Errorf("%d rows, %d measurements, %+v", n, len(l.order), tally)
+	}
+	l.fail = nil
+	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, rows(t, path), corpus)
+	l.onlyOnce(t)
+}
+
+// TestWriteFails: the run ends at once and says so.
+func TestWriteFails(t *testing.T) {
+	full := errors.New("no space left")
+	for _, room := range []int{0, 3000} {
+		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, false)
+		if err == nil {
+			l := &lab{}
+			_, err = Run(t.Context(), open(t, text(1000)), o, Options{Workers: l.workers(2), Run: here()})
+			if len(l.order) > 500 {
+				t.Errorf("%d measurements", len(l.order))
+			}
+			o.Close()
+		}
+		var writing *WriteError
+		if !errors.As(err, &writing) || !errors.Is(err, full) {
+			t.Errorf("room %d: %v", room, err)
+		}
+	}
+}
+
+type fullDisk struct {
+	room int
+	err  error
+	text strings.Builder
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if len(p) > d.room {
+		return 0, d.err
+	}
+	d.room -= len(p)
+	return d.text.Write(p)
+}
+
+func TestCreate(t *testing.T) {
+	path := file(t)
+	os.WriteFile(path, []byte("precious"), 0o666)
+	if _, err := Create(path, resultfile.CSV, schema, false); err == nil || !strings.Contains(err.Error(), "-resume goes on with it, -overwrite replaces it") {
+		t.Error(err)
+	}
+	if readFile(t, path) != "precious" {
+		t.Error("it is gone")
+	}
+	o, err := Create(path, resultfile.CSV, schema, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Close()
+	if readFile(t, path) != strings.Join(schema.Names(), ",")+"\n" {
+		t.Error("it was not replaced")
+	}
+}
+
+// TestQuantiles are within a bucket of the true ones.
+func TestQuantiles(t *testing.T) {
+	var s Spread
+	for i := range 1000 {
+		s.add(float64(i+1) / 100)
+	}
+	for q, want := range map[float64]float64{0: 0.01, 0.5: 5, 0.95: 9.5, 1: 10} {
+		if got := s.Quantile(q); got < want/1.02 || got > want*1.02 {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+	if text, err := s.MarshalJSON(); err != nil || !strings.Contains(string(text), `"p50":4.99`) || !strings.Contains(string(text), `"count":1000`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var none Spread
+	if text, err := none.MarshalJSON(); err != nil || string(text) != `{"count":0}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,44 @@
+package batch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+)
+
+// Shard is part Index, from 0, of Count parts of a corpus. The zero value is all of it.
+type Shard struct{ Index, Count int }
+
+// ParseShard reads i/n.
+func ParseShard(s string) (Shard, error) {
+	i, n, ok := strings.Cut(s, "/")
+	index, err1 := strconv.Atoi(i)
+	count, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || count < 1 || index < 0 || index >= count {
+		return Shard{}, fmt.Errorf("write i/n with i from 0 to n-1, such as 0/4 for the first of four parts")
+	}
+	return Shard{index, count}, nil
+}
+
+// String is i/n, nothing of a whole corpus.
+func (s Shard) String() string {
+	if s.Count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.Index, s.Count)
+}
+
+// takes reports whether a row belongs to the part. It goes by the block, so that rows of one
+// block stay together, whatever their order; of a row that is none, by its text.
+func (s Shard) takes(row *input.Row) bool {
+	if s.Count <= 1 {
+		return true
+	}
+	text := row.Code
+	if row.Rejection != nil {
+		text = []byte(row.Text)
+	}
+	return hash(text)%uint64(s.Count) == uint64(s.Index)
+}

@@ -1,0 +1,136 @@
+package batch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// WriteError says that results could not be written.
+type WriteError struct{ error }
+
+func (e *WriteError) Unwrap() error { return e.error }
+
+// syncEvery is how often rows are forced onto the disk: a loss of power costs no more.
+const syncEvery = 2 * time.Second
+
+// store is a file of rows, one a line, that only grows, and in which a row is found again by
+// where it begins.
+type store struct {
+	file  *os.File
+	lines *resultfile.Lines
+	end   int64 // behind the last whole row
+	line  []byte
+
+	stop   chan struct{} // of the goroutine that syncs
+	synced sync.WaitGroup
+	failed chan error
+}
+
+// newStore appends rows to a file behind end, with the header if that is its start.
+func newStore(f *os.File, lines *resultfile.Lines, end int64) (*store, error) {
+	s := &store{file: f, lines: lines, end: end, stop: make(chan struct{}), failed: make(chan error, 1)}
+	if end == 0 {
+		if err := s.put(lines.Header()); err != nil {
+			return nil, err
+		}
+	}
+	s.synced.Go(s.sync)
+	return s, nil
+}
+
+// sync runs on a goroutine of its own: a disk may take its time.
+func (s *store) sync() {
+	every := time.NewTicker(syncEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-every.C:
+			if err := s.file.Sync(); err != nil {
+				s.failed <- err
+				return
+			}
+		}
+	}
+}
+
+// append writes a row at once, so that it outlives this process, and says where.
+func (s *store) append(cells []string) (at int64, err error) {
+	select {
+	case err := <-s.failed:
+		return 0, &WriteError{err}
+	default:
+	}
+	if s.line, err = s.lines.Append(s.line[:0], cells); err != nil {
+		return 0, err
+	}
+	at = s.end
+	return at, s.put(s.line)
+}
+
+func (s *store) put(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	if _, err := s.file.WriteAt(text, s.end); err != nil {
+		s.file.Truncate(s.end) // what there is of the row; if that fails, the next resume does it
+		return &WriteError{err}
+	}
+	s.end += int64(len(text))
+	return nil
+}
+
+// at reads the row that begins there.
+func (s *store) at(offset int64) ([]string, error) {
+	text, err := lineAt(s.file, offset)
+	if err != nil {
+		return nil, err
+	}
+	return s.lines.Parse(text, nil)
+}
+
+// lineAt is the line that begins at offset, without its end.
+func lineAt(r io.ReaderAt, offset int64) (string, error) {
+	for size := 1 << 11; ; size *= 2 {
+		buffer := make([]byte, size)
+		n, err := r.ReadAt(buffer, offset)
+		if end := bytes.IndexByte(buffer[:n], '\n'); end >= 0 {
+			return string(buffer[:end]), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("reading the row at byte %d again: %w", offset, err)
+		}
+	}
+}
+
+// close forces all rows onto the disk. The file stays open.
+func (s *store) close() error {
+	close(s.stop)
+	s.synced.Wait()
+	select {
+	case err := <-s.failed:
+		return &WriteError{err}
+	default:
+	}
+	if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrInvalid) {
+		return &WriteError{err}
+	}
+	return nil
+}
+
+// hash is the first eight bytes of the SHA-256, the same on every machine and in every
+// version: shards are made by it.
+func hash(text []byte) uint64 {
+	sum := sha256.Sum256(text)
+	return binary.BigEndian.Uint64(sum[:])
+}

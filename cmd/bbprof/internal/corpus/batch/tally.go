@@ -1,0 +1,223 @@
+package batch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// Tally is what became of the rows of a result file, those of earlier runs included.
+type Tally struct {
+	Rows       int64 `json:"rows"`
+	OK         int64 `json:"ok"`
+	Rejected   int64 `json:"rejected"`
+	Failed     int64 `json:"error"`
+	Duplicates int64 `json:"duplicates"` // rows whose block was measured for an earlier row
+	Retried    int64 `json:"retried"`    // rows whose block was measured more than once
+	Recovered  int64 `json:"recovered"`  // of these, accepted in the end
+	Earlier    int64 `json:"earlier"`    // rows that were there when the run started
+
+	Reasons map[string]int64 `json:"reasons"`
+	Cycles  Spread           `json:"cycles"`         // per iteration, of accepted rows
+	Width   Spread           `json:"interval_width"` // of the interval, as a share of the cycles
+
+	// Of this run alone.
+	Seconds      float64 `json:"seconds"`
+	TimedSeconds float64 `json:"timed_seconds"` // spent inside timed code, over all workers
+	Measured     int64   `json:"measured"`      // blocks, retries not counted
+	Stops        int64   `json:"stops"`         // of the children
+	SystemCalls  int64   `json:"system_calls"`  // for measuring, the children's included
+}
+
+// columnsOfTally are where a schema has what is counted.
+type columnsOfTally struct {
+	status, reason, cycles, low, high, tries, duplicate int
+}
+
+func tallied(s resultfile.Schema) columnsOfTally {
+	return columnsOfTally{
+		s.Index("status"), s.Index("reason"), s.Index("cycles"), s.Index("ci_low"), s.Index("ci_high"),
+		s.Index("tries"), s.Index("duplicate_of"),
+	}
+}
+
+// add counts a row.
+func (t *Tally) add(c columnsOfTally, cells []string) {
+	t.Rows++
+	retried := cells[c.tries] != "" && cells[c.tries] != "1"
+	if retried {
+		t.Retried++
+	}
+	if cells[c.duplicate] != "" {
+		t.Duplicates++
+	}
+	switch cells[c.status] {
+	case "ok":
+		t.OK++
+		if retried {
+			t.Recovered++
+		}
+		t.addCycles(cells[c.cycles], cells[c.low], cells[c.high])
+	case "rejected":
+		t.Rejected++
+		if t.Reasons == nil {
+			t.Reasons = map[string]int64{}
+		}
+		t.Reasons[cells[c.reason]]++
+	default:
+		t.Failed++
+	}
+}
+
+func (t *Tally) addCycles(cycles, low, high string) {
+	x, err1 := strconv.ParseFloat(cycles, 64)
+	l, err2 := strconv.ParseFloat(low, 64)
+	h, err3 := strconv.ParseFloat(high, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return
+	}
+	t.Cycles.add(x)
+	if x > 0 {
+		t.Width.add((h - l) / x)
+	}
+}
+
+// Rate is blocks measured per second in this run.
+func (t *Tally) Rate() float64 {
+	if t.Seconds <= 0 {
+		return 0
+	}
+	return float64(t.Measured) / t.Seconds
+}
+
+// Spread is quantiles of values that are not kept: counts in buckets 1 % wide.
+type Spread struct {
+	count   int64
+	buckets map[int]int64
+}
+
+const bucketRatio = 1.01
+
+// smallest is where buckets begin: results have four decimals.
+const smallest = 1e-4
+
+func (s *Spread) add(x float64) {
+	if s.buckets == nil {
+		s.buckets = map[int]int64{}
+	}
+	s.count++
+	s.buckets[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))]++
+}
+
+// Quantile is the value below which a share q of the values lies, within 1 %; NaN of none.
+func (s *Spread) Quantile(q float64) float64 {
+	if s.count == 0 {
+		return math.NaN()
+	}
+	keys := make([]int, 0, len(s.buckets))
+	for k := range s.buckets {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	rank := int64(q * float64(s.count-1))
+	for _, k := range keys {
+		if rank -= s.buckets[k]; rank < 0 {
+			return math.Pow(bucketRatio, float64(k)+0.5)
+		}
+	}
+	return math.NaN()
+}
+
+// quantiles are those that a summary names.
+var quantiles = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95, 0.99}
+
+// MarshalJSON gives the count and the quantiles.
+func (s Spread) MarshalJSON() ([]byte, error) {
+	out := map[string]any{"count": s.count}
+	if s.count > 0 {
+		for _, q := range quantiles {
+			out[fmt.Sprintf("p%02.0f", 100*q)] = rounded(s.Quantile(q))
+		}
+	}
+	return json.Marshal(out)
+}
+
+// rounded leaves the three digits that a bucket knows.
+func rounded(x float64) float64 {
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
+	return y
+}
+
+// String is the quantiles on one line, each times scale.
+func (s *Spread) line(scale float64, format string) string {
+	text := ""
+	for _, q := range quantiles {
+		text += fmt.Sprintf("  p%02.0f "+format, 100*q, scale*s.Quantile(q))
+	}
+	return text
+}
+
+// barWidth is that of the longest bar.
+const barWidth = 40
+
+// Report writes the summary for a reader: how many rows, which reasons, which cycles.
+func (t *Tally) Report(w io.Writer) {
+	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", count(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
+	if t.Earlier > 0 {
+		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
+	}
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", count(t.Measured, "block"), t.took(), t.Rate())
+	if t.Duplicates > 0 {
+		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", count(t.Duplicates, "row"))
+	}
+	if t.Retried > 0 {
+		fmt.Fprintf(w, "bbprof: second look: %s tried again, %d accepted then\n", count(t.Retried, "row"), t.Recovered)
+	}
+	var most int64
+	reasons := make([]string, 0, len(t.Reasons))
+	for r, n := range t.Reasons {
+		reasons, most = append(reasons, r), max(most, n)
+	}
+	slices.SortFunc(reasons, func(a, b string) int {
+		if d := t.Reasons[b] - t.Reasons[a]; d != 0 {
+			return int(d)
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+	for _, r := range reasons {
+		n := t.Reasons[r]
+		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, bar(n, most))
+	}
+	if t.Cycles.count > 0 {
+		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
+		fmt.Fprintf(w, "bbprof: interval width %%%s\n", t.Width.line(100, "%.2f"))
+	}
+}
+
+func (t *Tally) took() time.Duration {
+	return time.Duration(t.Seconds * float64(time.Second)).Round(10 * time.Millisecond)
+}
+
+func bar(n, most int64) string {
+	b := make([]byte, (n*barWidth+most-1)/most)
+	for i := range b {
+		b[i] = '#'
+	}
+	return string(b)
+}
+
+func count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

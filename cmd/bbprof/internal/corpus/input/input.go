@@ -1,0 +1,321 @@
+// Package input streams blocks in: rows of text files to blocks, one at a time. Nothing is held
+// but the row at hand, so a corpus may be of any length.
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// ReadError says that an input could not be read to its end.
+type ReadError struct{ Err error }
+
+func (e *ReadError) Error() string { return e.Err.Error() }
+
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// Input is the rows of some files, one after the other. Each may be compressed with gzip or
+// zstd, which its first bytes tell, and each may have a header.
+type Input struct {
+	files   []*file
+	current int
+	rows    int64
+	before  int64 // bytes of the files before the current one
+	surplus int64
+	carried []string
+}
+
+// file is one of the inputs.
+type file struct {
+	name   string
+	path   string    // to open again, "" of what can be read only once
+	open   io.Reader // of what can be read only once
+	info   os.FileInfo
+	column string
+	spread []int // of the cells but the block's, which one of Input.carried each is
+	header string
+
+	*reader
+	raw    *counted
+	packed bool // compressed
+	close  func()
+}
+
+// Standard input is called - .
+const stdinName = "-"
+
+// Open opens the files, and reads the first line of each: a result's columns have to be known
+// before its first row. column names the one that holds blocks, or is its number from 1;
+// if it is empty that is the one called hex, else the first. All other columns are carried;
+// taken are names that they must not have, since the result has columns of these names.
+func Open(names []string, stdin io.Reader, column string, taken []string) (*Input, error) {
+	in := &Input{}
+	for _, name := range names {
+		f := &file{name: name, column: column}
+		in.files = append(in.files, f)
+		if err := f.find(stdin); err != nil {
+			in.Close()
+			return nil, err
+		}
+		if err := f.start(); err != nil {
+			in.Close()
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		in.assign(f, taken)
+		if f.path != "" { // there may be more files than descriptors
+			f.close()
+			f.reader = nil
+		}
+	}
+	return in, nil
+}
+
+// find looks where the bytes come from.
+func (f *file) find(stdin io.Reader) error {
+	if f.name == stdinName {
+		f.open = stdin
+		return nil
+	}
+	info, err := os.Stat(f.name)
+	switch {
+	case err != nil:
+		return errors.New(strings.Replace(err.Error(), "stat ", "open ", 1))
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory; name a file", f.name)
+	}
+	f.info = info
+	if info.Mode().IsRegular() {
+		f.path = f.name
+		return nil
+	}
+	f.open, err = os.Open(f.name) // a pipe: once closed it is gone
+	return err
+}
+
+// start begins to read at the first line.
+func (f *file) start() error {
+	from, done := f.open, func() {}
+	if f.path != "" {
+		opened, err := os.Open(f.path)
+		if err != nil {
+			return err
+		}
+		from, done = opened, func() { opened.Close() }
+	} else if c, ok := f.open.(*os.File); ok && f.name != stdinName {
+		done = func() { c.Close() }
+	}
+	f.close = done
+	f.raw = &counted{from: from}
+	plain, packed, decoderDone, err := decompressed(f.raw)
+	if err != nil {
+		done()
+		return &ReadError{err}
+	}
+	f.packed = packed
+	f.close = func() { decoderDone(); done() }
+	if f.reader, err = newReader(plain, f.column); err != nil {
+		f.close()
+	}
+	return err
+}
+
+// counted counts bytes as they are stored.
+type counted struct {
+	from io.Reader
+	n    int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Magic numbers: RFC 1952, 2.3.1; RFC 8878, 3.1.1.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// decompressed is the text behind whatever compression there is; packed says that there is
+// one. done frees the decoder.
+func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	start, err := in.Peek(len(zstdMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, nil, err
+	}
+	switch {
+	case bytes.HasPrefix(start, gzipMagic):
+		z, err := gzip.NewReader(in)
+		return z, true, func() {}, err
+	case bytes.HasPrefix(start, zstdMagic):
+		// Not on threads of its own: those would share cores with what is measured.
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, false, nil, err
+		}
+		return z, true, z.Close, nil
+	}
+	return in, false, func() {}, nil
+}
+
+// Compressed reports whether a file that begins so is.
+func Compressed(start []byte) bool {
+	return bytes.HasPrefix(start, gzipMagic) || bytes.HasPrefix(start, zstdMagic)
+}
+
+// Decompressed reads through whatever compression r has.
+func Decompressed(r io.Reader) (io.ReadCloser, error) {
+	plain, _, done, err := decompressed(r)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{plain, closer(done)}, nil
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
+
+// assign decides where in Carried each of a file's cells goes. Cells of one name go together,
+// whichever file they are in.
+func (in *Input) assign(f *file, taken []string) {
+	if f.names != nil {
+		f.header = f.names[f.block]
+	}
+	used := map[int]bool{}
+	for i := range f.width {
+		if i == f.block {
+			continue
+		}
+		name := fmt.Sprintf("column_%d", i+1)
+		if f.names != nil && f.names[i] != "" {
+			name = f.names[i]
+		}
+		if slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
+			name = "input_" + name
+		}
+		at := slices.Index(in.carried, name)
+		for n := 2; at >= 0 && used[at]; n++ { // twice in one header
+			again := fmt.Sprintf("%s_%d", name, n)
+			if at = slices.Index(in.carried, again); at < 0 {
+				name = again
+			}
+		}
+		if at < 0 {
+			at = len(in.carried)
+			in.carried = append(in.carried, name)
+		}
+		used[at] = true
+		f.spread = append(f.spread, at)
+	}
+}
+
+// Carried names the columns that are carried through.
+func (in *Input) Carried() []string { return in.carried }
+
+// Headers maps each file whose first line is a header to the name of its blocks' column.
+func (in *Input) Headers() map[string]string {
+	h := map[string]string{}
+	for _, f := range in.files {
+		if f.header != "" {
+			h[f.name] = f.header
+		}
+	}
+	return h
+}
+
+// Surplus is how many rows so far had more cells than their file's first line, and no column
+// to put them into.
+func (in *Input) Surplus() int64 { return in.surplus }
+
+// Size is the bytes of all files as stored, 0 if that is not known.
+func (in *Input) Size() (n int64) {
+	for _, f := range in.files {
+		if f.path == "" {
+			return 0
+		}
+		n += f.info.Size()
+	}
+	return n
+}
+
+// Holds reports whether a file is one of the inputs.
+func (in *Input) Holds(info os.FileInfo) bool {
+	return slices.ContainsFunc(in.files, func(f *file) bool { return f.info != nil && os.SameFile(f.info, info) })
+}
+
+// Next is the next row. At the end the error is io.EOF; any other is a *ReadError. A row
+// that holds no block is no error.
+func (in *Input) Next() (Row, error) {
+	for in.current < len(in.files) {
+		f := in.files[in.current]
+		if f.reader == nil {
+			if err := f.start(); err != nil {
+				return Row{}, &ReadError{fmt.Errorf("%s: %w", f.name, err)}
+			}
+		}
+		row, cells, err := f.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			in.before += f.raw.n
+			f.close()
+			f.reader = nil
+			in.current++
+			continue
+		case err != nil:
+			return Row{}, &ReadError{fmt.Errorf("%s: %w", f.name, err)}
+		}
+		in.rows++
+		row.Number, row.File = in.rows, f.name
+		if row.End = in.before + f.raw.n; !f.packed {
+			row.End -= int64(f.in.Buffered())
+		}
+		row.Carried = in.carry(f, cells)
+		return row, nil
+	}
+	return Row{}, io.EOF
+}
+
+// carry puts a row's cells where they belong. Those beyond the file's first line go to the
+// last column, commas and all.
+func (in *Input) carry(f *file, cells []string) []string {
+	if len(in.carried) == 0 && len(cells) == 0 {
+		return nil
+	}
+	carried := make([]string, len(in.carried))
+	for i, cell := range cells {
+		switch last := len(f.spread) - 1; {
+		case i <= last:
+			carried[f.spread[i]] = cell
+		case last >= 0:
+			carried[f.spread[last]] += "," + cell
+		case i == 0:
+			in.surplus++
+		}
+	}
+	return carried
+}
+
+// Close closes what is open.
+func (in *Input) Close() {
+	for _, f := range in.files {
+		if f.reader != nil {
+			f.close()
+			f.reader = nil
+		}
+	}
+}

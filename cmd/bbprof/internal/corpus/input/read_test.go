@@ -1,0 +1,343 @@
+package input
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// open reads a text from standard input, one byte a read: nothing may depend on how it comes.
+func open(t *testing.T, text, column string) *Input {
+	t.Helper()
+	in, err := Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// readAll gives each row as "text=code" or "text!reason", and behind | what it carries.
+func readAll(t *testing.T, in *Input) (rows []string) {
+	t.Helper()
+	for {
+		row, err := in.Next()
+		if err == io.EOF {
+			return rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := row.Text + "=" + hex.EncodeToString(row.Code)
+		if row.Rejection != nil {
+			s = row.Text + "!" + string(row.Rejection.Reason)
+		}
+		if len(row.Carried) > 0 {
+			s += "|" + strings.Join(row.Carried, "|")
+		}
+		rows = append(rows, s)
+	}
+}
+
+func TestReader(t *testing.T) {
+	for _, c := range []struct {
+		name, in, header string
+		want             []string
+	}{
+		{"empty", "", "", nil},
+		{"one", "90", "", []string{"90=90"}},
+		{"end of line", "90\n", "", []string{"90=90"}},
+		{"carriage returns", "90,a\r\n91,b\r\n", "", []string{"90=90|a", "91=91|b"}},
+		{"columns", "90,a,\"b\n91,\n", "", []string{"90=90|a|b", "91=91||"}},
+		{"header", "hex,source\n90,x\n", "hex", []string{"90=90|x"}},
+		{"a header's hex may stand anywhere", "source,HEX\nx,90\n", "HEX", []string{"90=90|x"}},
+		{"header alone", "hex", "hex", nil},
+		{"header in quotes", "\"Basic block\",x\n90,\n", "Basic block", []string{"90=90|"}},
+		{"header behind a byte-order mark", "\ufeffhex\n90\n", "hex", []string{"90=90"}},
+		{"block behind a byte-order mark", "\ufeff90\n", "", []string{"90=90"}},
+		{"a name further down is no header", "90\nhex\n", "", []string{"90=90", "hex!bad_hex"}},
+		{"hexadecimal letters are no header", "add\n", "", []string{"add!bad_hex"}},
+		{"a damaged block is no header", "48g1\n", "", []string{"48g1!bad_hex"}},
+		{"empty lines are rows", "\n90\n\n,x\n", "", []string{"!bad_hex", "90=90", "!bad_hex", "!bad_hex"}},
+		{"quotes", "\"48 01 c0\",x\n \"90\" ,\n", "", []string{"48 01 c0=4801c0|x", "90=90|"}},
+		{"quotes within", "90,\"a \"\"b\"\", c\",d\n", "", []string{"90=90|a \"b\", c|d"}},
+		{"a stray quote ends with its line", "\"90\n91\n", "", []string{"90!bad_hex", "91=91"}},
+		{"spaces", "  0x90 , x\n", "", []string{"0x90=90| x"}},
+		{"more columns than at first", "90,a\n91,b,c,\"d\"\n92\n", "", []string{"90=90|a", "91=91|b,c,d", "92=92|"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := open(t, c.in, "")
+			rows := readAll(t, in)
+			if header := in.Headers()["-"]; strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
+				t.Errorf("%q gives %q, header %q; want %q, header %q", c.in, rows, header, c.want, c.header)
+			}
+		})
+	}
+}
+
+func TestColumn(t *testing.T) {
+	const header = "name,asm,hex\nx,90,91\n"
+	for _, c := range []struct {
+		column, in, want string
+	}{
+		{"asm", header, "90=90|x|91"},
+		{"ASM", header, "90=90|x|91"},
+		{"2", header, "90=90|x|91"},
+		{"3", header, "91=91|x|90"},
+		{"", header, "91=91|x|90"},
+		{"2", "x,90,91\n", "90=90|x|91"},
+		{"2", "x,90,91\ny\n", "90=90|x|91\n!bad_hex|y|"},
+	} {
+		if got := strings.Join(readAll(t, open(t, c.in, c.column)), "\n"); got != c.want {
+			t.Errorf("-column %q of %q gives %q, want %q", c.column, c.in, got, c.want)
+		}
+	}
+	for column, says := range map[string]string{
+		"source": `no column is called "source"; the first line has ["name" "asm" "hex"]`,
+		"4":      "there is no column 4; the first line has 3", "0": "there is no column 0", "-1": "there is no column -1",
+	} {
+		if _, err := Open([]string{"-"}, strings.NewReader(header), column, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("-column %s: %v, want it to say %q", column, err, says)
+		}
+	}
+}
+
+// TestCarriedNames: names are unique, and none is a result's own.
+func TestCarriedNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"hex,a,b\n":           "a b",
+		"90,x,y\n":            "column_2 column_3",
+		"hex,a,,a,a\n":        "a column_3 a_2 a_3",
+		"id,hex,Cycles,x\n":   "id input_Cycles x",
+		"hex,hex,input_hex\n": "input_hex input_hex_2",
+		"":                    "",
+	} {
+		if got := strings.Join(open(t, in, "").Carried(), " "); got != want {
+			t.Errorf("%q carries %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestFiles: several files, with headers or not, compressed or not, are one corpus.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	put := func(name string, content []byte) {
+		names = append(names, filepath.Join(dir, name))
+		if err := os.WriteFile(names[len(names)-1], content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a.csv", []byte("hex,frequency\n90,1\n91,2\n"))
+	var z bytes.Buffer
+	gz := gzip.NewWriter(&z)
+	gz.Write([]byte("source,hex\ns,92"))
+	gz.Close()
+	put("b.csv.gz", z.Bytes())
+	z.Reset()
+	zs, err := zstd.NewWriter(&z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zs.Write([]byte("93,3\n94,4\n"))
+	zs.Close()
+	put("c", z.Bytes())
+	put("empty", nil)
+	names = append(names, "-")
+	in, err := Open(names, strings.NewReader("95,5,6\n"), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if got := strings.Join(in.Carried(), " "); got != "frequency source column_2 column_3" {
+		t.Errorf("carries %q", got)
+	}
+	want := []string{
+		"1 a.csv:2 90 1|||", "2 a.csv:3 91 2|||", "3 b.csv.gz:2 92 |s||", "4 c:1 93 ||3|", "5 c:2 94 ||4|", "6 -:1 95 ||5|6",
+	}
+	var before int64
+	for _, w := range want {
+		row, err := in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%d %s:%d %x %s", row.Number, filepath.Base(row.File), row.Line, row.Code, strings.Join(row.Carried, "|")); got != w {
+			t.Errorf("row %q, want %q", got, w)
+		}
+		if row.End < before {
+			t.Errorf("row %d ends at %d, the one before at %d", row.Number, row.End, before)
+		}
+		before = row.End
+	}
+	if _, err := in.Next(); err != io.EOF {
+		t.Errorf("behind the last row: %v", err)
+	}
+	if in.Size() != 0 {
+		t.Errorf("with standard input the size is known to be %d", in.Size())
+	}
+}
+
+func TestSize(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.csv")
+	os.WriteFile(name, []byte("hex\n90\n9191\n"), 0o666)
+	in, err := Open([]string{name, name}, nil, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var ends []int64
+	for {
+		row, err := in.Next()
+		if err != nil {
+			break
+		}
+		ends = append(ends, row.End)
+	}
+	if want := []int64{7, 12, 19, 24}; in.Size() != 24 || !slices.Equal(ends, want) {
+		t.Errorf("of %d bytes, rows end at %v, want 24 and %v", in.Size(), ends, want)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.gz")
+	os.WriteFile(broken, []byte{0x1f, 0x8b, 8, 0}, 0o666)
+	for name, says := range map[string]string{
+		"nosuch": "open nosuch: no such file or directory",
+		dir:      dir + " is a directory; name a file",
+		broken:   broken + ": unexpected EOF",
+	} {
+		if _, err := Open([]string{name}, nil, "", nil); err == nil || err.Error() != says {
+			t.Errorf("%s: %v, want %s", name, err, says)
+		}
+	}
+}
+
+func TestReaderSaysWhere(t *testing.T) {
+	r := open(t, "hex\n90\n4z\n", "")
+	r.Next()
+	row, err := r.Next()
+	if err != nil || row.Line != 3 || row.Number != 2 || !strings.HasPrefix(row.Rejection.Detail, "line 3: character 2: ") {
+		t.Errorf("%+v, %v, %v", row, row.Rejection, err)
+	}
+}
+
+// TestReaderBounds reads at the limits and just beyond them; the row behind must survive.
+func TestReaderBounds(t *testing.T) {
+	longest := strings.Repeat("90", profiler.MaxBlock)
+	for _, c := range []struct {
+		name, line string
+		want       verdict.Reason
+	}{
+		{"longest block", longest, ""},
+		{"longest block in quotes", `"` + longest + `",x`, ""},
+		{"longest block and a long comment", longest + "," + strings.Repeat("x", maxRow), ""},
+		{"a byte too long", longest + "90", verdict.CodeExceedsL1I},
+		{"a column as long as is read", strings.Repeat(" ", maxRow-len("90\n")) + "90", ""},
+		{"a column that goes on", strings.Repeat(" ", maxRow-len("9\n")) + "90", verdict.BadHex},
+		{"a quoted column that goes on", `"` + strings.Repeat(" ", maxRow) + `90"`, verdict.BadHex},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got verdict.Reason
+			if row.Rejection != nil {
+				got = row.Rejection.Reason
+			}
+			if got != c.want {
+				t.Errorf("reason %q, want %q (%v)", got, c.want, row.Rejection)
+			}
+			if got == "" && len(row.Code) == 0 {
+				t.Error("neither block nor reason")
+			}
+			if next, err := r.Next(); err != nil || next.Text != "91" || next.Line != 2 {
+				t.Errorf("the next row is %+v, %v", next, err)
+			}
+		})
+	}
+}
+
+func TestReaderPassesErrorsOn(t *testing.T) {
+	broken := errors.New("broken")
+	r, err := Open([]string{"-"}, io.MultiReader(strings.NewReader("90\n91"), iotest.ErrReader(broken)), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, err := r.Next(); err != nil || row.Text != "90" {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	// The row that it broke in may lack its end.
+	var reading *ReadError
+	if _, err := r.Next(); !errors.Is(err, broken) || !errors.As(err, &reading) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+}
+
+// FuzzReader: every line but a header is one row, in order, with a block or a reason.
+func FuzzReader(f *testing.F) {
+	for _, s := range []string{"hex,x\n90\n", "\"48\n01\"", "\r\n\n", "\ufeff90,\"", "zz\x00\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		lines := bytes.Count(in, []byte("\n"))
+		if len(in) > 0 && in[len(in)-1] != '\n' {
+			lines++
+		}
+		if Compressed(in) {
+			t.Skip("compressed")
+		}
+		r, err := Open([]string{"-"}, bytes.NewReader(in), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := r.Headers()["-"]
+		rows := 0
+		for {
+			row, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows++
+			if (row.Rejection == nil) == (len(row.Code) == 0) {
+				t.Fatalf("%q: block %x and reason %v", row.Text, row.Code, row.Rejection)
+			}
+			if row.Rejection != nil {
+				row.Rejected()
+			}
+			if header != "" && row.Line != rows+1 || header == "" && row.Line != rows {
+				t.Fatalf("row %d is said to be line %d, header %q", rows, row.Line, header)
+			}
+			if len(row.Carried) != len(r.Carried()) {
+				t.Fatalf("%d cells of %d columns carried", len(row.Carried), len(r.Carried()))
+			}
+		}
+		if header != "" {
+			rows++
+		}
+		if rows != lines {
+			t.Fatalf("%d rows of %d lines", rows, lines)
+		}
+	})
+}

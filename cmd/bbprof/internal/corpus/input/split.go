@@ -1,0 +1,48 @@
+package input
+
+import "strings"
+
+// Split cuts a line into its comma-separated cells, appending them to cells. A cell may be
+// quoted, with "" for a quote in it (RFC 4180), but a quoted cell ends with its line at the
+// latest: one stray quote must not swallow the lines behind it. open is the index of a cell
+// whose quote is not closed, else -1.
+func Split(line string, cells []string) (_ []string, open int) {
+	open = -1
+	for {
+		var (
+			cell, rest string
+			more       bool
+		)
+		if quoted, ok := strings.CutPrefix(strings.TrimLeft(line, " \t"), `"`); ok {
+			var closed bool
+			cell, rest, closed = cutQuoted(quoted)
+			if !closed {
+				open = len(cells)
+			}
+			_, rest, more = strings.Cut(rest, ",") // what stands behind the quote is no one's
+		} else {
+			cell, rest, more = strings.Cut(line, ",")
+		}
+		cells = append(cells, cell)
+		if !more {
+			return cells, open
+		}
+		line = rest
+	}
+}
+
+// cutQuoted is the text up to the closing quote, and what stands behind it.
+func cutQuoted(s string) (text, rest string, closed bool) {
+	text, rest, closed = strings.Cut(s, `"`)
+	if !strings.HasPrefix(rest, `"`) {
+		return text, rest, closed // as nearly always: no copy
+	}
+	var b strings.Builder
+	b.WriteString(text)
+	for strings.HasPrefix(rest, `"`) {
+		b.WriteByte('"')
+		text, rest, closed = strings.Cut(rest[1:], `"`)
+		b.WriteString(text)
+	}
+	return b.String(), rest, closed
+}

@@ -1,0 +1,309 @@
+// Package resultfile is the row of a result file. Its columns are declared once, as data: the
+// header of CSV, the names in JSON, the schema of Parquet and the data dictionary
+// (docs/results.md) all follow from [Columns].
+//
+// In between, a row is a list of cells: the text that CSV holds, empty for what is not known.
+// Every format is read into cells and written from cells, so converting loses nothing.
+package resultfile
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Type is what a column's cells are.
+type Type string
+
+const (
+	Text    Type = "text"
+	Integer Type = "integer"
+	Number  Type = "number" // with Decimals digits behind the point
+	Flag    Type = "flag"   // true or false
+)
+
+// Column is one of a result file's.
+type Column struct {
+	Name     string
+	Type     Type
+	Decimals int
+	// PerRow says that it tells of the row of input, not of its block: rows of one block
+	// differ in it.
+	PerRow bool
+	of     func(*Entry) string // nil of a column that is carried through from the input
+}
+
+// Entry is all that a row is made of.
+type Entry struct {
+	Row    input.Row
+	Result profiler.Result
+	Tries  int
+	// DuplicateOf is the number of the row whose measurement this row repeats, 0 if its own.
+	DuplicateOf int64
+	RunID       string // Run.ID
+	RunHeader   string // Run as JSON, in the first row that a run writes
+}
+
+// cycleDecimals are finer than any interval.
+const cycleDecimals = 4
+
+// evidences lists the invariants that have a column each.
+func evidences() []verdict.Reason {
+	return []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch}
+}
+
+// Columns are bbprof's own, in their order. The first six stay first and keep their names.
+// disasm adds the block's text.
+func Columns(disasm bool) []Column {
+	cycles := func(of func(*profiler.Result) float64) func(*Entry) string {
+		return func(e *Entry) string {
+			if e.Result.Status != profiler.OK {
+				return ""
+			}
+			return strconv.FormatFloat(of(&e.Result), 'f', cycleDecimals, 64)
+		}
+	}
+	loop := func(of func(*profiler.Result) float64) func(*Entry) string {
+		return func(e *Entry) string {
+			if e.Result.LoopCycles == 0 { // not asked for, or not measured
+				return ""
+			}
+			return cycles(of)(e)
+		}
+	}
+	text := func(of func(*profiler.Result) string) func(*Entry) string {
+		return func(e *Entry) string { return of(&e.Result) }
+	}
+	count := func(of func(*profiler.Result) int, known func(*profiler.Result) bool) func(*Entry) string {
+		return func(e *Entry) string {
+			if !known(&e.Result) {
+				return ""
+			}
+			return strconv.Itoa(of(&e.Result))
+		}
+	}
+	decoded := func(r *profiler.Result) bool { return r.Instructions > 0 }
+	someBytes := func(r *profiler.Result) bool { return r.Bytes > 0 }
+	ran := func(r *profiler.Result) bool { return r.UnrollLong > 0 } // there were images to run
+	ok := func(r *profiler.Result) bool { return r.Status == profiler.OK }
+
+	columns := []Column{
+		{Name: "hex", Type: Text, of: func(e *Entry) string { return e.Row.Hex() }},
+		{Name: "status", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Status) })},
+		{Name: "reason", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Reason) })},
+		{Name: "cycles", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.Cycles })},
+		{Name: "ci_low", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CILow })},
+		{Name: "ci_high", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CIHigh })},
+
+		{Name: "mode", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Mode) })},
+		{Name: "frontend", Type: Text, of: text(func(r *profiler.Result) string { return string(r.FrontEnd) })},
+		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
+		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
+		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
+
+		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
+		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
+		{Name: "unroll_short", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollShort }, ran)},
+		{Name: "unroll_long", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollLong }, ran)},
+		{Name: "samples_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesKept }, ran)},
+		{Name: "samples_dropped", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesDropped }, ran)},
+		{Name: "pages", Type: Integer, of: count(func(r *profiler.Result) int { return r.Pages }, ran)},
+		{Name: "frames", Type: Integer, of: count(func(r *profiler.Result) int { return r.Frames }, ran)},
+		{Name: "init", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Name })},
+		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
+		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
+		{Name: "detail", Type: Text, of: text(detail)},
+
+		{Name: "tries", Type: Integer, of: func(e *Entry) string { return positive(int64(e.Tries)) }},
+		{Name: "rescued", Type: Flag, of: func(e *Entry) string {
+			if !ran(&e.Result) {
+				return ""
+			}
+			return strconv.FormatBool(e.Result.Rescued)
+		}},
+		{Name: "windows_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.WindowsKept }, ran)},
+		{Name: "windows_dropped", Type: Integer, of: count(func(r *profiler.Result) int {
+			return r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
+		}, ran)},
+		{Name: "runs_per_sample", Type: Integer, of: count(func(r *profiler.Result) int { return r.RunsPerSample }, ran)},
+		{Name: "clock", Type: Text, of: text(func(r *profiler.Result) string {
+			if r.Clock == nil {
+				return ""
+			}
+			return r.Clock.Name
+		})},
+		{Name: "ticks_per_cycle", Type: Number, Decimals: cycleDecimals, of: text(func(r *profiler.Result) string {
+			if r.Clock == nil {
+				return ""
+			}
+			return strconv.FormatFloat(r.Clock.TicksPerCycle, 'f', cycleDecimals, 64)
+		})},
+		{Name: "counters", Type: Text, of: text(counters)},
+	}
+	for _, reason := range evidences() {
+		columns = append(columns, Column{Name: "evidence_" + string(reason), Type: Text, of: text(func(r *profiler.Result) string {
+			for _, e := range r.Evidence {
+				if e.Invariant == reason {
+					return string(e.Kind)
+				}
+			}
+			return ""
+		})})
+	}
+	columns = append(columns,
+		Column{Name: "row", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.Row.Number) }},
+		Column{Name: "file", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
+		Column{Name: "line", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(int64(e.Row.Line)) }},
+		Column{Name: "duplicate_of", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.DuplicateOf) }},
+		Column{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
+		Column{Name: "run_header", Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }})
+	if disasm {
+		columns = append(columns, disasmColumn())
+	}
+	return columns
+}
+
+func disasmColumn() Column {
+	return Column{Name: "disasm", Type: Text, of: func(e *Entry) string {
+		var insts []string
+		for _, l := range e.Result.Listing {
+			insts = append(insts, l.Text)
+		}
+		return strings.Join(insts, "; ")
+	}}
+}
+
+// counters are what was counted an iteration, as role=number, and event=number of those that
+// the user asked for.
+func counters(r *profiler.Result) string {
+	var list []string
+	for _, c := range r.Counters {
+		if c.PerIteration == nil {
+			continue
+		}
+		name := string(c.Role)
+		if c.Role == pmu.Asked {
+			name = c.Event
+		}
+		list = append(list, name+"="+strconv.FormatFloat(*c.PerIteration, 'f', cycleDecimals, 64))
+	}
+	return strings.Join(list, "; ")
+}
+
+// positive leaves a count that is 0, because there is none, empty.
+func positive(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// detail is the one text of a row: why there is no number, or what to keep in mind with it.
+func detail(r *profiler.Result) string {
+	switch {
+	case r.Failure != "":
+		return r.Failure
+	case r.Rejection == nil:
+		notes := r.Warnings
+		if r.Disagreement != "" {
+			notes = append([]string{r.Disagreement}, notes...)
+		}
+		return strings.Join(notes, "; ")
+	case r.Rejection.Inst == nil:
+		return r.Rejection.Detail
+	}
+	in := r.Rejection.Inst
+	return fmt.Sprintf("%s (instruction %d at byte %d: %s)", r.Rejection.Detail, in.Index+1, in.Offset, in.Text)
+}
+
+// Schema is the columns of one file: bbprof's own, then those carried through.
+type Schema []Column
+
+// NewSchema is what batch writes.
+func NewSchema(disasm bool, carried []string) Schema {
+	s := Schema(Columns(disasm))
+	for _, name := range carried {
+		s = append(s, Column{Name: name, Type: Text, PerRow: true})
+	}
+	return s
+}
+
+// Reserved are the names that no carried column may have.
+func Reserved() (names []string) {
+	for _, c := range Columns(true) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// SchemaOf finds the columns of a file that names them. What bbprof does not know is carried.
+func SchemaOf(names []string) Schema {
+	own := map[string]Column{}
+	for _, c := range Columns(true) {
+		own[c.Name] = c
+	}
+	var s Schema
+	for _, name := range names {
+		c, ok := own[name]
+		if !ok {
+			c = Column{Name: name, Type: Text, PerRow: true}
+		}
+		s = append(s, c)
+	}
+	return s
+}
+
+// Names are those of the columns.
+func (s Schema) Names() (names []string) {
+	for _, c := range s {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Index is where a column stands, -1 if it is not there.
+func (s Schema) Index(name string) int {
+	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
+}
+
+// Cells are an entry's.
+func (s Schema) Cells(e *Entry) []string {
+	cells := make([]string, len(s))
+	carried := 0
+	for i, c := range s {
+		if c.of != nil {
+			cells[i] = input.OneLine(c.of(e))
+			continue
+		}
+		if carried < len(e.Row.Carried) {
+			cells[i] = input.OneLine(e.Row.Carried[carried])
+		}
+		carried++
+	}
+	return cells
+}
+
+// Repeat are the cells of another row with the same block: those of the row are its own.
+func (s Schema) Repeat(measured []string, e *Entry) []string {
+	cells := slices.Clone(measured)
+	carried := 0
+	for i, c := range s {
+		switch {
+		case c.of == nil:
+			cells[i] = ""
+			if carried < len(e.Row.Carried) {
+				cells[i] = input.OneLine(e.Row.Carried[carried])
+			}
+			carried++
+		case c.PerRow:
+			cells[i] = input.OneLine(c.of(e))
+		}
+	}
+	return cells
+}

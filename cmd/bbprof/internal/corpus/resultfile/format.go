@@ -1,0 +1,404 @@
+package resultfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+)
+
+// Format is how a result file is written.
+type Format string
+
+const (
+	CSV     Format = "csv"     // with a header
+	JSON    Format = "jsonl"   // an object a line
+	Parquet Format = "parquet" //
+	BHive   Format = "bhive"   // no header; hex and cycles per 100 iterations of accepted blocks
+)
+
+// Formats lists them, the default first.
+func Formats() []Format { return []Format{CSV, JSON, Parquet, BHive} }
+
+// FormatOf goes by a file's name, less .gz and .zst. Any other name is CSV's.
+func FormatOf(name string) Format {
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
+	switch filepath.Ext(name) {
+	case ".jsonl", ".ndjson", ".json":
+		return JSON
+	case ".parquet", ".pq":
+		return Parquet
+	case ".bhive":
+		return BHive
+	}
+	return CSV
+}
+
+// Appends reports whether a file of the format is complete after each row, so that a run can
+// be gone on with: a line a row, and every row.
+func (f Format) Appends() bool { return f == CSV || f == JSON }
+
+// Writer puts rows out.
+type Writer interface {
+	Write(cells []string) error
+	Close() error // hands everything on; what was written to stays open
+}
+
+// NewWriter writes rows of a schema to w.
+func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
+	if f == Parquet {
+		return newParquetWriter(w, s), nil
+	}
+	lines, err := NewLines(f, s)
+	if err != nil {
+		return nil, err
+	}
+	out := &lineWriter{lines: lines, out: bufio.NewWriterSize(w, 1<<16)}
+	_, err = out.out.Write(lines.Header())
+	return out, err
+}
+
+type lineWriter struct {
+	lines *Lines
+	out   *bufio.Writer
+	line  []byte
+}
+
+func (w *lineWriter) Write(cells []string) (err error) {
+	if w.line, err = w.lines.Append(w.line[:0], cells); err == nil {
+		_, err = w.out.Write(w.line)
+	}
+	return err
+}
+
+func (w *lineWriter) Close() error { return w.out.Flush() }
+
+// Lines is a format with a line a row, for a schema.
+type Lines struct {
+	format Format
+	schema Schema
+	names  []string // in JSON: quoted, with what stands around them
+	hex    int      // columns of the bhive format
+	cycles int
+}
+
+// NewLines fails for the bhive format if the schema lacks what that needs.
+func NewLines(f Format, s Schema) (*Lines, error) {
+	l := &Lines{format: f, schema: s, hex: s.Index("hex"), cycles: s.Index("cycles")}
+	if f == BHive && (l.hex < 0 || l.cycles < 0) {
+		return nil, fmt.Errorf("there is no column hex and cycles among %q", s.Names())
+	}
+	for i, c := range s {
+		start := ","
+		if i == 0 {
+			start = "{"
+		}
+		l.names = append(l.names, string(appendString([]byte(start), c.Name))+":")
+	}
+	return l, nil
+}
+
+// Schema is what the lines hold.
+func (l *Lines) Schema() Schema { return l.schema }
+
+// Header is what stands before the first row, with its end of line.
+func (l *Lines) Header() []byte {
+	if l.format != CSV {
+		return nil
+	}
+	return appendCSV(nil, l.schema.Names())
+}
+
+// Append appends a row with its end of line; nothing, if the format leaves the row out.
+func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
+	switch l.format {
+	case JSON:
+		return l.appendJSON(line, cells)
+	case BHive:
+		if cells[l.cycles] == "" {
+			return line, nil
+		}
+		cycles, err := strconv.ParseFloat(cells[l.cycles], 64)
+		if err != nil {
+			return nil, fmt.Errorf("cycles are %q, which is no number", cells[l.cycles])
+		}
+		return appendCSV(line, []string{cells[l.hex], strconv.FormatFloat(100*cycles, 'f', cycleDecimals-2, 64)}), nil
+	}
+	return appendCSV(line, cells), nil
+}
+
+// appendCSV quotes what needs it (RFC 4180).
+func appendCSV(line []byte, cells []string) []byte {
+	for i, cell := range cells {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		if !needsQuotes(cell) {
+			line = append(line, cell...)
+			continue
+		}
+		line = append(line, '"')
+		for {
+			before, after, quote := strings.Cut(cell, `"`)
+			line = append(line, before...)
+			if !quote {
+				break
+			}
+			line = append(line, '"', '"')
+			cell = after
+		}
+		line = append(line, '"')
+	}
+	return append(line, '\n')
+}
+
+func needsQuotes(cell string) bool {
+	return strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t")
+}
+
+// Parse reads a line, without its end, into cells.
+func (l *Lines) Parse(line string, cells []string) ([]string, error) {
+	if l.format == JSON {
+		return l.parseJSON(line, cells)
+	}
+	cells, open := input.Split(line, cells)
+	switch {
+	case open >= 0:
+		return nil, fmt.Errorf("a quote is not closed")
+	case len(cells) != len(l.schema):
+		return nil, fmt.Errorf("%d columns, of %d", len(cells), len(l.schema))
+	}
+	for i, c := range l.schema {
+		if !c.fits(cells[i]) {
+			return nil, fmt.Errorf("%s is %.40q, which is no %s", c.Name, cells[i], c.Type)
+		}
+	}
+	return cells, nil
+}
+
+// fits reports whether a cell is of the column's type, or empty.
+func (c Column) fits(cell string) bool {
+	switch {
+	case cell == "" || c.Type == Text:
+		return !strings.Contains(cell, "\x00") // what a disk that lost its power leaves
+	case c.Type == Integer:
+		_, err := strconv.ParseInt(cell, 10, 64)
+		return err == nil
+	case c.Type == Number:
+		return isNumeral(cell)
+	}
+	return cell == "true" || cell == "false"
+}
+
+// isNumeral accepts what is a number in JSON as well as in CSV.
+func isNumeral(s string) bool {
+	digit := func(c byte) bool { return '0' <= c && c <= '9' }
+	if s == "" || s[0] != '-' && !digit(s[0]) || !digit(s[len(s)-1]) || !json.Valid([]byte(s)) {
+		return false
+	}
+	_, err := strconv.ParseFloat(s, 64) // may be out of range
+	return err == nil
+}
+
+// DamageError says that a row of a result file is none.
+type DamageError struct {
+	Line int
+	At   int64 // where the line begins, in bytes
+	What string
+}
+
+func (e *DamageError) Error() string { return fmt.Sprintf("line %d is no row: %s", e.Line, e.What) }
+
+// Reader takes rows from a result file.
+type Reader interface {
+	Schema() Schema // nil if there is not even a header
+	// Next is the next row. At the end the error is io.EOF; a *DamageError can be read past.
+	// The cells are valid until the next call.
+	Next() ([]string, error)
+}
+
+// LineReader reads CSV and JSON lines.
+type LineReader struct {
+	in     *bufio.Reader
+	lines  *Lines
+	line   int
+	at     int64 // of the latest row
+	end    int64 // of what was read
+	cells  []string
+	buffer []byte
+	pushed *string // a line to read once more
+}
+
+// NewLineReader reads the header, if the format has one.
+func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
+	in := &LineReader{in: bufio.NewReaderSize(r, 1<<16)}
+	switch f {
+	case CSV:
+		header, ended, err := in.readLine()
+		if err == io.EOF || err == nil && !ended {
+			return in, nil // nothing was written, or not all of the header
+		}
+		if err != nil {
+			return nil, err
+		}
+		names, open := input.Split(strings.TrimPrefix(header, "\ufeff"), nil)
+		if open >= 0 {
+			return nil, &DamageError{1, 0, "a quote of the header is not closed"}
+		}
+		in.lines, err = NewLines(CSV, SchemaOf(names))
+		return in, err
+	case JSON:
+		names, err := in.peekNames()
+		if err != nil || names == nil {
+			return in, err
+		}
+		in.lines, err = NewLines(JSON, SchemaOf(names))
+		return in, err
+	}
+	return nil, fmt.Errorf("format %s cannot be read back line by line", f)
+}
+
+// Schema is the file's.
+func (r *LineReader) Schema() Schema {
+	if r.lines == nil {
+		return nil
+	}
+	return r.lines.schema
+}
+
+// Lines reads and writes rows as in this file; nil if there is not even a header.
+func (r *LineReader) Lines() *Lines { return r.lines }
+
+// At is where the latest row, or what was no row, begins, in bytes.
+func (r *LineReader) At() int64 { return r.at }
+
+// End is where it ends.
+func (r *LineReader) End() int64 { return r.end }
+
+// Line is its number.
+func (r *LineReader) Line() int { return r.line }
+
+// Next is the next row.
+func (r *LineReader) Next() ([]string, error) {
+	if r.lines == nil {
+		return nil, io.EOF
+	}
+	line, ended, err := r.readLine()
+	if err != nil {
+		return nil, err
+	}
+	if !ended {
+		return nil, &DamageError{r.line, r.at, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
+	}
+	cells, err := r.lines.Parse(line, r.cells[:0])
+	if err != nil {
+		return nil, &DamageError{r.line, r.at, err.Error()}
+	}
+	r.cells = cells
+	return cells, nil
+}
+
+// readLine is the next line without its end; ended is false if there was none.
+func (r *LineReader) readLine() (line string, ended bool, err error) {
+	if r.pushed != nil {
+		line, r.pushed = *r.pushed, nil
+		return line, true, nil
+	}
+	r.at = r.end
+	r.buffer = r.buffer[:0]
+	for {
+		part, err := r.in.ReadSlice('\n')
+		r.end += int64(len(part))
+		switch {
+		case err == nil && len(r.buffer) == 0:
+			r.line++
+			return string(trimEnd(part)), true, nil
+		case err == bufio.ErrBufferFull:
+			r.buffer = append(r.buffer, part...)
+			continue
+		case err == io.EOF && len(r.buffer)+len(part) == 0:
+			return "", false, io.EOF
+		case err != nil && err != io.EOF:
+			return "", false, err
+		}
+		r.buffer = append(r.buffer, part...)
+		r.line++
+		return string(trimEnd(r.buffer)), err == nil, nil
+	}
+}
+
+func trimEnd(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+}
+
+// OpenFile opens a result file of any format that can be read back, compressed or not, going
+// by its first bytes.
+func OpenFile(name string) (Reader, io.Closer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, closer, err := open(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, closer, nil
+}
+
+// OpenStream reads CSV or JSON lines, compressed or not, from what can be read only once.
+func OpenStream(r io.Reader) (Reader, error) {
+	plain, err := input.Decompressed(r)
+	if err != nil {
+		return nil, err
+	}
+	return NewStreamReader(plain)
+}
+
+func open(f *os.File) (Reader, io.Closer, error) {
+	magic := make([]byte, len(parquetMagic))
+	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
+		r, err := newParquetReader(f)
+		return r, f, err
+	}
+	plain, err := input.Decompressed(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := NewStreamReader(plain)
+	return r, closers{plain, f}, err
+}
+
+// NewStreamReader tells JSON lines from CSV by the first byte.
+func NewStreamReader(r io.Reader) (*LineReader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	format := CSV
+	switch start, _ := in.Peek(len(parquetMagic)); {
+	case bytes.HasPrefix(start, []byte("{")):
+		format = JSON
+	case bytes.Equal(start, parquetMagic):
+		return nil, errors.New("it is Parquet, which is read from a file by bbprof convert FILE alone")
+	case input.Compressed(start):
+		return nil, errors.New("it is compressed; bbprof convert makes CSV of it")
+	}
+	return NewLineReader(in, format)
+}
+
+type closers []io.Closer
+
+func (c closers) Close() (err error) {
+	for _, x := range c {
+		if e := x.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,446 @@
+package resultfile
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestDictionary holds docs/results.md against the columns and the reasons.
+func TestDictionary(t *testing.T) {
+	text, err := os.ReadFile("../../../../../docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, written []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| .*\\. \\|$").FindAllSubmatch(text, -1) {
+		documented = append(documented, string(m[1])+" "+string(m[2]))
+	}
+	for _, c := range Columns(true) {
+		written = append(written, c.Name+" "+string(c.Type))
+	}
+	if !slices.Equal(documented, written) {
+		t.Errorf("documented are\n%q, written\n%q", documented, written)
+	}
+	section := func(from, to string) []string {
+		_, rest, ok := strings.Cut(string(text), from)
+		part, _, ended := strings.Cut(rest, to)
+		if !ok || !ended {
+			t.Fatalf("there is nothing from %q to %q", from, to)
+		}
+		var names []string
+		for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(part, -1) {
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return names
+	}
+	var reasons, noise []string
+	for _, reason := range verdict.Reasons() {
+		reasons = append(reasons, string(reason))
+		if reason.Noise() {
+			noise = append(noise, string(reason))
+		}
+	}
+	slices.Sort(reasons)
+	slices.Sort(noise)
+	if got := section("## Reasons", "Of these"); !slices.Equal(got, reasons) {
+		t.Errorf("documented reasons are\n%q, there are\n%q", got, reasons)
+	}
+	if got := section("Of these", "tried\nagain"); !slices.Equal(got, noise) {
+		t.Errorf("documented as noise are %q, tried again are %q", got, noise)
+	}
+	kinds := []string{string(invariants.Counted), string(invariants.Inferred), string(invariants.Unchecked)}
+	if got := section("`evidence_l1d_miss` | text |", "|"); !slices.Equal(got, kinds) {
+		t.Errorf("documented kinds of evidence are %q, want %q", got, kinds)
+	}
+	if want := fmt.Sprintf("row groups of %d,%03d rows", rowGroup/1000, rowGroup%1000); !bytes.Contains(text, []byte(want)) {
+		t.Errorf("it does not say %q", want)
+	}
+}
+
+func TestFirstColumns(t *testing.T) {
+	names := strings.Join(NewSchema(false, []string{"frequency"}).Names(), ",")
+	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,") || !strings.HasSuffix(names, ",run_header,frequency") {
+		t.Error(names)
+	}
+	seen := map[string]bool{}
+	for _, name := range Reserved() {
+		if seen[name] {
+			t.Errorf("two columns are called %s", name)
+		}
+		seen[name] = true
+	}
+}
+
+// entries are results of every kind, with what is awkward to write.
+func entries() []*Entry {
+	address, half := uint64(0x10), 0.5
+	row := func(n int64, code string, carried ...string) input.Row {
+		return input.Row{Number: n, File: "a b,c.csv", Line: int(n) + 1, Code: []byte(code), Carried: carried}
+	}
+	bad := input.Row{Number: 5, File: "-", Line: 7, Text: "z\xff\x00" + strings.Repeat("y", 1000), Carried: []string{"", " x\r\ny\x00"},
+		Rejection: &verdict.Rejection{Reason: verdict.BadHex, Detail: "line 7: no"}}
+	return []*Entry{
+		{Row: row(1, "\x90", `a "quoted", one`, ""), Tries: 1, RunID: "01234567", RunHeader: `{"version":"x"}`, Result: profiler.Result{
+			Status: profiler.OK, Cycles: 0.25, CILow: 0.2499, CIHigh: 0.25016, Instructions: 1, Bytes: 1,
+			Mode: profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261, Disagreement: "the loop is slower",
+			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
+			RunsPerSample: 5, Init: asm.Init{Name: "stack"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
+			Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
+			Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred}, {Invariant: verdict.ContextSwitch, Kind: invariants.Counted}},
+			Counters: []profiler.CounterReport{{Role: pmu.Cycles, PerIteration: &half}, {Role: pmu.L1IMiss}, {Role: pmu.Asked, Event: "uops", PerIteration: &half}},
+			Warnings: []string{"one", "two"}, Listing: []profiler.ListingLine{{Text: "nop"}, {Text: "mov rax, rbx"}}}},
+		{Row: row(2, "\x90\xc3", "é", "1"), Tries: 3, Result: profiler.Result{
+			Status: profiler.Rejected, Reason: verdict.ControlFlow, Instructions: 2, Bytes: 2,
+			Rejection: &verdict.Rejection{Reason: verdict.ControlFlow, Detail: "ret leaves the block", Inst: &verdict.Inst{Index: 1, Offset: 1, Text: "ret"}}}},
+		{Row: row(3, "\x48", "null", "007"), Result: profiler.Result{
+			Status: profiler.Rejected, Reason: verdict.Unmappable, Cycles: 7, LoopCycles: 7, Instructions: 1, Bytes: 3, UnrollShort: 1, UnrollLong: 3, Pages: 2, Frames: 1,
+			Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: `so, "so"`, Address: &address}}},
+		{Row: row(4, "\x91"), Result: profiler.Result{Status: profiler.Failed, Failure: "child\ndied", Instructions: 1, Bytes: 1}},
+		{Row: bad, Result: bad.Rejected()},
+	}
+}
+
+func cellsOf(s Schema) (rows [][]string) {
+	for _, e := range entries() {
+		rows = append(rows, s.Cells(e))
+	}
+	return rows
+}
+
+// TestCells: what is not known is empty, never 0, and no cell has an end of line or a zero byte.
+func TestCells(t *testing.T) {
+	s := NewSchema(true, []string{"x", "y"})
+	want := []map[string]string{
+		{"hex": "90", "status": "ok", "reason": "", "cycles": "0.2500", "ci_low": "0.2499", "ci_high": "0.2502", "mode": "both", "frontend": "decode",
+			"loop_cycles": "0.2600", "loop_ci_low": "0.2590", "loop_ci_high": "0.2610", "instructions": "1", "bytes": "1", "unroll_short": "128",
+			"unroll_long": "512", "samples_kept": "72", "samples_dropped": "0", "pages": "2", "frames": "1", "init": "stack", "paper_verdict": "sigfpe",
+			"self_forwarding_loads": "3", "detail": "the loop is slower; one; two", "tries": "1", "rescued": "true", "windows_kept": "9",
+			"windows_dropped": "7", "runs_per_sample": "5", "clock": "tsc", "ticks_per_cycle": "0.7025", "counters": "cycles=0.5000; uops=0.5000", "evidence_l1d_miss": "inferred",
+			"evidence_l1i_miss": "", "evidence_context_switch": "counted", "row": "1", "file": "a b,c.csv", "line": "2", "duplicate_of": "",
+			"run": "01234567", "run_header": `{"version":"x"}`, "disasm": "nop; mov rax, rbx", "x": `a "quoted", one`, "y": ""},
+		{"hex": "90c3", "status": "rejected", "reason": "control_flow", "cycles": "", "instructions": "2", "unroll_short": "", "samples_kept": "", "pages": "",
+			"rescued": "", "windows_kept": "", "detail": "ret leaves the block (instruction 2 at byte 1: ret)", "tries": "3", "clock": "", "ticks_per_cycle": ""},
+		{"cycles": "", "loop_cycles": "", "unroll_short": "1", "samples_kept": "0", "pages": "2", "self_forwarding_loads": "", "detail": `so, "so"`, "tries": "", "y": "007"},
+		{"status": "error", "detail": "child died", "x": "", "y": ""},
+		{"hex": "z\ufffd " + strings.Repeat("y", 195) + "…", "reason": "bad_hex", "bytes": "", "row": "5", "line": "7", "y": " x  y "},
+	}
+	for i, cells := range cellsOf(s) {
+		for name, value := range want[i] {
+			if got := cells[s.Index(name)]; got != value {
+				t.Errorf("row %d: %s is %q, want %q", i+1, name, got, value)
+			}
+		}
+	}
+}
+
+// TestRepeat: a row of the same block has the block's cells and its own.
+func TestRepeat(t *testing.T) {
+	s := NewSchema(false, []string{"x", "y"})
+	all := entries()
+	measured := s.Cells(all[0])
+	again := s.Repeat(measured, &Entry{Row: all[1].Row, DuplicateOf: 1})
+	for i, c := range s {
+		want := measured[i]
+		switch c.Name {
+		case "row":
+			want = "2"
+		case "line":
+			want = "3"
+		case "duplicate_of":
+			want = "1"
+		case "run_header":
+			want = ""
+		case "x":
+			want = "é"
+		case "y":
+			want = "1"
+		}
+		if again[i] != want {
+			t.Errorf("%s is %q, want %q", c.Name, again[i], want)
+		}
+	}
+}
+
+// write is a file of a format with all entries.
+func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := NewWriter(&out, f, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cells := range rows {
+		if err := w.Write(cells); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "result")
+	if err := os.WriteFile(name, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, closer, err := OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	for {
+		cells, err := r.Next()
+		if err == io.EOF {
+			return r.Schema(), rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, slices.Clone(cells))
+	}
+}
+
+// TestRoundTrip: every format that can be read gives back the columns and cells.
+func TestRoundTrip(t *testing.T) {
+	s := NewSchema(true, []string{"x", "y"})
+	rows := cellsOf(s)
+	for _, f := range []Format{CSV, JSON, Parquet} {
+		got, cells := read(t, write(t, f, s, rows))
+		if !slices.Equal(got.Names(), s.Names()) {
+			t.Errorf("%s: columns %q, want %q", f, got.Names(), s.Names())
+		}
+		if fmt.Sprintf("%q", cells) != fmt.Sprintf("%q", rows) {
+			t.Errorf("%s:\n got %q\nwant %q", f, cells, rows)
+		}
+	}
+}
+
+// TestOthersCanRead: CSV and JSON are what their standards say.
+func TestOthersCanRead(t *testing.T) {
+	s := NewSchema(true, []string{"x", "y"})
+	rows := cellsOf(s)
+	got, err := csv.NewReader(bytes.NewReader(write(t, CSV, s, rows))).ReadAll()
+	if want := append([][]string{s.Names()}, rows...); err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+		t.Errorf("CSV: %v\n got %q\nwant %q", err, got, want)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(write(t, JSON, s, rows)), "\n"), "\n")
+	for i, line := range lines {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatal(err)
+		}
+		for k, c := range s {
+			value, ok := object[c.Name]
+			switch cell := rows[i][k]; {
+			case !ok:
+				t.Errorf("row %d lacks %s", i+1, c.Name)
+			case cell == "" && c.Name != "x" && c.Name != "y":
+				if value != nil {
+					t.Errorf("row %d: %s is %v, want null", i+1, c.Name, value)
+				}
+			case c.Type == Text:
+				if value != cell {
+					t.Errorf("row %d: %s is %v, want %q", i+1, c.Name, value, cell)
+				}
+			case c.Type == Flag:
+				if value != (cell == "true") {
+					t.Errorf("row %d: %s is %v", i+1, c.Name, value)
+				}
+			default:
+				if _, ok := value.(float64); !ok {
+					t.Errorf("row %d: %s is %T", i+1, c.Name, value)
+				}
+			}
+		}
+	}
+	if len(lines) != len(rows) {
+		t.Errorf("%d lines of %d rows", len(lines), len(rows))
+	}
+}
+
+// TestNoUTF8: CSV keeps such bytes of the input; others hold text, and their readers insist.
+func TestNoUTF8(t *testing.T) {
+	s := SchemaOf([]string{"hex", "x"})
+	for f, want := range map[Format]string{CSV: "caf\xe9", JSON: "caf\ufffd", Parquet: "caf\ufffd"} {
+		if _, rows := read(t, write(t, f, s, [][]string{{"90", "caf\xe9"}})); rows[0][1] != want {
+			t.Errorf("%s: %q, want %q", f, rows[0][1], want)
+		}
+	}
+}
+
+func TestBHive(t *testing.T) {
+	s := NewSchema(false, []string{"x", "y"})
+	if got := string(write(t, BHive, s, cellsOf(s))); got != "90,25.00\n" {
+		t.Errorf("%q", got)
+	}
+	if _, err := NewWriter(io.Discard, BHive, SchemaOf([]string{"hex"})); err == nil {
+		t.Error("cycles can be written of a file that has none")
+	}
+}
+
+// TestDamage: a row that is none is named by its line, and the next is read.
+func TestDamage(t *testing.T) {
+	s := SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"})
+	const good = "90,1.0000,1,true,z\n"
+	for _, c := range []struct{ name, bad, says string }{
+		{"a column missing", "90,1.0000,1,true\n", "4 columns, of 5"},
+		{"a column too many", "90,1.0000,1,true,z,\n", "6 columns"},
+		{"a quote", "90,1.0000,1,true,\"z\n", "a quote is not closed"},
+		{"no number", "90,1.0000x,1,true,z\n", "cycles is \"1.0000x\", which is no number"},
+		{"no integer", "90,1.0000,1.5,true,z\n", "row is"},
+		{"no flag", "90,1.0000,1,yes,z\n", "rescued is"},
+		{"zeros", "90,1.0000,1,true,\x00\x00\n", "x is"},
+		{"empty", "\n", "1 columns"},
+	} {
+		r, err := NewLineReader(strings.NewReader(strings.Join(s.Names(), ",")+"\n"+good+c.bad+good), CSV)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Next()
+		_, err = r.Next()
+		var damage *DamageError
+		if !errors.As(err, &damage) || damage.Line != 3 || damage.At != int64(len("hex,cycles,row,rescued,x\n"+good)) || !strings.Contains(damage.What, c.says) {
+			t.Errorf("%s: %v, %+v", c.name, err, damage)
+		}
+		if cells, err := r.Next(); err != nil || cells[4] != "z" {
+			t.Errorf("%s: behind it %q, %v", c.name, cells, err)
+		}
+	}
+	for _, torn := range []string{"9", good[:len(good)-1]} {
+		r, _ := NewLineReader(strings.NewReader(strings.Join(s.Names(), ",")+"\n"+torn), CSV)
+		var damage *DamageError
+		if _, err := r.Next(); !errors.As(err, &damage) {
+			t.Errorf("torn %q: %v", torn, err)
+		}
+	}
+	for _, bad := range []string{`{"hex":"90"}`, `{"hex":"90","row":1,"x":[]}`, `{"hex":"90","row":"a","x":""}`, `{"hex"`, `[]`} {
+		r, err := NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Next()
+		var damage *DamageError
+		if _, err := r.Next(); !errors.As(err, &damage) || damage.Line != 2 {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestFormatOf(t *testing.T) {
+	for name, want := range map[string]Format{
+		"": CSV, "a": CSV, "a.csv": CSV, "a.txt": CSV, "a.JSONL": JSON, "a.ndjson.gz": JSON, "a.parquet": Parquet, "a.bhive": BHive, "a.csv.zst": CSV,
+	} {
+		if got := FormatOf(name); got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestNumerals(t *testing.T) {
+	for s, want := range map[string]bool{
+		"0": true, "0.5": true, "-1.25": true, "10": true, "1e5": true, "-0": true,
+		"": false, "-": false, ".5": false, "01": false, "+1": false, "NaN": false, "Inf": false, "0x1": false, "1_0": false, "1.": false, "1.e5": false, "1 ": false, " 1": false, "1e999": false,
+	} {
+		if got := isNumeral(s); got != want {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	settings, err := SettingsOf(profiler.Options{CPUs: []int{1}, Detail: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, _ := SettingsOf(profiler.Options{}.WithDefaults())
+	a := Run{Version: "1", Host: Host{Brand: "x"}, Settings: settings, Kernel: "6"}
+	b := Run{Version: "1", Host: Host{Brand: "x"}, Settings: defaults, Kernel: "7", Selftest: "4 of 4"}
+	if d := a.Difference(b); d != nil || a.ID() != b.ID() || len(a.ID()) != 8 {
+		t.Errorf("%q, %s, %s", d, a.ID(), b.ID())
+	}
+	again, err := ParseRun(a.String())
+	if err != nil || again.ID() != a.ID() || a.Difference(again) != nil {
+		t.Errorf("%v: %+v, differs in %q", err, again, a.Difference(again))
+	}
+	other, _ := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.01})
+	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
+	if d := strings.Join(a.Difference(c), "; "); a.ID() == c.ID() ||
+		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||
+		!strings.HasSuffix(d, `setting Mode: "unroll", here "loop"; setting Precision: 0.005, here 0.01`) {
+		t.Error(d)
+	}
+}
+
+// FuzzLines: whatever cells there are, the line gives them back, and is one line.
+func FuzzLines(f *testing.F) {
+	f.Add("90", "a,b", `"`)
+	f.Add("", " ", "\ufeff\n")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		s := SchemaOf([]string{"hex", "x", "y"})
+		cells := []string{input.OneLine(a), input.OneLine(b), input.OneLine(c)}
+		for i, cell := range cells {
+			cells[i] = strings.ToValidUTF8(cell, "?") // JSON holds no other
+		}
+		for _, format := range []Format{CSV, JSON} {
+			lines, err := NewLines(format, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, err := lines.Append(nil, cells)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, ended := strings.CutSuffix(string(line), "\n")
+			got, err := lines.Parse(text, nil)
+			if err != nil || !ended || strings.Contains(text, "\n") || !slices.Equal(got, cells) {
+				t.Fatalf("%s: %q as %q is %q, %v", format, cells, line, got, err)
+			}
+		}
+	})
+}
+
+// FuzzJSONLine: what is read without the decoder, the decoder reads alike.
+func FuzzJSONLine(f *testing.F) {
+	for _, line := range []string{
+		`{"hex":"90","cycles":1.0000,"row":1,"rescued":true,"x":"a,b}"}`,
+		`{"hex":null,"cycles":null,"row":null,"rescued":null,"x":null}`,
+		`{"hex":"","cycles":-1e5,"row":-7,"rescued":false,"x":""}`,
+		`{"hex":"a\"b","cycles":1.,"row":01,"rescued":"true","x":"é"} `,
+		`{"hex":"90","cycles":1,"row":1,"rescued":true,"x":"","y":1}`,
+		`{"hex":"00","cycles":0,"row":0,"rescued":,"x":""}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		lines, err := NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own, ok := lines.parseOwn(line, nil); ok {
+			if got, err := lines.decodeJSON(line, nil); err != nil || !slices.Equal(own, got) {
+				t.Errorf("%q is %q, the decoder says %q, %v", line, own, got, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"encoding/hex"
+	"math"
+
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// sample is a block of the set that tells what precision to expect.
+type sample struct{ text, hex string }
+
+// set is of the kinds that corpora are made of: dependent chains, throughput of several units,
+// loads, stores, and a mixture. All touch at most two pages.
+var set = [...]sample{
+	{"add rax, rax", "4801c0"},
+	{"six adds side by side", "4801c04801c94801d24801f64801ff4d01c0"},
+	{"imul rax, rax", "480fafc0"},
+	{"mov rax, [rax]", "488b00"},
+	{"load, multiply, add", "488b03480fafc14801c2"},
+	{"store, and load from another line", "48890b488b5340"},
+	{"mulps and addps side by side", "0f59c00f58c9"},
+	{"lea, cmp, setcc, shift", "488d040b4839d00f92c148c1e203"},
+}
+
+// Repeat is a block measured twice, in two children, each with a calibration of its own. Cycles
+// are core cycles per iteration, 0 where it was not measured.
+type Repeat struct {
+	Text   string     `json:"text"`
+	Hex    string     `json:"hex"`
+	Cycles [2]float64 `json:"cycles"`
+	Half   [2]float64 `json:"half_intervals"`
+	Why    string     `json:"why,omitempty"` // it was not measured
+}
+
+// measured reports whether both were.
+func (b Repeat) measured() bool { return b.Cycles[0] > 0 && b.Cycles[1] > 0 }
+
+// half is the wider of the two intervals, as a share of the cycles: half its width.
+func (b Repeat) half() float64 { return max(b.Half[0]/b.Cycles[0], b.Half[1]/b.Cycles[1]) }
+
+// apart is how far the two are from each other, as a share.
+func (b Repeat) apart() float64 {
+	return 2 * math.Abs(b.Cycles[0]-b.Cycles[1]) / (b.Cycles[0] + b.Cycles[1])
+}
+
+// Precision is what to expect of a block's number, by those of the set. Shares are of the
+// block's cycles.
+type Precision struct {
+	Blocks   []Repeat `json:"blocks"`
+	Measured int      `json:"measured"` // of the blocks, both times
+	// Half the width of the 95 % interval.
+	HalfMedian float64 `json:"half_interval_median"`
+	HalfMax    float64 `json:"half_interval_max"`
+	// How far the second measurement is from the first.
+	ApartMedian float64 `json:"apart_median"`
+	ApartMax    float64 `json:"apart_max"`
+}
+
+// repeat measures the set twice, each time with a new child and a new calibration. missing says
+// why this host measures nothing.
+func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error) {
+	for _, s := range set {
+		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
+	}
+	for i := range 2 {
+		err := x.with(x.opts, func(p Profiler) error {
+			for j := range blocks {
+				if err := x.once(p, &blocks[j], i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if missing, err = hostError(err); err != nil {
+			return nil, nil, err
+		}
+		if missing != nil && x.last.Status == profiler.OK {
+			missing = nil // it measured before: the core is shared at times
+		}
+		if missing != nil {
+			return nil, missing, nil
+		}
+	}
+	if x.last.Status != profiler.OK {
+		missing = &verdict.HostError{
+			Missing: "no block was left alone for long enough: " + blocks[0].Why,
+			Remedy:  "choose another CPU with -cpu, give more time with -budget, or keep other work off this core",
+		}
+	}
+	return blocks, missing, nil
+}
+
+// once measures a block for the ith time.
+func (x *exam) once(p Profiler, b *Repeat, i int) error {
+	code, err := hex.DecodeString(b.Hex)
+	if err != nil {
+		return err
+	}
+	r, err := x.measure(p, code)
+	if err != nil {
+		return err
+	}
+	if b.Why = why(r); b.Why == "" {
+		b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
+	}
+	return nil
+}
+
+// why says why a result is none.
+func why(r profiler.Result) string {
+	switch {
+	case r.Rejection != nil:
+		return r.Rejection.Error()
+	case r.Status != profiler.OK:
+		return "internal failure: " + r.Failure
+	}
+	return ""
+}
+
+func precisionOf(blocks []Repeat) *Precision {
+	p := &Precision{Blocks: blocks}
+	var half, apart []float64
+	for _, b := range blocks {
+		if b.measured() {
+			half, apart = append(half, b.half()), append(apart, b.apart())
+			p.HalfMax, p.ApartMax = max(p.HalfMax, b.half()), max(p.ApartMax, b.apart())
+		}
+	}
+	if p.Measured = len(half); p.Measured > 0 {
+		p.HalfMedian, p.ApartMedian = stat.Median(half), stat.Median(apart)
+	}
+	return p
+}

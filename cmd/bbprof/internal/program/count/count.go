@@ -1,0 +1,500 @@
+// Package count counts the instructions that a function of a program executes: exactly, which
+// no layout changes, so that a test can assert what a compiler made of a loop.
+//
+// A call is counted from the function's first instruction up to and including the one that
+// returns, with all that it calls. What counts is one thread's instructions in user mode: a
+// system call is one, so is a string instruction with a rep prefix, however often it repeats;
+// a signal handler that runs on that thread meanwhile counts in.
+package count
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Method is how instructions are counted.
+type Method string
+
+const (
+	Auto Method = "auto"    // by the hardware's counter where there is one, else by steps
+	Hard Method = "counter" // by the hardware's counter
+	Step Method = "step"    // an instruction at a time: exact, and some 5 µs each
+)
+
+// Methods are all there are, the default first.
+func Methods() []Method { return []Method{Auto, Hard, Step} }
+
+// All as Options.Calls counts every call.
+const All = -1
+
+// Options of a count. The zero value is the default.
+type Options struct {
+	Method  Method        // default Auto
+	Calls   int           // how many calls to count, default 1, the first; All until the program ends
+	Limit   int           // longest call in instructions that is stepped through, default 10,000,000
+	Timeout time.Duration // longest that the program may run, default 5 minutes
+	CPUs    []int         // to run on: the first; default the last that is allowed
+	Stdin   string        // file that the program gets as standard input; none is /dev/null
+	Stdout  *os.File      // gets what the program writes to either, default nobody
+	// Open makes the hardware's counter of a thread; nil is the real one.
+	Open func(thread int) (Counter, error)
+}
+
+// Counter counts a thread's instructions in user mode.
+type Counter interface {
+	Start() error          // from zero
+	Stop() (uint64, error) // what was counted since
+	Close()
+}
+
+// Call is one call of the function.
+type Call struct {
+	Instructions uint64 `json:"instructions"`
+	// Returned is false if the call did not: it was left by a jump to one of its callers, or the
+	// program ended in it. It is counted up to there.
+	Returned bool `json:"returned"`
+	Left     bool `json:"left,omitzero"` // by longjmp, an exception or a panic, say; by steps alone
+}
+
+// Result is what was counted.
+type Result struct {
+	Function string   `json:"function"`
+	Address  uint64   `json:"address"` // by the file
+	Program  []string `json:"program"`
+	Method   Method   `json:"method"` // Hard or Step
+	Calls    []Call   `json:"calls"`
+	// Instructions are those of all calls.
+	Instructions uint64   `json:"instructions"`
+	Notes        []string `json:"notes,omitempty"` // what a reader should know besides
+}
+
+// Function runs a program and counts a function's calls. An *program.Error says that the
+// program or the function is to blame, a *verdict.HostError that this machine cannot do it.
+func Function(ctx context.Context, c program.Command, name string, o Options) (Result, error) {
+	f, err := c.Exe.Function(name)
+	if err != nil {
+		return Result{}, err
+	}
+	chosen := o.Method
+	o.defaults()
+	r := Result{Function: f.Name, Address: f.Addr, Program: append([]string{c.Name}, c.Args...)}
+	for range zeroTries {
+		if r.Calls, r.Notes, err = countOnce(ctx, c, f, o); !errors.Is(err, errZero) {
+			break
+		}
+	}
+	if errors.Is(err, errZero) && chosen != Hard {
+		o.Method = Step
+		r.Calls, r.Notes, err = countOnce(ctx, c, f, o)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	r.Method = o.Method
+	for _, call := range r.Calls {
+		r.Instructions += call.Instructions
+	}
+	return r, nil
+}
+
+// zeroTries is how often a program is run whose counter reads zero, as counters do now and
+// then, above all virtual ones, before it is stepped through instead.
+const zeroTries = 3
+
+var errZero error = &verdict.HostError{
+	Missing: fmt.Sprintf("the hardware's counter read zero in %d runs", zeroTries),
+	Remedy:  "count by single steps: -method step",
+}
+
+func (o *Options) defaults() {
+	if o.Open == nil {
+		o.Open = func(thread int) (Counter, error) {
+			c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessInstructions, thread)
+			if err != nil {
+				return nil, err
+			}
+			return c, nil
+		}
+		if o.Method == "" || o.Method == Auto {
+			o.Method = Step
+			if pmu.CanCount(pmu.Linux{}, pmu.ProcessInstructions) {
+				o.Method = Hard
+			}
+		}
+	}
+	if o.Method == "" || o.Method == Auto {
+		o.Method = Hard
+	}
+	if o.Calls == 0 {
+		o.Calls = 1
+	}
+	if o.Limit == 0 {
+		o.Limit = 10_000_000
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
+}
+
+// countOnce runs the program once, on a thread of its own: ptrace obeys only the thread that
+// started the program.
+func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) (calls []Call, notes []string, err error) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		calls, notes, err = onThread(ctx, c, f, o)
+	}()
+	<-ended
+	return calls, notes, err
+}
+
+func onThread(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if _, err := program.Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
+		return nil, nil, err
+	}
+	p, done, err := c.Start(program.Setup{}, o.Stdin, o.Stdout, o.Stdout)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	defer context.AfterFunc(ctx, p.Kill)()
+
+	s := session{Process: p, opts: o, name: f.Name}
+	err = s.count(c, f)
+	timedOut := errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	switch {
+	case timedOut && s.enough() && s.whole() == len(s.calls):
+		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
+	case timedOut:
+		return nil, nil, &program.Error{
+			Program: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
+			Remedy: "give it longer with -timeout, or less to do",
+		}
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, nil, err
+	case len(s.calls) == 0:
+		return nil, nil, &program.Error{
+			Program: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
+			Remedy: "is the function inlined where it is used, or not reached with these arguments?",
+		}
+	}
+	return s.calls, s.notes, nil
+}
+
+func calls(n int) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
+}
+
+// session is one run of the program.
+type session struct {
+	*debuggee.Process
+	opts  Options
+	name  string
+	calls []Call
+	notes []string
+	end   *debuggee.End // of the program, nil before
+}
+
+// whole is how many calls are counted to their end.
+func (s *session) whole() (n int) {
+	for _, c := range s.calls {
+		if c.Returned || c.Left {
+			n++
+		}
+	}
+	return n
+}
+
+// enough reports whether all calls that were asked for are counted.
+func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
+
+// count runs the program from call to call, and then on to its end.
+func (s *session) count(c program.Command, f program.Function) error {
+	start, err := s.Entry()
+	if err != nil {
+		return err
+	}
+	entry := f.Addr + c.Exe.Slide(start)
+	for !s.enough() {
+		if err := s.Break(entry); err != nil {
+			return err
+		}
+		stop, err := s.Run()
+		if err != nil {
+			return err
+		}
+		if s.end = stop.End; s.end != nil {
+			return s.ended(c)
+		}
+		if err := s.call(c, stop); err != nil {
+			return err
+		}
+		if s.end != nil {
+			return s.ended(c)
+		}
+	}
+	if err := s.Detach(); err != nil {
+		return err
+	}
+	end, _, err := s.Wait()
+	s.end = &end
+	if err == nil {
+		err = s.ended(c)
+	}
+	return err
+}
+
+// ended notes how the program ended, if a reader should know.
+func (s *session) ended(c program.Command) error {
+	switch {
+	case s.end.Exec:
+		s.notes = append(s.notes, fmt.Sprintf("%v, and was ended", s.end))
+	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
+		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", calls(len(s.calls)), s.end))
+	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
+		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
+	}
+	return nil
+}
+
+// call counts the call at whose first instruction stop stands.
+func (s *session) call(c program.Command, stop debuggee.Stop) error {
+	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
+	if err != nil {
+		return err
+	}
+	count := s.byStep
+	if s.opts.Method == Hard {
+		count = s.byCounter
+	}
+	call, err := count(f, stop.Thread)
+	if err != nil {
+		return err
+	}
+	s.calls = append(s.calls, call)
+	if s.end != nil {
+		return nil
+	}
+	return s.Unbreak(f.back)
+}
+
+// frame is one call's: where it returns to, and where its stack is.
+type frame struct {
+	entry uint64
+	back  uint64 // the return address; 0 where there is none, as at a program's entry
+	sp    uint64 // at the entry, where the return address is
+	// The goroutine, and how far sp is from its stack's upper end, which stays the same when
+	// the runtime moves the stack; 0 if it is none.
+	g, depth uint64
+}
+
+func (s *session) newFrame(isGo bool, at debuggee.Regs) (frame, error) {
+	back, err := s.Word(at.RSP)
+	if err != nil {
+		return frame{}, err
+	}
+	if _, err := s.Word(back); err != nil {
+		back = 0
+	}
+	f := frame{entry: at.RIP, back: back, sp: at.RSP}
+	if isGo {
+		if low, high, ok := s.stackOf(at.R14); ok && low <= at.RSP && at.RSP < high {
+			f.g, f.depth = at.R14, high-at.RSP
+		}
+	}
+	return f, nil
+}
+
+// stackOf reads a goroutine's stack bounds, which its descriptor starts with (type g,
+// runtime/runtime2.go). The descriptor is in r14 at calls and returns of Go functions
+// (cmd/compile/abi-internal.md).
+func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
+	low, err1 := s.Word(g)
+	high, err2 := s.Word(g + 8)
+	return low, high, err1 == nil && err2 == nil
+}
+
+// returned reports whether the registers are those right behind the frame's return: of a
+// recursive call that returns to the same place the stack is still deeper.
+func (s *session) returned(f frame, at debuggee.Regs) bool {
+	if f.back == 0 || at.RIP != f.back {
+		return false
+	}
+	if f.g == 0 {
+		return at.RSP > f.sp
+	}
+	return s.isAbove(f, at)
+}
+
+// isAbove reports whether the registers are those of the frame's goroutine, with the frame no longer on its
+// stack.
+func (s *session) isAbove(f frame, at debuggee.Regs) bool {
+	low, high, ok := s.stackOf(at.R14)
+	return ok && at.R14 == f.g && low <= at.RSP && at.RSP <= high && high-at.RSP < f.depth
+}
+
+// left reports whether the instruction between two stack pointers took the frame off its stack, by
+// a return or by a jump to where a caller waits for one. That something runs on another stack is
+// neither, nor is a signal's handler on one.
+func (s *session) left(f frame, before uint64, at debuggee.Regs) bool {
+	if f.back == 0 {
+		return false
+	}
+	if f.g != 0 {
+		return before != at.RSP && s.isAbove(f, at)
+	}
+	return before <= f.sp && f.sp < at.RSP && (at.RIP == f.back || s.OneMapping(f.sp, at.RSP))
+}
+
+// byStep counts a call by single steps.
+func (s *session) byStep(f frame, thread int) (Call, error) {
+	if err := s.Unbreak(f.entry); err != nil { // or recursion and other threads would stop there
+		return Call{}, err
+	}
+	if err := s.breakAtReturn(f); err != nil { // for other threads: see Foreign
+		return Call{}, err
+	}
+	s.Foreign(func(_ int, at debuggee.Regs) bool { return s.returned(f, at) })
+	var call Call
+	for before := f.sp; ; {
+		if call.Instructions == uint64(s.opts.Limit) {
+			return Call{}, &program.Error{
+				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
+				Remedy: "raise -limit, or give the program less to do",
+			}
+		}
+		step, err := s.Step(thread)
+		switch {
+		case err != nil:
+			return Call{}, err
+		case step.Elsewhere != 0:
+			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name, &program.Error{
+				Program: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
+				Remedy: "run a Go program with GOMAXPROCS=1, or count a function that does not wait"})
+		case step.Gone:
+			if step.Executed {
+				call.Instructions++
+			}
+			s.end = step.End
+			if s.end == nil {
+				return Call{}, &program.Error{Program: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
+			}
+			return call, nil
+		}
+		if step.Executed && !step.Again {
+			call.Instructions++
+		}
+		if step.Executed && s.left(f, before, step.Regs) {
+			call.Returned = step.Regs.RIP == f.back
+			call.Left = !call.Returned
+			return call, nil
+		}
+		before = step.Regs.RSP
+	}
+}
+
+func (s *session) breakAtReturn(f frame) error {
+	if f.back == 0 {
+		return nil
+	}
+	return s.Break(f.back)
+}
+
+// byCounter counts a call by the hardware's counter.
+func (s *session) byCounter(f frame, thread int) (Call, error) {
+	c, err := s.opts.Open(thread)
+	if err != nil {
+		return Call{}, err
+	}
+	defer c.Close()
+	// From the entry to the breakpoint right there nothing is executed: what the counter shows
+	// is what a stop costs.
+	overhead, stop, err := s.stretch(c)
+	if err != nil {
+		return Call{}, err
+	}
+	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
+		return Call{}, fmt.Errorf("the breakpoint at %#x was not met again: %+v", f.entry, stop)
+	}
+	if err := s.Unbreak(f.entry); err != nil {
+		return Call{}, err
+	}
+	if err := s.breakAtReturn(f); err != nil {
+		return Call{}, err
+	}
+	var call Call
+	read := uint64(0)
+	for {
+		n, stop, err := s.stretch(c)
+		if err != nil {
+			return Call{}, err
+		}
+		read += n
+		call.Instructions += n - min(n, overhead)
+		if stop.End != nil {
+			s.end = stop.End
+			return call, nil
+		}
+		if s.returned(f, stop.Regs) {
+			if stop.Thread != thread {
+				return Call{}, &program.Error{Program: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
+			}
+			break
+		}
+		if err := s.pass(stop.Thread, thread, &call); err != nil {
+			return Call{}, err
+		}
+	}
+	if read == 0 {
+		return Call{}, errZero
+	}
+	call.Returned = true
+	return call, nil
+}
+
+// stretch counts from here to the next breakpoint.
+func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
+	if err := c.Start(); err != nil {
+		return 0, debuggee.Stop{}, err
+	}
+	stop, err := s.Run()
+	if err != nil {
+		return 0, stop, err
+	}
+	n, err := c.Stop()
+	return n, stop, err
+}
+
+// pass steps a thread past a breakpoint that is not the end of the call: a recursive call's
+// return, or another thread's.
+func (s *session) pass(thread, counted int, call *Call) error {
+	for {
+		step, err := s.Step(thread)
+		if err != nil || step.Gone || step.Elsewhere != 0 {
+			return err
+		}
+		if step.Executed && thread == counted && !step.Again {
+			call.Instructions++
+		}
+		if step.Executed {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,535 @@
+package count
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// command is a program to count, skipping where this host does not let one be traced.
+func command(t *testing.T, path string, args ...string) program.Command {
+	t.Helper()
+	c, err := program.NewCommand(append([]string{path}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// try counts by steps unless o says otherwise.
+func try(t *testing.T, c program.Command, name string, o Options) (Result, error) {
+	t.Helper()
+	if o.Method == "" {
+		o.Method = Step
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	r, err := Function(context.Background(), c, name, o)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) && !errors.Is(err, errZero) {
+		t.Skip(err)
+	}
+	return r, err
+}
+
+func counts(r Result) (all []uint64) {
+	for _, c := range r.Calls {
+		all = append(all, c.Instructions)
+	}
+	return all
+}
+
+// One function f at the end, called from the entry: 5 bytes of call, 12 of exit.
+func calling(f ...string) []byte {
+	return tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), strings.Join(f, ""))
+}
+
+const fAt = 17
+
+var straight = calling("\x90", "\x90", "\xc3")
+
+// looping counts down from n: 2 n + 2 instructions.
+func looping(n byte) []byte {
+	return calling("\xb9"+string([]byte{n})+"\x00\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3")
+}
+
+// signalling installs a handler of SIGUSR1 and calls f, which sends that to itself.
+var signalling = tinyelf.Asm(
+	"\x6a\x00", "\x48\x8d\x05\x4e\x00\x00\x00", "\x50", // struct kernel_sigaction: the mask, the restorer,
+	"\x68\x00\x00\x00\x04", "\x48\x8d\x05\x3f\x00\x00\x00", "\x50", // SA_RESTORER, the handler
+	"\xbf\x0a\x00\x00\x00", "\x48\x89\xe6", "\x31\xd2", "\x41\xba\x08\x00\x00\x00", "\xb8\x0d\x00\x00\x00", "\x0f\x05", // rt_sigaction
+	"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0),
+	"\xb8\x27\x00\x00\x00", "\x0f\x05", "\x89\xc7", "\xbe\x0a\x00\x00\x00", "\xb8\x3e\x00\x00\x00", "\x0f\x05", "\xc3", // f: kill(getpid(), SIGUSR1)
+	"\x90", "\xc3", // the handler
+	"\xb8\x0f\x00\x00\x00", "\x0f\x05", // the restorer: rt_sigreturn
+)
+
+// TestKnownPrograms: programs whose every instruction is known.
+func TestKnownPrograms(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		code []byte
+		at   int
+		want []uint64
+	}{
+		{"two nops", straight, fAt, []uint64{3}},
+		{"a loop of 1", looping(1), fAt, []uint64{4}},
+		{"a loop of 200", looping(200), fAt, []uint64{402}},
+		{"a jump to itself", // counts each time, unlike a rep: mov ecx,9; loop $; ret
+			calling("\xb9\x09\x00\x00\x00", "\xe2\xfe", "\xc3"), fAt, []uint64{11}},
+		{"rep stosb, 100 rounds", // mov ecx,100; lea rdi,[rsp-0x80]; rep stosb; ret
+			calling("\xb9\x64\x00\x00\x00", "\x48\x8d\x7c\x24\x80", "\xf3\xaa", "\xc3"), fAt, []uint64{4}},
+		{"rep stosb, none", // xor ecx,ecx; rep stosb; ret
+			calling("\x31\xc9", "\xf3\xaa", "\xc3"), fAt, []uint64{3}},
+		{"repe cmpsq that ends early", // mov ecx,7; lea rsi,[rsp]; lea rdi,[rsp-8]; repe cmpsq; ret
+			calling("\xb9\x07\x00\x00\x00", "\x48\x8d\x34\x24", "\x48\x8d\x7c\x24\xf8", "\xf3\x48\xa7", "\xc3"), fAt, []uint64{5}},
+		{"a system call", // mov eax,39 (getpid); syscall; ret
+			calling("\xb8\x27\x00\x00\x00", "\x0f\x05", "\xc3"), fAt, []uint64{3}},
+		{"a signal to itself, with a handler", // the handler's nop and ret and its return to the kernel count in
+			signalling, 63, []uint64{7 + 2 + 2}},
+		{"callees in", // call g; ret; g: nop; ret
+			calling("\xe8\x01\x00\x00\x00", "\xc3", "\x90", "\xc3"), fAt, []uint64{4}},
+		{"a tail call", // jmp g; g: nop; ret
+			calling("\xeb\x00", "\x90", "\xc3"), fAt, []uint64{3}},
+		{"a return that frees its arguments", // ret 0; as pascal functions have it, of none
+			calling("\x90", "\xc2\x00\x00"), fAt, []uint64{2}},
+		{"recursion that returns to the same place", // mov edi,3; call g; exit; g: call f; ret; f: dec edi; jz 1f; jmp g; 1: ret
+			tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00", "\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3"),
+			5 + fAt + 6, []uint64{13}},
+		{"three calls", // mov ebx,3; 1: mov ecx,ebx; call f; dec ebx; jnz 1b; exit; f: dec ecx; jnz f; ret
+			tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3"),
+			28, []uint64{7, 5, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at}))
+			for _, method := range []Method{Step, Hard} {
+				r, err := try(t, cmd, "f", Options{Method: method, Calls: All, Open: stepless(c.want)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
+					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
+				}
+				for _, call := range r.Calls {
+					if !call.Returned {
+						t.Errorf("%s: %+v", method, r)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestMovedStack: what Go's runtime does to a goroutine whose stack is full: it moves to
+// another, here a lower one, and the descriptor in r14 with its bounds follows.
+func TestMovedStack(t *testing.T) {
+	code := tinyelf.Asm(
+		"\x48\x81\xec\x00\x10\x00\x00",          // sub rsp,0x1000
+		"\x4c\x8d\xb4\x24\x00\x08\x00\x00",      // lea r14,[rsp+0x800]: the descriptor
+		"\x49\x89\x26",                          // mov [r14],rsp: the lower end
+		"\x48\x8d\x84\x24\x00\x01\x00\x00",      // lea rax,[rsp+0x100]
+		"\x49\x89\x46\x08",                      // mov [r14+8],rax: the upper
+		"\x48\x8d\xa4\x24\x80\x00\x00\x00",      // lea rsp,[rsp+0x80]
+		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
+		"\x48\x8b\x04\x24",     // f: mov rax,[rsp]
+		"\x49\x83\x6e\x08\x40", // sub qword [r14+8],0x40
+		"\x49\x83\x2e\x40",     // sub qword [r14],0x40
+		"\x48\x83\xec\x40",     // sub rsp,0x40
+		"\x48\x89\x04\x24",     // mov [rsp],rax
+		"\xc3",
+	)
+	cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 55}))
+	cmd.Exe.IsGo = true
+	r, err := try(t, cmd, "f", Options{})
+	if err != nil || !slices.Equal(r.Calls, []Call{{Instructions: 6, Returned: true}}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestLeft: a call that ends by a jump to its caller, as longjmp makes it, ends there, even where the jump
+// leads to the place behind the call. Another stack is none of its callers'.
+func TestLeft(t *testing.T) {
+	returned := func(n uint64) []Call { return []Call{{Instructions: n, Returned: true}} }
+	left := func(n uint64) []Call { return []Call{{Instructions: n, Left: true}} }
+	descriptor := "\x48\x81\xec\x00\x10\x00\x00" + // sub rsp,0x1000
+		"\x4c\x8d\xb4\x24\x00\x08\x00\x00" + // lea r14,[rsp+0x800]: a goroutine's
+		"\x49\x89\x26" + // mov [r14],rsp: the lower end
+		"\x4d\x89\x76\x08" + // mov [r14+8],r14: the upper
+		"\x48\x81\xc4\x80\x00\x00\x00" // add rsp,0x80
+	for _, c := range []struct {
+		name   string
+		before string
+		f      string
+		isGo   bool
+		want   []Call
+	}{
+		{"by a jump behind the call", "\x48\x89\xe3", "\x90\x48\x89\xdc\xeb\xee", false, left(2)}, // mov rbx,rsp; f: nop; mov rsp,rbx; jmp
+		{"by a jump to an outer caller", "\x48\x89\xe3\x53\x53", "\x48\x89\xdc\xeb\xef", false, left(1)},
+		{"for a stack elsewhere, and back", "", "\x48\x89\xe0\x48\x81\xc4\x00\x00\x00\x10\x90\x48\x89\xc4\xc3", false, returned(5)}, // mov rax,rsp; add rsp,1<<28; nop; mov rsp,rax; ret
+		{"by a panic, recovered", descriptor, "\x90\x48\x83\xc4\x08\xeb\xed", true, left(2)},                                        // f: nop; add rsp,8; jmp
+		{"by a return of a goroutine", descriptor, "\x90\x6a\x00\x58\xc3", true, returned(4)},                                       // f: nop; push 0; pop rax; ret
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code := tinyelf.Asm(c.before, "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), c.f)
+			cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: len(c.before) + fAt}))
+			cmd.Exe.IsGo = c.isGo
+			r, err := try(t, cmd, "f", Options{})
+			if err != nil || !slices.Equal(r.Calls, c.want) || len(r.Notes) > 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// TestEntry: where a program starts there is no return address, only the number of its arguments.
+func TestEntry(t *testing.T) {
+	// pop rsi; push rsi; exit
+	cmd := command(t, tinyelf.Write(t, tinyelf.Asm("\x5e\x56", tinyelf.Exit(0)), tinyelf.Symbol{Name: "_start"}))
+	for _, method := range []Method{Step, Hard} {
+		r, err := try(t, cmd, "_start", Options{Method: method, Open: stepless(nil)})
+		if err != nil || len(r.Calls) != 1 || r.Calls[0].Returned || r.Calls[0].Left || method == Step && r.Instructions != 5 {
+			t.Errorf("%s: %+v, %v", method, r, err)
+		}
+	}
+}
+
+// stepless is a counter for calls that nobody looks at.
+func stepless([]uint64) func(int) (Counter, error) {
+	return func(int) (Counter, error) { return &scripted{reads: slices.Repeat([]uint64{1, 2}, 50)}, nil }
+}
+
+// scripted is a counter that reads what it is told to.
+type scripted struct {
+	reads []uint64
+	at    int
+	open  *int
+}
+
+func (s *scripted) Start() error { return nil }
+
+func (s *scripted) Stop() (uint64, error) {
+	n := s.reads[s.at]
+	s.at++
+	return n, nil
+}
+
+func (s *scripted) Close() {
+	if s.open != nil {
+		*s.open--
+	}
+}
+
+// TestByCounter: what a stop costs is measured at the entry and taken off; what must be
+// stepped past on the way is added.
+func TestByCounter(t *testing.T) {
+	recursive := tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00", "\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3")
+	for _, c := range []struct {
+		name  string
+		code  []byte
+		at    int
+		reads []uint64
+		want  uint64
+	}{
+		{"no overhead", looping(10), fAt, []uint64{0, 22}, 22},
+		{"one too many a stop", looping(10), fAt, []uint64{1, 23}, 22},
+		// Up to the innermost return 11 instructions, one of which is stepped past the
+		// breakpoint, then one more to the next, which is stepped past too.
+		{"recursion", recursive, 5 + fAt + 6, []uint64{2, 11 + 2, 2, 2}, 13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			open := 0
+			r, err := try(t, command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at})), "f",
+				Options{Method: Hard, Open: func(int) (Counter, error) {
+					open++
+					return &scripted{reads: c.reads, open: &open}, nil
+				}})
+			if err != nil || !slices.Equal(counts(r), []uint64{c.want}) || r.Method != Hard || open != 0 {
+				t.Errorf("%+v, %v, %d counters left open; want %d", r, err, open, c.want)
+			}
+		})
+	}
+}
+
+// TestZeroCounter: a counter that reads zero gets other runs, and then steps take its place,
+// unless it was asked for.
+func TestZeroCounter(t *testing.T) {
+	cmd := command(t, tinyelf.Write(t, straight, tinyelf.Symbol{Name: "f", Offset: fAt}))
+	for _, c := range []struct {
+		zeros  int // runs that read zero
+		method Method
+		want   uint64
+		by     Method
+	}{
+		{0, Auto, 7, Hard},
+		{zeroTries - 1, Auto, 7, Hard},
+		{zeroTries, Auto, 3, Step},
+		{zeroTries - 1, Hard, 7, Hard},
+		{zeroTries, Hard, 0, ""},
+	} {
+		runs := 0
+		r, err := try(t, cmd, "f", Options{Method: c.method, Open: func(int) (Counter, error) {
+			runs++
+			if runs <= c.zeros {
+				return &scripted{reads: []uint64{0, 0}}, nil
+			}
+			return &scripted{reads: []uint64{0, 7}}, nil
+		}})
+		if c.by == "" {
+			if !errors.Is(err, errZero) {
+				t.Errorf("%+v: %+v, %v", c, r, err)
+			}
+			continue
+		}
+		if err != nil || r.Instructions != c.want || r.Method != c.by {
+			t.Errorf("%+v: %+v, %v", c, r, err)
+		}
+	}
+}
+
+// TestLimit: the longest call that is allowed, and one that is longer by an instruction.
+func TestLimit(t *testing.T) {
+	cmd := command(t, tinyelf.Write(t, looping(10), tinyelf.Symbol{Name: "f", Offset: fAt}))
+	if r, err := try(t, cmd, "f", Options{Limit: 22}); err != nil || r.Instructions != 22 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, err := try(t, cmd, "f", Options{Limit: 21})
+	if bad := (*program.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "more than 21 instructions") || !strings.Contains(err.Error(), "-limit") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCallsAsked: the first, some, all, and more than there are.
+func TestCallsAsked(t *testing.T) {
+	three := tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3")
+	cmd := command(t, tinyelf.Write(t, three, tinyelf.Symbol{Name: "f", Offset: 28}))
+	for _, c := range []struct {
+		calls int
+		want  []uint64
+		note  string
+	}{
+		{0, []uint64{7}, ""},
+		{1, []uint64{7}, ""},
+		{2, []uint64{7, 5}, ""},
+		{3, []uint64{7, 5, 3}, ""},
+		{4, []uint64{7, 5, 3}, "no more than 3 calls"},
+		{All, []uint64{7, 5, 3}, ""},
+	} {
+		r, err := try(t, cmd, "f", Options{Calls: c.calls})
+		if err != nil || !slices.Equal(counts(r), c.want) {
+			t.Errorf("%d: %+v, %v", c.calls, r, err)
+		}
+		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
+			t.Errorf("%d: notes %q", c.calls, notes)
+		}
+	}
+}
+
+// TestBadPrograms: those that never call, crash, hang or end within the call.
+func TestBadPrograms(t *testing.T) {
+	symbol := tinyelf.Symbol{Name: "f", Offset: fAt}
+	for _, c := range []struct {
+		name   string
+		code   []byte
+		o      Options
+		want   []string // of the error
+		counts []uint64 // or of the result
+		note   string
+	}{
+		{name: "never called", code: tinyelf.Asm(tinyelf.Exit(3), "\x90\x90\x90\x90\x90\xc3"), want: []string{"never called f", "status 3"}},
+		{name: "crashes before", code: append([]byte{0x0f, 0x0b}, straight...), want: []string{"never called f", "illegal instruction"}},
+		{name: "crashes in the call", code: calling("\x90", "\x0f\x0b"), counts: []uint64{1}, note: "illegal instruction"},
+		{name: "crashes behind the call", code: append(calling()[:5], "\x0f\x0b          \x90\xc3"...), counts: []uint64{2}, note: "illegal instruction"},
+		{name: "exits in the call", code: calling("\x90", tinyelf.Exit(7)), counts: []uint64{4}, note: "status 7"},
+		{name: "hangs before", code: append([]byte{0xeb, 0xfe}, straight...), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"0 calls", "300ms", "-timeout"}},
+		{name: "hangs in the call", code: calling("\xeb\xfe"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms", "-timeout"}},
+		{name: "hangs behind the call", code: append(calling()[:5], "\xeb\xfe          \x90\xc3"...), o: Options{Timeout: 300 * time.Millisecond}, counts: []uint64{2}, note: "was killed when all was counted"},
+		{name: "sleeps in the call", // pause() for ever
+			code: calling("\xb8\x22\x00\x00\x00", "\x0f\x05", "\xc3"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at := symbol
+			if strings.HasSuffix(c.name, "before") {
+				at.Offset += 2
+			}
+			cmd := command(t, tinyelf.Write(t, c.code, at))
+			r, err := try(t, cmd, "f", c.o)
+			// On a busy machine the call itself may take as long as one that hangs behind it is given.
+			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
+				r, err = try(t, cmd, "f", c.o)
+			}
+			if c.want == nil {
+				if err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
+					t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)
+				}
+				return
+			}
+			if bad := (*program.Error)(nil); !errors.As(err, &bad) {
+				t.Fatalf("%+v, %v (%T)", r, err, err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v: lacks %q", err, part)
+				}
+			}
+		})
+	}
+	if left := children(t); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// children lists this process's children.
+func children(t *testing.T) string {
+	t.Helper()
+	var all string
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		all += string(b)
+	}
+	return all
+}
+
+// TestCancel: a cancelled count ends with the context's error.
+func TestCancel(t *testing.T) {
+	cmd := command(t, tinyelf.Write(t, calling("\xeb\xfe"), tinyelf.Symbol{Name: "f", Offset: fAt}))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errors.New("signal"))
+	defer cancel()
+	ctx2, cancel2 := context.WithCancel(context.Background())
+	context.AfterFunc(ctx, cancel2)
+	if _, err := Function(ctx2, cmd, "f", Options{Method: Step}); !errors.Is(err, context.Canceled) {
+		var host *verdict.HostError
+		if errors.As(err, &host) {
+			t.Skip(err)
+		}
+		t.Errorf("%v", err)
+	}
+}
+
+// compiled builds testdata/*.c, skipping without a C compiler.
+func compiled(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc: ", err)
+	}
+	path := filepath.Join(t.TempDir(), "prog")
+	if out, err := exec.Command(gcc, append(flags, "-o", path, source)...).CombinedOutput(); err != nil {
+		t.Skipf("gcc does not compile %s here: %v: %s", source, err, out)
+	}
+	return path
+}
+
+// TestC: what optimisation makes of sums.c, position-independent or not, linked statically or
+// not.
+func TestC(t *testing.T) {
+	const source = "../../../../../testdata/programs/sums.c"
+	for _, flags := range [][]string{{}, {"-no-pie"}, {"-static"}} {
+		o0 := compiled(t, source, append(flags, "-O0")...)
+		o2 := compiled(t, source, append(flags, "-O2")...)
+		at := func(path, f, n string) uint64 {
+			r, err := try(t, command(t, path, n), f, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Instructions
+		}
+		if a, b := at(o0, "product", "10"), at(o0, "product", "1000"); b < 900*6 || b-a != 990*((b-a)/990) {
+			t.Errorf("%v -O0: product takes %d and %d", flags, a, b)
+		}
+		if a, b := at(o2, "product", "10"), at(o2, "product", "1000"); a != b || a > 6 {
+			t.Errorf("%v -O2: product takes %d and %d", flags, a, b)
+		}
+		if a, b := at(o2, "main", "10"), at(o2, "main", "10"); a != b {
+			t.Errorf("%v: main takes %d, then %d", flags, a, b)
+		}
+	}
+}
+
+// TestOddPrograms: threads, forks, signals and exec within a call neither disturb the count
+// nor the program.
+func TestOddPrograms(t *testing.T) {
+	path := compiled(t, "testdata/odd.c", "-O1", "-pthread")
+	quiet, err := try(t, command(t, path, "nothing"), "work", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what   string
+		more   bool   // than work alone
+		status string // in the notes
+	}{
+		{"threads", false, ""}, // others spin, and call work too
+		{"forked", false, ""},  // a child calls work after the breakpoint was set
+		{"fork", true, ""},     // in the call
+		{"vfork", true, ""},
+		{"wait", true, ""},   // for another thread
+		{"signal", true, ""}, // to itself, with a handler
+		{"trap", true, ""},   // an int3 of its own
+		{"exec", true, "became another program"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			for range 3 {
+				r, err := try(t, command(t, path, c.what), "work", Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := r.Instructions; c.more != (n > quiet.Instructions) || n < quiet.Instructions && c.status == "" {
+					t.Errorf("%d instructions, without that %d", n, quiet.Instructions)
+				}
+				if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, c.status) || c.status == "" && len(r.Notes) > 0 {
+					t.Errorf("notes: %s", notes)
+				}
+			}
+		})
+	}
+	if left := children(t); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// TestGo: a Go program, whose stacks move and whose runtime has threads.
+func TestGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prog")
+	build := exec.Command("go", "build", "-o", path, "../../../../../testdata/programs/sums.go")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("go does not build here: %v: %s", err, out)
+	}
+	count := func(f, n string) uint64 {
+		t.Helper()
+		r, err := try(t, command(t, path, n), f, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Notes) > 0 || !r.Calls[0].Returned {
+			t.Errorf("%s: %+v", f, r)
+		}
+		return r.Instructions
+	}
+	for range 3 {
+		if a, b := count("main.triangle", "10"), count("main.triangle", "1000"); (b-a)%990 != 0 || b-a < 2*990 {
+			t.Errorf("triangle takes %d and %d", a, b)
+		}
+		if a, b := count("main.gauss", "10"), count("main.gauss", "1000"); a != b {
+			t.Errorf("gauss takes %d and %d", a, b)
+		}
+	}
+	// The stack moves: still the return is found, and the call counts at least its own.
+	if n := count("main.deep", "20"); n < 20*100 {
+		t.Errorf("deep takes %d", n)
+	}
+	if n := count("main.relay", "5"); n < 100 {
+		t.Errorf("relay takes %d", n)
+	}
+}

@@ -1,0 +1,87 @@
+// Package debuggee runs a program of the user's under ptrace: it is started in a controlled
+// set-up, stopped at breakpoints and executed an instruction at a time. (Inferior is gdb's
+// word for the program under its control.) The child that runs blocks is another thing, see
+// package tracee; ptrace is in these two packages alone.
+//
+// A [Process] belongs to the thread that started it: the calling goroutine must be locked to
+// its thread from [Start] to [Process.Close]. Between two calls all its threads are stopped.
+package debuggee
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Config is what to start and how.
+type Config struct {
+	Path  string   // of the ELF file
+	Args  []string // with the program's name in front
+	Env   []string
+	Files [3]*os.File // standard input, output and error
+}
+
+// Regs are the registers that tell where a thread is.
+type Regs struct {
+	RIP, RSP uint64
+	R14      uint64 // the goroutine in Go's internal calling convention
+	RAX      uint64 // the number of a system call that is about to be made
+	RSI      uint64 // its second argument
+}
+
+// Stop is why Run came back: a thread stands at a breakpoint, or the program is gone.
+type Stop struct {
+	Thread int
+	Regs   Regs
+	End    *End
+}
+
+// Step is what became of one step of a thread.
+type Step struct {
+	// Executed says that the instruction ran, or one round of a string instruction with a rep
+	// prefix. Else a signal came in between, or its handler was entered: step again.
+	Executed bool
+	// Again says that it was such a round and that the instruction goes on: it is to be counted
+	// once, with its last round.
+	Again bool
+	Regs  Regs
+	// Elsewhere is another thread that stands at a breakpoint that foreign took for its own.
+	Elsewhere int
+	// Gone says that the thread has ended, End that the program has.
+	Gone bool
+	End  *End
+}
+
+// End is how a program ended.
+type End struct {
+	Status int            // its exit status, if Signal is 0
+	Signal syscall.Signal // what killed it
+	Exec   bool           // it did not end but became another program by exec
+}
+
+func (e *End) String() string {
+	switch {
+	case e.Exec:
+		return "it became another program by exec"
+	case e.Signal != 0:
+		return fmt.Sprintf("it was killed by signal %d (%v)", int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("it ended with status %d", e.Status)
+}
+
+// isRepeated reports whether code starts with a string instruction under a rep prefix: the
+// CPU steps it a round at a time (Intel SDM vol. 2, REP). The prefixes and opcodes are those
+// of vol. 2, 2.1.1 and appendix A.
+func isRepeated(code []byte) bool {
+	rep := false
+	for _, c := range code {
+		switch {
+		case c == 0xf2 || c == 0xf3:
+			rep = true
+		case c == 0x66 || c == 0x67 || c == 0x2e || c == 0x36 || c == 0x3e || c == 0x26 || c == 0x64 || c == 0x65 || c&0xf0 == 0x40:
+		default: // ins and outs; movs and cmps; stos, lods and scas
+			return rep && (c&^3 == 0x6c || c&^3 == 0xa4 || c >= 0xaa && c <= 0xaf)
+		}
+	}
+	return false
+}

@@ -1,0 +1,44 @@
+//go:build !linux || !amd64
+
+package debuggee
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Process needs Linux on x86-64; elsewhere there is none to be had, so that whatever asks
+// for one still compiles and can say why it cannot measure.
+type Process struct{}
+
+func elsewhere() error {
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("this is %s on %s", runtime.GOOS, runtime.GOARCH),
+		Remedy:  "run bbprof on Linux on an x86-64 machine",
+	}
+}
+
+// Start returns a *verdict.HostError.
+func Start(Config) (*Process, error) { return nil, elsewhere() }
+
+// The others have nothing to work on.
+
+func (p *Process) ID() int                           { return 0 }
+func (p *Process) Kill()                             {}
+func (p *Process) Close()                            {}
+func (p *Process) Foreign(func(int, Regs) bool)      {}
+func (p *Process) Run() (Stop, error)                { return Stop{}, elsewhere() }
+func (p *Process) Step(int) (Step, error)            { return Step{}, elsewhere() }
+func (p *Process) Regs(int) (Regs, error)            { return Regs{}, elsewhere() }
+func (p *Process) Break(uint64) error                { return elsewhere() }
+func (p *Process) Unbreak(uint64) error              { return elsewhere() }
+func (p *Process) Word(uint64) (uint64, error)       { return 0, elsewhere() }
+func (p *Process) OneMapping(uint64, uint64) bool    { return false }
+func (p *Process) Entry() (uint64, error)            { return 0, elsewhere() }
+func (p *Process) ShiftStack(int) error              { return elsewhere() }
+func (p *Process) CPUTime() (time.Duration, error)   { return 0, elsewhere() }
+func (p *Process) Detach() error                     { return elsewhere() }
+func (p *Process) Wait() (End, time.Duration, error) { return End{}, 0, elsewhere() }

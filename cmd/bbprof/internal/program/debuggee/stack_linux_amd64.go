@@ -1,0 +1,172 @@
+package debuggee
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Entry is where the program's own code starts, behind the dynamic linker's, in memory.
+func (p *Process) Entry() (uint64, error) {
+	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
+	if err != nil {
+		return 0, fmt.Errorf("asking for the program's entry: %w", err)
+	}
+	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
+	for ; len(aux) >= 16; aux = aux[16:] {
+		if binary.LittleEndian.Uint64(aux) == atEntry {
+			return binary.LittleEndian.Uint64(aux[8:]), nil
+		}
+	}
+	return 0, fmt.Errorf("the program's auxiliary vector names no entry")
+}
+
+// ShiftStack moves the start of the stack down by a multiple of 16 bytes before the first
+// instruction: the block of argument count, pointers and auxiliary vector is moved, the strings
+// stay, which is what the kernel does when it randomises (arch_align_stack).
+func (p *Process) ShiftStack(bytes int) error {
+	if bytes == 0 {
+		return nil
+	}
+	if bytes < 0 || bytes%16 != 0 { // System V ABI for AMD64, 3.4.1: rsp is a multiple of 16
+		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes, not by %d", bytes)
+	}
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(p.pid, &regs); err != nil {
+		return fmt.Errorf("reading registers: %w", err)
+	}
+	block, err := p.startBlock(regs.Rsp)
+	if err != nil {
+		return err
+	}
+	regs.Rsp -= uint64(bytes)
+	if _, err := unix.PtracePokeData(p.pid, uintptr(regs.Rsp), block); err != nil {
+		return fmt.Errorf("moving the start of the stack: %w", err)
+	}
+	if err := unix.PtraceSetRegs(p.pid, &regs); err != nil {
+		return fmt.Errorf("writing registers: %w", err)
+	}
+	return nil
+}
+
+// startBlock reads what the kernel lays at the stack pointer (System V ABI for AMD64, figure
+// 3.9): argc, argv, 0, envp, 0, and pairs up to one of AT_NULL.
+func (p *Process) startBlock(at uint64) ([]byte, error) {
+	var block []byte
+	word := func() (uint64, error) {
+		v, err := p.Word(at + uint64(len(block)))
+		block = binary.LittleEndian.AppendUint64(block, v)
+		return v, err
+	}
+	argc, err := word()
+	if err != nil {
+		return nil, err
+	}
+	for range argc + 1 {
+		if _, err := word(); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		v, err := word()
+		if err != nil {
+			return nil, err
+		}
+		if v == 0 {
+			break
+		}
+	}
+	for {
+		kind, err := word()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := word(); err != nil {
+			return nil, err
+		}
+		if kind == 0 {
+			return block, nil
+		}
+	}
+}
+
+// OneMapping reports whether two addresses are in the same mapping: of two places of stack, whether
+// they are of one stack.
+func (p *Process) OneMapping(a, b uint64) bool {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(maps)) {
+		var low, high uint64 // proc_pid_maps(5)
+		if _, err := fmt.Sscanf(line, "%x-%x", &low, &high); err == nil && low <= a && a < high {
+			return low <= b && b < high
+		}
+	}
+	return false
+}
+
+// CPUTime is the CPU time of the program so far, in user mode and kernel, of all its threads.
+func (p *Process) CPUTime() (time.Duration, error) {
+	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^p.pid<<3|2), &t); err != nil {
+		return 0, fmt.Errorf("reading the program's CPU clock: %w", err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// Detach removes all breakpoints and lets the program run on untraced.
+func (p *Process) Detach() error {
+	if err := p.hold(nil); err != nil {
+		return err
+	}
+	if p.end != nil {
+		return nil
+	}
+	for addr := range p.breaks {
+		if err := p.Unbreak(addr); err != nil {
+			return err
+		}
+	}
+	for _, t := range p.tasks {
+		if t.stopDue { // takes back every SIGSTOP that has not arrived (signal(7))
+			unix.Kill(p.pid, unix.SIGCONT)
+			break
+		}
+	}
+	for _, t := range p.tasks {
+		p.release(t)
+	}
+	return nil
+}
+
+// Wait waits for a detached program to end, kills what it leaves behind, and tells the CPU
+// time that it and the children that it waited for took in all, to the microsecond.
+func (p *Process) Wait() (End, time.Duration, error) {
+	for p.end == nil {
+		var status unix.WaitStatus
+		var usage unix.Rusage
+		// A thread may have been killed by another's exit before it could be let go. It is then
+		// still ours to wait for, and the program does not end before.
+		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, &usage)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return End{}, 0, fmt.Errorf("wait4: %w", err)
+		}
+		pid := p.pid
+		if _, err := p.dispatch(id, status); err != nil {
+			return End{}, 0, err
+		}
+		if id == pid && p.end != nil {
+			return *p.end, time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+		}
+	}
+	return *p.end, 0, nil
+}

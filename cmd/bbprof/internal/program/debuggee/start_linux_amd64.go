@@ -1,0 +1,176 @@
+package debuggee
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/sigchld"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Process is a program under control.
+type Process struct {
+	mortal sync.Mutex // guards pid against Kill, which any goroutine may call
+	pid    int        // 0 once it has been reaped
+
+	tasks  map[int]*task   // by thread id
+	early  map[int]bool    // stopped before their birth was reported
+	breaks map[uint64]byte // address → the byte that int3 stands in for
+	end    *End
+
+	syscalls map[uint64]bool // whether the instruction at an address is a system call
+
+	// foreign says whether a breakpoint that another thread stands at, while the one that is
+	// stepped waits, ends the step.
+	foreign func(thread int, at Regs) bool
+}
+
+// Start starts a program, with address randomisation off, and stops it before its first
+// instruction, which is the dynamic linker's where there is one. The program is bound to the
+// CPUs of the calling thread. A *verdict.HostError says what this machine does not allow;
+// any other error that errors.As finds a syscall.Errno in is what exec said of the file.
+func Start(c Config) (_ *Process, err error) {
+	p := &Process{tasks: map[int]*task{}, early: map[int]bool{}, breaks: map[uint64]byte{}, syscalls: map[uint64]bool{}}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	sigchld.NotOfStops()
+	if err := p.fork(c); err != nil {
+		return nil, err
+	}
+	first := &task{id: p.pid}
+	p.tasks[p.pid] = first
+	status, err := p.await(first)
+	if err != nil {
+		return nil, err
+	}
+	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+		return nil, fmt.Errorf("the program's first stop is %#x, not the one of exec", uint32(status))
+	}
+	// Without EXITKILL a bbprof that is killed would leave the program behind. Threads and
+	// children are followed because a breakpoint is a byte in memory that they share or copy.
+	const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
+		unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
+	if err := unix.PtraceSetOptions(p.pid, options); err != nil {
+		return nil, &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
+	}
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // a crash leaves no file behind
+		return nil, fmt.Errorf("limiting the program's core size: %w", err)
+	}
+	return p, nil
+}
+
+// addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
+const addrNoRandomize = 0x0040000
+
+// fork starts the program from a thread whose personality says no randomisation: fork copies
+// a thread's personality and exec keeps it, so neither a launcher in between nor a change in
+// the stopped child is needed, and no other thread of bbprof ever has it.
+func (p *Process) fork(c Config) error {
+	old, _, e := unix.RawSyscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0) // asks only
+	if e == 0 {
+		_, _, e = unix.RawSyscall(unix.SYS_PERSONALITY, old|addrNoRandomize, 0, 0)
+	}
+	if e != 0 {
+		return &verdict.HostError{
+			Missing: "address randomisation cannot be turned off: personality(2) is refused",
+			Remedy:  "use a seccomp profile that allows personality (docker: --security-opt seccomp=unconfined)", Err: e,
+		}
+	}
+	defer unix.RawSyscall(unix.SYS_PERSONALITY, old, 0, 0)
+	attr := syscall.ProcAttr{
+		Env: c.Env,
+		Sys: &syscall.SysProcAttr{
+			Ptrace:    true,
+			Setsid:    true, // Ctrl-C is for bbprof; and all that the program starts can be killed with it
+			Pdeathsig: syscall.SIGKILL,
+		},
+	}
+	for _, f := range c.Files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	pid, err := syscall.ForkExec(c.Path, c.Args, &attr)
+	if errors.Is(err, unix.EPERM) {
+		return &verdict.HostError{Missing: "ptrace is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
+	}
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", c.Path, err)
+	}
+	p.pid = pid
+	return nil
+}
+
+// Kill ends the program and what it started, from any goroutine.
+func (p *Process) Kill() {
+	p.mortal.Lock()
+	defer p.mortal.Unlock()
+	if p.pid > 0 { // not yet reaped, so the number is still its own
+		unix.Kill(-p.pid, unix.SIGKILL)
+		unix.Kill(p.pid, unix.SIGKILL) // it may not have come as far as setsid
+	}
+}
+
+// Close kills what is left of the program, reaps it, and may be called twice.
+func (p *Process) Close() {
+	p.Kill()
+	for _, t := range p.tasks { // one may have left the program's session
+		unix.Kill(t.id, unix.SIGKILL)
+	}
+	for p.pid > 0 || len(p.tasks) > 0 {
+		id, status, err := p.wait(-1)
+		if err != nil { // ECHILD: nobody is left
+			clear(p.tasks)
+			p.reaped()
+		} else if status.Exited() || status.Signaled() {
+			delete(p.tasks, id)
+			if id == p.pid {
+				p.reaped()
+			}
+		}
+	}
+}
+
+func (p *Process) reaped() {
+	p.mortal.Lock()
+	defer p.mortal.Unlock()
+	p.pid = 0
+}
+
+// wait waits for a stop or the end of one task, or with -1 of any that this thread traces.
+func (p *Process) wait(id int) (int, unix.WaitStatus, error) {
+	for {
+		var status unix.WaitStatus
+		// WNOTHREAD: the children of bbprof's other threads are not ours to reap.
+		id, err := unix.Wait4(id, &status, unix.WALL|unix.WNOTHREAD, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("wait4: %w", err)
+		}
+		return id, status, nil
+	}
+}
+
+// await waits for one task and takes note of what happens to others meanwhile: a first thread
+// is not reported to have ended before all others are waited for.
+func (p *Process) await(t *task) (unix.WaitStatus, error) {
+	for {
+		id, status, err := p.wait(-1)
+		if err != nil || id == t.id {
+			return status, err
+		}
+		if _, err := p.dispatch(id, status); err != nil || p.end != nil {
+			return 0, err
+		}
+	}
+}
+
+// ID is the process's number.
+func (p *Process) ID() int { return p.pid }

@@ -1,0 +1,240 @@
+package debuggee
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Foreign sets what [Process.Step] asks of a breakpoint that another thread reaches while the
+// stepped one waits in a system call: true ends the step.
+func (p *Process) Foreign(f func(thread int, at Regs) bool) { p.foreign = f }
+
+// Step has a thread execute one instruction while all others stand still, as under gdb's
+// scheduler-locking: nothing can preempt it, and a Go program's runtime finds no time to. The
+// others go on only while the thread waits in a system call.
+func (p *Process) Step(id int) (Step, error) {
+	t := p.tasks[id]
+	if t == nil || p.end != nil {
+		return Step{Gone: true, End: p.end}, nil
+	}
+	before, err := p.Regs(id)
+	if err != nil {
+		return Step{}, err
+	}
+	if b, ok := p.breaks[before.RIP]; ok {
+		if err := poke(id, before.RIP, b); err != nil {
+			return Step{}, err
+		}
+		defer func() {
+			if p.end == nil && p.breaks[before.RIP] == b {
+				poke(p.anyThread(), before.RIP, 0xcc)
+			}
+		}()
+	}
+	step := stepping{Process: p, t: t, before: before, delivered: t.deliver != 0}
+	return step.run()
+}
+
+// stepping is one step under way.
+type stepping struct {
+	*Process
+	t         *task
+	before    Regs
+	delivered bool // a signal goes with it
+}
+
+// code is the instruction that is or was stepped, as far as it can be read.
+func (s *stepping) code() []byte {
+	var code [8]byte // more than a rep prefix with its like, or a system call, takes
+	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
+	return code[:n]
+}
+
+// isSyscall reports whether the instruction is a system call. Asking the memory each time
+// would take a fifth of a step.
+func (s *stepping) isSyscall() bool {
+	is, known := s.syscalls[s.before.RIP]
+	if !known {
+		code := s.code()
+		is = len(code) > 1 && code[0] == 0x0f && code[1] == 0x05
+		s.syscalls[s.before.RIP] = is
+	}
+	return is
+}
+
+func (s *stepping) run() (Step, error) {
+	syscall := s.isSyscall()
+	s.restart(s.t, unix.PTRACE_SINGLESTEP)
+	for {
+		status, elsewhere, err := s.awaitStep(syscall)
+		if err != nil {
+			return Step{}, err
+		}
+		if elsewhere != 0 {
+			return Step{Elsewhere: elsewhere}, nil
+		}
+		if status.Exited() || status.Signaled() || s.end != nil {
+			if s.end == nil {
+				s.dispatch(s.t.id, status)
+			}
+			return s.gone(syscall), nil
+		}
+		switch trap := status.StopSignal() == unix.SIGTRAP; {
+		case trap && status.TrapCause() > 0: // within a system call that starts a task, or exec
+			if _, err := s.dispatch(s.t.id, status); err != nil {
+				return Step{}, err
+			}
+			if s.end != nil {
+				return s.gone(syscall), nil
+			}
+		case status.StopSignal() == unix.SIGSTOP:
+			s.t.running, s.t.stopDue = false, false
+		case !trap:
+			s.t.running, s.t.deliver = false, status.StopSignal()
+			return Step{}, nil
+		default:
+			s.t.running = false
+			return s.trapped()
+		}
+		s.restart(s.t, unix.PTRACE_SINGLESTEP)
+	}
+}
+
+// gone is a step that the thread did not survive. A system call that ended it was executed.
+func (s *stepping) gone(syscall bool) Step {
+	killed := s.end != nil && s.end.Signal != 0
+	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
+}
+
+// trapped is the end of a step.
+func (s *stepping) trapped() (Step, error) {
+	after, err := s.Regs(s.t.id)
+	if err != nil {
+		return Step{}, err
+	}
+	step := Step{Executed: true, Regs: after}
+	if after.RIP == s.before.RIP {
+		step.Again = isRepeated(s.code())
+	}
+	if s.delivered || after.RIP == s.before.RIP+1 { // as behind an int3, which is 1 byte
+		code, err := trapCode(s.t.id)
+		if err != nil {
+			return Step{}, lost(err)
+		}
+		switch code {
+		case int32(unix.SIGTRAP): // ptrace_notify in signal_setup_done: a handler is about to start
+			return Step{Regs: after}, nil
+		case 0x80: // the program's own int3
+			s.t.deliver = unix.SIGTRAP
+		}
+	}
+	return step, nil
+}
+
+const (
+	blocks   = 10 * time.Millisecond // a system call that takes longer may wait for another thread
+	pollEach = 50 * time.Microsecond
+	moment   = 200 * time.Microsecond
+)
+
+// awaitStep waits for the stepped thread. Of a system call that waits, the other threads are
+// let go until it returns.
+func (s *stepping) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int, err error) {
+	if !syscall {
+		status, err = s.await(s.t)
+		return status, 0, err
+	}
+	if !waits(s.before) {
+		for end := time.Now().Add(blocks); time.Now().Before(end); time.Sleep(pollEach) {
+			id, err := unix.Wait4(s.t.id, &status, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil)
+			if id == s.t.id {
+				return status, 0, nil
+			}
+			if err != nil && err != unix.EINTR {
+				return 0, 0, err
+			}
+		}
+	}
+	return s.awaitWithOthers()
+}
+
+// waits reports whether a system call waits for others by its nature; their numbers are those
+// of arch/x86/entry/syscalls/syscall_64.tbl.
+func waits(r Regs) bool {
+	switch r.RAX {
+	case unix.SYS_SCHED_YIELD, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
+		return true
+	case unix.SYS_FUTEX:
+		switch r.RSI & 0x7f { // linux/futex.h: without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+		case 0, 6, 9, 11, 13: // WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
+	for s.end == nil {
+		s.resume(s.t)
+		var id int
+		if id, status, err = s.wait(-1); err != nil {
+			return 0, 0, err
+		}
+		if id == s.t.id {
+			// They get a moment to run even if it came back at once, or one that spins for a
+			// lock that another holds would do so for ever.
+			time.Sleep(moment)
+			return status, 0, s.hold(s.t)
+		}
+		other := s.tasks[id]
+		hit, err := s.dispatch(id, status)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !hit {
+			continue
+		}
+		at, err := s.Regs(id)
+		if err != nil {
+			return 0, 0, err
+		}
+		if s.foreign != nil && s.foreign(id, at) {
+			return 0, id, nil
+		}
+		if err := s.stepOver(other); err != nil {
+			return 0, 0, err
+		}
+	}
+	return 0, 0, nil
+}
+
+// stepOver has a task execute the instruction at a breakpoint.
+func (p *Process) stepOver(t *task) error {
+	regs, err := p.Regs(t.id)
+	if err != nil {
+		return err
+	}
+	b, ok := p.breaks[regs.RIP]
+	if !ok {
+		return nil
+	}
+	if err := poke(t.id, regs.RIP, b); err != nil {
+		return err
+	}
+	p.restart(t, unix.PTRACE_SINGLESTEP)
+	status, err := p.await(t)
+	if err != nil || p.end != nil {
+		return err
+	}
+	t.running = false
+	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP || status.TrapCause() > 0 {
+		if _, err := p.dispatch(t.id, status); err != nil || p.end != nil {
+			return err
+		}
+	}
+	if p.tasks[t.id] == nil { // it ended there
+		return nil
+	}
+	return poke(t.id, regs.RIP, 0xcc)
+}

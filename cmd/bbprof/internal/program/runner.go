@@ -1,0 +1,270 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Options of a Runner. The zero value is the default.
+type Options struct {
+	// CPUs to run on: the first. Default: the last that is allowed, since the first serve most
+	// interrupts.
+	CPUs []int
+	// Timeout is the longest that one run may take, default 1 minute.
+	Timeout time.Duration
+	// Stdin is the file that each run gets as standard input; none is /dev/null.
+	Stdin string
+	// Stderr gets what the program writes in a first run that is not measured; nil is nobody.
+	Stderr *os.File
+	// AnyStatus takes runs that end with an exit status other than 0.
+	AnyStatus bool
+	// Meter counts core cycles; nil is the hardware's counter where there is one, else time.
+	Meter Meter
+}
+
+// Meter counts a process's core cycles by hardware.
+type Meter interface {
+	// Start begins to count those of a process that is stopped, and of all that it starts.
+	Start(pid int) (Reading, error)
+	// Describe says what is counted.
+	Describe() string
+}
+
+// Reading is a count under way. It is to be closed.
+type Reading interface {
+	Cycles() (float64, error)
+	Close()
+}
+
+// Sample is what one run took.
+type Sample struct {
+	// Cycles are core cycles from the program's entry, behind exec and dynamic linking, to its
+	// end.
+	Cycles float64
+	// CPUTime is in user mode and kernel, over the same stretch.
+	CPUTime time.Duration
+	// Hertz is the core's clock around the run.
+	Hertz float64
+}
+
+// Runner runs programs one at a time, each in a fresh process on the same CPU. Its methods may be
+// called from any goroutine.
+type Runner struct {
+	opts     Options
+	cpu      int
+	requests chan func()
+	ended    chan struct{}
+}
+
+// NewRunner starts a runner. A *verdict.HostError says that this machine cannot measure.
+func NewRunner(opts Options) (*Runner, error) {
+	if opts.Timeout == 0 {
+		opts.Timeout = time.Minute
+	}
+	if opts.Meter == nil && pmu.CanCount(pmu.Linux{}, pmu.ProcessCycles) {
+		opts.Meter = cycleCounter{}
+	}
+	r := &Runner{opts: opts, requests: make(chan func()), ended: make(chan struct{})}
+	var err error
+	pinned := make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		// Never unlocked: the thread is bound to a CPU, and the programs to the thread.
+		runtime.LockOSThread()
+		r.cpu, err = Pin(opts.CPUs)
+		close(pinned)
+		for f := range r.requests {
+			f()
+		}
+	}()
+	if <-pinned; err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Pin binds the calling thread, and what it starts, to the first of some CPUs, or of none to
+// the last that is allowed, since the first serve most interrupts.
+func Pin(cpus []int) (cpu int, err error) {
+	if len(cpus) > 0 {
+		cpu = cpus[0]
+	} else if allowed, err := host.AllowedCPUs(); err != nil {
+		return 0, err
+	} else {
+		cpu = allowed[len(allowed)-1]
+	}
+	err = host.PinThread(cpu)
+	if hostError := (*verdict.HostError)(nil); err == nil || errors.As(err, &hostError) {
+		return cpu, err
+	}
+	return cpu, &verdict.HostError{
+		Missing: fmt.Sprintf("CPU %d is not ours to run on", cpu),
+		Remedy:  "choose one of the allowed CPUs with -cpu (taskset -pc $$ lists them)", Err: err,
+	}
+}
+
+// Close ends the runner. No run may be under way or follow.
+func (r *Runner) Close() {
+	close(r.requests)
+	<-r.ended
+}
+
+// CPU is the CPU that programs run on.
+func (r *Runner) CPU() int { return r.cpu }
+
+// Describe says how cycles are found.
+func (r *Runner) Describe() string {
+	if r.opts.Meter != nil {
+		return r.opts.Meter.Describe()
+	}
+	return "CPU time in user mode and kernel, converted by the core's clock: a chain of dependent adds, one a cycle, timed before and after each run"
+}
+
+// Run runs a command once and measures it. An *Error says that the program is to blame: it
+// could not be started, crashed, failed or took too long.
+func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
+	return r.do(ctx, c, s, nil)
+}
+
+// WarmUp runs a command once without a measurement: files get into the page cache, and what it
+// has to complain of can be read.
+func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
+	_, err := r.do(ctx, c, s, r.opts.Stderr)
+	return err
+}
+
+func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr *os.File) (sample Sample, err error) {
+	if err := s.Check(); err != nil {
+		return Sample{}, err
+	}
+	done := make(chan struct{})
+	r.requests <- func() {
+		defer close(done)
+		sample, err = r.run(ctx, c, s, stderr)
+	}
+	<-done
+	return sample, err
+}
+
+// run is one run, on the runner's thread.
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr *os.File) (Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	p, done, err := c.Start(s, r.opts.Stdin, nil, stderr)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer done()
+	defer context.AfterFunc(ctx, p.Kill)()
+
+	sample, end, err := r.measure(p)
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return Sample{}, &Error{Program: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}
+	case ctx.Err() != nil:
+		return Sample{}, ctx.Err()
+	case err != nil:
+		return Sample{}, err
+	}
+	return sample, r.endError(c.Name, end)
+}
+
+// measure takes a program that has not yet executed anything to its end.
+func (r *Runner) measure(p *debuggee.Process) (Sample, debuggee.End, error) {
+	fail := func(err error) (Sample, debuggee.End, error) { return Sample{}, debuggee.End{}, err }
+	if end, err := toEntry(p); err != nil || end != nil {
+		if end != nil {
+			return Sample{}, *end, err
+		}
+		return fail(err)
+	}
+	var reading Reading
+	if r.opts.Meter != nil {
+		var err error
+		if reading, err = r.opts.Meter.Start(p.ID()); err != nil {
+			return fail(err)
+		}
+		defer reading.Close()
+	}
+	before := hertz()
+	start, err := p.CPUTime()
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.Detach(); err != nil {
+		return fail(err)
+	}
+	end, total, err := p.Wait()
+	if err != nil {
+		return fail(err)
+	}
+	sample := Sample{CPUTime: total - start, Hertz: (before + hertz()) / 2}
+	sample.Cycles = sample.CPUTime.Seconds() * sample.Hertz
+	if reading != nil {
+		sample.Cycles, err = reading.Cycles()
+	}
+	return sample, end, err
+}
+
+// toEntry runs the dynamic linker, if there is one, up to the program's own first instruction.
+func toEntry(p *debuggee.Process) (*debuggee.End, error) {
+	entry, err := p.Entry()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Break(entry); err != nil {
+		return nil, err
+	}
+	stop, err := p.Run()
+	if err != nil || stop.End != nil {
+		return stop.End, err
+	}
+	return nil, p.Unbreak(entry)
+}
+
+// endError is nil if the program ended as it should.
+func (r *Runner) endError(name string, end debuggee.End) error {
+	switch {
+	case end.Signal != 0:
+		return &Error{Program: name, Problem: fmt.Sprintf("it crashed: signal %d, %v", int(end.Signal), end.Signal), Remedy: "run it by itself first"}
+	case end.Status != 0 && !r.opts.AnyStatus:
+		return &Error{Program: name, Problem: fmt.Sprintf("it failed with exit status %d", end.Status), Remedy: "-any-status takes it as it is"}
+	}
+	return nil
+}
+
+// cycleCounter is the hardware's counter.
+type cycleCounter struct{}
+
+func (cycleCounter) Describe() string { return "core cycles in user mode, counted by the CPU" }
+
+func (cycleCounter) Start(pid int) (Reading, error) {
+	c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessCycles, pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return cycles{c}, nil
+}
+
+type cycles struct{ c *pmu.Process }
+
+func (r cycles) Close() { r.c.Close() }
+
+func (r cycles) Cycles() (float64, error) {
+	n, err := r.c.Stop()
+	return float64(n), err
+}

@@ -1,0 +1,177 @@
+// Package ablate switches bbprof's techniques on one by one, first those of the BHive paper
+// (IISWC 2019, section 3) and then those that bbprof adds, to tell what each is good for: for one
+// block the cycles and misses at each step, for a corpus the share of blocks that get a number.
+package ablate
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Measurer is what an ablation needs of a profiler. Its results carry predictions
+// (profiler.Options.Detail).
+type Measurer interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+}
+
+// Step is a set-up with one technique more than the step before.
+type Step struct {
+	Name  string
+	Setup profiler.Setup
+	// Paper is the share of its corpus, in percent, that the paper profiled with the techniques
+	// up to this one; 0 if it gives none. It gives three: without any, with pages mapped, and with
+	// other unroll factors on top.
+	Paper float64
+}
+
+// naive are the unroll factors of a harness that does not think about them: the paper's hundred
+// copies, and as many again for the difference.
+var naive = unroll.Factors{Short: 100, Long: 200}
+
+// Steps are the techniques in the paper's order, then bbprof's. Up to bbprof's own, what the
+// addresses say is no reason to reject. Without strict, misses and splits are none either, so
+// that a block's cycles are seen; with it they are, as in the paper's count of profiled blocks.
+func Steps(strict bool) []Step {
+	paper := asm.PaperInit()
+	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
+	if !strict {
+		tolerated = append(tolerated, verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Unstable)
+	}
+	nothing := profiler.Setup{Init: &paper, Unroll: &naive, NoFTZ: true, NoMapping: true, Tolerate: tolerated}
+	mapped := nothing
+	mapped.NoMapping, mapped.Frames = false, layout.MaxFrames
+	oneFrame := mapped
+	oneFrame.Frames = 1
+	flushed := oneFrame
+	flushed.NoFTZ = false
+	fewer := flushed
+	fewer.Unroll = nil
+	frames := fewer
+	frames.Frames = 0 // the profiler's choice, which needs to hear of shared frames
+	frames.Tolerate = without(tolerated, verdict.AliasFrame)
+	traced := frames
+	traced.Tolerate = nil
+	rescued := traced
+	rescued.Init = nil
+	return []Step{
+		{"nothing", nothing, 16.65},
+		{"a physical page for each page", mapped, 0},
+		{"one frame for all pages", oneFrame, 0},
+		{"no subnormals", flushed, 91.28},
+		{"smaller unroll factors", fewer, 94.24},
+		{"as many frames as harmless", frames, 0},
+		{"the trace judged", traced, 0},
+		{"other initial states", rescued, 0},
+	}
+}
+
+func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
+	var rest []verdict.Reason
+	for _, r := range reasons {
+		if r != one {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// Stage is what became of one block at one step.
+type Stage struct {
+	Step   string          `json:"step"`
+	Result profiler.Result `json:"result"`
+}
+
+// tries is how often a step is measured again that other work on the core disturbed.
+const tries = 3
+
+// Block measures a block at each step.
+func Block(ctx context.Context, m Measurer, code []byte) ([]Stage, error) {
+	var stages []Stage
+	for _, s := range Steps(false) {
+		r, err := measure(ctx, m, code, s.Setup)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, Stage{s.Name, r})
+	}
+	return stages, nil
+}
+
+func measure(ctx context.Context, m Measurer, code []byte, s profiler.Setup) (r profiler.Result, err error) {
+	for range tries {
+		if r, err = m.Profile(ctx, profiler.Block{Code: code, Setup: s}); err != nil || !r.Reason.Noise() {
+			break
+		}
+	}
+	return r, err
+}
+
+// Crashed reports whether a block died of what it does, rather than being refused for it.
+func Crashed(r profiler.Result) bool {
+	switch r.Reason {
+	case verdict.SIGSEGV, verdict.SIGBUS, verdict.SIGFPE, verdict.SIGILL, verdict.SIGTRAP, verdict.Unmappable, verdict.UnalignedOperand, verdict.Timeout:
+		return r.Status == profiler.Rejected
+	}
+	return false
+}
+
+// Share is what became of a corpus at one step.
+type Share struct {
+	Step     string                 `json:"step"`
+	Paper    float64                `json:"paper_percent,omitzero"`
+	Blocks   int                    `json:"blocks"`
+	Profiled int                    `json:"profiled"`
+	Reasons  map[verdict.Reason]int `json:"reasons"` // of those that were not
+	Failed   int                    `json:"failed,omitzero"`
+}
+
+// Percent is the share of blocks with a number.
+func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(max(s.Blocks, 1)) }
+
+// Corpus measures every block of a corpus at each step, a block with all of them before the next,
+// until next gives io.EOF. A rejection in its place is one at every step: a row that holds no block.
+func Corpus(ctx context.Context, m Measurer, next func() ([]byte, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
+	steps := Steps(true)
+	shares := make([]Share, len(steps))
+	for i, s := range steps {
+		shares[i] = Share{Step: s.Name, Paper: s.Paper, Reasons: map[verdict.Reason]int{}}
+	}
+	for n := 1; ; n++ {
+		code, rejection, err := next()
+		if errors.Is(err, io.EOF) {
+			return shares, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range steps {
+			r := profiler.Result{Status: profiler.Rejected}
+			if rejection != nil {
+				r.Reason = rejection.Reason
+			} else if r, err = measure(ctx, m, code, s.Setup); err != nil {
+				return nil, err
+			}
+			shares[i].count(r)
+		}
+		done(n)
+	}
+}
+
+func (s *Share) count(r profiler.Result) {
+	s.Blocks++
+	switch r.Status {
+	case profiler.OK:
+		s.Profiled++
+	case profiler.Rejected:
+		s.Reasons[r.Reason]++
+	default:
+		s.Failed++
+	}
+}

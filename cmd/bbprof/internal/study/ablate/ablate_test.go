@@ -1,0 +1,160 @@
+package ablate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestSteps: each step differs from the one before in its own technique alone.
+func TestSteps(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		steps := Steps(strict)
+		for i, want := range []struct {
+			noMapping, noFTZ, naive, init bool
+			frames                        int
+			sharing, aliasing             bool // tolerated
+		}{
+			{true, true, true, true, 0, true, true},
+			{false, true, true, true, layout.MaxFrames, true, true},
+			{false, true, true, true, 1, true, true},
+			{false, false, true, true, 1, true, true},
+			{false, false, false, true, 1, true, true},
+			{false, false, false, true, 0, false, true},
+			{false, false, false, true, 0, false, false},
+			{false, false, false, false, 0, false, false},
+		} {
+			s := steps[i].Setup
+			tolerates := func(r verdict.Reason) bool { return slices.Contains(s.Tolerate, r) }
+			if s.NoMapping != want.noMapping || s.NoFTZ != want.noFTZ || (s.Unroll != nil) != want.naive || (s.Init != nil) != want.init ||
+				s.Frames != want.frames && i > 0 || tolerates(verdict.AliasFrame) != want.sharing || tolerates(verdict.Alias4K) != want.aliasing {
+				t.Errorf("%s: %+v", steps[i].Name, s)
+			}
+			if lax := want.aliasing && !strict; tolerates(verdict.L1DMiss) != lax || tolerates(verdict.Misaligned) != lax || tolerates(verdict.Unstable) != lax {
+				t.Errorf("%s, strict %v: %v", steps[i].Name, strict, s.Tolerate)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(steps) != 8 {
+			t.Errorf("%d steps", len(steps))
+		}
+	}
+}
+
+// fake measures a block by its first byte: 'p' needs pages, 'u' fewer copies, 'i' another initial state,
+// 'd' is disturbed once.
+type fake struct {
+	calls     int
+	disturbed bool
+	err       error
+}
+
+func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	if f.calls++; f.err != nil {
+		return profiler.Result{}, f.err
+	}
+	rejected := func(r verdict.Reason) (profiler.Result, error) {
+		return profiler.Result{Status: profiler.Rejected, Reason: r, Rejection: &verdict.Rejection{Reason: r}}, nil
+	}
+	switch kind := b.Code[0]; {
+	case kind == 'e':
+		return profiler.Result{Status: profiler.Failed}, nil
+	case kind != 'n' && b.Setup.NoMapping:
+		return rejected(verdict.SIGSEGV)
+	case kind == 'u' && b.Setup.Unroll != nil:
+		return rejected(verdict.L1IMiss)
+	case kind == 'i' && b.Setup.Init != nil:
+		return rejected(verdict.SIGFPE)
+	case kind == 'd' && !f.disturbed:
+		f.disturbed = true
+		return rejected(verdict.ContextSwitch)
+	}
+	return profiler.Result{Status: profiler.OK, Cycles: 2, CILow: 1.9, CIHigh: 2.1}, nil
+}
+
+func TestCorpus(t *testing.T) {
+	rows := []string{"n", "p", "u", "i", "d", "", "e"}
+	done := 0
+	shares, err := Corpus(context.Background(), &fake{}, func() ([]byte, *verdict.Rejection, error) {
+		if len(rows) == 0 {
+			return nil, nil, io.EOF
+		}
+		row := rows[0]
+		rows = rows[1:]
+		if row == "" {
+			return nil, &verdict.Rejection{Reason: verdict.BadHex}, nil
+		}
+		return []byte(row), nil, nil
+	}, func(n int) { done = n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 3, 3, 3, 4, 4, 4, 5} {
+		s := shares[i]
+		if s.Profiled != want || s.Blocks != 7 || s.Failed != 1 || s.Reasons[verdict.BadHex] != 1 {
+			t.Errorf("%s: %+v, want %d", s.Step, s, want)
+		}
+	}
+	if shares[0].Reasons[verdict.SIGSEGV] != 4 || done != 7 || shares[4].Percent() != 400.0/7 {
+		t.Errorf("%d done, %+v", done, shares[0])
+	}
+	var w bytes.Buffer
+	if err := ShareFigure(shares).Draw(&w, "svg"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBlock(t *testing.T) {
+	m := &fake{}
+	stages, err := Block(context.Background(), m, []byte("i"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range stages {
+		if want := i == 7; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
+			t.Errorf("%s: %+v", s.Step, s.Result)
+		}
+	}
+	var w bytes.Buffer
+	if err := StageFigure(stages).Draw(&w, "svg"); err != nil {
+		t.Error(err)
+	}
+	if m.calls != 8 {
+		t.Errorf("%d measurements", m.calls)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	missing := &verdict.HostError{Missing: "something"}
+	if _, err := Block(context.Background(), &fake{err: missing}, []byte("p")); !errors.Is(err, missing) {
+		t.Error(err)
+	}
+	next := func() ([]byte, *verdict.Rejection, error) { return []byte("p"), nil, nil }
+	if _, err := Corpus(context.Background(), &fake{err: missing}, next, func(int) {}); !errors.Is(err, missing) {
+		t.Error(err)
+	}
+	lost := errors.New("lost")
+	if _, err := Corpus(context.Background(), &fake{}, func() ([]byte, *verdict.Rejection, error) { return nil, nil, lost }, nil); !errors.Is(err, lost) {
+		t.Error(err)
+	}
+}
+
+func TestCrashed(t *testing.T) {
+	for reason, want := range map[verdict.Reason]bool{verdict.SIGSEGV: true, verdict.UnalignedOperand: true, verdict.L1DMiss: false, verdict.Syscall: false, verdict.Alias4K: false} {
+		if got := Crashed(profiler.Result{Status: profiler.Rejected, Reason: reason}); got != want {
+			t.Errorf("%s: %v", reason, got)
+		}
+	}
+	if Crashed(profiler.Result{Status: profiler.OK}) {
+		t.Error("a number is a crash")
+	}
+}

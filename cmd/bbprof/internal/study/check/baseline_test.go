@@ -1,0 +1,88 @@
+package check
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+func read(t *testing.T, text string) (Baseline, error) {
+	t.Helper()
+	in, err := resultfile.OpenStream(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ReadBaseline(in)
+}
+
+func TestReadBaseline(t *testing.T) {
+	got, err := read(t, `ci_high,hex,status,cycles,ci_low,run_header
+1.1,90,ok,1,0.9,"{""version"":""1""}"
+,0f05,rejected,,,
+3.0000,4801c0,ok,3.0000,3.0000,
+1.1,90,ok,1,0.9,
+`)
+	if err != nil || len(got.Rows) != 4 || len(got.Runs) != 1 || got.Runs[0].Version != "1" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want := []Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: leastHalf}}
+	blocks := Distinct(got.Rows)
+	for i := range blocks {
+		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
+	}
+	if !reflect.DeepEqual(blocks, want) {
+		t.Errorf("%+v, want %+v", blocks, want)
+	}
+
+	const header = "hex,status,cycles,ci_low,ci_high\n"
+	for _, c := range []struct{ text, want string }{
+		{"", "it is empty"},
+		{"hex,status,cyc", "ends within its first line"},
+		{"hex,status,cycles,ci_low\n", "no column ci_high"},
+		{header + "9,ok,1,1,1\n", "row 1: hex: "},
+		{header + "90,ok,1,,1\n", `row 1: ci_low is "", and no number`},
+		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 cannot be"},
+		{header + "90,ok,1,1.1,1.2\n", "cannot be"},
+		{header + "90,ok,1,0.8,0.9\n", "cannot be"},
+		{"hex,status,cycles,ci_low,ci_high,run_header\n90,ok,1,1,1,{\n", "run_header"},
+	} {
+		if _, err := read(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+func TestAgainst(t *testing.T) {
+	run := func(change func(*resultfile.Run)) resultfile.Run {
+		r := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 4", Vendor: "AuthenticAMD", Brand: "x", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	unknown := func(r *resultfile.Run) { r.Host.Microarchitecture = host.Unknown }
+	for _, c := range []struct {
+		name         string
+		runs         []resultfile.Run
+		here         resultfile.Run
+		unlike, told []string
+	}{
+		{"the same", []resultfile.Run{run(nil)}, run(nil), nil, nil},
+		{"of nobody", nil, run(nil), []string{"it does not say on which CPU and with which settings (column run_header)"}, nil},
+		{"another microarchitecture", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Microarchitecture = "Zen 5" })}, run(nil), []string{"microarchitecture: Zen 5, here Zen 4"}, nil},
+		{"another brand of it", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Brand = "y" })}, run(nil), nil, []string{"CPU: y, here x"}},
+		{"two that nobody knows", []resultfile.Run{run(unknown)}, run(func(r *resultfile.Run) { unknown(r); r.Host.Model = 1 }),
+			[]string{"CPU: AuthenticAMD family 0x19 model 0x0, here AuthenticAMD family 0x19 model 0x1"}, nil},
+		{"other settings, in two runs", []resultfile.Run{run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} }), run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} })}, run(nil),
+			[]string{`setting Mode: "loop", here "unroll"`}, nil},
+		{"another version", []resultfile.Run{run(func(r *resultfile.Run) { r.Version = "0" })}, run(nil), nil, []string{"version: 0, here 1"}},
+	} {
+		b := Baseline{Runs: c.runs}
+		if unlike, told := b.Against(c.here); !reflect.DeepEqual(unlike, c.unlike) || !reflect.DeepEqual(told, c.told) {
+			t.Errorf("%s: unlike %q, told %q", c.name, unlike, told)
+		}
+	}
+}

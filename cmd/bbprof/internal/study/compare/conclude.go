@@ -1,0 +1,187 @@
+package compare
+
+import (
+	"errors"
+	"math"
+
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Verdict is how b compares with a.
+type Verdict string
+
+const (
+	Slower Verdict = "slower"
+	Faster Verdict = "faster"
+	Same   Verdict = "no difference" // that so many layouts show
+)
+
+// Power is how likely a difference as large as Conclusion.Detects is to be found: the usual four
+// in five (Cohen, Statistical Power Analysis for the Behavioral Sciences, section 2.4).
+const Power = 0.8
+
+// Conclusion is what all layouts together say. Differences are percentages of a: above 0, b takes
+// longer.
+type Conclusion struct {
+	Verdict Verdict `json:"verdict"`
+	Mean    float64 `json:"difference_percent"`
+	Low     float64 `json:"ci_low_percent"` // 95 % interval
+	High    float64 `json:"ci_high_percent"`
+	P       float64 `json:"p"` // of a mean so far from 0 if there is no difference
+	DF      float64 `json:"degrees_of_freedom"`
+	Method  string  `json:"method"`
+	// Detects is the true difference that so many layouts find with a probability of Power.
+	Detects float64 `json:"detects_percent"`
+
+	Layouts int     `json:"layouts"`
+	WonA    int     `json:"won_by_a"` // layouts in which a takes less
+	WonB    int     `json:"won_by_b"`
+	A       Summary `json:"a"` // over the layouts
+	B       Summary `json:"b"`
+
+	// Alone is what each layout would have said if it had been the only one, and how many of
+	// them would have said what.
+	Alone []Alone         `json:"alone"`
+	Says  map[Verdict]int `json:"alone_says"`
+
+	test stat.Test // in percent if paired, else in logarithms
+	logs bool
+}
+
+// Summary is where the values of one side lie.
+type Summary struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"min"` // of a layout
+	High float64 `json:"max"`
+}
+
+// Alone is one layout's comparison.
+type Alone struct {
+	Difference float64 `json:"difference_percent"`
+	Verdict    Verdict `json:"verdict"`
+	P          float64 `json:"p"`
+}
+
+// errFew is of a test without a degree of freedom.
+var errFew = errors.New("fewer than two layouts were measured: nothing can be said of what differs between layouts")
+
+// Paired tests the differences layout by layout.
+func Paired(pairs []Pair) (Conclusion, error) {
+	if len(pairs) < 2 {
+		return Conclusion{}, errFew
+	}
+	c := describe(pairs)
+	c.Method = "paired t-test"
+	c.test = stat.OneSample(c.differences())
+	c.Mean, c.Low, c.High = c.test.Mean, c.test.Low, c.test.High
+	c.Detects = c.test.Detectable(Power)
+	c.judge()
+	return c, nil
+}
+
+// Unpaired tests the difference of two sets of layouts that have nothing to do with each other:
+// pairs[i].A and pairs[i].B need not be of the same layout. It compares the means of logarithms, so
+// that the difference is a ratio that knows how uncertain a's own mean is.
+func Unpaired(pairs []Pair) (Conclusion, error) {
+	if len(pairs) < 2 {
+		return Conclusion{}, errFew
+	}
+	c := describe(pairs)
+	c.Method = "Welch's t-test"
+	var a, b []float64
+	for _, p := range pairs {
+		a, b = append(a, math.Log(Value(p.A))), append(b, math.Log(Value(p.B)))
+	}
+	percent := func(log float64) float64 { return 100 * math.Expm1(log) }
+	c.test, c.logs = stat.Welch(a, b), true
+	c.Mean, c.Low, c.High = percent(c.test.Mean), percent(c.test.Low), percent(c.test.High)
+	c.Detects = percent(c.test.Detectable(Power))
+	c.judge()
+	return c, nil
+}
+
+func (c *Conclusion) judge() {
+	c.P, c.DF = c.test.P, c.test.DF
+	c.Verdict = judge(c.test)
+}
+
+func judge(t stat.Test) Verdict {
+	switch {
+	case t.P >= stat.Level:
+		return Same
+	case t.Mean > 0:
+		return Slower
+	}
+	return Faster
+}
+
+// describe is all that needs no test over layouts.
+func describe(pairs []Pair) Conclusion {
+	c := Conclusion{Layouts: len(pairs), Says: map[Verdict]int{}}
+	var a, b []float64
+	for _, p := range pairs {
+		alone := p.alone()
+		c.Alone = append(c.Alone, alone)
+		c.Says[alone.Verdict]++
+		if alone.Difference > 0 {
+			c.WonA++
+		}
+		if alone.Difference < 0 {
+			c.WonB++
+		}
+		a, b = append(a, Value(p.A)), append(b, Value(p.B))
+	}
+	c.A, c.B = summary(a), summary(b)
+	return c
+}
+
+func summary(xs []float64) Summary {
+	s := Summary{Low: math.Inf(1), High: math.Inf(-1)}
+	for _, x := range xs {
+		s.Mean += x / float64(len(xs))
+		s.Low, s.High = min(s.Low, x), max(s.High, x)
+	}
+	return s
+}
+
+// differences are the percentages of the layouts.
+func (c *Conclusion) differences() (d []float64) {
+	for _, a := range c.Alone {
+		d = append(d, a.Difference)
+	}
+	return d
+}
+
+// alone compares the trials of one layout as whoever has no other would: by Welch's test, and with
+// one trial by which is lower.
+func (p Pair) alone() Alone {
+	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
+	if len(p.A) > 1 {
+		t := stat.Welch(p.A, p.B)
+		a.P, a.Verdict = t.P, judge(t)
+		return a
+	}
+	switch {
+	case a.Difference > 0:
+		a.Verdict = Slower
+	case a.Difference < 0:
+		a.Verdict = Faster
+	default:
+		a.Verdict = Same
+	}
+	return a
+}
+
+// LayoutsFor is how many layouts find a true difference of so many percent with a probability of
+// Power, going by how much they differ here; 0 if nobody can tell.
+func (c *Conclusion) LayoutsFor(percent float64) int {
+	difference := percent
+	if c.logs {
+		difference = math.Log1p(percent / 100)
+	}
+	n := c.test.Enough(c.Layouts, difference, Power)
+	if n == stat.Many {
+		return 0
+	}
+	return n
+}

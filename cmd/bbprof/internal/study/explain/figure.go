@@ -1,0 +1,26 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+)
+
+// Figure draws the effects that were measured, in percent of the time without.
+func Figure(e Explanation) plot.Figure {
+	effects := plot.Series{Dots: true}
+	f := plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration as set up", e.Base.Cycles)}
+	for _, finding := range e.Findings {
+		if finding.Without == 0 {
+			continue
+		}
+		percent := 100 / finding.Without
+		effects.X = append(effects.X, float64(len(f.Names)))
+		effects.Y = append(effects.Y, finding.Effect*percent)
+		effects.Low = append(effects.Low, finding.Low*percent)
+		effects.High = append(effects.High, finding.High*percent)
+		f.Names = append(f.Names, finding.Hypothesis)
+	}
+	f.Panels = []plot.Panel{{Y: "effect, % of the cycles without", Zero: true, Series: []plot.Series{effects}}}
+	return f
+}

@@ -1,0 +1,291 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// hypotheses are what can be intervened on.
+var hypotheses = []struct {
+	name string
+	find func(*question) (trial, error)
+}{
+	{"4K aliasing", (*question).alias4K},
+	{"frame sharing", (*question).frameSharing},
+	{"line splits", (*question).splits},
+	{"code alignment", (*question).codeAlignment},
+	{"subnormals", (*question).subnormals},
+	{"L1I residency", (*question).l1i},
+	{"op cache residency", (*question).opCache},
+}
+
+func absent(format string, args ...any) trial {
+	return trial{finding: Finding{Verdict: Absent, Here: fmt.Sprintf(format, args...)}}
+}
+
+func untested(here, why string) trial {
+	return trial{finding: Finding{Verdict: Untested, Here: here, Change: why}}
+}
+
+// framesEach gives each page a frame, as far as any L1D has ways.
+const framesEach = 16
+
+// alias4K moves one pointer until no load aliases a store, in whole lines, so that all else that
+// is known of the addresses stays.
+func (q *question) alias4K() (trial, error) {
+	p := *q.base.Predicted
+	if p.Alias4K == 0 {
+		return absent("no load meets a store in the low 12 bits of its address alone"), nil
+	}
+	here := fmt.Sprintf("per iteration %.3g of its loads meet a store in the low 12 bits alone, %s", p.Alias4K, back(p.AliasStores))
+	want := p
+	want.Alias4K, want.AliasStores = 0, 0
+	moved, change, err := q.move(want, [][]asm.Reg{}, []int{3 * 64, 13 * 64, 27 * 64})
+	if err != nil || change == "" {
+		return untested(here, "no pointer can be moved so that this ends and nothing else changes"), err
+	}
+	return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+}
+
+func back(stores int) string {
+	if stores == 1 {
+		return "the nearest the one before"
+	}
+	return fmt.Sprintf("the nearest %d stores before", stores)
+}
+
+// splits moves all pointers together, which keeps their distances, or else one of them.
+func (q *question) splits() (trial, error) {
+	p := *q.base.Predicted
+	if p.Splits == 0 {
+		return absent("no access crosses a line"), nil
+	}
+	here := fmt.Sprintf("per iteration %.3g of its accesses cross a line", p.Splits)
+	want := p
+	want.Splits, want.PageSplits = 0, 0
+	var bytes []int
+	for step := 32; step > 0; step /= 2 { // the coarser keep more alignments
+		for n := step; n < 64; n += 2 * step {
+			bytes = append(bytes, n)
+		}
+	}
+	moved, change, err := q.move(want, [][]asm.Reg{q.pointers()}, bytes)
+	switch {
+	case err != nil:
+		return trial{}, err
+	case change != "":
+		return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+	case p.AliasFrame > 0 && q.base.Pages <= framesEach:
+		return q.splitsApart(here)
+	}
+	return untested(here, "the pointers cannot be moved so that this ends and nothing else changes"), nil
+}
+
+// splitsApart asks with a frame for each page, in both set-ups: which lines of one frame the pages
+// share changes with every pointer.
+func (q *question) splitsApart(here string) (trial, error) {
+	apart := *q
+	apart.setup.Frames = framesEach
+	r, err := q.measure(apart.setup)
+	if err != nil || r.Status != profiler.OK || r.Predicted == nil || r.Predicted.AliasFrame > 0 {
+		return untested(here, "the pointers cannot be moved so that this ends and nothing else changes"), err
+	}
+	apart.base = r
+	t, err := apart.splits()
+	if t.open() {
+		t.finding.Change += ", with a frame for each page in both"
+	}
+	return t, err
+}
+
+// pointers are the registers that addresses are made of.
+func (q *question) pointers() []asm.Reg {
+	var regs []asm.Reg
+	for i := range q.insts {
+		for _, m := range q.insts[i].Mem {
+			for _, r := range []asm.Register{m.Base, m.Index} {
+				if n, ok := r.GPR(); ok && !slices.Contains(regs, asm.Reg(n)) {
+					regs = append(regs, asm.Reg(n))
+				}
+			}
+		}
+	}
+	slices.Sort(regs)
+	return regs
+}
+
+// move looks for registers to add some bytes to, the given sets first and then each pointer alone,
+// that make the addresses say what is wanted. change is empty if there are none.
+func (q *question) move(want invariants.Prediction, sets [][]asm.Reg, bytes []int) (s profiler.Setup, change string, err error) {
+	for _, r := range q.pointers() {
+		sets = append(sets, []asm.Reg{r})
+	}
+	for _, set := range sets {
+		for _, n := range bytes {
+			s = q.withInit(func(init *asm.Init) {
+				for _, r := range set {
+					init.GPR[r] += uint64(n)
+				}
+			})
+			r, err := q.measure(s)
+			if err != nil {
+				return s, "", err
+			}
+			if r.Status == profiler.OK && r.Predicted != nil && same(*r.Predicted, want) {
+				return s, fmt.Sprintf("add %d to %s", n, names(set)), nil
+			}
+		}
+	}
+	return s, "", nil
+}
+
+// same compares what addresses decide; what the images' size decides is not theirs.
+func same(a, b invariants.Prediction) bool {
+	a.L1IMisses, b.L1IMisses = 0, 0
+	return a == b
+}
+
+func names(regs []asm.Reg) string {
+	s := ""
+	for i, r := range regs {
+		if i > 0 {
+			s += ", "
+		}
+		s += r.String()
+	}
+	return s
+}
+
+func (q *question) withInit(change func(*asm.Init)) profiler.Setup {
+	s, init := q.setup, q.base.Init
+	change(&init)
+	s.Init = &init
+	return s
+}
+
+// frameSharing gives each page a frame of its own.
+func (q *question) frameSharing() (trial, error) {
+	p := *q.base.Predicted
+	switch {
+	case p.AliasFrame == 0:
+		return absent("no line of a frame is used through two pages"), nil
+	case q.base.Pages > framesEach:
+		return untested(fmt.Sprintf("%d pages share %d frames", q.base.Pages, q.base.Frames), "L1D has no way for each page"), nil
+	}
+	apart := q.setup
+	apart.Frames = framesEach
+	r, err := q.measure(apart)
+	if err != nil {
+		return trial{}, err
+	}
+	here := fmt.Sprintf("per iteration %.3g of its accesses reach a line of a frame by another page than the one before", p.AliasFrame)
+	change := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)
+	if r.Predicted != nil && r.Predicted.Alias4K > p.Alias4K {
+		change += fmt.Sprintf(", which turns %.3g of its loads into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
+	}
+	return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
+}
+
+// codeAlignment looks at one place after the other, and then compares the set-up's with the one
+// that differed most: with new measurements, or the choice would make a difference of its own.
+func (q *question) codeAlignment() (trial, error) {
+	const step = 4
+	base, farthest, difference := *q.setup.CodeOffset, 0, -1.0
+	for d := step; d < 64; d += step {
+		r, err := q.measure(q.at((base + d) % layout.PageSize))
+		if err != nil {
+			return trial{}, err
+		}
+		if r.Status != profiler.OK {
+			continue
+		}
+		if off := abs(r.Cycles - q.base.Cycles); off > difference {
+			farthest, difference = (base+d)%layout.PageSize, off
+		}
+	}
+	here := fmt.Sprintf("the first copy stands at byte %d of a page", base)
+	if difference < 0 {
+		return untested(here, "no other place was measured"), nil
+	}
+	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)}, with: q.setup, without: q.at(farthest)}, nil
+}
+
+func (q *question) at(offset int) profiler.Setup {
+	s := q.setup
+	s.CodeOffset = &offset
+	return s
+}
+
+func abs(x float64) float64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}
+
+// subnormals lets them count as zero.
+func (q *question) subnormals() (trial, error) {
+	if q.base.Init.MXCSR != asm.DefaultMXCSR {
+		return absent("subnormals count as zero"), nil
+	}
+	if !slices.ContainsFunc(q.insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).MXCSRSticky }) {
+		return absent("no instruction computes with floating-point numbers"), nil
+	}
+	flushed := q.withInit(func(init *asm.Init) { init.MXCSR = asm.PaperInit().MXCSR })
+	flushed.NoFTZ = false
+	return trial{finding: Finding{Here: "subnormals are computed", Change: "let them count as zero"}, with: q.setup, without: flushed}, nil
+}
+
+// l1i takes as many copies as L1I holds, from the decoders, which serve what exceeds L1I in
+// any case: the op cache changes nothing then.
+func (q *question) l1i() (trial, error) {
+	if q.base.Predicted.L1IMisses == 0 {
+		return absent("%d and %d copies of %d bytes fit L1I", q.base.UnrollShort, q.base.UnrollLong, len(q.code)), nil
+	}
+	here := fmt.Sprintf("%d copies of %d bytes exceed the %d bytes of L1I", q.base.UnrollLong, len(q.code), q.frontEnd().L1I)
+	fewer, ok := q.factors().Within(q.frontEnd().L1I / 2 / len(q.code))
+	if !ok {
+		return untested(here, "no two numbers of copies fit"), nil
+	}
+	with, without := q.setup, q.setup
+	with.FrontEnd, without.FrontEnd, without.Unroll = profiler.Decode, profiler.Decode, &fewer
+	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+}
+
+// opCache takes as many copies as the op cache holds, once L1I holds them.
+func (q *question) opCache() (trial, error) {
+	fewer, fits, err := unroll.Choose(q.insts, q.frontEnd())
+	if err != nil {
+		return trial{}, err
+	}
+	if q.base.UnrollLong <= fewer.Long {
+		return absent("%d copies are as many as the op cache is given", q.base.UnrollLong), nil
+	}
+	here := fmt.Sprintf("%d copies exceed the share of the op cache that holds %d", q.base.UnrollLong, fewer.Long)
+	if !fits {
+		return untested(here, "not even the fewest copies fit"), nil
+	}
+	with, without := q.setup, q.setup
+	without.Unroll = &fewer
+	if q.base.Predicted.L1IMisses > 0 {
+		most, ok := q.factors().Within(q.frontEnd().L1I / 2 / len(q.code))
+		if !ok {
+			return untested(here, "no two numbers of copies fit L1I"), nil
+		}
+		with.Unroll, with.FrontEnd = &most, profiler.Decode
+	}
+	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+}
+
+func (q *question) frontEnd() unroll.FrontEnd { return q.base.Host.CPU.FrontEnd }
+
+// factors are those of the base.
+func (q *question) factors() unroll.Factors {
+	return unroll.Factors{Short: q.base.UnrollShort, Long: q.base.UnrollLong}
+}

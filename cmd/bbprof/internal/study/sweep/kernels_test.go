@@ -1,0 +1,88 @@
+package sweep
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestKernels: the kernels of the paper on aliasing alias where their addresses say, a page apart. On
+// Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md has all offsets).
+func TestKernels(t *testing.T) {
+	p, err := profiler.New(profiler.Options{Detail: true})
+	if missing := (*verdict.HostError)(nil); errors.As(err, &missing) {
+		t.Skip(missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	input := asm.PaperInit()
+	input.GPR[asm.RDX] = 0x30000000
+	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
+	stack := func(v []int) (Factor, error) { return Data(base, []asm.Reg{asm.RBP}, v) }
+	output := func(v []int) (Factor, error) { return Distance(base, asm.RSI, asm.RDI, v) }
+	for _, c := range []struct {
+		file   string
+		factor func([]int) (Factor, error)
+		values []int
+		loads  []float64 // that alias
+		felt   float64   // cycles at the third value over those at the first at least
+	}{
+		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 0},
+		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 1.15},
+		{"convolution", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 0},
+		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 1.05},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			text, err := os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex")
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := hex.DecodeString(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := c.factor(c.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			felt := host.Detect().Microarchitecture == host.Zen4 && c.felt > 0
+			ratio := 0.0
+			for range 3 { // what other work does to one it hardly does to the next
+				points, err := Run(context.Background(), p, code, f, 3, 1, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, point := range points {
+					r := point.Result
+					if r.Reason == verdict.Timeout {
+						t.Skipf("the machine stood still: %v", r.Rejection)
+					}
+					if r.Predicted == nil {
+						t.Fatalf("%d: %s: %v", point.Value, r.Status, r.Rejection)
+					}
+					t.Logf("%d: %.3f cycles, %g loads alias", point.Value, r.Cycles, r.Predicted.Alias4K)
+					if r.Predicted.Alias4K != c.loads[i] {
+						t.Errorf("%d: %g loads alias, want %g", point.Value, r.Predicted.Alias4K, c.loads[i])
+					}
+					if r.Status != profiler.OK {
+						t.Skipf("the core was not left alone: %v", r.Rejection)
+					}
+				}
+				if ratio = points[2].Result.Cycles / points[0].Result.Cycles; !felt || ratio >= c.felt {
+					return
+				}
+			}
+			t.Errorf("%.3f times the cycles", ratio)
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package clock
+
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+)
+
+func TestPerfDifferences(t *testing.T) {
+	for _, c := range []struct {
+		width    int
+		from, to uint64
+		want     uint64
+	}{
+		{48, 100, 350, 250},
+		{48, 1<<48 - 1, 4, 5},                           // wraps around
+		{48, 0xffff_8000_0000_0000, 0x0010, 1<<47 + 16}, // rdpmc does not extend the sign
+		{40, 1<<40 - 1, 0, 1},
+		{64, ^uint64(0), 1, 2},
+	} {
+		if got := (Perf{Width: c.width}).Difference(c.from, c.to); got != c.want {
+			t.Errorf("%d bits, %#x to %#x: %d, want %d", c.width, c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// Both clocks fill one interface; a counter of core cycles needs nothing beside it.
+func TestPerfIsAClock(t *testing.T) {
+	var c Clock = Perf{Counters: asm.Counters{Pages: []uint64{layout.CounterPage(0)}, Read: (*asm.Emitter).Rdpmc}, Width: 48}
+	if c.Name() != "perf" || len(c.Chains()) != 0 || c.Rate(nil).Value != 1 || c.Rate(nil).Half != 0 || c.FastRate(nil) != 1 || c.Step() != 1 || c.RateResolution(3) != 0 || c.Resolution(4, 10) != 0.05 {
+		t.Errorf("%+v", c)
+	}
+	e := asm.NewEmitter(layout.Code)
+	c.Emit(e)
+	if got := string(e.Bytes()); len(got) == 0 || got[:3] != "\x0f\xae\xe8" {
+		t.Errorf("% x does not start with lfence", got)
+	}
+}
+
+func TestCheckCycles(t *testing.T) {
+	d := func(per float64) [][]float64 {
+		short, long := make([]float64, 8), make([]float64, 8)
+		for i := range short {
+			short[i], long[i] = 500, 500+per*chainCycles
+		}
+		return [][]float64{short, long}
+	}
+	for _, c := range []struct {
+		add, multiply float64
+		ok            bool
+	}{
+		{1, 3, true}, {1, 4, true}, {1.0099, 3, true}, {0.9901, 3, true},
+		{1.0101, 3, false}, {0.9899, 3, false}, {1, 3.04, false}, {0.6, 1.8, false}, {0.5, 3, false}, {2, 6, false}, {0, 0, false},
+	} {
+		if add, multiply, ok := CheckCycles(d(c.add), d(c.multiply)); ok != c.ok {
+			t.Errorf("add %g, imul %g: %g, %g, %v", c.add, c.multiply, add, multiply, ok)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package clock
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// TSC is the time-stamp counter against chains of dependent register-to-register adds, one
+// core cycle each on every x86-64 core (adds of immediates are not: Golden Cove and later
+// eliminate them at rename). Two lengths are timed and subtracted, so that what surrounds
+// the chain cancels.
+type TSC struct {
+	// StepTicks is by how much the counter moves at a time: 1 or 2 on most machines, more
+	// under some hypervisors and on some AMD cores.
+	StepTicks float64
+}
+
+// Turns of the two chains, which differ by 4,096 cycles.
+const (
+	shortTurns = leadTurns
+	longTurns  = 1280
+
+	chainCycles = (longTurns - shortTurns) * chainBody * chainRuns
+)
+
+// Name is "tsc".
+func (TSC) Name() string { return "tsc" }
+
+// Emit reads the time-stamp counter between lfences.
+func (TSC) Emit(e *asm.Emitter) { asm.TSC(e) }
+
+// Step is the resolution in ticks.
+func (c TSC) Step() float64 { return c.StepTicks }
+
+// Chains are the short and the long chain of adds.
+func (TSC) Chains() []Chain {
+	return []Chain{{Turns: shortTurns}, {Turns: longTurns}}
+}
+
+// stepSlack is by how many steps the difference of two timings can be off: each has two
+// readings, each off by up to one, and a little.
+const stepSlack = 2.5
+
+// Rate is in ticks per core cycle.
+func (c TSC) Rate(d [][]float64) stat.Estimate {
+	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/chainCycles)
+}
+
+// Resolution is Student's half-width over n differences: that of two timings, each of two
+// readings at any point of a step, has a variance of a third of the step's square.
+func (c TSC) Resolution(n int, times float64) float64 {
+	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / times
+}
+
+// RateResolution is that of the chains' difference.
+func (c TSC) RateResolution(n int) float64 { return c.Resolution(n, chainCycles) }
+
+// FastRate is in ticks per core cycle.
+func (TSC) FastRate(d [][]float64) float64 {
+	per := ticksPerAdd(d)
+	slices.Sort(per)
+	return stat.MidMean(per[:(len(per)+1)/2]).Value
+}
+
+func ticksPerAdd(d [][]float64) []float64 {
+	per := make([]float64, len(d[0]))
+	for i := range per {
+		per[i] = (d[1][i] - d[0][i]) / chainCycles
+	}
+	return per
+}
+
+// Describe says what a cycle is here.
+func (c TSC) Describe() string {
+	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
+		c.StepTicks, Chain{Turns: shortTurns}.Length(), Chain{Turns: longTurns}.Length())
+}
+
+// MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
+// Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
+// be an integer. If adds ever took less than a cycle, or the clock were not what we think,
+// it would not be.
+func MultiplyChains() []Chain {
+	return []Chain{{Turns: shortTurns, Multiply: true}, {Turns: longTurns, Multiply: true}}
+}
+
+// multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
+const multiplyTolerance = 0.01
+
+// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
+// it is near an integer of at least 2.
+func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
+	per := make([]float64, len(d[0]))
+	for i := range per {
+		per[i] = (d[1][i] - d[0][i]) / chainCycles
+	}
+	latency = stat.MidMean(per).Value / rate
+	whole := math.Round(latency)
+	return latency, whole >= 2 && math.Abs(latency-whole) <= multiplyTolerance*whole
+}
+
+// StepOf is the step of a counter from its readings, or from differences of them: the greatest
+// divisor of how far each is from the one before, up or down. One in a hundred may be off the grid: on a
+// busy virtual machine one in 200 calibrations saw such a reading, and took 1 for a step of 26.
+func StepOf(readings []uint64) float64 {
+	var jumps []uint64
+	for i := 1; i < len(readings); i++ {
+		d := readings[i] - readings[i-1]
+		if d = min(d, -d); d != 0 { // modulo 2^64, of which steps like 26 are no divisor
+			jumps = append(jumps, d)
+		}
+	}
+	step := max(divisor(jumps), 1)
+	const few = 16 // that all have a greater divisor than the step by chance in one of 2^16
+	for some := range slices.Chunk(jumps, few) {
+		off, d := 0, divisor(some)
+		for _, j := range jumps {
+			if j%d != 0 {
+				off++
+			}
+		}
+		if off <= len(jumps)/100 {
+			step = max(step, d)
+		}
+	}
+	return float64(step)
+}
+
+// divisor is the greatest common one, 0 of nothing.
+func divisor(all []uint64) (g uint64) {
+	for _, d := range all {
+		for d != 0 {
+			g, d = d, g%d
+		}
+	}
+	return g
+}

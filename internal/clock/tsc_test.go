@@ -1,0 +1,183 @@
+package clock
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+func TestStepOf(t *testing.T) {
+	// Readings of a clock of 26 ticks a step, some of them with a jump of the clock between.
+	off := func(jumps int) (readings []uint64) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 301 {
+			readings = append(readings, 26*(1000+rng.Uint64N(50)))
+		}
+		for i := range jumps {
+			readings[50+70*i] += 7
+		}
+		return readings
+	}
+	for _, c := range []struct {
+		name     string
+		readings []uint64
+		want     float64
+	}{
+		{"none", nil, 1},
+		{"one", []uint64{26}, 1},
+		{"all equal", []uint64{52, 52, 52}, 1},
+		{"every tick", []uint64{100, 101, 103}, 1},
+		{"steps of 2", []uint64{100, 102, 108}, 2},
+		{"steps of 26, rising", []uint64{1000, 1026, 1078, 1338}, 26},
+		// Differences go up and down. Taken modulo 2^64, which 13 does not divide, the way
+		// down would make 2 of 26.
+		{"steps of 26, falling", []uint64{1338, 1078, 1026, 1000}, 26},
+		{"steps of 26, up and down", []uint64{52, 26, 78, 26, 52}, 26},
+		{"one reading off the grid", []uint64{52, 26, 78, 27}, 1},
+		{"across the counter's overflow", []uint64{math.MaxUint64 - 3, 4}, 8},
+		{"one of 300 off the grid", off(1), 26}, // which makes two of the differences odd
+		{"two of 300 off the grid", off(2), 1},
+	} {
+		if got := StepOf(c.readings); got != c.want {
+			t.Errorf("%s: %g, want %g", c.name, got, c.want)
+		}
+	}
+}
+
+// synthetic is what the sampler would read of two chains: ticks per cycle rate, overhead
+// ticks around each, a counter that moves by step, met at any phase.
+func synthetic(rng *rand.Rand, n int, rate, overhead, step float64, cycles [2]float64) [][]float64 {
+	d := [][]float64{make([]float64, n), make([]float64, n)}
+	for i := range n {
+		for c := range d {
+			start := rng.Float64() * step
+			read := func(x float64) float64 { return math.Floor(x/step) * step }
+			d[c][i] = read(start+overhead+rate*cycles[c]) - read(start)
+		}
+	}
+	return d
+}
+
+var addCycles = [2]float64{shortTurns * chainBody * chainRuns, longTurns * chainBody * chainRuns}
+
+// A clock of coarse steps still gives the rate: its error averages out over the phases, as
+// long as no step is trimmed away.
+func TestRateOfSteppedClock(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const n = 400
+	for _, rate := range []float64{0.3, 0.617, 1, 2.5} {
+		for _, step := range []float64{1, 2, 26, 40} {
+			d := synthetic(rng, n, rate, 77, step, addCycles)
+			got := TSC{StepTicks: step}.Rate(d)
+			// The difference of two readings has a deviation of up to step/2 for either chain.
+			tolerance := 4 * math.Sqrt(0.5) / math.Sqrt(n) * step / chainCycles
+			if math.Abs(got.Value-rate) > tolerance {
+				t.Errorf("rate %g, step %g: %g, off by more than %g", rate, step, got.Value, tolerance)
+			}
+			if got.N != n || got.Half < 0 || got.Half > 0.5*step/chainCycles {
+				t.Errorf("rate %g, step %g: %+v", rate, step, got)
+			}
+		}
+	}
+}
+
+func TestRateExact(t *testing.T) {
+	// 4,096 cycles apart, 2,048 ticks apart: half a tick a cycle, whatever stands around it.
+	d := [][]float64{{600, 601, 599, 600}, {2648, 2649, 2647, 2648}}
+	if got := (TSC{}).Rate(d); got.Value != 0.5 || got.Half != 0 || got.N != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFastRate(t *testing.T) {
+	// What shares the core adds time to the longer chain more than to the shorter.
+	short := []float64{100, 100, 100, 100, 100, 100, 100}
+	long := []float64{2148, 2148, 2148, 5000, 5100, 6000, 7000}
+	if got := (TSC{}).FastRate([][]float64{short, long}); got != 0.5 {
+		t.Errorf("fast half of 7: %g, want 0.5", got)
+	}
+	if got := (TSC{}).FastRate([][]float64{{100}, {2148}}); got != 0.5 {
+		t.Errorf("of one: %g, want 0.5", got)
+	}
+	if got := (TSC{}).FastRate([][]float64{{}, {}}); !math.IsNaN(got) {
+		t.Errorf("of none: %g, want NaN", got)
+	}
+	if slow := (TSC{}).Rate([][]float64{short, long}).Value; slow <= 0.5 {
+		t.Errorf("the data are too kind: Rate gives %g too", slow)
+	}
+}
+
+func TestCheckMultiply(t *testing.T) {
+	chains := MultiplyChains()
+	cycles := float64((chains[1].Length() - chains[0].Length()) * chains[0].Runs())
+	check := func(latency float64) (float64, bool) {
+		short, long := make([]float64, 8), make([]float64, 8)
+		for i := range short {
+			short[i] = 1000
+			long[i] = 1000 + latency*0.5*cycles
+		}
+		return CheckMultiply([][]float64{short, long}, 0.5)
+	}
+	for _, c := range []struct {
+		latency float64
+		ok      bool
+	}{
+		{3, true}, {4, true}, {5, true}, {2, true},
+		{3 * 1.0099, true}, {3 * 1.0101, false},
+		{3 * 0.9901, true}, {3 * 0.9899, false},
+		{4 * 1.0099, true}, {4 * 1.0101, false},
+		{1, false}, {1.5, false}, {0, false}, {-3, false}, // no multiplier is that fast
+		{2.5, false}, {3.5, false},
+	} {
+		got, ok := check(c.latency)
+		if ok != c.ok || math.Abs(got-c.latency) > 1e-9 {
+			t.Errorf("latency %g: %g, %v", c.latency, got, ok)
+		}
+	}
+	if _, ok := CheckMultiply([][]float64{{}, {}}, 0.5); ok {
+		t.Error("no data pass")
+	}
+	for _, rate := range []float64{0, math.NaN()} {
+		if _, ok := CheckMultiply([][]float64{{0, 0, 0, 0}, {1, 1, 1, 1}}, rate); ok {
+			t.Errorf("a rate of %g passes", rate)
+		}
+	}
+}
+
+// The lengths in the formulas are those of the chains that run.
+func TestChains(t *testing.T) {
+	c := TSC{StepTicks: 26}
+	chains := c.Chains()
+	if len(chains) != 2 || chains[0].Turns != shortTurns || chains[1].Turns != longTurns || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
+		t.Errorf("%+v", chains)
+	}
+	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {
+		t.Errorf("%+v", m)
+	}
+	for _, chain := range append(chains, MultiplyChains()...) {
+		e := asm.NewEmitter(layout.Code)
+		e.Nop(3)
+		entry := chain.Emit(e, asm.TSC)
+		body := e.Bytes()[entry-layout.Code:]
+		inst, name := "\x48\x01\xc0", "add rax,rax"
+		if chain.Multiply {
+			inst, name = "\x48\x0f\xaf\xc0", "imul rax,rax"
+		}
+		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8") || strings.Count(string(body), inst) != 2*chainBody {
+			t.Errorf("%+v at %#x is not lfence and %d times %s, twice: % x", chain, entry, chainBody, name, body[:64])
+		}
+	}
+	var clock Clock = c
+	if clock.Step() != 26 || clock.Name() != "tsc" || !strings.Contains(clock.Describe(), "26") {
+		t.Errorf("%s: %s, step %g", clock.Name(), clock.Describe(), clock.Step())
+	}
+	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {chainCycles, chainCycles, chainCycles, chainCycles}})
+	if e.Value != 1 {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,185 @@
+// Package layout is the map of the child's address space: what of it is bbprof's, and where.
+//
+// The child holds nothing but the own region below and the pages that the mapper puts
+// elsewhere for the block:
+//
+//	Base ┬ stub        4 KiB  r-x  works through the list; the only syscall instructions
+//	     ├ frames    512 KiB  rw-  the physical pages; the child maps copies of these
+//	     ├ counters   64 KiB  r--  the kernel's pages of the events that the child counts,
+//	     │                         if any; closed with the side below
+//	     │
+//	     ├ log         4 MiB  rw-  effective addresses, written by the           ┐
+//	     │                         instrumented image                           │
+//	     ├ control     4 KiB  rw-  slots shared by monitor, stub and images      │
+//	     ├ list      256 KiB  rw-  what the stub is to do: system calls and runs │ one
+//	     ├ samples    64 KiB  rw-  clock readings, written by the sampler        │ side
+//	     ├ restore    64 KiB  rw-  addresses of the words to put back            │
+//	     ├ code        2 MiB  r-x  sampler, calibration chains, the block's      │
+//	     │                         images                                       ┘
+//	     │
+//	     ├ trial loop  4 KiB  rw-  the counter of a loop on trial, if it needs one
+//	     ├ trial list 64 KiB  r-x  what the stub is to do for a trial
+//	     ├ trial code  2 MiB  r-x  the image on trial
+//	End
+//
+// A block runs on trial first, while the side that measurements need is there without any
+// rights; its later runs have that side open. It does the same in both unless it reads
+// something that differs. The first such thing can only be bbprof's own memory: on the closed
+// side, where the trial faults; or the counter, which is closed later, and there it faults then.
+// All else stays as it was on trial until the next one. So a block that has ended with the side
+// closed, and runs when it is open, never reaches for it.
+//
+// The region lies between where Linux puts position-independent programs (about 0x5555…) and
+// its mmap area (about 0x7f…), so launching never collides; a block reaches it only by
+// forging an address.
+package layout
+
+// The own region. Everything in it is within ±2 GiB of everything else, so that generated
+// code reaches all of it rip-relative without spending a register.
+const (
+	Base     = 0x6000_0000_0000
+	Stub     = Base
+	Frames   = Base + 0x0001_0000
+	Counters = Base + 0x000a_0000
+	Log      = Base + 0x0039_f000 // one side, from here without a gap
+	Control  = Base + 0x0079_f000
+	Ops      = Base + 0x007a_0000
+	Samples  = Base + 0x007e_0000
+	Restore  = Base + 0x007f_0000
+	Code     = Base + 0x0080_0000
+	CodeEnd  = Base + 0x00a0_0000
+
+	TrialLoop = Base + 0x00be_f000
+	TrialOps  = Base + 0x00bf_0000
+	TrialCode = Base + 0x00c0_0000
+	End       = Base + 0x00e0_0000
+
+	PageSize    = 4096
+	ControlSize = PageSize
+	OpsSize     = 256 << 10
+	SamplesSize = 64 << 10
+	RestoreSize = 64 << 10
+	FramesSize  = MaxFrames * PageSize
+	CodeSize    = CodeEnd - Code
+	LogSize     = Control - Log
+
+	TrialLoopSize = PageSize
+	TrialOpsSize  = 64 << 10
+	TrialCodeSize = End - TrialCode
+
+	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can
+	// read at a time: more than cores have counters.
+	MaxCounters = 16
+	MaxCounted  = 12
+
+	// MaxFrames is how many frames a block can be given: with more than L1D has ways, what
+	// a page on each costs is measured on purpose.
+	MaxFrames = 128
+
+	// UserEnd is the first address that user space cannot map with 4-level paging: Linux
+	// keeps the last page below 2^47 unmapped (TASK_SIZE_MAX, asm/page_64.h).
+	UserEnd = 1<<47 - PageSize
+
+	// Home is where the block believes that it stands: rip-relative operands are resolved
+	// against it, in every copy. It lies apart from the code, so that small displacements
+	// do not hit the own region, and close enough for disp32 to reach ±1.75 GiB around it.
+	Home = Base + 0x1000_0000
+)
+
+// Slots of the control page, 8 bytes each. The first line holds what every run touches.
+const (
+	SlotCount  = Control + 0x00 // runs left before an image returns
+	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
+	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
+	SlotPhase  = Control + 0x18 // address of the current phase
+	SlotStart  = Control + 0x20 // clock reading at the start of the sentinel
+	SlotOut    = Control + 0x28 // where the next difference goes
+	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
+	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
+
+	SlotSamples  = Control + 0x40 // samples still wanted
+	SlotPolls    = Control + 0x48 // sentinel readings left before the sampler gives up
+	SlotQuiet    = Control + 0x50 // longest sentinel reading of a core that is not shared
+	SlotSentinel = Control + 0x58 // the last sentinel reading
+	SlotOps      = Control + 0x60 // address of the next step of the list
+	SlotOpsEnd   = Control + 0x68 // address past the last
+	SlotMXCSR    = Control + 0x70 // value for ldmxcsr
+	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
+
+	SlotRestore = Control + 0x80 // words to put back before each run
+	SlotTurns   = Control + 0x90 // turns of the loop before the first copy, beyond the least
+	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
+	SlotLoop    = Control + 0x98 // turns left of a loop that finds no free register
+
+	SlotWait       = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
+	SlotCalm       = Control + 0xa8 // quiet ones in a row that make it a lull
+	SlotPace       = Control + 0xb0 // runs of the block's images that are timed at once
+	SlotCalmStores = Control + 0xb8 // as SlotQuiet, of the burst of stores
+
+	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
+	PhaseSize = 32
+	MaxPhases = (Usage - Phases) / PhaseSize
+
+	Usage    = Control + 0x200 // struct rusage (getrusage(2), 144 bytes) before a window
+	UsageEnd = Control + 0x300 // and after it
+
+	SlotLost = Control + 0x3f8 // events that were not on one counter all the time
+
+	// Times holds the clock at the end of each run, by the number of runs that were left,
+	// itself included: the last run's is Times[1].
+	Times   = Control + 0x400
+	MaxRuns = (Control+ControlSize-Times)/8 - 1
+)
+
+// While events are counted nothing is sampled, and the tables below stand where samples do.
+// They start at lines that the control page's busiest, the first, does not share a set with.
+const (
+	countSelects = Samples + 0x400
+	countLocks   = countSelects + 8*MaxCounted
+	countTables  = countLocks + 8*MaxCounted
+
+	// CountRuns is how many runs of an image a table holds.
+	CountRuns      = 23
+	countTableSize = 8 * (CountRuns + 1)
+)
+
+// CountSelect is where the number of event i's counter stands, CountLock its page's lock.
+func CountSelect(i int) uint64 { return countSelects + 8*uint64(i) }
+
+// CountLock is where the lock of event i's page stands.
+func CountLock(i int) uint64 { return countLocks + 8*uint64(i) }
+
+// CountTable holds event i's readings, by the number of runs left as in Times.
+func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
+
+// CounterPage is where event i's page is mapped.
+func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
+
+// What a trial finds in memory: constants, ahead of its list, and the counter of a loop.
+const (
+	TrialMXCSR = TrialOps + 0x00 // value for ldmxcsr
+	TrialFlags = TrialOps + 0x08 // a stack of one word, for popfq
+	TrialList  = TrialOps + OpSize
+	TrialCount = TrialLoop // turns left of a loop that finds no free register
+
+	// MaxTrialOps is how many steps a trial's list holds.
+	MaxTrialOps = TrialOpsSize/OpSize - 1
+)
+
+const (
+	// OpSize is one step of the list: number, six arguments, result.
+	OpSize = 64
+	// MaxOps is how many steps a list holds: a stay maps the pages of a block twice, and a run may
+	// touch a thousand.
+	MaxOps = OpsSize / OpSize
+	// MaxRestore is how many words a prologue can put back.
+	MaxRestore = RestoreSize / 8
+)
+
+// Owns reports whether any of the n bytes at addr is bbprof's.
+func Owns(addr, n uint64) bool {
+	return addr < End && addr+n > Base
+}
+
+// PageOf is the first address of the page that an address is on.
+func PageOf(addr uint64) uint64 { return addr &^ (PageSize - 1) }
