@@ -38,6 +38,13 @@ type Emitter struct {
 	relative []int // offsets of the 32-bit rip-relative fields in code
 }
 
+// Features says which instruction-set extensions emitted code may use.
+type Features struct {
+	AVX      bool
+	AVX512   bool
+	AVX512BW bool
+}
+
 // NewEmitter starts code that will stand at base.
 func NewEmitter(base uint64) *Emitter {
 	const usual = 1024 // of what does not come by Repeat
@@ -306,7 +313,7 @@ func (e *Emitter) JmpReg(r Reg) {
 // Forward is an instruction that ends in a 32-bit distance still to come.
 type Forward int
 
-// ForwardJz is taken if the last result was zero. Land gives it its target.
+// ForwardJz is taken if the last result was zero. Bind gives it its target.
 func (e *Emitter) ForwardJz() Forward { return e.forward(0x84) }
 
 // ForwardJs is taken if the last result was negative.
@@ -331,8 +338,8 @@ func (e *Emitter) forward(cc byte) Forward {
 	return Forward(len(e.code))
 }
 
-// Land makes the next instruction the target of f.
-func (e *Emitter) Land(f Forward) {
+// Bind makes the next instruction the target of f.
+func (e *Emitter) Bind(f Forward) {
 	binary.LittleEndian.PutUint32(e.code[f-4:], uint32(len(e.code)-int(f)))
 }
 
@@ -345,7 +352,7 @@ func (e *Emitter) AndImm8(r Reg, v int8) {
 	e.Raw(byte(v))
 }
 
-// ForwardLea loads an address that is still to come into r; Land gives it.
+// ForwardLea loads an address that is still to come into r; Bind gives it.
 func (e *Emitter) ForwardLea(r Reg) Forward {
 	e.Lea(r, e.PC())
 	return Forward(len(e.code))

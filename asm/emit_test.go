@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"golang.org/x/arch/x86/x86asm"
-
-	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // What the emitter writes is read back by a decoder that shares no line with ours.
@@ -54,8 +52,16 @@ func readBack(t *testing.T, base uint64, code []byte) []string {
 
 var regNames = [16]string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
 
+// Code stands between what it refers to.
+const (
+	stubAt = 0x6000_0000_0000
+	slotAt = 0x6000_0079_f008
+	codeAt = 0x6000_0080_0000
+	endAt  = 0x6000_00e0_0000
+)
+
 func TestEmitterInstructions(t *testing.T) {
-	const base = layout.Code + 0x123
+	const base = codeAt + 0x123
 	type c struct {
 		name string
 		emit func(e *Emitter)
@@ -63,13 +69,13 @@ func TestEmitterInstructions(t *testing.T) {
 	}
 	cases := []c{
 		{"Jmp ahead", func(e *Emitter) { e.Jmp(base + 0x1000) }, fmt.Sprintf("jmp %#x", base+0x1000)},
-		{"Jmp back", func(e *Emitter) { e.Jmp(layout.Stub) }, fmt.Sprintf("jmp %#x", uint64(layout.Stub))},
-		{"JmpMem", func(e *Emitter) { e.JmpMem(layout.SlotReturn) }, fmt.Sprintf("jmp [%#x]", uint64(layout.SlotReturn))},
-		{"Jnz", func(e *Emitter) { e.Jnz(layout.Code) }, fmt.Sprintf("jne %#x", uint64(layout.Code))},
+		{"Jmp back", func(e *Emitter) { e.Jmp(stubAt) }, fmt.Sprintf("jmp %#x", uint64(stubAt))},
+		{"JmpMem", func(e *Emitter) { e.JmpMem(slotAt) }, fmt.Sprintf("jmp [%#x]", uint64(slotAt))},
+		{"Jnz", func(e *Emitter) { e.Jnz(codeAt) }, fmt.Sprintf("jne %#x", uint64(codeAt))},
 		{"JnzShort to itself", func(e *Emitter) { e.JnzShort(base) }, fmt.Sprintf("jne %#x", base)},
 		{"JnzShort furthest", func(e *Emitter) { e.JnzShort(base - 126) }, fmt.Sprintf("jne %#x", base-126)},
-		{"DecMem", func(e *Emitter) { e.DecMem(layout.SlotCount) }, fmt.Sprintf("dec [%#x]", uint64(layout.SlotCount))},
-		{"Ldmxcsr", func(e *Emitter) { e.Ldmxcsr(layout.SlotMXCSR) }, fmt.Sprintf("ldmxcsr [%#x]", uint64(layout.SlotMXCSR))},
+		{"DecMem", func(e *Emitter) { e.DecMem(slotAt) }, fmt.Sprintf("dec [%#x]", uint64(slotAt))},
+		{"Ldmxcsr", func(e *Emitter) { e.Ldmxcsr(slotAt) }, fmt.Sprintf("ldmxcsr [%#x]", uint64(slotAt))},
 		{"Lfence", (*Emitter).Lfence, "lfence"},
 		{"Rdtsc", (*Emitter).Rdtsc, "rdtsc"},
 		{"Syscall", (*Emitter).Syscall, "syscall"},
@@ -78,8 +84,8 @@ func TestEmitterInstructions(t *testing.T) {
 		{"Popf", (*Emitter).Popf, "popfq"},
 		{"Fninit", (*Emitter).Fninit, "fninit"},
 	}
-	const mem = layout.Restore + 0x38 // before the code: a negative distance
-	const far = layout.End - 8        // behind it
+	const mem = stubAt + 0x38 // before the code: a negative distance
+	const far = endAt - 8     // behind it
 	for r := range Reg(16) {
 		n := regNames[r]
 		cases = append(cases,
@@ -153,13 +159,13 @@ func TestMovImm(t *testing.T) {
 		{1 << 31, 5, 6, true}, // does not fit a sign-extended imm32
 		{1<<32 - 1, 5, 6, true},
 		{1 << 32, 10, 10, false},
-		{layout.Code, 10, 10, false},
+		{codeAt, 10, 10, false},
 		{^uint64(0), 7, 7, false},
 		{1<<64 - 1<<31, 7, 7, false},       // the lowest sign-extended one
 		{1<<64 - 1<<31 - 1, 10, 10, false}, // and one below it
 	} {
 		for r := range Reg(16) {
-			e := NewEmitter(layout.Code)
+			e := NewEmitter(codeAt)
 			e.MovImm(r, c.v)
 			in, err := x86asm.Decode(e.Bytes(), 64)
 			if err != nil || in.Op != x86asm.MOV || in.Len != len(e.Bytes()) {
@@ -206,12 +212,12 @@ func TestNopLengths(t *testing.T) {
 func TestEmitterAlign(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 32, 64} {
 		for start := range uint64(130) {
-			e := NewEmitter(layout.Code + start)
+			e := NewEmitter(codeAt + start)
 			e.Align(n)
 			if e.PC()%uint64(n) != 0 || len(e.Bytes()) >= n {
 				t.Errorf("Align(%d) at offset %d: %d bytes, to %#x", n, start, len(e.Bytes()), e.PC())
 			}
-			readBack(t, layout.Code+start, e.Bytes())
+			readBack(t, codeAt+start, e.Bytes())
 		}
 	}
 }
@@ -228,18 +234,18 @@ func TestForward(t *testing.T) {
 		{"lea r15,", func(e *Emitter) Forward { return e.ForwardLea(R15) }},
 	} {
 		for _, gap := range []int{0, 1, 1000} {
-			e := NewEmitter(layout.Code)
+			e := NewEmitter(codeAt)
 			e.Nop(5)
 			start := len(e.Bytes())
 			f := c.emit(e)
 			from := e.PC()
 			e.Nop(gap)
-			e.Land(f)
+			e.Bind(f)
 			want := fmt.Sprintf("%#x", from+uint64(gap))
 			if strings.HasPrefix(c.op, "lea") {
 				want = "[" + want + "]"
 			}
-			got := readBack(t, layout.Code+uint64(start), e.Bytes()[start:from-layout.Code])
+			got := readBack(t, codeAt+uint64(start), e.Bytes()[start:from-codeAt])
 			if len(got) != 1 || strings.Replace(got[0], "ja ", "jnbe ", 1) != c.op+" "+want {
 				t.Errorf("%s over %d bytes: %q, want target %s", c.op, gap, got, want)
 			}

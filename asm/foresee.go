@@ -4,25 +4,29 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-
-	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Foresee guesses which pages copies of a block touch, and gives for each the access that is the
-// first to do so, in the order in which they are. It follows the registers through moves, sums
-// and the like in three copies, takes what it does not follow for unknown and all memory for one page, and has
-// later copies walk on as the third did. Where it is wrong, in what it gives or leaves out, nobody
-// must suffer but who waits.
+// Start is what a block finds when its first copy begins.
+type Start struct {
+	Regs                               // RIP is the address of the block's first instruction, in every copy
+	Fill     uint64                    // every aligned word of memory
+	Mappable func(addr, n uint64) bool // whether pages can be mapped below the n bytes at addr
+}
+
+// Foresee predicts which pages copies of a block touch. For each page it returns the first access,
+// in program order. It follows the general registers through moves, sums and the like in three
+// copies, treats all else as unknown and all memory as one page, and lets later copies continue at
+// the third copy's stride. A wrong prediction costs time, never correctness.
 //
-// It gives none for a block that it sees fault.
-func Foresee(insts []Inst, copies int, init Init) []Access {
+// It returns nil for a block that it expects to fault.
+func Foresee(insts []Inst, copies int, start Start) []Access {
 	for i := range insts {
 		if n := insts[i].Mnemonic; n == "std" || n == "popf" {
 			return nil
 		}
 	}
 	mems := make([]foreseen, 0, len(insts)+8)
-	f := newFollower(init)
+	f := newFollower(start)
 	for c := range min(copies, followed) {
 		j := 0
 		for i := range insts {
@@ -32,7 +36,7 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 					mems = append(mems, foreseen{inst: i, mem: k})
 				}
 				mems[j].at[c] = f.address(in, &in.Mem[k])
-				if at := mems[j].at[c]; at.ok && faults(at.v, in, &in.Mem[k]) {
+				if at := mems[j].at[c]; at.ok && f.faults(at.v, in, &in.Mem[k]) {
 					return nil
 				}
 				j++
@@ -42,13 +46,13 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 	}
 	var touches []touch
 	for j := range mems {
-		touches = mems[j].touches(touches, j, insts, copies)
+		touches = mems[j].touches(touches, f, j, insts, copies)
 	}
 	slices.SortFunc(touches, func(a, b touch) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.order, b.order)) })
 	var first []Access
 	var seen []uint64
 	for _, t := range touches {
-		page, last := layout.PageOf(t.Addr), layout.PageOf(t.Addr+uint64(t.Width)-1)
+		page, last := pageOf(t.Addr), pageOf(t.Addr+uint64(t.Width)-1)
 		if slices.Contains(seen, page) && (last == page || slices.Contains(seen, last)) {
 			continue
 		}
@@ -65,6 +69,11 @@ func Foresee(insts []Inst, copies int, init Init) []Access {
 // mostForeseen is how many pages are looked for: more than a block may touch that can do with fewer
 // copies.
 const mostForeseen = 64
+
+// pageSize is that of x86-64's smallest pages.
+const pageSize = 4096
+
+func pageOf(addr uint64) uint64 { return addr &^ (pageSize - 1) }
 
 // followed is how many copies are: the first differs from those behind it, and two show a stride.
 const followed = 3
@@ -83,19 +92,19 @@ type touch struct {
 }
 
 // touches appends those of a Mem.
-func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []touch {
+func (m *foreseen) touches(all []touch, f *follower, order int, insts []Inst, copies int) []touch {
 	in := &insts[m.inst]
 	mem := &in.Mem[m.mem]
 	var page uint64
 	any := false
 	add := func(copy int, addr uint64) {
-		across := addr%layout.PageSize+uint64(mem.Width) > layout.PageSize
-		if p := layout.PageOf(addr); any && p == page && !across {
+		across := addr%pageSize+uint64(mem.Width) > pageSize
+		if p := pageOf(addr); any && p == page && !across {
 			return
 		} else {
 			page, any = p, true
 		}
-		if faults(addr, in, mem) {
+		if f.faults(addr, in, mem) {
 			return
 		}
 		all = append(all, touch{
@@ -118,16 +127,15 @@ func (m *foreseen) touches(all []touch, order int, insts []Inst, copies int) []t
 	return all
 }
 
-// faults reports whether no page helps against an access, or none that a block usually gets: the
-// lowest ones take a right (vm.mmap_min_addr).
-func faults(addr uint64, in *Inst, m *Mem) bool {
-	const lowest = 64 << 10
-	return addr < lowest || addr >= layout.UserEnd-uint64(m.Width) || layout.Owns(addr, uint64(m.Width)) ||
+// faults reports whether an access faults whatever is mapped.
+func (f *follower) faults(addr uint64, in *Inst, m *Mem) bool {
+	return !f.start.Mappable(addr, uint64(m.Width)) ||
 		in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0
 }
 
 // follower is what is known of registers and memory.
 type follower struct {
+	start  Start
 	regs   Regs
 	known  gprSet
 	fill   [16]byte // any eight bytes of memory, by the low bits of the address
@@ -141,10 +149,10 @@ type stored struct {
 	known
 }
 
-func newFollower(init Init) *follower {
-	f := &follower{regs: Regs{GPR: init.GPR, FSBase: init.FSBase, GSBase: init.GSBase}, known: 1<<16 - 1}
-	binary.LittleEndian.PutUint64(f.fill[:], init.Fill)
-	binary.LittleEndian.PutUint64(f.fill[8:], init.Fill)
+func newFollower(start Start) *follower {
+	f := &follower{start: start, regs: start.Regs, known: 1<<16 - 1}
+	binary.LittleEndian.PutUint64(f.fill[:], start.Fill)
+	binary.LittleEndian.PutUint64(f.fill[8:], start.Fill)
 	return f
 }
 
@@ -168,7 +176,7 @@ func (f *follower) address(in *Inst, m *Mem) known {
 			return known{}
 		}
 	}
-	f.regs.RIP = layout.Home + uint64(in.Offset+len(in.Bytes))
+	f.regs.RIP = f.start.RIP + uint64(in.Offset+len(in.Bytes))
 	return known{m.Addr(&f.regs), true}
 }
 
@@ -178,7 +186,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 	if !addr.ok || m.Width > 8 {
 		return known{}
 	}
-	at, width := addr.v%layout.PageSize, uint64(m.Width)
+	at, width := addr.v%pageSize, uint64(m.Width)
 	for _, s := range slices.Backward(f.stores) {
 		switch {
 		case s.at >= at+width || at >= s.at+s.width:
@@ -195,7 +203,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 // where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
 	if addr := f.address(in, m); addr.ok {
-		f.stores = append(f.stores, stored{addr.v % layout.PageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
+		f.stores = append(f.stores, stored{addr.v % pageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
 	}
 }
 

@@ -6,9 +6,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/bbprof/bbprof/internal/layout"
 )
+
+// The start of all these tests: the paper's word everywhere, at an address apart from it.
+const (
+	paperWord  = 0x1234_5600
+	testFSBase = 0x2345_6800
+	testHome   = 0x6000_1000_0000
+	testOwn    = 0x6000_0000_0000 // a page that cannot be mapped
+	testEnd    = 1<<47 - pageSize
+)
+
+func testStart() Start {
+	s := Start{Regs: Regs{RIP: testHome, FSBase: testFSBase}, Fill: paperWord}
+	for i := range s.GPR {
+		s.GPR[i] = paperWord
+	}
+	s.Mappable = func(addr, n uint64) bool {
+		return addr >= 64<<10 && addr < testEnd-n && pageOf(addr) != testOwn
+	}
+	return s
+}
 
 // What is foreseen of pages, as "copy.instruction+address", from the paper's state.
 func TestForesee(t *testing.T) {
@@ -22,8 +40,8 @@ func TestForesee(t *testing.T) {
 		{"no access", "4801c0", 9, nil},
 		{"mov rax, [rbx]", "488b03", 9, []string{step(0, 0, fill)}},
 		{"two pages, the upper first", "8b8b00100000 8b0b", 9, []string{step(0, 0, fill+0x1000), step(0, 1, fill)}},
-		{"mov rcx, [rip+0x1000]", "488b0d00100000", 9, []string{step(0, 0, layout.Home+7+0x1000)}},
-		{"fs:[0x28]", "64488b042528000000", 9, []string{step(0, 0, PaperInit().FSBase+0x28)}},
+		{"mov rcx, [rip+0x1000]", "488b0d00100000", 9, []string{step(0, 0, testHome+7+0x1000)}},
+		{"fs:[0x28]", "64488b042528000000", 9, []string{step(0, 0, testFSBase+0x28)}},
 		{"mov rbx, rax; lea rcx, [rbx+rbx*2+0x1000]; mov rax, [rcx]", "4889c3 488d8c5b00100000 488b01", 1, []string{step(0, 2, 3*fill+0x1000)}},
 		{"a pointer from memory: mov rax, [rbx]; mov ecx, [rax+0x2000]", "488b03 8b8800200000", 9, []string{step(0, 0, fill), step(0, 1, fill+0x2000)}},
 		{"half of one: mov eax, [rbx+4]; mov cl, [rax+0x20000]", "8b4304 8a8800000200", 1, []string{step(0, 0, fill+4), step(0, 1, 0x20000)}},
@@ -69,7 +87,7 @@ func TestForesee(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		var got []string
-		for _, a := range Foresee(insts, c.copies, PaperInit()) {
+		for _, a := range Foresee(insts, c.copies, testStart()) {
 			got = append(got, step(a.Copy, a.Inst, a.Addr))
 		}
 		if !slices.Equal(got, c.want) {
@@ -94,9 +112,9 @@ func FuzzForesee(f *testing.F) {
 		}
 		copies = min(max(copies, 1), 600)
 		seen := map[uint64]bool{}
-		for _, a := range Foresee(insts, copies, PaperInit()) {
-			page := a.Addr &^ (layout.PageSize - 1)
-			if seen[page] || a.Copy >= copies || a.Inst >= len(insts) || a.Addr >= layout.UserEnd {
+		for _, a := range Foresee(insts, copies, testStart()) {
+			page := a.Addr &^ (pageSize - 1)
+			if seen[page] || a.Copy >= copies || a.Inst >= len(insts) || a.Addr >= testEnd {
 				t.Errorf("%x: %+v", code, a)
 			}
 			seen[page] = true

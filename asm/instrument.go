@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-
-	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Access is one memory access that a block made.
@@ -26,10 +24,11 @@ type Access struct {
 // saved to a slot, takes the address by lea, goes to the log, and is loaded back; mov and lea
 // leave flags alone. Every copy logs to places of its own, so no log pointer is needed.
 type Probe struct {
-	insts []Inst
-	plan  [][]capture // per instruction
-	size  int         // bytes of log a copy
-	cpu   CPU
+	insts    []Inst
+	plan     [][]capture // per instruction
+	size     int         // bytes of log a copy
+	features Features
+	scratch  uint64
 }
 
 // capture is one value to log.
@@ -66,9 +65,10 @@ type NotInstrumentable struct {
 
 func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
 
-// NewProbe plans the instrumentation of a block.
-func NewProbe(insts []Inst, cpu CPU) (*Probe, error) {
-	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), cpu: cpu}
+// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at
+// scratch.
+func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
+	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
 	for i := range insts {
 		in := &insts[i]
@@ -137,10 +137,10 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		switch c.what {
 		case captureAddress:
 			if !saved {
-				e.Store(layout.SlotScratch, RAX)
+				e.Store(p.scratch, RAX)
 				saved = true
 			} else {
-				e.Load(RAX, layout.SlotScratch) // the operand may use it
+				e.Load(RAX, p.scratch) // the operand may use it
 			}
 			m := p.insts[i].Mem[c.mem]
 			if m.Index == AL {
@@ -150,20 +150,20 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			e.Store(at, RAX)
 		case captureGPR:
 			if saved && c.reg == numAX {
-				e.Load(RAX, layout.SlotScratch)
+				e.Load(RAX, p.scratch)
 			}
 			e.Store(at, Reg(c.reg))
 		case captureOpmask:
-			e.storeOpmask(at, c.reg, p.cpu.AVX512BW)
+			e.storeOpmask(at, c.reg, p.features.AVX512BW)
 		case captureVector:
-			e.storeVector(at, c.reg, c.wide, p.cpu.AVX)
+			e.storeVector(at, c.reg, c.wide, p.features.AVX)
 		case captureMMX:
 			e.Raw(0x0f, 0x7f, 0x05|c.reg<<3) // movq [rip+…], mm
 			e.rel32(at, 0)
 		}
 	}
 	if saved {
-		e.Load(RAX, layout.SlotScratch)
+		e.Load(RAX, p.scratch)
 	}
 }
 
@@ -248,8 +248,8 @@ func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 }
 
 // Accesses reads the log of a run of copies and lists what they accessed, in program order.
-// The block's rip is that of one at space.Home.
-func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
+// Of start only the segment bases and rip, the address of the block's first instruction, are used.
+func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
 	mems := 0
 	for i := range p.insts {
 		mems += max(len(p.insts[i].Mem), 1)
@@ -261,9 +261,9 @@ func (p *Probe) Accesses(log []byte, copies int, init Init) []Access {
 		part := log[c*p.size:][:p.size]
 		for i := range p.insts {
 			in := &p.insts[i]
-			values = p.values(values[:0], i, part)
+			values = p.values(values[:0], i, part, start.RIP)
 			for k, m := range in.Mem {
-				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, init)
+				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, start)
 			}
 			switch in.Mnemonic {
 			case "std":
@@ -299,7 +299,7 @@ type logged struct {
 
 // values appends an instruction's captures, sorted by the Mem that they belong to: planMem made them
 // in the order of Mem.
-func (p *Probe) values(out []logged, i int, part []byte) []logged {
+func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 	plan := p.plan[i]
 	next := func(what captureKind) []byte {
 		c := plan[0]
@@ -320,7 +320,7 @@ func (p *Probe) values(out []logged, i int, part []byte) []logged {
 		} else {
 			v.address = uint64(m.Disp)
 			if m.Base == RIP {
-				v.address += layout.Home + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
+				v.address += rip + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
 			}
 			if m.AddrSize == 32 {
 				v.address = uint64(uint32(v.address))
@@ -351,14 +351,14 @@ func (p *Probe) values(out []logged, i int, part []byte) []logged {
 }
 
 // expand appends the accesses that a Mem stands for.
-func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, down bool, init Init) []Access {
+func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, down bool, start *Regs) []Access {
 	v := values[k]
 	segment := uint64(0)
 	switch m.Segment {
 	case FS:
-		segment = init.FSBase
+		segment = start.FSBase
 	case GS:
-		segment = init.GSBase
+		segment = start.GSBase
 	}
 	if m.Mask != NoRegister && !m.Masked(v.mask) {
 		return all

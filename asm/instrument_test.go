@@ -30,7 +30,7 @@ func TestSteady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewProbe(insts, CPU{})
+		p, err := NewProbe(insts, Features{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -311,13 +311,13 @@ func FuzzAccesses(f *testing.F) {
 		if err != nil || Refuse(insts) != nil || len(insts) > 64 {
 			return
 		}
-		p, err := NewProbe(insts, CPU{AVX: true, AVX512: true, AVX512BW: true})
+		p, err := NewProbe(insts, Features{AVX: true, AVX512: true, AVX512BW: true}, 0)
 		if err != nil {
 			return
 		}
 		const copies = 3
 		log = append(log, make([]byte, copies*p.LogSize())...)
-		for _, a := range p.Accesses(log, copies, PaperInit()) {
+		for _, a := range p.Accesses(log, copies, &Regs{}) {
 			if a.Copy < 0 || a.Copy >= copies || a.Inst < 0 || a.Inst >= len(insts) {
 				t.Errorf("%x: %+v", code, a)
 			}

@@ -49,12 +49,12 @@ func TestRejectedWithKnownPages(t *testing.T) {
 // A list holds so many steps; pages beyond that are asked for.
 func TestMoreKnownPagesThanFit(t *testing.T) {
 	p, im := plan(t)
-	p.Pages = 2 * layout.MaxTrialOps
-	for i := range uint64(layout.MaxTrialOps) {
+	p.Pages = 2 * layout.MaxDryRunOps
+	for i := range uint64(layout.MaxDryRunOps) {
 		p.Known = append(p.Known, Page{Addr: i * layout.PageSize})
 	}
 	c := &fake{t: t, image: im}
-	if m, err := Map(c, p, im); err != nil || m.Known != len(m.Pages) || len(c.lists[0]) != layout.MaxTrialOps-1 {
+	if m, err := Map(c, p, im); err != nil || m.Known != len(m.Pages) || len(c.lists[0]) != layout.MaxDryRunOps-1 {
 		t.Errorf("%v, %d of %d pages, %d steps", err, m.Known, len(m.Pages), len(c.lists[0]))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
@@ -60,8 +62,8 @@ func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := unroll.BuildTrial(insts, 3, unroll.Frame{Init: p.Init, Reset: asm.Reset{Memory: true}})
+	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
+	im, err := unroll.BuildDryRun(insts, 3, unroll.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

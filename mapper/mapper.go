@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
@@ -22,7 +23,7 @@ import (
 type Child interface {
 	// Do works through a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
-	// Try is Do for an image on trial, see unroll.BuildTrial, with system calls ahead of it.
+	// Try is Do for an image on trial, see unroll.BuildDryRun, with system calls ahead of it.
 	Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error)
 	// Frame is a frame's memory, shared with the child.
 	Frame(i int) []byte
@@ -31,7 +32,7 @@ type Child interface {
 // Plan is what to run and under which limits.
 type Plan struct {
 	Insts  []asm.Inst
-	Init   asm.Init
+	Init   initial.State
 	Frames int // page i is put on frame i mod Frames
 	Pages  int // at most so many, else too_many_pages
 	// NoPages maps none: the first access is the block's end, as it is in a harness without mapping.
@@ -87,7 +88,7 @@ func tooMany(err error) bool {
 func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	var m Mapping
 	ops := append(reset(), p.Ahead...)
-	m.Known = min(len(p.Known), layout.MaxTrialOps-len(ops)-1)
+	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
 	for i, page := range p.Known[:m.Known] {
 		page.Frame = i % p.Frames
 		m.Pages = append(m.Pages, page)
@@ -202,7 +203,7 @@ func (p Plan) Refill(c Child) {
 
 // Dirty lists the words that differ from the fill, by an address through which the block
 // itself reaches them, ascending.
-func (m Mapping) Dirty(c Child, init asm.Init) []uint64 {
+func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
 	var dirty []uint64
 	seen := map[int]bool{}
 	for _, p := range m.Pages {

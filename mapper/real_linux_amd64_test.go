@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
@@ -21,7 +23,7 @@ import (
 func child(t *testing.T) *tracee.Tracee {
 	t.Helper()
 	runtime.LockOSThread()
-	init := asm.PaperInit()
+	init := initial.Paper()
 	c, err := tracee.Launch(init.FSBase, init.GSBase)
 	if err != nil {
 		runtime.UnlockOSThread()
@@ -46,9 +48,9 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Insts, p.Init = insts, asm.PaperInit()
-	frame := unroll.Frame{Init: p.Init, Reset: asm.Reset{Flags: true}, Clock: asm.TSC}
-	trial, err := unroll.BuildTrial(insts, copies, frame)
+	p.Insts, p.Init = insts, initial.Paper()
+	frame := unroll.Harness{Init: p.Init, Reset: harness.Reset{Flags: true}, Clock: harness.TSC}
+	trial, err := unroll.BuildDryRun(insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +58,11 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, slot := range []uint64{layout.SlotFlags, layout.TrialFlags} {
+	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		c.SetWord(slot, 0x202)
 	}
-	c.SetWord(layout.TrialMXCSR, asm.DefaultMXCSR)
-	copy(c.TrialCode(), trial.Code)
+	c.SetWord(layout.DryRunMXCSR, initial.DefaultMXCSR)
+	copy(c.DryRunCode(), trial.Code)
 	copy(c.Code(), im.Code)
 	m, err := Map(c, p, trial)
 	return p, im, m, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -13,7 +14,7 @@ import (
 // describe writes accesses as "r4+40" (a load of 4 bytes, 0x40 beyond the register value of
 // the paper's state) or, for a rep string operation, "w2×3-4".
 func describe(accesses []asm.Access, from int) string {
-	base := asm.PaperInit().GPR[asm.RBX]
+	base := initial.Paper().GPR[asm.RBX]
 	var s []string
 	for _, a := range accesses {
 		if a.Inst < from {
@@ -26,8 +27,8 @@ func describe(accesses []asm.Access, from int) string {
 		switch offset := int64(a.Addr - base); {
 		case a.Addr >= layout.Home:
 			d += fmt.Sprintf(" home%+x", a.Addr-layout.Home)
-		case a.Addr-asm.PaperInit().FSBase < 1<<16:
-			d += fmt.Sprintf(" fs%+x", a.Addr-asm.PaperInit().FSBase)
+		case a.Addr-initial.Paper().FSBase < 1<<16:
+			d += fmt.Sprintf(" fs%+x", a.Addr-initial.Paper().FSBase)
 		default:
 			d += fmt.Sprintf("%+x", offset)
 		}
@@ -90,7 +91,7 @@ func TestAddresses(t *testing.T) {
 
 		// String operations: the lowest address, and how many elements.
 		{"movsq", "48a5", 0, always, "r8+0 w8+0"},
-		{"lodsq gs:[rsi]", "6548ad", 0, always, fmt.Sprintf("r8%+x", asm.PaperInit().GSBase)},
+		{"lodsq gs:[rsi]", "6548ad", 0, always, fmt.Sprintf("r8%+x", initial.Paper().GSBase)},
 		{"rep movsq, 3", "b903000000 f348a5", 0, always, "r8×3+0 w8×3+0"},
 		{"std; rep stosw, 3; cld", "b903000000 fd 66f3ab fc", 0, always, "w2×3-4"},
 		{"std; stosd; cld; stosd", "fd ab fc ab", 0, always, "w4+0 w4-4"},
@@ -124,7 +125,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(unhex(t, touch+compact(c.hex)), asm.PaperInit(), layout.MaxFrames, 1)
+		r, err := b.block(unhex(t, touch+compact(c.hex)), initial.Paper(), layout.MaxFrames, 1)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -41,7 +43,7 @@ func openBench(t testing.TB) bench {
 		t.Fatal(err)
 	}
 	s := &session{
-		opts: Options{CPUs: cpus}, cpu: host.Detect(), inits: asm.Inits(), onCPU: cpus[len(cpus)-1],
+		opts: Options{CPUs: cpus}, cpu: host.Detect(), inits: initial.States(), onCPU: cpus[len(cpus)-1],
 		clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns, // a session with a clock does not calibrate one
 	}
 	err = s.pin()
@@ -60,7 +62,7 @@ func openBench(t testing.TB) bench {
 }
 
 // block decodes, refuses and maps a block with some copies in one initial state.
-func (b bench) block(code []byte, init asm.Init, frames, copies int) (*run, error) {
+func (b bench) block(code []byte, init initial.State, frames, copies int) (*run, error) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
@@ -110,7 +112,7 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 		fipPastX87 = 16
 	)
 	epilogue := asm.NewEmitter(im.At)
-	epilogue.Epilogue(im.At, r.clock.Emit)
+	harness.Epilogue(epilogue, im.At, r.clock.Emit)
 	end := len(im.Code) - len(epilogue.Bytes())
 
 	e := asm.NewEmitter(im.At + uint64(end))

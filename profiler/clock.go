@@ -7,6 +7,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -95,7 +96,7 @@ func (s *session) noPerf() error {
 // planPasses groups the events and places them in the child.
 func (s *session) planPasses() error {
 	groups := pmu.Passes(s.kernel, s.pmu.Event(pmu.Cycles), append(s.pmu.Events[:len(s.pmu.Events):len(s.pmu.Events)], s.asked...), layout.MaxCounted)
-	read, page := asm.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
+	read, page := harness.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
 	if s.opts.simulated != nil { // at the log's end, which a short block's trace does not reach
 		read, page = (*asm.Emitter).Rdtsc, func(i int) uint64 { return layout.Log + layout.LogSize - uint64(i+1)*layout.PageSize }
 	}

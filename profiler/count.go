@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -60,7 +60,7 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 
 // newStepper is a session whose clock is never asked, and so needs no calibration.
 func newStepper() (*session, error) {
-	s := &session{cpu: host.Detect(), inits: asm.Inits(), clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns}
+	s := &session{cpu: host.Detect(), inits: initial.States(), clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns}
 	return s, s.launch()
 }
 

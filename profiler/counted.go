@@ -221,7 +221,7 @@ var violates = map[pmu.Role]verdict.Reason{
 // count maps the block afresh and runs an image: once to warm up, with all its readings, so
 // that their tables are in L1D too, and once for the timings.
 func (r *run) count(p pass, image timedCopies, turns int) (timings, error) {
-	setup := append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Put(layout.SlotTurns, uint64(turns)))
+	setup := append(r.mapping.Remap(), tracee.Run(r.fresh, 1), tracee.Put(layout.SlotDispatch, uint64(turns)))
 	t, err := r.countRuns(p, image.entry, setup)
 	if s := r.opts.simulated; s != nil && err == nil {
 		s.block(p.events, image.iterations, &t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
@@ -22,7 +23,7 @@ func TestHiddenStore(t *testing.T) {
 	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
 	code := slices.Concat(
 		[]byte{0x48, 0x8b, 0x03},                              // mov rax, [rbx]
-		hostile.Set(1, layout.Log+third-asm.PaperInit().Fill), // mov rcx, …
+		hostile.Set(1, layout.Log+third-initial.Paper().Fill), // mov rcx, …
 		[]byte{0x48, 0x01, 0xc8},                              // add rax, rcx
 		[]byte{0x48, 0x83, 0x03, entries},                     // add qword [rbx], 24
 		[]byte{0x48, 0x89, 0x10},                              // mov [rax], rdx, which is the address of a page of its own
@@ -56,7 +57,7 @@ func TestHiddenState(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.inits = 20*time.Millisecond, b.inits[:1]
 	block := func(set, unset int) []byte {
-		start, fill := asm.PaperInit().GPR[asm.RCX], asm.PaperInit().Fill
+		start, fill := initial.Paper().GPR[asm.RCX], initial.Paper().Fill
 		whenCopy := func(n int) []byte { return append(hostile.Set(8, start+uint64(n)), 0x4c, 0x39, 0xc1) } // mov r8, …; cmp rcx, r8
 		return slices.Concat(
 			[]byte{0x48, 0xff, 0xc1},                   // inc rcx: the number of the copy
@@ -117,7 +118,7 @@ func TestSteppingUnseen(t *testing.T) {
 		if a.Inst != 3 {
 			continue
 		}
-		if loads++; a.Addr != asm.PaperInit().GPR[asm.RBX] {
+		if loads++; a.Addr != initial.Paper().GPR[asm.RBX] {
 			t.Errorf("the trace has a load at %#x", a.Addr)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -27,13 +28,13 @@ import (
 var ownAreas = map[string]uint64{
 	"the stub": layout.Stub + 0x100, "a frame": layout.Frames + 0x100,
 	"runs left": layout.SlotCount, "the return address": layout.SlotReturn, "the entry": layout.SlotEntry, "the output": layout.SlotOut,
-	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the quiet time": layout.SlotQuiet, "the list's position": layout.SlotOps,
+	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the quiet time": layout.SlotIdleAdds, "the list's position": layout.SlotOps,
 	"the list's end": layout.SlotOpsEnd, "MXCSR": layout.SlotMXCSR, "the flags": layout.SlotFlags, "words to restore": layout.SlotRestore,
-	"the borrowed register": layout.SlotScratch, "the turns": layout.SlotTurns, "the loop's counter": layout.SlotLoop,
+	"the borrowed register": layout.SlotScratch, "the turns": layout.SlotDispatch, "the loop's counter": layout.SlotLoop,
 	"the phases": layout.Phases, "the usage": layout.Usage, "the times": layout.Times + 8,
 	"the list": layout.Ops, "the samples": layout.Samples, "the restore list": layout.Restore, "the code": layout.Code, "the log": layout.Log,
-	"the end of the log": layout.Control - 8, "a gap": layout.CodeEnd, "the trial's loop": layout.TrialLoop, "the trial's list": layout.TrialList,
-	"the trial's code": layout.TrialCode, "the end": layout.End - 8,
+	"the end of the log": layout.Control - 8, "a gap": layout.CodeEnd, "the trial's loop": layout.DryRunLoop, "the trial's list": layout.DryRunList,
+	"the trial's code": layout.DryRunCode, "the end": layout.End - 8,
 }
 
 // accesses are blocks that access an address, each in its way.
@@ -90,7 +91,7 @@ func TestOwnMemoryLate(t *testing.T) {
 	before := b.canary()
 	for _, mode := range []Mode{Unroll, Loop} {
 		for _, after := range []int64{1, 60, 127, 128, 255, 383, 500, 1000, 5000, 8000} {
-			for area, addr := range map[string]uint64{"the samples": layout.Samples, "the trial's loop": layout.TrialLoop, "the log": layout.Log} {
+			for area, addr := range map[string]uint64{"the samples": layout.Samples, "the trial's loop": layout.DryRunLoop, "the log": layout.Log} {
 				// Copies count themselves in memory; from one of them on the pointer is another.
 				e := asm.NewEmitter(0)
 				e.Raw(hostile.Set(7, addr)...)
@@ -345,7 +346,7 @@ func (b bench) canary() machine {
 		code = slices.Concat(code[:len(code)-18], code[len(code)-8:])
 	}
 	b.opts.Unroll = nil
-	r, err := b.block(code, asm.PaperInit(), 1, 2)
+	r, err := b.block(code, initial.Paper(), 1, 2)
 	if err != nil {
 		b.t.Fatal(err)
 	}

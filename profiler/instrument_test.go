@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -48,7 +50,7 @@ func (m machine) difference(other machine) string {
 
 // mapped gives the first of some initial states with which a block runs, or the rejection of
 // the first.
-func (b bench) mapped(code []byte, inits []asm.Init, frames, copies int) (*run, *verdict.Rejection) {
+func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*run, *verdict.Rejection) {
 	b.t.Helper()
 	var first *verdict.Rejection
 	for _, init := range inits {
@@ -71,7 +73,7 @@ func (b bench) mapped(code []byte, inits []asm.Init, frames, copies int) (*run, 
 // differ; ok is false where the block cannot be instrumented.
 func (b bench) sameState(r *run) (difference string, ok bool) {
 	b.t.Helper()
-	probe, err := asm.NewProbe(r.insts, r.cpu.Features)
+	probe, err := harness.NewProbe(r.insts, r.cpu.Features)
 	if err != nil {
 		return "", false
 	}
@@ -148,8 +150,8 @@ func (b bench) sameAccesses(r *run) string {
 
 // states are pairs of an initial state and a number of frames, taken in turn: one frame makes
 // an access at a wrong address visible least, and many most.
-func states(i int) (inits []asm.Init, frames int) {
-	inits = asm.Inits()
+func states(i int) (inits []initial.State, frames int) {
+	inits = initial.States()
 	if i%2 == 1 {
 		return slices.Concat(inits[1:], inits[:1]), layout.MaxFrames
 	}

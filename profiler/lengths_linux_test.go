@@ -25,16 +25,16 @@ const (
 func (b bench) fetch(code []byte) fetched {
 	b.t.Helper()
 	start := layout.End - uint64(len(code))
-	e := asm.NewEmitter(layout.TrialCode)
+	e := asm.NewEmitter(layout.DryRunCode)
 	e.Fninit()
 	for r := range asm.Reg(16) {
 		e.MovImm(r, slidePage+layout.PageSize/2)
 	}
 	e.MovImm(asm.RCX, 1) // rep string operations end soon
 	e.Jmp(start)
-	copy(b.child.TrialCode(), e.Bytes())
-	copy(b.child.TrialCode()[start-layout.TrialCode:], code)
-	stop, err := b.child.Try(nil, layout.TrialCode, layout.TrialCode, generous)
+	copy(b.child.DryRunCode(), e.Bytes())
+	copy(b.child.DryRunCode()[start-layout.DryRunCode:], code)
+	stop, err := b.child.Try(nil, layout.DryRunCode, layout.DryRunCode, generous)
 	if err != nil {
 		b.t.Fatalf("% x: %v", code, err)
 	}

@@ -118,7 +118,7 @@ func (r *run) mapLoop() (same bool, err error) {
 	if err := r.build(r.images, 0); err != nil {
 		return false, err
 	}
-	trial, err := r.onTrial(unroll.BuildLoopTrial(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.inPlace()))
+	trial, err := r.onTrial(unroll.BuildLoopDryRun(r.insts, r.loop.Copies, r.factors.Long/r.loop.Copies, r.loop.Counter, r.inPlace()))
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
@@ -28,7 +29,7 @@ func TestLull(t *testing.T) {
 		e.LoadIndexed(asm.RAX, asm.RDX, asm.RCX)
 	}
 	e := asm.NewEmitter(b.images)
-	entry := e.Lull(scripted, 1, 128, calm, b.child.Resume())
+	entry := harness.WaitIdle(e, scripted, 1, 128, calm, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
 		script string // behind it all readings are busy
@@ -71,12 +72,12 @@ func TestLull(t *testing.T) {
 			}
 		}
 		stop, err := b.child.Do([]tracee.Op{
-			tracee.Put(at, 0), tracee.Put(layout.SlotQuiet, limit), tracee.Put(layout.SlotCalmStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
+			tracee.Put(at, 0), tracee.Put(layout.SlotIdleAdds, limit), tracee.Put(layout.SlotIdleStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
 		}, runLimit)
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)
 		}
-		if given := b.child.Word(layout.SlotQuiet) == 0; given != (c.left == 1) {
+		if given := b.child.Word(layout.SlotIdleAdds) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
 		if got := b.sampled(at); got != want || b.child.Word(layout.SlotWait) != c.left {

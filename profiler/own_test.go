@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 )
 
 // ownBlock is a line of testdata/blocks-own.csv.
@@ -60,7 +60,7 @@ func TestOwnBlocks(t *testing.T) {
 		total++
 		inits, frames := states(i)
 		if i%2 == 0 {
-			inits = asm.Inits()
+			inits = initial.States()
 		}
 		r, rejection := b.mapped(own.code, inits, frames, 2)
 		got := "runs"

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
@@ -13,7 +14,7 @@ func TestPace(t *testing.T) {
 	const phases, runs, ticks, most, warm = 4, 4, 1000, 64, 2
 	b := openBench(t)
 	e := asm.NewEmitter(b.images)
-	entry := e.Pace(phases, runs, ticks, most, b.child.Resume())
+	entry := harness.ChooseRuns(e, phases, runs, ticks, most, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
 		took [runs - 1]uint64 // ticks of each run but the first
@@ -42,7 +43,7 @@ func TestPace(t *testing.T) {
 		if err != nil || !stop.Done {
 			t.Fatalf("%v: %+v, %v", c.took, stop, err)
 		}
-		if got := b.child.Word(layout.SlotPace); got != c.want {
+		if got := b.child.Word(layout.SlotRuns); got != c.want {
 			t.Errorf("%v ticks: %d runs, want %d", c.took, got, c.want)
 		}
 		for phase := uint64(0); phase < phases; phase++ {

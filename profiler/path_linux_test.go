@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
@@ -67,7 +67,7 @@ func randomSetup(rng *rand.Rand) Setup {
 		s.Unroll = &unroll.Factors{Short: short, Long: short + 1 + rng.IntN(2000)}
 	}
 	if coin() {
-		init := asm.Inits()[rng.IntN(len(asm.Inits()))]
+		init := initial.States()[rng.IntN(len(initial.States()))]
 		for range rng.IntN(8) {
 			init.GPR[rng.IntN(len(init.GPR))] = hostile.Interesting(rng)
 		}

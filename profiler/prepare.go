@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -56,10 +58,10 @@ var ofContext = map[verdict.Reason]bool{
 }
 
 // prepareWith is prepare with one initial state.
-func (r *run) prepareWith(init asm.Init, paper bool) error {
+func (r *run) prepareWith(init initial.State, paper bool) error {
 	r.result.Init = init
 	r.child.SetWord(layout.SlotMXCSR, uint64(init.MXCSR))
-	r.child.SetWord(layout.TrialMXCSR, uint64(init.MXCSR))
+	r.child.SetWord(layout.DryRunMXCSR, uint64(init.MXCSR))
 	r.plan = mapper.Plan{
 		Insts: r.insts, Init: init, Frames: max(r.opts.Frames, 1), Limit: runLimit, Late: r.allowed.over, Fresh: r.fresh, NoPages: r.block.Setup.NoMapping,
 	}
@@ -89,7 +91,7 @@ func (r *run) foreseen() (pages []mapper.Page) {
 	if _, err := r.instrument(); err != nil {
 		return nil
 	}
-	for _, a := range asm.Foresee(r.insts, r.factors.Long, r.plan.Init) {
+	for _, a := range asm.Foresee(r.insts, r.factors.Long, harness.Start(r.plan.Init)) {
 		pages = append(pages, mapper.Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
 	}
 	return pages
@@ -103,7 +105,7 @@ func (r *run) reaches() bool {
 // instrument plans the instrumented copy.
 func (r *run) instrument() (*asm.Probe, error) {
 	if r.probe == nil && r.noProbe == nil {
-		r.probe, r.noProbe = asm.NewProbe(r.insts, r.cpu.Features)
+		r.probe, r.noProbe = harness.NewProbe(r.insts, r.cpu.Features)
 	}
 	return r.probe, r.noProbe
 }
@@ -204,7 +206,7 @@ func (r *run) trace() error {
 		return err
 	}
 	r.tracing.Copies = r.tracedEnough(probe, copies)
-	r.tracing.Accesses = probe.Accesses(r.child.Log(), r.tracing.Copies, r.plan.Init)
+	r.tracing.Accesses = harness.Accesses(probe, r.child.Log(), r.tracing.Copies, r.plan.Init)
 	r.complete = copies == r.factors.Long
 	if !r.complete {
 		r.warn("only the first %d of %d copies were traced: the log is full", copies, r.factors.Long)

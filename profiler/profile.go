@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
@@ -28,9 +30,9 @@ type run struct {
 	result Result
 
 	insts      []asm.Inst
-	reset      asm.Reset
-	vectorBits int        // of the widest operation
-	inits      []asm.Init // to try
+	reset      harness.Reset
+	vectorBits int             // of the widest operation
+	inits      []initial.State // to try
 
 	probe   *asm.Probe // made when it is first needed
 	noProbe error      // why there is none
@@ -119,9 +121,9 @@ func (r *run) refuse() error {
 }
 
 // resetFor is the least that has to be restored between two runs of these instructions.
-func resetFor(insts []asm.Inst) asm.Reset {
+func resetFor(insts []asm.Inst) harness.Reset {
 	s := asm.StateOf(insts)
-	reset := asm.Reset{
+	reset := harness.Reset{
 		Vector: s.Vector,
 		High:   s.HighVector || s.Opmask,
 		X87:    s.X87 || s.MMX,
@@ -230,7 +232,7 @@ func (r *run) asksForAll(copies int) bool {
 
 // trialOf maps so many copies on trial, beginning with known pages.
 func (r *run) trialOf(copies int, known []mapper.Page) error {
-	trial, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.inPlace()))
+	trial, err := r.onTrial(unroll.BuildDryRun(r.insts, copies, r.inPlace()))
 	if err != nil {
 		return err
 	}
@@ -252,7 +254,7 @@ func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
 	if err != nil {
 		return im, err
 	}
-	if im.End() > layout.TrialCode+layout.TrialCodeSize {
+	if im.End() > layout.DryRunCode+layout.DryRunCodeSize {
 		return im, r.tooLarge()
 	}
 	r.place(im)
@@ -260,8 +262,8 @@ func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
 }
 
 // frame is what stands around the copies of this block.
-func (r *run) frame() unroll.Frame {
-	f := unroll.Frame{Init: r.plan.Init, Reset: r.reset, CPU: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
+func (r *run) frame() unroll.Harness {
+	f := unroll.Harness{Init: r.plan.Init, Reset: r.reset, Features: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
 	if offset := r.block.Setup.CodeOffset; offset != nil {
 		f.Offset = *offset % 64 // what is left are whole lines, which image has to find
 	}
@@ -270,7 +272,7 @@ func (r *run) frame() unroll.Frame {
 
 // inPlace is frame for an image that is laid out in the child, where it is to run, over whatever
 // stands there.
-func (r *run) inPlace() unroll.Frame {
+func (r *run) inPlace() unroll.Harness {
 	f := r.frame()
 	f.Memory = r.codeAt
 	return f
@@ -330,8 +332,8 @@ func (r *run) codeAt(at uint64) []byte {
 	switch {
 	case at >= layout.Code && at < layout.CodeEnd:
 		return r.child.Code()[at-layout.Code:]
-	case at >= layout.TrialCode && at < layout.TrialCode+layout.TrialCodeSize:
-		return r.child.TrialCode()[at-layout.TrialCode:]
+	case at >= layout.DryRunCode && at < layout.DryRunCode+layout.DryRunCodeSize:
+		return r.child.DryRunCode()[at-layout.DryRunCode:]
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type Options struct {
 	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
 	// that is harmless, else one a page; 1 is the paper's.
 	Frames int
-	// Init names the only initial state to use (asm.Inits).
+	// Init names the only initial state to use (initial.States).
 	Init string
 	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
 	NoFTZ bool

@@ -3,7 +3,7 @@ package profiler
 import (
 	"errors"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -84,7 +84,7 @@ type Result struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
 
-	Init    asm.Init      `json:"init"`
+	Init    initial.State `json:"init"`
 	Mapping []mapper.Page `json:"mapping,omitempty"`
 	Listing []ListingLine `json:"listing,omitempty"`
 	Host    *HostReport   `json:"host,omitempty"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/profiler"
@@ -68,7 +69,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		t.Error(err)
 	}
 	p.Close()
-	init := asm.PaperInit()
+	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
 	f, err := sweep.Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -22,7 +24,7 @@ import (
 type session struct {
 	opts  Options
 	cpu   host.CPU
-	inits []asm.Init // to give blocks, in this order
+	inits []initial.State // to give blocks, in this order
 	child *tracee.Tracee
 	clock clock.Clock
 
@@ -59,9 +61,9 @@ type timedImage struct {
 type sampler struct{ lull, sample uint64 }
 
 func newSession(opts Options) (*session, error) {
-	s := &session{opts: opts, cpu: host.Detect(), inits: asm.Inits(), onCPU: opts.CPUs[0]}
+	s := &session{opts: opts, cpu: host.Detect(), inits: initial.States(), onCPU: opts.CPUs[0]}
 	if opts.Init != "" {
-		i := slices.IndexFunc(s.inits, func(i asm.Init) bool { return i.Name == opts.Init })
+		i := slices.IndexFunc(s.inits, func(i initial.State) bool { return i.Name == opts.Init })
 		if i < 0 {
 			return nil, fmt.Errorf("no initial state is called %q", opts.Init)
 		}
@@ -156,10 +158,10 @@ func (s *session) launch() error {
 	}
 	child := s.child
 	child.SetWord(layout.SlotMXCSR, uint64(s.inits[0].MXCSR))
-	child.SetWord(layout.TrialMXCSR, uint64(s.inits[0].MXCSR))
+	child.SetWord(layout.DryRunMXCSR, uint64(s.inits[0].MXCSR))
 	const flags = 0x202 // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
 	child.SetWord(layout.SlotFlags, flags)
-	child.SetWord(layout.TrialFlags, flags)
+	child.SetWord(layout.DryRunFlags, flags)
 	switch {
 	case s.clock != nil: // a replacement: same machine, same clock
 		return s.emit(s.clock)
@@ -180,13 +182,13 @@ func (s *session) emit(clock clock.Clock) error {
 	s.samplers = map[int]sampler{}
 	for _, bits := range s.cpu.VectorBits() {
 		s.samplers[bits] = sampler{
-			lull:   e.Lull(clock.Emit, s.turns, bits, calmReadings, s.child.Resume()),
-			sample: e.Sampler(clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume()),
+			lull:   harness.WaitIdle(e, clock.Emit, s.turns, bits, calmReadings, s.child.Resume()),
+			sample: harness.Sampler(e, clock.Emit, len(chains)+2, s.turns, bits, s.child.Resume()),
 		}
 	}
 	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
-	s.bursts = e.Bursts(clock.Emit, s.child.Resume())
-	s.pace = e.Pace(len(chains)+2, pacedRuns, int(ticks), maxRuns, s.child.Resume())
+	s.bursts = harness.Bursts(e, clock.Emit, s.child.Resume())
+	s.pace = harness.ChooseRuns(e, len(chains)+2, pacedRuns, int(ticks), maxRuns, s.child.Resume())
 	for i := range s.passes {
 		p := &s.passes[i]
 		p.open, p.close = p.clock.Open(e, s.child.Resume()), p.clock.Close(e, s.child.Resume())
@@ -198,8 +200,8 @@ func (s *session) emit(clock clock.Clock) error {
 	copy(s.child.Code(), e.Bytes())
 	// Not zmm16–31 and the opmasks: no block that uses them can tell, its own prologue clears
 	// them, and 512-bit operations slow 256-bit ones down for a millisecond afterwards.
-	everything := asm.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
-	fresh, err := unroll.Build(e.PC(), nil, 0, unroll.Frame{Init: s.inits[0], Reset: everything, CPU: s.cpu.Features, Clock: clock.Emit})
+	everything := harness.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
+	fresh, err := unroll.Build(e.PC(), nil, 0, unroll.Harness{Init: s.inits[0], Reset: everything, Features: s.cpu.Features, Clock: clock.Emit})
 	if err != nil {
 		return err
 	}
@@ -368,7 +370,7 @@ func (s *session) plausible(quiet float64) bool {
 	if s.cpu.AddsPerCycle == 0 {
 		return true
 	}
-	ideal := float64(s.turns*(asm.SentinelAdds+2)) / float64(s.cpu.AddsPerCycle)
+	ideal := float64(s.turns*(harness.ContentionAdds+2)) / float64(s.cpu.AddsPerCycle)
 	return quiet <= 1.02*ideal+readingCycles
 }
 

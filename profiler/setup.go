@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -22,7 +22,7 @@ type Setup struct {
 	CodeOffset *int `json:"code_offset,omitempty"`
 	// Init is the one initial state, instead of those that Options name and allow. Its
 	// segment bases are not looked at: they are the child's.
-	Init *asm.Init `json:"init,omitempty"`
+	Init *initial.State `json:"init,omitempty"`
 	// Frames, Unroll, NoFTZ and FrontEnd as in Options.
 	Frames   int             `json:"frames,omitempty"`
 	Unroll   *unroll.Factors `json:"unroll,omitempty"`
@@ -65,12 +65,12 @@ func (s Setup) over(o Options) Options {
 func (s *session) newRun(b Block) *run {
 	r := &run{session: s, block: b, opts: b.Setup.over(s.opts), inits: slices.Clone(s.inits)}
 	if init := b.Setup.Init; init != nil {
-		r.inits = []asm.Init{*init}
+		r.inits = []initial.State{*init}
 		r.inits[0].FSBase, r.inits[0].GSBase = s.inits[0].FSBase, s.inits[0].GSBase
 	}
 	if r.opts.NoFTZ {
 		for i := range r.inits {
-			r.inits[i].MXCSR = asm.DefaultMXCSR
+			r.inits[i].MXCSR = initial.DefaultMXCSR
 		}
 	}
 	return r

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -54,7 +55,7 @@ func TestCodeOffset(t *testing.T) {
 				r := b.newRun(Block{Code: unhex(t, "4801c0"), Setup: Setup{CodeOffset: &offset, FrontEnd: frontEnd}})
 				r.insts, r.factors, r.loops = insts, unroll.Factors{Short: 16, Long: 48}, loops
 				r.loop = unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
-				r.plan.Init = asm.PaperInit()
+				r.plan.Init = initial.Paper()
 				for look := range 2 {
 					if err := r.build(r.images, uint64(look)*layoutStep); err != nil {
 						t.Fatal(err)
@@ -77,7 +78,7 @@ func TestCodeOffset(t *testing.T) {
 func TestSetupsInTurn(t *testing.T) {
 	code := unhex(t, "f20f104308"+"f20f58c0"+"f20f1100") // as in TestSubnormals
 	r := prepared(t, Options{}, code)
-	moved := asm.PaperInit()
+	moved := initial.Paper()
 	moved.GPR[asm.RBX] += layout.PageSize
 	moved.FSBase = 1 // not looked at
 	for _, c := range []struct {
@@ -96,7 +97,7 @@ func TestSetupsInTurn(t *testing.T) {
 		if word := frameWord(t, got); word != c.word {
 			t.Errorf("%s: %#x, want %#x", c.name, word, c.word)
 		}
-		if got.result.Frames != c.frames || got.result.Init.FSBase != asm.PaperInit().FSBase {
+		if got.result.Frames != c.frames || got.result.Init.FSBase != initial.Paper().FSBase {
 			t.Errorf("%s: %d frames, fs base %#x", c.name, got.result.Frames, got.result.Init.FSBase)
 		}
 	}

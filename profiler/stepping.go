@@ -45,7 +45,7 @@ func (r *run) step(copies int) (all []asm.Access, err error) {
 // stepThrough runs copies on trial, an instruction at a time, and shows each with the registers
 // before it.
 func (r *run) stepThrough(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
-	image, err := r.onTrial(unroll.BuildTrial(r.insts, copies, r.inPlace()))
+	image, err := r.onTrial(unroll.BuildDryRun(r.insts, copies, r.inPlace()))
 	if err != nil {
 		return err
 	}

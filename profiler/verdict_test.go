@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/verdict"
@@ -77,7 +78,7 @@ func TestFullSet(t *testing.T) {
 	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
 	r, _ := b.verdict(code, layout.MaxFrames)
-	own := r.ownLines()[(asm.PaperInit().GPR[asm.RAX]-0x200)%layout.PageSize/64]
+	own := r.ownLines()[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
 	if own == 0 {
 		t.Fatal("none of bbprof's lines is in the set")
 	}

@@ -76,8 +76,8 @@ func (s *session) stay(p stayPlan) (stay, error) {
 			s.child.SetWord(w.slot, w.value)
 		}
 	}
-	s.child.SetWord(layout.SlotQuiet, p.quiet)
-	s.child.SetWord(layout.SlotCalmStores, cmp.Or(p.calmStores, math.MaxUint32))
+	s.child.SetWord(layout.SlotIdleAdds, p.quiet)
+	s.child.SetWord(layout.SlotIdleStores, cmp.Or(p.calmStores, math.MaxUint32))
 	s.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
 
 	var windows []window
@@ -121,7 +121,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 				list = append(list, tracee.Run(sampler.lull, 0))
 			}
 			list = append(list,
-				tracee.Put(layout.SlotTurns, uint64(turns)),
+				tracee.Put(layout.SlotDispatch, uint64(turns)),
 				tracee.Put(layout.SlotOut, out.samples(at)),
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
@@ -147,7 +147,7 @@ func (s *session) stay(p stayPlan) (stay, error) {
 	}
 	got := stay{windows: windows, switches: s.child.Switches()}
 	if paced {
-		if got.runs = int(s.child.Word(layout.SlotPace)); got.runs < 1 || got.runs > maxRuns {
+		if got.runs = int(s.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > maxRuns {
 			return stay{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
@@ -45,8 +47,8 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := &run{session: b.session, block: Block{Code: code}, insts: insts, reset: asm.Reset{X87: true, Filled: filled}}
-	r.plan = mapper.Plan{Insts: insts, Init: asm.PaperInit(), Frames: 1}
+	r := &run{session: b.session, block: Block{Code: code}, insts: insts, reset: harness.Reset{X87: true, Filled: filled}}
+	r.plan = mapper.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}
 	image, err := unroll.Build(b.images, insts, copies, r.frame())
 	if err != nil {
 		b.t.Fatal(err)
@@ -64,7 +66,7 @@ const x87Depth = 8
 // 2^63, which pushes nothing.)
 func TestX87AgainstCPU(t *testing.T) {
 	b := openBench(t)
-	page := asm.PaperInit().GPR[asm.RBX] &^ (layout.PageSize - 1)
+	page := initial.Paper().GPR[asm.RBX] &^ (layout.PageSize - 1)
 	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -14,7 +16,7 @@ import (
 type Image struct {
 	Code   []byte
 	At     uint64 // address of Code[0], the prologue
-	First  uint64 // address of the first copy: a multiple of 64, and Frame.Offset
+	First  uint64 // address of the first copy: a multiple of 64, and Harness.Offset
 	Copies int
 	block  int // bytes of one copy, 0 if copies are not plain
 }
@@ -32,12 +34,12 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return d / im.block, d % im.block, true
 }
 
-// Frame is what stands around the copies.
-type Frame struct {
-	Init  asm.Init
-	Reset asm.Reset
-	CPU   asm.CPU
-	Clock asm.Clock
+// Harness is what stands around the copies.
+type Harness struct {
+	Init     initial.State
+	Reset    harness.Reset
+	Features asm.Features
+	Clock    harness.Clock
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
 	// far as the core stays with those until the next taken branch.
 	Decoders bool
@@ -50,20 +52,20 @@ type Frame struct {
 
 // Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
 // Rip-relative operands are rewritten in each copy so that all of them mean the place that
-// they mean in a block at space.Home.
-func Build(at uint64, insts []asm.Inst, copies int, f Frame) (Image, error) {
-	return build(at, insts, copies, f, shape{})
+// they mean in a block at layout.Home.
+func Build(at uint64, insts []asm.Inst, copies int, h Harness) (Image, error) {
+	return build(at, insts, copies, h, shape{})
 }
 
-// BuildProbed is Build with each copy logging its accesses from space.Log on.
-func BuildProbed(at uint64, insts []asm.Inst, copies int, f Frame, probe *asm.Probe) (Image, error) {
-	return build(at, insts, copies, f, shape{probe: probe})
+// BuildProbed is Build with each copy logging its accesses from layout.Log on.
+func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.Probe) (Image, error) {
+	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildTrial is Build for a trial: the image stands at space.TrialCode, needs no memory of
+// BuildDryRun is Build for a trial: the image stands at layout.DryRunCode, needs no memory of
 // bbprof's that it could write to, and ends with an int3.
-func BuildTrial(insts []asm.Inst, copies int, f Frame) (Image, error) {
-	return build(layout.TrialCode, insts, copies, f, shape{trial: true})
+func BuildDryRun(insts []asm.Inst, copies int, h Harness) (Image, error) {
+	return build(layout.DryRunCode, insts, copies, h, shape{trial: true})
 }
 
 // shape is how an image differs from plain copies in a row; nil fields do not.
@@ -74,29 +76,29 @@ type shape struct {
 	behind func(e *asm.Emitter, first uint64) // behind the last copy
 }
 
-func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, error) {
+func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
 	im := Image{At: (at + 63) &^ 63, Copies: copies}
 	if s.probe == nil {
 		im.block = length(insts)
 	}
 	var memory []byte
-	if f.Memory != nil {
-		memory = f.Memory(im.At)
+	if h.Memory != nil {
+		memory = h.Memory(im.At)
 	}
 	e := asm.NewEmitterIn(im.At, memory)
 	if s.trial {
-		e.TrialPrologue(f.Init, f.Reset, f.CPU)
+		harness.DryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {
-		e.Prologue(f.Init, f.Reset, f.CPU)
+		harness.Prologue(e, h.Init, h.Reset, h.Features)
 	}
-	if f.Decoders {
-		e.LeaveOpCache()
+	if h.Decoders {
+		harness.LeaveOpCache(e)
 	}
 	if s.before != nil {
 		s.before(e)
 	}
-	if f.Offset > 0 {
-		e.Nop(f.Offset)
+	if h.Offset > 0 {
+		e.Nop(h.Offset)
 	}
 	im.First = e.PC()
 	second := im.First
@@ -121,7 +123,7 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 	if s.trial {
 		e.Int3()
 	} else {
-		e.Epilogue(im.At, f.Clock)
+		harness.Epilogue(e, im.At, h.Clock)
 	}
 	im.Code = e.Bytes()
 	return im, nil
@@ -131,7 +133,7 @@ func build(at uint64, insts []asm.Inst, copies int, f Frame, s shape) (Image, er
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, probe *asm.Probe) error {
 	var log uint64
 	if probe != nil {
-		log = layout.Log + uint64(k*probe.LogSize())
+		log = harness.LogAt(probe, k)
 	}
 	for i := range insts {
 		if probe != nil {
@@ -154,7 +156,7 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, probe *asm.Probe) error {
 }
 
 // relocate gives an instruction's bytes for address at, with a rip-relative displacement
-// that means the same place as in a block at space.Home.
+// that means the same place as in a block at layout.Home.
 func relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	if in.RIPDisp == 0 {
 		return in.Bytes, nil

@@ -11,12 +11,14 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // plain surrounds the copies with the least.
-var plain = Frame{Init: asm.PaperInit(), Clock: asm.TSC}
+var plain = Harness{Init: initial.Paper(), Clock: harness.TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
@@ -44,7 +46,7 @@ func TestBuildLayout(t *testing.T) {
 				t.Errorf("the copies are % x", got[:len(want)])
 			}
 			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
-			e.Epilogue(im.At, asm.TSC)
+			harness.Epilogue(e, im.At, harness.TSC)
 			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
 				t.Errorf("behind the copies stands % x, not the epilogue", got[copies*len(block):])
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -99,19 +100,19 @@ func gcd(a, b int) int {
 }
 
 // BuildLoop is Build with the copies executed turns times by a counted loop.
-func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
-	return build(at, insts, copies, f, loopShape(turns, counter, f.Init, layout.SlotLoop))
+func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
+	return build(at, insts, copies, h, loopShape(turns, counter, h.Init, layout.SlotLoop))
 }
 
-// BuildLoopTrial is BuildLoop for a trial, see BuildTrial. A counter in memory is all that it
+// BuildLoopDryRun is BuildLoop for a trial, see BuildDryRun. A counter in memory is all that it
 // writes to.
-func BuildLoopTrial(insts []asm.Inst, copies, turns int, counter Counter, f Frame) (Image, error) {
-	s := loopShape(turns, counter, f.Init, layout.TrialCount)
+func BuildLoopDryRun(insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
+	s := loopShape(turns, counter, h.Init, layout.DryRunCount)
 	s.trial = true
-	return build(layout.TrialCode, insts, copies, f, s)
+	return build(layout.DryRunCode, insts, copies, h, s)
 }
 
-func loopShape(turns int, counter Counter, init asm.Init, slot uint64) shape {
+func loopShape(turns int, counter Counter, init initial.State, slot uint64) shape {
 	return shape{
 		before: func(e *asm.Emitter) {
 			if counter.Memory {

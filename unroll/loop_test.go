@@ -9,6 +9,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -129,7 +130,7 @@ func TestBuildLoop(t *testing.T) {
 				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.First)
 			}
 			e := asm.NewEmitter(im.At)
-			e.Prologue(plain.Init, plain.Reset, plain.CPU)
+			harness.Prologue(e, plain.Init, plain.Reset, plain.Features)
 			before := im.Code[len(e.Bytes()) : im.First-im.At]
 			got := read(t, e.PC(), before)
 			want := []string{"MOV " + name32(counter.Reg) + ", 0x12c"}

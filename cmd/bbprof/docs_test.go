@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -159,7 +159,7 @@ func TestARCHITECTUREFolders(t *testing.T) {
 // TestUsage: the help texts name what there is.
 func TestUsage(t *testing.T) {
 	var names []string
-	for _, init := range asm.Inits() {
+	for _, init := range initial.States() {
 		names = append(names, init.Name)
 	}
 	for _, usage := range []string{usageOne, usageBatch} {

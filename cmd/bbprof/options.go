@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -120,7 +120,7 @@ func parseFrames(s string) (int, error) {
 
 func parseInit(s string) (string, error) {
 	var names []string
-	for _, init := range asm.Inits() {
+	for _, init := range initial.States() {
 		if init.Name == s {
 			return s, nil
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -57,9 +58,9 @@ func (s *setupFlags) add(f *flag.FlagSet) {
 // setup is what the flags and the options that stay the profiler's come to: one place for the
 // code, one initial state.
 func (s *setupFlags) setup(o profiler.Options) profiler.Setup {
-	init := asm.PaperInit()
-	if i := slices.IndexFunc(asm.Inits(), func(i asm.Init) bool { return i.Name == o.Init }); i >= 0 {
-		init = asm.Inits()[i]
+	init := initial.Paper()
+	if i := slices.IndexFunc(initial.States(), func(i initial.State) bool { return i.Name == o.Init }); i >= 0 {
+		init = initial.States()[i]
 	}
 	for _, r := range s.regs {
 		init.GPR[r.reg] = r.value

@@ -8,6 +8,7 @@ package clock
 
 import (
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -66,10 +67,10 @@ const leadTurns = 256
 
 // Emit appends the chain as an image that reads clock, and returns its entry. The first of its
 // runs is a short one, which every chain has alike; the others are of the chain's length.
-func (c Chain) Emit(e *asm.Emitter, clock asm.Clock) (entry uint64) {
+func (c Chain) Emit(e *asm.Emitter, clock harness.Clock) (entry uint64) {
 	entry = Chain{leadTurns, c.Multiply}.run(e)
-	e.EndRun(clock)
-	e.Epilogue(c.run(e), clock)
+	harness.EndRun(e, clock)
+	harness.Epilogue(e, c.run(e), clock)
 	return entry
 }
 

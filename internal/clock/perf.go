@@ -4,12 +4,13 @@ import (
 	"math"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // Perf counts core cycles, so its ticks are cycles and it needs no calibration.
 type Perf struct {
-	asm.Counters
+	harness.Counters
 	// Width is how many bits a counter has; differences wrap around with them.
 	Width int
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -31,7 +32,7 @@ const (
 func (TSC) Name() string { return "tsc" }
 
 // Emit reads the time-stamp counter between lfences.
-func (TSC) Emit(e *asm.Emitter) { asm.TSC(e) }
+func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 
 // Step is the resolution in ticks.
 func (c TSC) Step() float64 { return c.StepTicks }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -162,7 +163,7 @@ func TestChains(t *testing.T) {
 	for _, chain := range append(chains, MultiplyChains()...) {
 		e := asm.NewEmitter(layout.Code)
 		e.Nop(3)
-		entry := chain.Emit(e, asm.TSC)
+		entry := chain.Emit(e, harness.TSC)
 		body := e.Bytes()[entry-layout.Code:]
 		inst, name := "\x48\x01\xc0", "add rax,rax"
 		if chain.Multiply {

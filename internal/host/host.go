@@ -28,7 +28,7 @@ type CPU struct {
 
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
-	Features asm.CPU         `json:"-"`
+	Features asm.Features    `json:"-"`
 }
 
 // Detect asks CPUID.
@@ -52,7 +52,7 @@ func Detect() CPU {
 			L1I:     orDefault(c.Cache.L1I, 32<<10),
 			OpCache: opCache(c.VendorID, c.Family, c.Model),
 		},
-		Features: asm.CPU{
+		Features: asm.Features{
 			AVX:      c.Supports(cpuid.AVX),
 			AVX512:   c.Supports(cpuid.AVX512F),
 			AVX512BW: c.Supports(cpuid.AVX512BW),

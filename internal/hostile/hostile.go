@@ -96,7 +96,7 @@ func Set(r int, v uint64) []byte {
 func Interesting(rng *rand.Rand) uint64 {
 	areas := []uint64{
 		0, 0x1234_5600, layout.Stub, layout.Frames, layout.Control, layout.SlotReturn, layout.SlotMXCSR, layout.Ops, layout.Samples, layout.Restore,
-		layout.Code, layout.Log, layout.TrialLoop, layout.TrialOps, layout.TrialCode, layout.End, layout.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
+		layout.Code, layout.Log, layout.DryRunLoop, layout.DryRunOps, layout.DryRunCode, layout.End, layout.UserEnd - 64, 1 << 47, 1 << 63, ^uint64(0),
 		0xffff_ffff_ff60_0000, // vsyscall
 	}
 	return areas[rng.IntN(len(areas))] + uint64(rng.IntN(64))

@@ -49,10 +49,10 @@ const (
 	Code     = Base + 0x0080_0000
 	CodeEnd  = Base + 0x00a0_0000
 
-	TrialLoop = Base + 0x00be_f000
-	TrialOps  = Base + 0x00bf_0000
-	TrialCode = Base + 0x00c0_0000
-	End       = Base + 0x00e0_0000
+	DryRunLoop = Base + 0x00be_f000
+	DryRunOps  = Base + 0x00bf_0000
+	DryRunCode = Base + 0x00c0_0000
+	End        = Base + 0x00e0_0000
 
 	PageSize    = 4096
 	ControlSize = PageSize
@@ -63,9 +63,9 @@ const (
 	CodeSize    = CodeEnd - Code
 	LogSize     = Control - Log
 
-	TrialLoopSize = PageSize
-	TrialOpsSize  = 64 << 10
-	TrialCodeSize = End - TrialCode
+	DryRunLoopSize = PageSize
+	DryRunOpsSize  = 64 << 10
+	DryRunCodeSize = End - DryRunCode
 
 	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can
 	// read at a time: more than cores have counters.
@@ -97,24 +97,24 @@ const (
 	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
 	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
 
-	SlotSamples  = Control + 0x40 // samples still wanted
-	SlotPolls    = Control + 0x48 // sentinel readings left before the sampler gives up
-	SlotQuiet    = Control + 0x50 // longest sentinel reading of a core that is not shared
-	SlotSentinel = Control + 0x58 // the last sentinel reading
-	SlotOps      = Control + 0x60 // address of the next step of the list
-	SlotOpsEnd   = Control + 0x68 // address past the last
-	SlotMXCSR    = Control + 0x70 // value for ldmxcsr
-	SlotFlags    = Control + 0x78 // a stack of one word, for popfq
+	SlotSamples    = Control + 0x40 // samples still wanted
+	SlotPolls      = Control + 0x48 // sentinel readings left before the sampler gives up
+	SlotIdleAdds   = Control + 0x50 // longest sentinel reading of a core that is not shared
+	SlotContention = Control + 0x58 // the last sentinel reading
+	SlotOps        = Control + 0x60 // address of the next step of the list
+	SlotOpsEnd     = Control + 0x68 // address past the last
+	SlotMXCSR      = Control + 0x70 // value for ldmxcsr
+	SlotFlags      = Control + 0x78 // a stack of one word, for popfq
 
-	SlotRestore = Control + 0x80 // words to put back before each run
-	SlotTurns   = Control + 0x90 // turns of the loop before the first copy, beyond the least
-	SlotScratch = Control + 0x88 // the register that the instrumented image borrows
-	SlotLoop    = Control + 0x98 // turns left of a loop that finds no free register
+	SlotRestore  = Control + 0x80 // words to put back before each run
+	SlotDispatch = Control + 0x90 // turns of the loop before the first copy, beyond the least
+	SlotScratch  = Control + 0x88 // the register that the instrumented image borrows
+	SlotLoop     = Control + 0x98 // turns left of a loop that finds no free register
 
 	SlotWait       = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
-	SlotCalm       = Control + 0xa8 // quiet ones in a row that make it a lull
-	SlotPace       = Control + 0xb0 // runs of the block's images that are timed at once
-	SlotCalmStores = Control + 0xb8 // as SlotQuiet, of the burst of stores
+	SlotIdleNeeded = Control + 0xa8 // quiet ones in a row that make it a lull
+	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
+	SlotIdleStores = Control + 0xb8 // as SlotIdleAdds, of the burst of stores
 
 	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
@@ -157,13 +157,13 @@ func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
 
 // What a trial finds in memory: constants, ahead of its list, and the counter of a loop.
 const (
-	TrialMXCSR = TrialOps + 0x00 // value for ldmxcsr
-	TrialFlags = TrialOps + 0x08 // a stack of one word, for popfq
-	TrialList  = TrialOps + OpSize
-	TrialCount = TrialLoop // turns left of a loop that finds no free register
+	DryRunMXCSR = DryRunOps + 0x00 // value for ldmxcsr
+	DryRunFlags = DryRunOps + 0x08 // a stack of one word, for popfq
+	DryRunList  = DryRunOps + OpSize
+	DryRunCount = DryRunLoop // turns left of a loop that finds no free register
 
-	// MaxTrialOps is how many steps a trial's list holds.
-	MaxTrialOps = TrialOpsSize/OpSize - 1
+	// MaxDryRunOps is how many steps a trial's list holds.
+	MaxDryRunOps = DryRunOpsSize/OpSize - 1
 )
 
 const (
@@ -179,6 +179,13 @@ const (
 // Owns reports whether any of the n bytes at addr is bbprof's.
 func Owns(addr, n uint64) bool {
 	return addr < End && addr+n > Base
+}
+
+// Mappable reports whether pages for the n bytes at addr can be expected to be mappable for a block:
+// they are user space's, not bbprof's, and above the pages that only a right lets one map (vm.mmap_min_addr).
+func Mappable(addr, n uint64) bool {
+	const lowest = 64 << 10
+	return addr >= lowest && addr < UserEnd-n && !Owns(addr, n)
 }
 
 // PageOf is the first address of the page that an address is on.

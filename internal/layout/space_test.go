@@ -41,7 +41,7 @@ func TestAreas(t *testing.T) {
 		{"stub", Stub, PageSize}, {"frames", Frames, FramesSize}, {"counters", Counters, MaxCounters * PageSize},
 		{"log", Log, LogSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
 		{"restore", Restore, RestoreSize}, {"code", Code, CodeSize},
-		{"trial loop", TrialLoop, TrialLoopSize}, {"trial list", TrialOps, TrialOpsSize}, {"trial code", TrialCode, TrialCodeSize}, {"end", End, 0},
+		{"trial loop", DryRunLoop, DryRunLoopSize}, {"trial list", DryRunOps, DryRunOpsSize}, {"trial code", DryRunCode, DryRunCodeSize}, {"end", End, 0},
 	}
 	// mprotect(2) takes no gaps.
 	for _, gapless := range [][]area{areas[3:9], areas[9:]} {
@@ -51,7 +51,7 @@ func TestAreas(t *testing.T) {
 			}
 		}
 	}
-	if TrialCodeSize < CodeSize {
+	if DryRunCodeSize < CodeSize {
 		t.Error("an image that can be timed may not fit a trial")
 	}
 	for i, a := range areas[:len(areas)-1] {
@@ -67,7 +67,7 @@ func TestAreas(t *testing.T) {
 	if reach := uint64(7 << 28); Home+reach-Code > 1<<31 || Home < End {
 		t.Error("Home is out of reach, or within the region")
 	}
-	if MaxOps*OpSize > OpsSize || TrialList+MaxTrialOps*OpSize > TrialCode || TrialFlags+8 > TrialList || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
+	if MaxOps*OpSize > OpsSize || DryRunList+MaxDryRunOps*OpSize > DryRunCode || DryRunFlags+8 > DryRunList || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
 		t.Error("a limit does not fit its area")
 	}
 }
@@ -75,8 +75,8 @@ func TestAreas(t *testing.T) {
 func TestSlots(t *testing.T) {
 	slots := []uint64{
 		SlotCount, SlotReturn, SlotEntry, SlotPhase, SlotStart, SlotOut, SlotKept, SlotDither,
-		SlotSamples, SlotPolls, SlotQuiet, SlotSentinel, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
-		SlotTurns, SlotLoop, SlotWait, SlotCalm, SlotPace, SlotCalmStores,
+		SlotSamples, SlotPolls, SlotIdleAdds, SlotContention, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
+		SlotDispatch, SlotLoop, SlotWait, SlotIdleNeeded, SlotRuns, SlotIdleStores,
 	}
 	if s := slices.Compact(slices.Clone(slots)); len(s) != len(slots) || !slices.IsSorted(slots) {
 		t.Error("two slots are one, or out of order")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/verdict"
@@ -81,7 +82,7 @@ func TestCountersOfTheChild(t *testing.T) {
 		e.StoreAt(asm.RSI, 0, asm.RAX)
 		e.MovImm(asm.RSI, 0x1000_1000)
 		e.StoreAt(asm.RSI, 0, asm.RAX)
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 	if stop := do(t, c, MapFrame(0x1000_0000, 0), MapFrame(0x1000_1000, 1), Run(entry, 3)); !stop.Done {
 		t.Fatalf("%+v", stop)
@@ -102,7 +103,7 @@ func TestCountersOfTheChild(t *testing.T) {
 // that opens the critical section notices.
 func TestEventOnNoCounter(t *testing.T) {
 	c := launchCounting(t, software)
-	counters := asm.Counters{Pages: []uint64{layout.CounterPage(0), layout.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
+	counters := harness.Counters{Pages: []uint64{layout.CounterPage(0), layout.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
 	e := asm.NewEmitter(layout.Code)
 	open := counters.Open(e, c.Resume())
 	copy(c.Code(), e.Bytes())
@@ -149,7 +150,7 @@ func fakePage(lock uint32, counter int) []byte {
 // rdtsc in place of rdpmc and pages that say what a kernel with a PMU would.
 func TestCountedRuns(t *testing.T) {
 	c := launch(t)
-	counters := asm.Counters{Pages: []uint64{layout.Log, layout.Log + layout.PageSize, layout.Log + 2*layout.PageSize}}
+	counters := harness.Counters{Pages: []uint64{layout.Log, layout.Log + layout.PageSize, layout.Log + 2*layout.PageSize}}
 	// What ecx selects at each read is added up.
 	selected := uint64(layout.Log + 8*layout.PageSize)
 	counters.Read = func(e *asm.Emitter) {
@@ -166,7 +167,7 @@ func TestCountedRuns(t *testing.T) {
 	e.Align(64)
 	image := e.PC()
 	e.Nop(64)
-	e.Epilogue(image, counters.Clock)
+	harness.Epilogue(e, image, counters.Clock)
 	copy(c.Code(), e.Bytes())
 
 	const runs = 5

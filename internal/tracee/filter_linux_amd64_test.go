@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -33,7 +34,7 @@ func callHere(c *Tracee, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
 		e.Syscall()
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 }
 
@@ -156,7 +157,7 @@ func TestCompatibilityCalls(t *testing.T) {
 		place(c, func(e *asm.Emitter) {
 			call(e, nr, 0, 0)
 			e.Raw(0xcd, 0x80) // int 0x80
-			e.Epilogue(entry, asm.TSC)
+			harness.Epilogue(e, entry, harness.TSC)
 		})
 		// A kernel without 32-bit emulation refuses the instruction itself, with SIGSEGV.
 		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
@@ -180,7 +181,7 @@ func TestSysenter(t *testing.T) {
 			e.MovImm(asm.RSP, 0x1000_0100) // where the sixth argument is fetched from
 			e.MovImm(asm.RBP, 0x1000_0100)
 			e.Raw(0x0f, 0x34)
-			e.Epilogue(entry, asm.TSC)
+			harness.Epilogue(e, entry, harness.TSC)
 		})
 		stop, err := c.Do([]Op{MapFrame(0x1000_0000, 0), Run(entry, 1)}, generous)
 		var dead *DeadError
@@ -211,7 +212,7 @@ func TestVsyscall(t *testing.T) {
 			e.MovImm(asm.RSI, result+64)
 			e.MovImm(asm.RAX, 0xffff_ffff_ff60_0000+i*1024)
 			e.Raw(0xff, 0xd0) // call rax
-			e.Epilogue(entry, asm.TSC)
+			harness.Epilogue(e, entry, harness.TSC)
 		})
 		stop := do(t, c, Run(entry, 1))
 		if stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
@@ -240,7 +241,7 @@ func TestRemapBoundary(t *testing.T) {
 				e.MovImm(asm.RSI, addr)
 				e.LoadAt(asm.RAX, asm.RSI, 8)
 				e.Store(layout.SlotSamples, asm.RAX)
-				e.Epilogue(entry, asm.TSC)
+				harness.Epilogue(e, entry, harness.TSC)
 			})
 			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(layout.SlotSamples)) != byte(7+frame) {
 				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(layout.SlotSamples))

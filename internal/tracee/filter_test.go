@@ -63,7 +63,7 @@ func permitted(gate uint64, r request) bool {
 		return a[0] == 0 && a[1] == layout.Base || a[0] == layout.End && a[1] == 1<<47-4096-layout.End
 	case 10: // mprotect
 		return slices.Contains([][3]uint64{
-			{layout.Log, layout.CodeEnd - layout.Log, 0}, {layout.TrialLoop, 4096, 3}, {layout.TrialLoop, 4096, 0}, {layout.Log, layout.Code - layout.Log, 3},
+			{layout.Log, layout.CodeEnd - layout.Log, 0}, {layout.DryRunLoop, 4096, 3}, {layout.DryRunLoop, 4096, 0}, {layout.Log, layout.Code - layout.Log, 3},
 			{layout.Code, layout.CodeEnd - layout.Code, 5},
 		}, [3]uint64(a[:3]))
 	case 98: // getrusage

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -196,14 +197,14 @@ type mapped struct {
 var (
 	alwaysThere = []mapped{
 		{layout.Stub, layout.Stub + layout.PageSize, "r-xp"}, {layout.Frames, layout.Frames + layout.FramesSize, "rw-s"},
-		{layout.TrialOps, layout.End, "r-xs"},
+		{layout.DryRunOps, layout.End, "r-xs"},
 	}
 	measuringSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "rw-s"}, mapped{layout.Code, layout.CodeEnd, "r-xs"}, mapped{layout.TrialLoop, layout.TrialOps, "---s"})
+		mapped{layout.Log, layout.Code, "rw-s"}, mapped{layout.Code, layout.CodeEnd, "r-xs"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
 	trialSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.TrialLoop, layout.TrialOps, "---s"})
+		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
 	countingSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.TrialLoop, layout.TrialOps, "rw-s"})
+		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "rw-s"})
 )
 
 // mustHold checks that the child holds nothing else. The kernel shows neighbours with the same
@@ -269,8 +270,8 @@ func TestSignalsFromOutside(t *testing.T) {
 		e.AddImm8(asm.RAX, 0)
 		f := e.ForwardJz()
 		e.Store(layout.SlotPolls, asm.RDX)
-		e.Epilogue(entry, asm.TSC)
-		e.Land(f)
+		harness.Epilogue(e, entry, harness.TSC)
+		e.Bind(f)
 		e.Jmp(loop)
 	})
 	pid := c.pid

@@ -14,8 +14,8 @@ import (
 // Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
 func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
 
-// TrialCode is the same of the code region on the trial's side.
-func (t *Tracee) TrialCode() []byte { return t.shared.mem[offTrialCode:][:layout.TrialCodeSize] }
+// DryRunCode is the same of the code region on the trial's side.
+func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offTrialCode:][:layout.DryRunCodeSize] }
 
 // Log is what the instrumented image wrote.
 func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
@@ -107,11 +107,11 @@ func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit fun
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
-	if len(ops) >= layout.MaxTrialOps {
-		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), layout.MaxTrialOps-1)
+	if len(ops) >= layout.MaxDryRunOps {
+		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
 	t.spent.Calls += systemCalls(ops)
-	writeOps(t.shared.at(layout.TrialList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
+	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.onTrial, t.trialEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter())
 	return t.start(t.stub.trial, limit, visit)
@@ -232,7 +232,7 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 			i := int(t.Word(layout.SlotOps)-layout.Ops) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.failedTrial:
-			i := int(regs.Rbx-layout.TrialList) / layout.OpSize
+			i := int(regs.Rbx-layout.DryRunList) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.stuck:
 			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -17,7 +18,7 @@ func count(c *Tracee) {
 		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
 		e.Store(layout.SlotSamples, asm.RAX)
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 }
 
@@ -122,7 +123,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"load from an unmapped page", []byte{0x8b, 0x04, 0x25, 0, 0x10, 0x34, 0x12}, SIGSEGV, SegvMapErr, 0x12341000},
 		{"store to the code", []byte{0x88, 0x05, 0, 0, 0, 0}, SIGSEGV, SegvAccErr, entry + 6},
-		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, layout.TrialOps},
+		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, layout.DryRunOps},
 		{"hlt", []byte{0xf4}, SIGSEGV, SiKernel, 0},
 		{"push non-canonical", []byte{0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0x50}, SIGBUS, SiKernel, 0},
 		{"div by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, SIGFPE, 1, entry + 2},
@@ -147,7 +148,7 @@ func TestSegmentBases(t *testing.T) {
 		e.Store(layout.SlotSamples, asm.RAX)
 		e.Raw(0x65, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0)
 		e.Store(layout.SlotPolls, asm.RAX)
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 	stop := do(t, c, MapFrame(fsBase&^4095, 1), MapFrame(gsBase&^4095, 2), Run(entry, 1))
 	if fs, gs := c.Word(layout.SlotSamples), c.Word(layout.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
@@ -170,7 +171,7 @@ func TestSharedViews(t *testing.T) {
 		e.MovImm(asm.RAX, 0x77)
 		e.Store(layout.Frames+layout.FramesSize-8, asm.RAX)
 		e.Store(layout.Samples+layout.SamplesSize-8, asm.RAX)
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 	if stop := do(t, c, Run(entry, 1)); !stop.Done {
 		t.Fatalf("%+v", stop)
@@ -264,8 +265,8 @@ func TestStep(t *testing.T) {
 	c := launch(t)
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
 		t.Helper()
-		copy(c.TrialCode(), append(code, 0xcc))
-		stop, err := c.Step(ops, layout.TrialCode, layout.TrialCode+uint64(len(code))+1, generous, visit)
+		copy(c.DryRunCode(), append(code, 0xcc))
+		stop, err := c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,12 +282,12 @@ func TestStep(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	for offset, want := range []int{1, 1, 0, 1, 1} {
-		if got := seen[layout.TrialCode+uint64(offset)]; got != want {
+		if got := seen[layout.DryRunCode+uint64(offset)]; got != want {
 			t.Errorf("byte %d was seen %d times, want %d", offset, got, want)
 		}
 	}
 	nothing := func(Regs) {}
-	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.TrialCode+1 {
+	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.DryRunCode+1 {
 		t.Errorf("ud2: %+v", stop)
 	}
 	if stop := step([]Op{MapFrame(1<<63, 0)}, nothing, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {

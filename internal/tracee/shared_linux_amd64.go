@@ -36,9 +36,9 @@ const (
 	offRestore   = offSamples + layout.SamplesSize
 	offCode      = offRestore + layout.RestoreSize + hole
 	offTrialLoop = offCode + layout.CodeSize + hole
-	offTrial     = offTrialLoop + layout.TrialLoopSize + hole
-	offTrialCode = offTrial + layout.TrialCode - layout.TrialOps
-	sharedSize   = offTrial + layout.End - layout.TrialOps
+	offTrial     = offTrialLoop + layout.DryRunLoopSize + hole
+	offTrialCode = offTrial + layout.DryRunCode - layout.DryRunOps
+	sharedSize   = offTrial + layout.End - layout.DryRunOps
 )
 
 // Nothing is both writable and executable in the child. It starts on the measuring side.
@@ -50,8 +50,8 @@ var regions = [...]region{
 	{"the frames", layout.Frames, layout.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
 	{"the code", layout.Code, layout.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
 	{"the log", layout.Log, layout.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
-	{"the trial's loop", layout.TrialLoop, layout.TrialLoopSize, unix.PROT_NONE, offTrialLoop},
-	{"the trial's side", layout.TrialOps, layout.End - layout.TrialOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
+	{"the trial's loop", layout.DryRunLoop, layout.DryRunLoopSize, unix.PROT_NONE, offTrialLoop},
+	{"the trial's side", layout.DryRunOps, layout.End - layout.DryRunOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
 }
 
 // shared is the memory that monitor and child both map.
@@ -93,8 +93,8 @@ func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
 
 // at is the memory from an address of the control page, or of a trial's list, on.
 func (s *shared) at(addr uint64) []byte {
-	if addr >= layout.TrialOps {
-		return s.mem[offTrial+addr-layout.TrialOps:]
+	if addr >= layout.DryRunOps {
+		return s.mem[offTrial+addr-layout.DryRunOps:]
 	}
 	return s.mem[offControl+addr-layout.Control:]
 }

@@ -54,7 +54,7 @@ func buildStub(counters int) stub {
 	e.Jmp(s.run)
 
 	// Not a system call: by opRun, opMove, opPut.
-	e.Land(toRun)
+	e.Bind(toRun)
 	e.AddImm8(asm.RAX, 1)
 	toImage := e.ForwardJz()
 	e.AddImm8(asm.RAX, 1)
@@ -62,13 +62,13 @@ func buildStub(counters int) stub {
 	e.StoreAt(asm.RDI, 0, asm.RSI)
 	e.Jmp(s.resume)
 
-	e.Land(toMove)
+	e.Bind(toMove)
 	e.LoadAt(asm.RAX, asm.RSI, 0)
 	e.StoreAt(asm.RDI, 0, asm.RAX)
 	e.Jmp(s.resume)
 
 	// A run: entry in rdi, how often in rsi.
-	e.Land(toImage)
+	e.Bind(toImage)
 	e.Store(layout.SlotCount, asm.RSI)
 	e.Lea(asm.RAX, s.resume)
 	e.Store(layout.SlotReturn, asm.RAX)
@@ -78,41 +78,41 @@ func buildStub(counters int) stub {
 	e.Align(16)
 	s.trial = e.PC()
 	toStuck = append(toStuck, e.protect(toTrial(counters))...)
-	e.Lea(asm.RBX, layout.TrialList)
+	e.Lea(asm.RBX, layout.DryRunList)
 	next := e.PC()
 	toTrialRun := e.loadStep()
 	e.moreArgs()
 	toFailedTrial := e.call()
 	e.AddImm8(asm.RBX, layout.OpSize)
 	e.Jmp(next)
-	e.Land(toTrialRun)
+	e.Bind(toTrialRun)
 	e.JmpReg(asm.RDI)
 
 	// The one system call: number and arguments in their registers, back to r12.
 	e.Align(16)
 	for _, f := range e.toGate {
-		e.Land(f)
+		e.Bind(f)
 	}
 	e.Syscall()
 	s.gate = e.PC()
 	e.JmpReg(asm.R12)
 
-	e.Land(toFailedTrial)
+	e.Bind(toFailedTrial)
 	e.Int3()
 	s.failedTrial = e.PC()
 	e.Nop(1) // so that a single step to the next int3 does not stand where that one ends
 	for _, f := range toStuck {
-		e.Land(f)
+		e.Bind(f)
 	}
 	e.Int3()
 	s.stuck = e.PC()
 	e.Nop(1)
-	e.Land(toFailed)
+	e.Bind(toFailed)
 	e.Int3()
 	s.failed = e.PC()
 	e.Nop(1)
 
-	e.Land(toDone)
+	e.Bind(toDone)
 	e.Int3()
 	s.done = e.PC()
 	s.code = e.Bytes()
@@ -147,7 +147,7 @@ func (e *stubEmitter) moreArgs() {
 func (e *stubEmitter) call() (failed asm.Forward) {
 	back := e.ForwardLea(asm.R12)
 	e.toGate = append(e.toGate, e.ForwardJmp())
-	e.Land(back)
+	e.Bind(back)
 	e.AddImm8(asm.RAX, 0)
 	return e.ForwardJs()
 }

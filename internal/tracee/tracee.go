@@ -119,9 +119,9 @@ func toMeasure(counters int) []Op {
 }
 
 // OpenCounter lets a trial count the turns of a loop in memory. The next [Tracee.Do] closes it.
-func OpenCounter() Op { return protect(layout.TrialLoop, layout.TrialOps, protRead|protWrite) }
+func OpenCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite) }
 
-func closeCounter() Op { return protect(layout.TrialLoop, layout.TrialOps, protNone) }
+func closeCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protNone) }
 
 // UsageBefore and UsageAfter record the child's context switches around a window.
 func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, layout.Usage}} }

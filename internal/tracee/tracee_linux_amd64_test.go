@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -65,7 +66,7 @@ func mustServe(t *testing.T, c *Tracee) {
 		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
 		e.Store(layout.SlotSamples, asm.RAX)
-		e.Epilogue(entry, asm.TSC)
+		harness.Epilogue(e, entry, harness.TSC)
 	})
 	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(layout.SlotSamples) != 42 {
 		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(layout.SlotSamples))
@@ -75,13 +76,13 @@ func mustServe(t *testing.T, c *Tracee) {
 // try puts code on trial, with an int3 behind it.
 func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	t.Helper()
-	e := asm.NewEmitter(layout.TrialCode)
+	e := asm.NewEmitter(layout.DryRunCode)
 	if emit != nil {
 		emit(e)
 	}
 	e.Int3()
-	copy(c.TrialCode(), e.Bytes())
-	stop, err := c.Try(ops, layout.TrialCode, e.PC(), generous)
+	copy(c.DryRunCode(), e.Bytes())
+	stop, err := c.Try(ops, layout.DryRunCode, e.PC(), generous)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (t *Tracee) Close()                 {}
 func (t *Tracee) Kill()                  {}
 func (t *Tracee) Alive() bool            { return false }
 func (t *Tracee) Code() []byte           { return nil }
-func (t *Tracee) TrialCode() []byte      { return nil }
+func (t *Tracee) DryRunCode() []byte     { return nil }
 func (t *Tracee) Log() []byte            { return nil }
 func (t *Tracee) Frame(int) []byte       { return nil }
 func (t *Tracee) Samples() []byte        { return nil }

@@ -34,13 +34,13 @@ func TestTry(t *testing.T) {
 		t.Errorf("%+v, want the second step to fail", stop)
 	}
 	mustServe(t, c)
-	for _, n := range []int{layout.MaxTrialOps - 1, layout.MaxTrialOps} {
+	for _, n := range []int{layout.MaxDryRunOps - 1, layout.MaxDryRunOps} {
 		ops := make([]Op, n)
 		for i := range ops {
 			ops[i] = UnmapBelow()
 		}
-		stop, err := c.Try(ops, layout.TrialCode, layout.TrialCode+1, generous)
-		if fits := n < layout.MaxTrialOps; (err == nil) != fits {
+		stop, err := c.Try(ops, layout.DryRunCode, layout.DryRunCode+1, generous)
+		if fits := n < layout.MaxDryRunOps; (err == nil) != fits {
 			t.Errorf("%d steps: %+v, %v", n, stop, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestSides(t *testing.T) {
 		return false, false
 	}
 	places := []uint64{layout.Stub, layout.Stub + layout.PageSize, layout.Frames, layout.Frames + layout.FramesSize - 8, layout.Frames + layout.FramesSize}
-	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log, layout.CodeEnd, layout.TrialLoop, layout.TrialOps, layout.TrialCode, layout.End} {
+	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log, layout.CodeEnd, layout.DryRunLoop, layout.DryRunOps, layout.DryRunCode, layout.End} {
 		places = append(places, area-8, area, area+layout.PageSize-8)
 	}
 	for _, write := range []bool{false, true} {
@@ -128,10 +128,10 @@ func BenchmarkSides(b *testing.B) {
 	for _, sides := range []bool{false, true} {
 		b.Run(fmt.Sprintf("change=%v", sides), func(b *testing.B) {
 			c := launch(b)
-			c.TrialCode()[0] = 0xcc
+			c.DryRunCode()[0] = 0xcc
 			for range b.N {
 				if sides {
-					if _, err := c.Try(nil, layout.TrialCode, layout.TrialCode+1, generous); err != nil {
+					if _, err := c.Try(nil, layout.DryRunCode, layout.DryRunCode+1, generous); err != nil {
 						b.Fatal(err)
 					}
 				} else if _, err := c.Do(nil, generous); err != nil {

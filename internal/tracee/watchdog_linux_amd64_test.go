@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 )
 
 // spin is an image that never ends.
@@ -28,8 +29,8 @@ func turns(n uint64) func(e *asm.Emitter) {
 		e.AddImm8(asm.RAX, -1)
 		f := e.ForwardJz()
 		e.Jmp(loop)
-		e.Land(f)
-		e.Epilogue(entry, asm.TSC)
+		e.Bind(f)
+		harness.Epilogue(e, entry, harness.TSC)
 	}
 }
 

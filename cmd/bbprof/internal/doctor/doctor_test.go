@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -224,7 +225,7 @@ func TestBlocks(t *testing.T) {
 	if one := math.Float64frombits(ones64 << 54 >> 2); one != 1 {
 		t.Errorf("the factor is %g", one)
 	}
-	if n := math.Float64frombits(asm.PaperInit().Fill); n == 0 || n >= 0x1p-1022 {
+	if n := math.Float64frombits(initial.Paper().Fill); n == 0 || n >= 0x1p-1022 {
 		t.Errorf("%g is not subnormal", n)
 	}
 }

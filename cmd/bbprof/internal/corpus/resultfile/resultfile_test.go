@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -102,7 +102,7 @@ func entries() []*Entry {
 			Status: profiler.OK, Cycles: 0.25, CILow: 0.2499, CIHigh: 0.25016, Instructions: 1, Bytes: 1,
 			Mode: profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261, Disagreement: "the loop is slower",
 			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
-			RunsPerSample: 5, Init: asm.Init{Name: "stack"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
+			RunsPerSample: 5, Init: initial.State{Name: "stack"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
 			Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred}, {Invariant: verdict.ContextSwitch, Kind: invariants.Counted}},
 			Counters: []profiler.CounterReport{{Role: pmu.Cycles, PerIteration: &half}, {Role: pmu.L1IMiss}, {Role: pmu.Asked, Event: "uops", PerIteration: &half}},

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -39,7 +39,7 @@ var naive = unroll.Factors{Short: 100, Long: 200}
 // addresses say is no reason to reject. Without strict, misses and splits are none either, so
 // that a block's cycles are seen; with it they are, as in the paper's count of profiled blocks.
 func Steps(strict bool) []Step {
-	paper := asm.PaperInit()
+	paper := initial.Paper()
 	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
 	if !strict {
 		tolerated = append(tolerated, verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Unstable)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -57,7 +57,7 @@ func (e *SideError) Unwrap() error { return e.Err }
 
 // setup is a layout as the profiler has it. Registers and memory words are pointers alike, so all
 // of them move and what was equal stays so; a register that is 0 is meant to be.
-func (l Layout) setup(init asm.Init) profiler.Setup {
+func (l Layout) setup(init initial.State) profiler.Setup {
 	offset, data := l.Code(), uint64(l.Data)
 	if init.Name == divisible {
 		data &^= 0xff // the low byte, a divisor, must stay
@@ -80,10 +80,10 @@ func tolerated() []verdict.Reason { return []verdict.Reason{verdict.Unstable, ve
 const divisible = "divisible"
 
 // latest is the state that is tried later.
-func latest(a, b asm.Init) asm.Init {
-	inits := asm.Inits()
-	at := func(x asm.Init) int {
-		return slices.IndexFunc(inits, func(i asm.Init) bool { return i.Name == x.Name })
+func latest(a, b initial.State) initial.State {
+	inits := initial.States()
+	at := func(x initial.State) int {
+		return slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == x.Name })
 	}
 	if cmp.Compare(at(a), at(b)) >= 0 {
 		return a

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -19,9 +19,9 @@ type fake struct {
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b)
-	inits := asm.Inits()
+	inits := initial.States()
 	if b.Setup.Init != nil {
-		inits = []asm.Init{*b.Setup.Init}
+		inits = []initial.State{*b.Setup.Init}
 	}
 	for _, init := range inits {
 		if need := f.needs[b.Code[0]]; need == "" || need == init.Name {
@@ -72,7 +72,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 // TestDataMoveTogether: what was equal stays equal, what was 0 stays 0, and a divisor keeps its
 // low byte.
 func TestDataMoveTogether(t *testing.T) {
-	for _, init := range asm.Inits() {
+	for _, init := range initial.States() {
 		s := Layout{Data: 320}.setup(init)
 		data := uint64(320)
 		if init.Name == divisible {
@@ -91,7 +91,7 @@ func TestDataMoveTogether(t *testing.T) {
 			t.Errorf("%s: memory holds %#x, was %#x", init.Name, s.Init.Fill, init.Fill)
 		}
 	}
-	if !slices.ContainsFunc(asm.Inits(), func(i asm.Init) bool { return i.Name == divisible }) {
+	if !slices.ContainsFunc(initial.States(), func(i initial.State) bool { return i.Name == divisible }) {
 		t.Errorf("no initial state is called %q", divisible)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -85,7 +86,7 @@ func TestBuiltBlocks(t *testing.T) {
 			if b.only != nil && !b.only(cpu) {
 				t.Skipf("%s is no cause that is known on %s", b.cause, cpu.Microarchitecture)
 			}
-			init := asm.PaperInit()
+			init := initial.Paper()
 			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: 1, NoFTZ: true, Tolerate: []verdict.Reason{
 				verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1IMiss, verdict.Nonlinear, verdict.Unstable,
 			}}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -34,12 +35,12 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	if c.disturb > 0 && c.measured%c.disturb == 0 {
 		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unstable}, nil
 	}
-	init := asm.PaperInit()
+	init := initial.Paper()
 	if b.Setup.Init != nil {
 		init = *b.Setup.Init
 	}
 	if b.Setup.NoFTZ {
-		init.MXCSR = asm.DefaultMXCSR
+		init.MXCSR = initial.DefaultMXCSR
 	}
 	factors := unroll.Factors{Short: 128, Long: 512}
 	if b.Setup.Unroll != nil {
@@ -70,7 +71,7 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	if *b.Setup.CodeOffset%16 != 0 {
 		cycles -= c.aligned
 	}
-	if init.MXCSR == asm.DefaultMXCSR {
+	if init.MXCSR == initial.DefaultMXCSR {
 		cycles += c.subnormal
 	}
 	const l1i = 32 << 10
@@ -104,7 +105,7 @@ const pair = "48890b 488b17 f20f58c1"
 
 // pointers sets where the store and the load go, on so many frames.
 func pointers(store, load uint64, frames int) profiler.Setup {
-	init := asm.PaperInit()
+	init := initial.Paper()
 	init.GPR[asm.RBX], init.GPR[asm.RDI] = store, load
 	return profiler.Setup{Init: &init, Frames: frames, CodeOffset: new(0)}
 }

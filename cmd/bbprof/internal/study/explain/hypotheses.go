@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -128,7 +129,7 @@ func (q *question) move(want invariants.Prediction, sets [][]asm.Reg, bytes []in
 	}
 	for _, set := range sets {
 		for _, n := range bytes {
-			s = q.withInit(func(init *asm.Init) {
+			s = q.withInit(func(init *initial.State) {
 				for _, r := range set {
 					init.GPR[r] += uint64(n)
 				}
@@ -162,7 +163,7 @@ func names(regs []asm.Reg) string {
 	return s
 }
 
-func (q *question) withInit(change func(*asm.Init)) profiler.Setup {
+func (q *question) withInit(change func(*initial.State)) profiler.Setup {
 	s, init := q.setup, q.base.Init
 	change(&init)
 	s.Init = &init
@@ -231,13 +232,13 @@ func abs(x float64) float64 {
 
 // subnormals lets them count as zero.
 func (q *question) subnormals() (trial, error) {
-	if q.base.Init.MXCSR != asm.DefaultMXCSR {
+	if q.base.Init.MXCSR != initial.DefaultMXCSR {
 		return absent("subnormals count as zero"), nil
 	}
 	if !slices.ContainsFunc(q.insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).MXCSRSticky }) {
 		return absent("no instruction computes with floating-point numbers"), nil
 	}
-	flushed := q.withInit(func(init *asm.Init) { init.MXCSR = asm.PaperInit().MXCSR })
+	flushed := q.withInit(func(init *initial.State) { init.MXCSR = initial.Paper().MXCSR })
 	flushed.NoFTZ = false
 	return trial{finding: Finding{Here: "subnormals are computed", Change: "let them count as zero"}, with: q.setup, without: flushed}, nil
 }

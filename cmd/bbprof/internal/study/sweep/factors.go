@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -36,7 +37,7 @@ func Data(base profiler.Setup, registers []asm.Reg, values []int) (Factor, error
 		names = append(names, r.String())
 	}
 	return Factor{"data_offset_bytes", "bytes added to " + strings.Join(names, ", "), values, func(v int) profiler.Setup {
-		return withInit(base, func(init *asm.Init) {
+		return withInit(base, func(init *initial.State) {
 			for _, r := range registers {
 				init.GPR[r] += uint64(v)
 			}
@@ -47,7 +48,7 @@ func Data(base profiler.Setup, registers []asm.Reg, values []int) (Factor, error
 // Distance lets the second pointer be so many bytes above the first.
 func Distance(base profiler.Setup, from, to asm.Reg, values []int) (Factor, error) {
 	return Factor{"distance_bytes", fmt.Sprintf("%v - %v, bytes", to, from), values, func(v int) profiler.Setup {
-		return withInit(base, func(init *asm.Init) { init.GPR[to] = init.GPR[from] + uint64(v) })
+		return withInit(base, func(init *initial.State) { init.GPR[to] = init.GPR[from] + uint64(v) })
 	}}, within(values, -maxShift, maxShift, "distances")
 }
 
@@ -69,8 +70,8 @@ func Frames(base profiler.Setup, values []int) (Factor, error) {
 }
 
 // withInit changes a copy of the set-up's initial state.
-func withInit(s profiler.Setup, change func(*asm.Init)) profiler.Setup {
-	init := asm.PaperInit()
+func withInit(s profiler.Setup, change func(*initial.State)) profiler.Setup {
+	init := initial.Paper()
 	if s.Init != nil {
 		init = *s.Init
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -25,7 +26,7 @@ func TestKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	input := asm.PaperInit()
+	input := initial.Paper()
 	input.GPR[asm.RDX] = 0x30000000
 	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
 	stack := func(v []int) (Factor, error) { return Data(base, []asm.Reg{asm.RBP}, v) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -191,7 +192,7 @@ func TestErrors(t *testing.T) {
 
 // TestFactors: each factor changes its own and leaves the base as it was.
 func TestFactors(t *testing.T) {
-	init := asm.PaperInit()
+	init := initial.Paper()
 	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
 	code := func(f Factor, err error) profiler.Setup {
 		t.Helper()
@@ -204,7 +205,7 @@ func TestFactors(t *testing.T) {
 		t.Errorf("code: %+v", s)
 	}
 	if s := code(Data(base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
-		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || init != asm.PaperInit() {
+		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || init != initial.Paper() {
 		t.Errorf("data: %+v", s)
 	}
 	if s := code(Copies(base, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {

@@ -1,10 +1,13 @@
-package asm
+package harness
 
-import "github.com/bbprof/bbprof/internal/layout"
+import (
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+)
 
 // CounterRead appends the instruction that reads a counter: what ecx selects, into edx:eax.
 // It is Rdpmc; Rdtsc in its place runs the same code where there are no counters.
-type CounterRead func(e *Emitter)
+type CounterRead func(e *asm.Emitter)
 
 // Counters says how the code around a block reads hardware counters.
 //
@@ -17,7 +20,7 @@ type CounterRead func(e *Emitter)
 // of the same L1D set, are not touched while time counts, and the offset, constant under the
 // lock, cancels.
 type Counters struct {
-	Pages []uint64 // addresses of the events' pages, core cycles first, at most space.MaxCounted
+	Pages []uint64 // addresses of the events' pages, core cycles first, at most layout.MaxCounted
 	Read  CounterRead
 }
 
@@ -30,43 +33,43 @@ const (
 // Clock appends code that waits for everything before it, notes all counters but the first in
 // their tables under the number of runs left, and leaves the first in rax. It changes rcx and
 // rdx. Counters have fewer than 64 bits; differences are taken modulo that.
-func (c Counters) Clock(e *Emitter) {
+func (c Counters) Clock(e *asm.Emitter) {
 	e.Lfence()
 	for i := len(c.Pages) - 1; i > 0; i-- {
 		c.read(e, i)
-		e.Load(RCX, layout.SlotCount)
-		e.Lea(RDX, layout.CountTable(i))
-		e.StoreIndexed(RDX, RCX, RAX)
+		e.Load(asm.RCX, layout.SlotCount)
+		e.Lea(asm.RDX, layout.CountTable(i))
+		e.StoreIndexed(asm.RDX, asm.RCX, asm.RAX)
 	}
 	e.Lfence()
 	c.read(e, 0)
 	e.Lfence() // what follows waits, so that it never runs beside the read
 }
 
-func (c Counters) read(e *Emitter, i int) {
-	e.Load(RCX, layout.CountSelect(i))
+func (c Counters) read(e *asm.Emitter, i int) {
+	e.Load(asm.RCX, layout.CountSelect(i))
 	c.Read(e)
-	e.Shl(RDX, 32)
-	e.Or(RAX, RDX)
+	e.Shl(asm.RDX, 32)
+	e.Or(asm.RAX, asm.RDX)
 }
 
 // Open appends code that opens the critical section and goes to done: it notes each event's
 // lock and counter, and counts in SlotLost those that are on none. Those are read as counter 0,
 // which every core has, so that nothing faults.
-func (c Counters) Open(e *Emitter, done uint64) (entry uint64) {
+func (c Counters) Open(e *asm.Emitter, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	for i, page := range c.Pages {
-		e.Load32(RAX, page+pageLock)
-		e.Store(layout.CountLock(i), RAX)
-		e.Load32(RCX, page+pageIndex)
-		e.AddImm8(RCX, 0)
+		e.Load32(asm.RAX, page+pageLock)
+		e.Store(layout.CountLock(i), asm.RAX)
+		e.Load32(asm.RCX, page+pageIndex)
+		e.AddImm8(asm.RCX, 0)
 		on := e.ForwardJnz()
 		e.IncMem(layout.SlotLost)
-		e.AddImm8(RCX, 1)
-		e.Land(on)
-		e.AddImm8(RCX, -1)
-		e.Store(layout.CountSelect(i), RCX)
+		e.AddImm8(asm.RCX, 1)
+		e.Bind(on)
+		e.AddImm8(asm.RCX, -1)
+		e.Store(layout.CountSelect(i), asm.RCX)
 	}
 	e.Lfence()
 	e.Jmp(done)
@@ -75,16 +78,16 @@ func (c Counters) Open(e *Emitter, done uint64) (entry uint64) {
 
 // Close appends code that closes the critical section and goes to done: it counts in SlotLost
 // the events whose lock has changed, which were taken off their counter, or put onto another.
-func (c Counters) Close(e *Emitter, done uint64) (entry uint64) {
+func (c Counters) Close(e *asm.Emitter, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.Lfence()
 	for i, page := range c.Pages {
-		e.Load32(RAX, page+pageLock)
-		e.SubMem(RAX, layout.CountLock(i))
+		e.Load32(asm.RAX, page+pageLock)
+		e.SubMem(asm.RAX, layout.CountLock(i))
 		same := e.ForwardJz()
 		e.IncMem(layout.SlotLost)
-		e.Land(same)
+		e.Bind(same)
 	}
 	e.Jmp(done)
 	return entry

@@ -1,107 +1,25 @@
-package asm
+// Package harness emits the code that the child runs around copies of a block, and what times it:
+//
+//   - prologue and epilogue of an image: restore the initial state, run the copies, note the time;
+//   - the sampler, which runs images in turn and keeps the samples of an idle core;
+//   - waiting for an idle core, and choosing how many runs a sample has;
+//   - reading hardware counters;
+//   - the places that an instrumented block logs to.
+//
+// It knows layout, the map of the child's memory, where package asm knows encodings only.
+package harness
 
-import "github.com/bbprof/bbprof/internal/layout"
-
-// Init is the state that a block starts from, the same before every run.
-type Init struct {
-	Name   string     `json:"name"`
-	GPR    [16]uint64 `json:"gpr"`     // by encoding number, rsp included
-	FSBase uint64     `json:"fs_base"` //
-	GSBase uint64     `json:"gs_base"` //
-	Fill   uint64     `json:"fill"`    // every aligned word of every page
-	MXCSR  uint32     `json:"mxcsr"`
-}
-
-// DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
-// computed (SDM vol. 1, 10.2.3). The next two flush them.
-const (
-	DefaultMXCSR = 0x1f80
-	mxcsrDAZ     = 0x0040
-	mxcsrFTZ     = 0x8000
+import (
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 )
-
-// The segment bases of every initial state: pages of their own, as thread-local storage is
-// apart from the stack, at lines of their own. The paper has none.
-const (
-	fsBase = 0x2345_6800
-	gsBase = 0x3456_7a00
-)
-
-// paperWord is the paper's value for every register and every word of memory: read as a
-// pointer, a mappable address in the middle of a page.
-const paperWord = 0x1234_5600
-
-// PaperInit is the one initial state of the BHive paper (IISWC 2019, section 3).
-func PaperInit() Init { return uniform("paper", paperWord) }
-
-func uniform(name string, word uint64) Init {
-	s := Init{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ}
-	for i := range s.GPR {
-		s.GPR[i] = word
-	}
-	return s
-}
-
-// Inits are all initial states, the paper's first, then those that a block is given when it
-// fails for its context rather than for itself, in the order in which they are tried.
-func Inits() []Init {
-	return []Init{PaperInit(), distinctInit(), stackInit(), divisibleInit(), lowInit(), alignedInit()}
-}
-
-// distinctInit gives every register a page and a line of its own: no two pointers are equal,
-// nor are their low 12 bits, which lie 192 bytes apart.
-func distinctInit() Init {
-	s := uniform("distinct", paperWord)
-	for i := range s.GPR {
-		s.GPR[i] = distinctPointer(i)
-	}
-	return s
-}
-
-func distinctPointer(i int) uint64 { return 0x1234_0000 + uint64(i)*0x2_1000 + 0x200 + uint64(i)*0xc0 }
-
-// stackInit is distinct, with the stack as it is at the entry of a function: 8 bytes off a
-// multiple of 16 (System V ABI for AMD64, 3.2.2).
-func stackInit() Init {
-	s := distinctInit()
-	s.Name = "stack"
-	s.GPR[RSP] += 8
-	s.GPR[RBP] += 8
-	return s
-}
-
-// divisibleInit lets divisions through: rdx, the upper half of a dividend, is 0, and in the
-// other registers and in memory ax / cl, too, fits 8 bits.
-func divisibleInit() Init {
-	s := uniform("divisible", 0x1234_1040)
-	s.GPR[RDX] = 0
-	return s
-}
-
-// lowInit has small values, whose sums, products and shifts stay canonical for longer, and
-// which are pointers all the same, just above the highest usual vm.mmap_min_addr.
-func lowInit() Init {
-	s := uniform("low", 0x2_0040)
-	for i := range s.GPR {
-		s.GPR[i] = 0x2_0000 + uint64(i)*0x1000 + 0x200 + uint64(i)*0xc0
-	}
-	return s
-}
-
-// alignedInit points every register at the first byte of a page of its own.
-func alignedInit() Init {
-	s := uniform("aligned", 0x1234_5000)
-	for i := range s.GPR {
-		s.GPR[i] = distinctPointer(i) &^ 0xfff
-	}
-	return s
-}
 
 // Reset says what a block disturbs beyond its general registers and arithmetic flags, so
 // that the prologue restores that and no more: the least restores also disturb the front
 // end least.
 type Reset struct {
-	Memory bool // writes memory: put back the SlotRestore words listed at space.Restore
+	Memory bool // writes memory: put back the SlotRestore words listed at layout.Restore
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
@@ -111,14 +29,7 @@ type Reset struct {
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
 }
 
-// CPU says which encodings our own code may use.
-type CPU struct {
-	AVX      bool
-	AVX512   bool
-	AVX512BW bool
-}
-
-// modeSwitchTurns is the least number of turns of the loop before the first copy; SlotTurns
+// modeSwitchTurns is the least number of turns of the loop before the first copy; SlotDispatch
 // has how many more to take. A taken branch right before an aligned target lets the op cache
 // take over from the decoders; one is not enough on Zen 5, four are. More of them shift
 // where the copies meet the rename groups, which decides for the whole run which ports their
@@ -136,24 +47,24 @@ const queueFiller = 80
 // restored: what could change them does not run.
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
-func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
+func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
 	if reset.Memory {
-		e.restoreWords(init.Fill)
+		restoreWords(e, init.Fill)
 	}
 	if reset.MXCSR {
 		e.Ldmxcsr(layout.SlotMXCSR)
 	}
 	if reset.X87 || reset.MMX {
-		e.clearX87(reset.MMX, reset.Filled)
+		clearX87(e, reset.MMX, reset.Filled)
 	}
 	if reset.Vector {
-		e.clearVectors(cpu)
+		clearVectors(e, features)
 	}
-	if reset.High && cpu.AVX512 {
-		e.clearHigh()
+	if reset.High && features.AVX512 {
+		clearHigh(e)
 	}
 	if reset.Flags {
-		e.MovImm(RSP, layout.SlotFlags)
+		e.MovImm(asm.RSP, layout.SlotFlags)
 		e.Popf()
 	}
 	if reset.MXCSR || reset.X87 || reset.High || reset.Flags {
@@ -166,34 +77,34 @@ func (e *Emitter) Prologue(init Init, reset Reset, cpu CPU) {
 	// number, so that both unroll factors start alike.
 	e.Lfence()
 
-	tail := e.enterTail(init)
-	e.Load(RCX, layout.SlotTurns)
-	e.AddImm8(RCX, modeSwitchTurns)
+	tail := enterTail(e, init)
+	e.Load(asm.RCX, layout.SlotDispatch)
+	e.AddImm8(asm.RCX, modeSwitchTurns)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
-	e.Dec(RCX)
+	e.Dec(asm.RCX)
 	e.JnzShort(loop)
 	e.Nop(int(-(e.PC() + uint64(len(tail))) & 63))
 	e.Raw(tail...)
 }
 
-// TrialPrologue appends what sets the same initial state ahead of an image on trial: all
+// DryRunPrologue appends what sets the same initial state ahead of an image on trial: all
 // that a block can change, from what the trial's side of the own region holds.
-func (e *Emitter) TrialPrologue(init Init, reset Reset, cpu CPU) {
-	e.Ldmxcsr(layout.TrialMXCSR)
-	e.clearX87(true, reset.Filled)
-	e.clearVectors(cpu)
-	if reset.High && cpu.AVX512 {
-		e.clearHigh()
+func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
+	e.Ldmxcsr(layout.DryRunMXCSR)
+	clearX87(e, true, reset.Filled)
+	clearVectors(e, features)
+	if reset.High && features.AVX512 {
+		clearHigh(e)
 	}
-	e.MovImm(RSP, layout.TrialFlags)
+	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
-	e.Raw(e.enterTail(init)...)
+	e.Raw(enterTail(e, init)...)
 	e.Align(64)
 }
 
 // clearX87 empties the x87 registers, zeroes them before if mmx says so, and fills some.
-func (e *Emitter) clearX87(mmx bool, filled int) {
+func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	if mmx {
 		e.Fnclex()                     // pxor would raise what the block left pending
 		for r := byte(0); r < 8; r++ { // pxor mm, mm
@@ -211,7 +122,7 @@ func (e *Emitter) clearX87(mmx bool, filled int) {
 // instructions, more than the lines for one window take (18 for 32 bytes on Skylake, 48 for
 // 64 on Golden Cove; Optimization Manual, "Decoded ICache"); on AMD an mfence, which on Intel
 // changes nothing. It keeps all state and the alignment to 64.
-func (e *Emitter) LeaveOpCache() {
+func LeaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)
 	e.Raw(0x0f, 0xae, 0xf0) // mfence
@@ -222,42 +133,42 @@ func (e *Emitter) LeaveOpCache() {
 
 // enterTail clears the arithmetic flags and sets the registers, in that order: mov leaves
 // flags alone.
-func (e *Emitter) enterTail(init Init) []byte {
-	t := NewEmitter(0)
+func enterTail(e *asm.Emitter, init initial.State) []byte {
+	t := asm.NewEmitter(0)
 	t.Raw(0x31, 0xc0)       // xor eax, eax
 	t.Raw(0x83, 0xc0, 0x01) // add eax, 1: CF, PF, AF, ZF, SF and OF all 0
 	for r, v := range init.GPR {
-		t.MovImm(Reg(r), v)
+		t.MovImm(asm.Reg(r), v)
 	}
 	return t.Bytes()
 }
 
-// restoreWords stores fill to each address of the list at space.Restore. It writes through
+// restoreWords stores fill to each address of the list at layout.Restore. It writes through
 // the block's own pages, not through another mapping of their frames: on AMD an access
 // through another linear address mispredicts the L1D way.
-func (e *Emitter) restoreWords(fill uint64) {
-	e.Lea(RSI, layout.Restore)
-	e.MovImm(RAX, fill)
-	e.Load(RCX, layout.SlotRestore)
-	e.AddImm8(RCX, 0)
+func restoreWords(e *asm.Emitter, fill uint64) {
+	e.Lea(asm.RSI, layout.Restore)
+	e.MovImm(asm.RAX, fill)
+	e.Load(asm.RCX, layout.SlotRestore)
+	e.AddImm8(asm.RCX, 0)
 	none := e.ForwardJz()
 	e.Align(32)
 	loop := e.PC()
-	e.LoadAt(RDI, RSI, 0)
-	e.StoreAt(RDI, 0, RAX)
-	e.AddImm8(RSI, 8)
-	e.Dec(RCX)
+	e.LoadAt(asm.RDI, asm.RSI, 0)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.AddImm8(asm.RSI, 8)
+	e.Dec(asm.RCX)
 	e.JnzShort(loop)
-	e.Land(none)
+	e.Bind(none)
 	// The block starts with an empty store buffer: behind a full one it ran up to a third slower,
 	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
 	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
-	e.Xchg(layout.SlotScratch, RAX)
+	e.Xchg(layout.SlotScratch, asm.RAX)
 }
 
 // clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.
-func (e *Emitter) clearVectors(cpu CPU) {
-	if cpu.AVX {
+func clearVectors(e *asm.Emitter, features asm.Features) {
+	if features.AVX {
 		e.Vzeroall()
 		return
 	}
@@ -267,7 +178,7 @@ func (e *Emitter) clearVectors(cpu CPU) {
 }
 
 // clearHigh zeroes zmm16–31 and the opmasks, which vzeroall leaves alone.
-func (e *Emitter) clearHigh() {
+func clearHigh(e *asm.Emitter) {
 	for r := byte(0); r < 16; r++ {
 		// vpxord zmm, zmm, zmm for 16+r: EVEX.512.66.0F.W0 EF; R', X (as bit 4 of rm) and V'
 		// are inverted and so 0 for registers 16–31, R and B take bit 3 (SDM vol. 2, 2.7.1).
@@ -282,25 +193,25 @@ func (e *Emitter) clearHigh() {
 }
 
 // Epilogue appends what follows the last copy: wait for it, note the time in the table at
-// space.Times under the number of runs left, run again from entry or, after the last of
+// layout.Times under the number of runs left, run again from entry or, after the last of
 // SlotCount runs, go where SlotReturn says.
 //
 // The clock is read at the end of every run and not by whoever wanted the runs, because
 // leaving the loop costs a mispredicted branch or not, as the predictor pleases: this way
 // that always comes after the last reading.
-func (e *Emitter) Epilogue(entry uint64, clock Clock) {
-	e.EndRun(clock)
+func Epilogue(e *asm.Emitter, entry uint64, clock Clock) {
+	EndRun(e, clock)
 	e.Jnz(entry)
 	e.JmpMem(layout.SlotReturn)
 }
 
 // EndRun appends the end of a run but for where to go from there: the zero flag is set if it
 // was the last.
-func (e *Emitter) EndRun(clock Clock) {
+func EndRun(e *asm.Emitter, clock Clock) {
 	clock(e)
-	e.Load(RCX, layout.SlotCount)
-	e.Lea(RDX, layout.Times)
-	e.StoreIndexed(RDX, RCX, RAX)
-	e.AddImm8(RCX, -1)
-	e.Store(layout.SlotCount, RCX) // changes no flag
+	e.Load(asm.RCX, layout.SlotCount)
+	e.Lea(asm.RDX, layout.Times)
+	e.StoreIndexed(asm.RDX, asm.RCX, asm.RAX)
+	e.AddImm8(asm.RCX, -1)
+	e.Store(layout.SlotCount, asm.RCX) // changes no flag
 }

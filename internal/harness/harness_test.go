@@ -1,4 +1,4 @@
-package asm
+package harness
 
 import (
 	"bufio"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
@@ -93,7 +95,7 @@ func allResets() []Reset {
 	return all
 }
 
-var cpus = []CPU{{}, {AVX: true}, {AVX: true, AVX512: true}}
+var allFeatures = []asm.Features{{}, {AVX: true}, {AVX: true, AVX512: true}}
 
 // checkFused finds each dec+jnz pair and demands that it neither crosses a 32-byte boundary
 // nor ends at one, which is what Intel's erratum SKX102 is about.
@@ -114,16 +116,16 @@ func checkFused(t *testing.T, lines []line) (pairs int) {
 // One disassembly of many prologues: each stands at its own offset within a line, and they
 // lie one behind the other.
 func TestPrologueWherever(t *testing.T) {
-	init := PaperInit()
-	for _, cpu := range cpus {
+	init := initial.Paper()
+	for _, features := range allFeatures {
 		var code []byte
 		loops := 0
 		for i, reset := range allResets() {
 			for k := range 8 {
 				pad := (i + 9*k) % 64
-				e := NewEmitter(layout.Code + uint64(len(code)))
+				e := asm.NewEmitter(layout.Code + uint64(len(code)))
 				e.Nop(pad)
-				e.Prologue(init, reset, cpu)
+				Prologue(e, init, reset, features)
 				if e.PC()%64 != 0 {
 					t.Fatalf("%+v behind %d bytes ends at %#x, not at a multiple of 64", reset, pad, e.PC())
 				}
@@ -142,13 +144,13 @@ func TestPrologueWherever(t *testing.T) {
 
 // Instructions that send the copies to the decoders, or cost more than what is measured.
 func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
-	for _, cpu := range cpus {
-		e := NewEmitter(layout.Code)
-		e.Prologue(PaperInit(), Reset{Memory: true, Vector: true, High: true, X87: true, MXCSR: true, Flags: true}, cpu)
+	for _, features := range allFeatures {
+		e := asm.NewEmitter(layout.Code)
+		Prologue(e, initial.Paper(), Reset{Memory: true, Vector: true, High: true, X87: true, MXCSR: true, Flags: true}, features)
 		for _, l := range disassemble(t, layout.Code, e.Bytes()) {
-			for _, bad := range []string{"mfence", "sfence", "xrstor", "fxrstor", "rep", "cpuid", "serialize"} {
+			for _, bad := range []string{"mfence", "sfence", "xrstor", "fxrstor", "rep", "featuresid", "serialize"} {
 				if strings.HasPrefix(l.text, bad) {
-					t.Errorf("%+v: %q", cpu, l.text)
+					t.Errorf("%+v: %q", features, l.text)
 				}
 			}
 		}
@@ -157,12 +159,12 @@ func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 
 // The tail: flags cleared first, then each register its value by mov, which keeps flags.
 func TestPrologueTail(t *testing.T) {
-	init := PaperInit()
+	init := initial.Paper()
 	for r := range init.GPR { // distinct, of all three encodings
 		init.GPR[r] = []uint64{0x1000, 0x7fff_0000_0000, ^uint64(0)}[r%3] - uint64(r)
 	}
-	e := NewEmitter(layout.Code + 17)
-	e.Prologue(init, Reset{}, CPU{})
+	e := asm.NewEmitter(layout.Code + 17)
+	Prologue(e, init, Reset{}, asm.Features{})
 	lines := disassemble(t, layout.Code+17, e.Bytes())
 	got := texts(lines[len(lines)-18:])
 	names32 := []string{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"}
@@ -172,9 +174,9 @@ func TestPrologueTail(t *testing.T) {
 		case v>>32 == 0:
 			want = append(want, fmt.Sprintf("mov %s,%#x", names32[r], v))
 		case r%3 == 1:
-			want = append(want, fmt.Sprintf("movabs %s,%#x", regNames[r], v))
+			want = append(want, fmt.Sprintf("movabs %s,%#x", asm.Reg(r), v))
 		default:
-			want = append(want, fmt.Sprintf("mov %s,%#x", regNames[r], v))
+			want = append(want, fmt.Sprintf("mov %s,%#x", asm.Reg(r), v))
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -194,9 +196,9 @@ func TestPrologueTail(t *testing.T) {
 
 // Each part of Reset adds its own instructions and nothing else.
 func TestPrologueParts(t *testing.T) {
-	plain := func(reset Reset, cpu CPU) []line {
-		e := NewEmitter(layout.Code)
-		e.Prologue(PaperInit(), reset, cpu)
+	plain := func(reset Reset, features asm.Features) []line {
+		e := asm.NewEmitter(layout.Code)
+		Prologue(e, initial.Paper(), reset, features)
 		var lines []line
 		for _, l := range disassemble(t, layout.Code, e.Bytes()) {
 			if isNop(l) {
@@ -216,7 +218,7 @@ func TestPrologueParts(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	avx, all := CPU{AVX: true}, CPU{AVX: true, AVX512: true}
+	avx, all := asm.Features{AVX: true}, asm.Features{AVX: true, AVX512: true}
 	expect("nothing", plain(Reset{}, all))
 	expect("x87", plain(Reset{X87: true}, all), "fninit")
 	expect("x87 with two registers in use", plain(Reset{X87: true, Filled: 2}, all), "fninit", "fld1", "fld1")
@@ -236,7 +238,7 @@ func TestPrologueParts(t *testing.T) {
 	for k := range 8 {
 		high = append(high, fmt.Sprintf("kxorw k%d,k%d,k%d", k, k, k))
 	}
-	expect("vector without AVX", plain(Reset{Vector: true}, CPU{}), pxor...)
+	expect("vector without AVX", plain(Reset{Vector: true}, asm.Features{}), pxor...)
 	expect("high", plain(Reset{High: true}, all), high...)
 
 	mxcsr := plain(Reset{MXCSR: true}, all)
@@ -275,8 +277,8 @@ func TestPrologueParts(t *testing.T) {
 
 func TestEpilogue(t *testing.T) {
 	for _, entry := range []uint64{layout.Code, layout.Code + 0x8_0000} {
-		e := NewEmitter(layout.Code + 0x4_0007)
-		e.Epilogue(entry, TSC)
+		e := asm.NewEmitter(layout.Code + 0x4_0007)
+		Epilogue(e, entry, TSC)
 		lines := disassemble(t, layout.Code+0x4_0007, e.Bytes())
 		want := []struct {
 			prefix string
@@ -313,9 +315,9 @@ func TestSampler(t *testing.T) {
 	for start := uint64(0); start < 128; start += 41 {
 		for phases := 1; phases <= layout.MaxPhases; phases += 5 {
 			base := layout.Code + start
-			e := NewEmitter(base)
-			entry := e.Sampler(TSC, phases, 64, 128<<(phases%3), done)
-			lull := e.Lull(TSC, 64, 128<<(phases%3), 8, done)
+			e := asm.NewEmitter(base)
+			entry := Sampler(e, TSC, phases, 64, 128<<(phases%3), done)
+			lull := WaitIdle(e, TSC, 64, 128<<(phases%3), 8, done)
 			if entry%64 != 0 || lull%64 != 0 {
 				t.Errorf("entries %#x and %#x are no multiples of 64", entry, lull)
 			}
@@ -351,8 +353,8 @@ func TestSampler(t *testing.T) {
 					adds++
 				}
 			}
-			if adds != 2*SentinelAdds {
-				t.Errorf("%d adds in the sentinels, want twice %d", adds, SentinelAdds)
+			if adds != 2*ContentionAdds {
+				t.Errorf("%d adds in the sentinels, want twice %d", adds, ContentionAdds)
 			}
 			if exits != 2+2 {
 				t.Errorf("%d ways out, want 2 of each", exits)
@@ -364,9 +366,9 @@ func TestSampler(t *testing.T) {
 // The sentinel's own loop must run from the op cache on every core.
 func TestSentinelLoopIsFused(t *testing.T) {
 	for start := range uint64(64) {
-		e := NewEmitter(layout.Code + start)
-		e.sentinel(TSC, 64)
-		e.burst(TSC)
+		e := asm.NewEmitter(layout.Code + start)
+		contention(e, TSC, 64)
+		burst(e, TSC)
 		if start%8 != 5 { // an objdump run each
 			continue
 		}

@@ -1,0 +1,101 @@
+// Package initial holds the states that a block can start from: registers, segment bases, the word
+// that fills memory, and MXCSR. Vector registers start at zero in all of them, x87 registers that a
+// block pops at 1.0, and flags clear.
+package initial
+
+import "github.com/bbprof/bbprof/asm"
+
+// State is the state that a block starts from, the same before every run.
+type State struct {
+	Name   string     `json:"name"`
+	GPR    [16]uint64 `json:"gpr"`     // by encoding number, rsp included
+	FSBase uint64     `json:"fs_base"` //
+	GSBase uint64     `json:"gs_base"` //
+	Fill   uint64     `json:"fill"`    // every aligned word of every page
+	MXCSR  uint32     `json:"mxcsr"`
+}
+
+// DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
+// computed (SDM vol. 1, 10.2.3). The next two flush them.
+const (
+	DefaultMXCSR = 0x1f80
+	mxcsrDAZ     = 0x0040
+	mxcsrFTZ     = 0x8000
+)
+
+// The segment bases of every initial state: pages of their own, as thread-local storage is
+// apart from the stack, at lines of their own. The paper has none.
+const (
+	fsBase = 0x2345_6800
+	gsBase = 0x3456_7a00
+)
+
+// paperWord is the paper's value for every register and every word of memory: read as a
+// pointer, a mappable address in the middle of a page.
+const paperWord = 0x1234_5600
+
+// Paper is the one initial state of the BHive paper (IISWC 2019, section 3).
+func Paper() State { return uniform("paper", paperWord) }
+
+func uniform(name string, word uint64) State {
+	s := State{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ}
+	for i := range s.GPR {
+		s.GPR[i] = word
+	}
+	return s
+}
+
+// States are all initial states, the paper's first, then those that a block is given when it
+// fails for its context rather than for itself, in the order in which they are tried.
+func States() []State {
+	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned()}
+}
+
+// distinct gives every register a page and a line of its own: no two pointers are equal,
+// nor are their low 12 bits, which lie 192 bytes apart.
+func distinct() State {
+	s := uniform("distinct", paperWord)
+	for i := range s.GPR {
+		s.GPR[i] = distinctPointer(i)
+	}
+	return s
+}
+
+func distinctPointer(i int) uint64 { return 0x1234_0000 + uint64(i)*0x2_1000 + 0x200 + uint64(i)*0xc0 }
+
+// stack is distinct, with the stack as it is at the entry of a function: 8 bytes off a
+// multiple of 16 (System V ABI for AMD64, 3.2.2).
+func stack() State {
+	s := distinct()
+	s.Name = "stack"
+	s.GPR[asm.RSP] += 8
+	s.GPR[asm.RBP] += 8
+	return s
+}
+
+// divisible lets divisions through: rdx, the upper half of a dividend, is 0, and in the
+// other registers and in memory ax / cl, too, fits 8 bits.
+func divisible() State {
+	s := uniform("divisible", 0x1234_1040)
+	s.GPR[asm.RDX] = 0
+	return s
+}
+
+// low has small values, whose sums, products and shifts stay canonical for longer, and
+// which are pointers all the same, just above the highest usual vm.mmap_min_addr.
+func low() State {
+	s := uniform("low", 0x2_0040)
+	for i := range s.GPR {
+		s.GPR[i] = 0x2_0000 + uint64(i)*0x1000 + 0x200 + uint64(i)*0xc0
+	}
+	return s
+}
+
+// aligned points every register at the first byte of a page of its own.
+func aligned() State {
+	s := uniform("aligned", 0x1234_5000)
+	for i := range s.GPR {
+		s.GPR[i] = distinctPointer(i) &^ 0xfff
+	}
+	return s
+}

@@ -1,0 +1,269 @@
+package harness
+
+import (
+	"math"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+)
+
+// Clock appends code that waits for everything before it and then leaves a clock reading in
+// rax. It may change rcx and rdx.
+type Clock func(e *asm.Emitter)
+
+// TSC reads the time-stamp counter behind an lfence, the ordering that the SDM (vol. 2,
+// RDTSC) and AMD's APM prescribe.
+func TSC(e *asm.Emitter) {
+	e.Lfence()
+	e.Rdtsc()
+	e.Shl(asm.RDX, 32)
+	e.Or(asm.RAX, asm.RDX)
+}
+
+// Sampler appends the code that times images until SlotSamples samples are confirmed or
+// SlotPolls sentinel readings are used up, and then goes to done.
+//
+// A sample is the sentinel's reading and one clock difference per phase of the table at
+// layout.Phases, 8 bytes each. Each phase runs its image a number of times in a row and takes
+// the clock at the end of the last run less that some runs earlier; the first runs are not
+// timed, so that caches, op cache and predictors are the image's own. Before each phase it
+// waits a few turns more or less (SlotDither), so that a clock that moves in steps is met at
+// every point of its step.
+//
+// Before and after each sample stands the sentinel: turns of a loop of independent adds,
+// which is slower as soon as another hardware thread takes issue slots of this core. A
+// sample between two quiet sentinels is confirmed, any other is overwritten.
+//
+// A core switches the upper halves of its vector units off when nothing has used them for
+// some 0.7 ms, and runs at a quarter of its speed for some 10 µs when something does again
+// (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for a quiet core can
+// take that long, so the sampler for a wide block uses vectorBits of them at each reading.
+func Sampler(e *asm.Emitter, clock Clock, phases, turns, vectorBits int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	keepAwake(e, vectorBits)
+	contention(e, clock, turns)
+	e.Store(layout.SlotContention, asm.RAX)
+	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
+	busy := e.ForwardJa()
+
+	// Quiet: what was sampled since the last quiet reading holds.
+	e.Load(asm.RDI, layout.SlotOut)
+	e.Load(asm.RSI, layout.SlotKept)
+	e.Store(layout.SlotKept, asm.RDI)
+	e.Sub(asm.RDI, asm.RSI)
+	first := e.ForwardJz() // nothing was sampled since
+	e.DecMem(layout.SlotSamples)
+	complete := e.ForwardJz()
+	e.Bind(first)
+
+	e.Load(asm.RDI, layout.SlotOut)
+	e.Load(asm.RAX, layout.SlotContention)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.AddImm8(asm.RDI, 8)
+	e.Store(layout.SlotOut, asm.RDI)
+	e.Lea(asm.RSI, layout.Phases)
+	e.Store(layout.SlotPhase, asm.RSI)
+	e.Load(asm.RAX, layout.SlotDither)
+	e.AddImm8(asm.RAX, 23) // odd: all 64 delays come, neighbours far apart
+	e.AndImm8(asm.RAX, 63)
+	e.Store(layout.SlotDither, asm.RAX)
+
+	phase := e.PC()
+	e.Load(asm.RSI, layout.SlotPhase)
+	e.LoadAt(asm.RAX, asm.RSI, 0)
+	e.Store(layout.SlotEntry, asm.RAX)
+	e.LoadAt(asm.RAX, asm.RSI, 8)
+	e.Store(layout.SlotCount, asm.RAX)
+	back := e.ForwardLea(asm.RAX)
+	e.Store(layout.SlotReturn, asm.RAX)
+	e.Load(asm.RCX, layout.SlotDither)
+	e.AddImm8(asm.RCX, 1)
+	wait := e.PC()
+	e.Dec(asm.RCX)
+	e.JnzShort(wait)
+	e.JmpMem(layout.SlotEntry)
+
+	e.Align(64)
+	e.Bind(back)
+	e.Load(asm.RSI, layout.SlotPhase)
+	e.LoadAt(asm.RCX, asm.RSI, 16)
+	e.Lea(asm.RDX, layout.Times)
+	e.LoadAt(asm.RAX, asm.RDX, 8)
+	e.LoadIndexed(asm.RCX, asm.RDX, asm.RCX)
+	e.Sub(asm.RAX, asm.RCX)
+	e.Load(asm.RDI, layout.SlotOut)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.AddImm8(asm.RDI, 8)
+	e.Store(layout.SlotOut, asm.RDI)
+	e.Load(asm.RSI, layout.SlotPhase)
+	e.AddImm8(asm.RSI, layout.PhaseSize)
+	e.Store(layout.SlotPhase, asm.RSI)
+	e.Lea(asm.RDI, layout.Phases+uint64(phases)*layout.PhaseSize)
+	e.Sub(asm.RSI, asm.RDI)
+	e.Jnz(phase)
+	e.DecMem(layout.SlotPolls)
+	e.Jnz(entry)
+	e.Jmp(done)
+
+	// Busy: forget what was sampled since the last quiet reading.
+	e.Bind(busy)
+	e.Load(asm.RDI, layout.SlotKept)
+	e.Store(layout.SlotOut, asm.RDI)
+	e.DecMem(layout.SlotPolls)
+	e.Jnz(entry)
+	e.Bind(complete)
+	e.Jmp(done)
+	return entry
+}
+
+// WaitIdle appends code that waits until nobody shares the core, or until SlotWait busy readings are
+// used up, and then goes to done. A reading is the sentinel's and, if that is quiet, of a burst
+// of stores. If the first is quiet that is enough; behind a busy one calm quiet readings in a row
+// are asked for, since who shares the core comes and goes. Once they are used up all that comes
+// is busy: nothing is as fast as SlotIdleAdds then says.
+func WaitIdle(e *asm.Emitter, clock Clock, turns, vectorBits, calm int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	e.MovImm(asm.RAX, 1)
+	e.Store(layout.SlotIdleNeeded, asm.RAX)
+	again := e.PC()
+	keepAwake(e, vectorBits)
+	contention(e, clock, turns)
+	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
+	busy := e.ForwardJa()
+	burst(e, clock)
+	e.CmpMem(asm.RAX, layout.SlotIdleStores)
+	awake := e.ForwardJa()
+	e.DecMem(layout.SlotIdleNeeded)
+	e.Jnz(again)
+	e.Jmp(done)
+
+	e.Bind(busy)
+	e.Bind(awake)
+	e.MovImm(asm.RAX, uint64(calm))
+	e.Store(layout.SlotIdleNeeded, asm.RAX)
+	e.DecMem(layout.SlotWait)
+	e.Jnz(again)
+	e.MovImm(asm.RAX, 1)
+	e.Store(layout.SlotWait, asm.RAX)
+	e.MovImm(asm.RAX, 0)
+	e.Store(layout.SlotIdleAdds, asm.RAX)
+	e.Jmp(done)
+	return entry
+}
+
+// ChooseRuns appends code that makes of the last runs of an image, of which there were so many, how many
+// last for some ticks together, and has the last two phases of the table time so many at once
+// behind as many more as rsi says. It leaves their number in SlotRuns: what the fastest run says,
+// and most if that is more.
+func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	e.MovImm(asm.RAX, math.MaxInt64)
+	e.Store(layout.SlotRuns, asm.RAX)
+	for left := uint64(1); left < uint64(runs); left++ { // the first run has no beginning
+		e.Load(asm.RAX, layout.Times+8*left)
+		e.SubMem(asm.RAX, layout.Times+8*(left+1))
+		e.CmpMem(asm.RAX, layout.SlotRuns)
+		slower := e.ForwardJa()
+		e.Store(layout.SlotRuns, asm.RAX)
+		e.Bind(slower)
+	}
+	least := (ticks + most - 1) / most // ticks of a run of which no more than most are needed
+	e.MovImm(asm.RCX, uint64(least))
+	e.CmpMem(asm.RCX, layout.SlotRuns)
+	short := e.ForwardJa()
+	e.Load(asm.RCX, layout.SlotRuns)
+	e.Bind(short)
+	e.MovImm(asm.RDX, 0)
+	e.MovImm(asm.RAX, uint64(ticks-1))
+	e.Add(asm.RAX, asm.RCX)
+	e.Raw(0x48, 0xf7, 0xf1) // div rcx
+	e.Store(layout.SlotRuns, asm.RAX)
+	e.Add(asm.RSI, asm.RAX)
+	e.AddImm8(asm.RAX, 1)
+	for phase := phases - 2; phase < phases; phase++ {
+		at := layout.Phases + uint64(phase)*layout.PhaseSize
+		e.Store(at+8, asm.RSI)
+		e.Store(at+16, asm.RAX)
+	}
+	e.Jmp(done)
+	return entry
+}
+
+// keepAwake uses vector units of a width.
+func keepAwake(e *asm.Emitter, vectorBits int) {
+	switch vectorBits {
+	case 256:
+		e.Raw(0xc5, 0xfc, 0x58, 0xc0) // vaddps ymm0, ymm0, ymm0
+		e.Raw(0xc5, 0xf8, 0x77)       // vzeroupper
+	case 512:
+		e.Raw(0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0) // vaddps zmm0, zmm0, zmm0
+		e.Raw(0xc5, 0xf8, 0x77)
+	}
+}
+
+// ContentionAdds is the number of adds in one turn of the sentinel's loop, to registers that do
+// not depend on each other: more of them than any core executes in a cycle.
+const ContentionAdds = 64
+
+func contention(e *asm.Emitter, clock Clock, turns int) {
+	regs := [...]asm.Reg{asm.RAX, asm.RDX, asm.RBX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10}
+	timedLoop(e, clock, turns, func() {
+		for i := range ContentionAdds {
+			r := regs[i%len(regs)]
+			e.Add(r, r)
+		}
+	})
+}
+
+// timedLoop leaves in rax how long turns of a loop take that rcx counts.
+func timedLoop(e *asm.Emitter, clock Clock, turns int, body func()) {
+	clock(e)
+	e.Lfence()
+	e.Store(layout.SlotStart, asm.RAX)
+	e.MovImm(asm.RCX, uint64(turns))
+	e.Align(64)
+	loop := e.PC()
+	body()
+	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
+	e.Dec(asm.RCX)
+	e.Jnz(loop)
+	clock(e)
+	e.SubMem(asm.RAX, layout.SlotStart)
+}
+
+const (
+	burstTurns = 32
+	// burstStores is the number of stores in one turn.
+	burstStores = 32
+)
+
+// burst times stores to one word. As long as another hardware thread of the core is awake it
+// has its share of the store queue, even where it takes no issue slots: on Zen 4 a store then takes 0.64
+// cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
+// alone do not show (docs/precision.md).
+func burst(e *asm.Emitter, clock Clock) {
+	timedLoop(e, clock, burstTurns, func() {
+		for range burstStores {
+			e.Store(layout.SlotScratch, asm.RAX)
+		}
+	})
+}
+
+// Bursts appends code that leaves the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
+// each, and goes to done.
+func Bursts(e *asm.Emitter, clock Clock, done uint64) (entry uint64) {
+	e.Align(64)
+	entry = e.PC()
+	burst(e, clock)
+	e.Load(asm.RDI, layout.SlotOut)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.AddImm8(asm.RDI, 8)
+	e.Store(layout.SlotOut, asm.RDI)
+	e.DecMem(layout.SlotSamples)
+	e.Jnz(entry)
+	e.Jmp(done)
+	return entry
+}
