@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // dumped is one instruction as objdump sees it.
@@ -24,10 +26,7 @@ type dumped struct {
 // by sequence and offset. It skips the test where there is no objdump.
 func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	t.Helper()
-	tool, err := exec.LookPath("objdump")
-	if err != nil {
-		t.Skip("objdump is not installed")
-	}
+	tool := require.Tool(t, require.Binutils, "objdump")
 	var image []byte
 	starts := make([]int, len(sequences))
 	for i, s := range sequences {
@@ -87,7 +86,7 @@ func corpus(t testing.TB) [][]byte {
 	t.Helper()
 	file, err := os.Open("../../shared/corpus/blocks.csv")
 	if err != nil {
-		t.Skip("no development corpus beside this checkout")
+		require.Skip(t, require.Corpus, "no development corpus beside this checkout")
 	}
 	defer file.Close()
 	var blocks [][]byte

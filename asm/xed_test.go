@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/arch/x86/x86csv"
 	"golang.org/x/arch/x86/xeddata"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // xedFacts are what Intel's XED data says of all encodings of one instruction class: each a
@@ -25,7 +27,7 @@ func archDir(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/arch").Output()
 	if err != nil {
-		t.Skip("the go command cannot say where golang.org/x/arch is: ", err)
+		require.Skip(t, require.Modules, "the go command cannot say where golang.org/x/arch is: %v", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "x86")
 }
@@ -45,7 +47,7 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 		f.add(inst)
 	})
 	if err != nil {
-		t.Skip("no XED data in golang.org/x/arch: ", err)
+		require.Skip(t, require.Modules, "no XED data in golang.org/x/arch: %v", err)
 	}
 	return classes
 }
@@ -230,7 +232,7 @@ func knownXED(f *form, fact string) bool {
 func TestMemoryAgainstManual(t *testing.T) {
 	file, err := os.Open(filepath.Join(archDir(t), "x86.v0.2.csv"))
 	if err != nil {
-		t.Skip("no instruction list in golang.org/x/arch: ", err)
+		require.Skip(t, require.Modules, "no instruction list in golang.org/x/arch: %v", err)
 	}
 	defer file.Close()
 	list, err := x86csv.NewReader(file).ReadAll()

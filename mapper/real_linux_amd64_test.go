@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -27,11 +28,7 @@ func child(t *testing.T) *tracee.Tracee {
 	c, err := tracee.Launch(init.FSBase, init.GSBase)
 	if err != nil {
 		runtime.UnlockOSThread()
-		var host *verdict.HostError
-		if errors.As(err, &host) {
-			t.Skip(host)
-		}
-		t.Fatal(err)
+		require.Measure(t, err)
 	}
 	t.Cleanup(func() {
 		c.Close()

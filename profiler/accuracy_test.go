@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -17,13 +17,7 @@ import (
 func start(t *testing.T, opts Options) *Profiler {
 	t.Helper()
 	p, err := New(opts)
-	var host *verdict.HostError
-	if errors.As(err, &host) {
-		t.Skip(host)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -54,7 +48,7 @@ func measured(t *testing.T, p *Profiler, block []byte) Result {
 			t.Fatalf("%s: %v%s", r.Status, r.Rejection, r.Failure)
 		}
 		if try == 5 {
-			t.Skipf("the core is not left alone: %v", r.Rejection)
+			require.Skip(t, require.Idle, "the core is not left alone: %v", r.Rejection)
 		}
 	}
 }
@@ -102,7 +96,7 @@ func TestKnownAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			block := unhex(t, c.hex)
 			if block[0] == 0xc5 && !avx {
-				t.Skip("this CPU has no AVX")
+				require.Skip(t, require.CPU, "this CPU has no AVX")
 			}
 			worst, off := 0.0, 0
 			for range 10 {

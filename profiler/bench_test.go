@@ -18,10 +18,10 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // bench is a child for tests that look at what blocks do and not at how long they take: its
@@ -50,13 +50,7 @@ func openBench(t testing.TB) bench {
 	if err == nil {
 		err = s.ready()
 	}
-	var missing *verdict.HostError
-	if errors.As(err, &missing) {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(s.close)
 	return bench{s, t}
 }
@@ -166,7 +160,7 @@ func corpusSample(t *testing.T, stride int) [][]byte {
 	t.Helper()
 	f, err := os.Open("../../shared/corpus/blocks.csv")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the development corpus is not on this machine")
+		require.Skip(t, require.Corpus, "the development corpus is not on this machine")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
@@ -74,7 +75,7 @@ func profileScripted(t *testing.T, o Options, block string) Result {
 	p, err := New(o)
 	var host *verdict.HostError
 	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
-		t.Skip(err)
+		require.Measure(t, err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -343,9 +344,7 @@ func TestSimulatedClockChoice(t *testing.T) {
 		}
 		o.Clock = AutoClock
 		p, err = New(o)
-		if errors.As(err, &host) {
-			t.Skip(err) // this core is never quiet
-		}
+		require.Host(t, err) // this core is never idle
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -458,13 +457,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 			return c.everyCount
 		}
 		p, err := New(Options{kernel: k, cpu: &scriptedCPU})
-		var host *verdict.HostError
-		if errors.As(err, &host) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.Measure(t, err)
 		reads = 0
 		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
 		p.Close()
@@ -474,8 +467,8 @@ func TestSimulatedReadFallback(t *testing.T) {
 		if k.Left() != 0 {
 			t.Errorf("%s: %d events left open", c.name, k.Left())
 		}
-		if r.Reason == verdict.Unstable || r.Reason == verdict.ContextSwitch || r.Reason == verdict.ClockDrift {
-			t.Skip(r.Rejection) // others use this core
+		if r.Reason.Noise() {
+			require.Measure(t, r.Rejection) // others use this core
 		}
 		if r.Reason != c.want {
 			t.Errorf("%s: %q, want %q", c.name, r.Reason, c.want)
@@ -500,13 +493,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 // Software events are counted on every kernel.
 func TestSoftwareEventsHere(t *testing.T) {
 	p, err := New(Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
-	var host *verdict.HostError
-	if errors.As(err, &host) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	defer p.Close()
 	before := openFiles(t)
 	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x0f, 0xaf, 0xc0}}) // imul: 3 cycles
@@ -517,7 +504,7 @@ func TestSoftwareEventsHere(t *testing.T) {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}
 	if r.Status == Rejected {
-		t.Skip(r.Rejection)
+		require.Measure(t, r.Rejection)
 	}
 	got := map[string]CounterReport{}
 	for _, c := range r.Counters {
@@ -538,7 +525,7 @@ func openFiles(t *testing.T) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	return len(fds)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -84,7 +85,7 @@ func TestHiddenState(t *testing.T) {
 		}
 	}
 	if r.Reason.Noise() {
-		t.Skipf("the core is not left alone: %v", r.Rejection)
+		require.Skip(t, require.Idle, "the core is not left alone: %v", r.Rejection)
 	}
 	if len(r.Evidence) == 0 {
 		t.Errorf("%s %s, and never came to the third number", r.Status, r.Reason)

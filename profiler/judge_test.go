@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -197,7 +198,7 @@ func vendorsDiffer(in asm.Inst) bool {
 func TestCPUJudgesMasks(t *testing.T) {
 	b := openBench(t)
 	if !b.cpu.Features.AVX512BW {
-		t.Skip("this CPU has no AVX512BW")
+		require.Skip(t, require.CPU, "this CPU has no AVX512BW")
 	}
 	judged, absent := 0, 0
 	for _, plain := range operands() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -56,5 +57,5 @@ func TestNonlinearBlock(t *testing.T) {
 			return
 		}
 	}
-	t.Skip("the core is not left alone")
+	require.Skip(t, require.Idle, "the core is not left alone")
 }

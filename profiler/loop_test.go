@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -27,7 +28,7 @@ func both(t *testing.T, p *Profiler, block []byte) Result {
 			return r
 		}
 	}
-	t.Skip("the core is not left alone for long enough to measure a loop")
+	require.Skip(t, require.Idle, "the core is not left alone for long enough to measure a loop")
 	return Result{}
 }
 
@@ -49,7 +50,7 @@ func TestHotLoop(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX {
-				t.Skip("this CPU has no AVX")
+				require.Skip(t, require.CPU, "this CPU has no AVX")
 			}
 			var r Result
 			lasting(t, func() string {

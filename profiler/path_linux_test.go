@@ -17,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -94,7 +95,7 @@ func owned(t testing.TB) (o belongings) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	o.files = len(fds)
 	o.children = len(children())

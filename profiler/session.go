@@ -308,6 +308,7 @@ func (s *session) findQuiet(mul [2]timedImage, step float64) error {
 			return &verdict.HostError{
 				Missing: fmt.Sprintf("CPU %d is not left alone for long enough to calibrate its clock (last multiply latency %.3f cycles, sentinel %.0f cycles)", s.onCPU, latency, s.quiet),
 				Remedy:  "choose another CPU with -cpu, or keep other work off this core and its SMT sibling",
+				Busy:    true,
 			}
 		}
 		if err := s.relocate(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -158,7 +159,7 @@ func TestManyPages(t *testing.T) {
 	case err != nil:
 		t.Fatal(err)
 	case r.Reason.Noise(), r.Reason == verdict.Timeout: // of a second for so many faults
-		t.Skip(r.Rejection)
+		require.Skip(t, require.Idle, "%v", r.Rejection)
 	case r.Status != OK || r.Pages != maxPages:
 		t.Errorf("%s: %v%s, %d pages", r.Status, r.Rejection, r.Failure, r.Pages)
 	}

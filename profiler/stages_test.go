@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Blocks as compilers make them: median size, with loads, stores, a stack, a vector part.
@@ -34,9 +35,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 	slices.Reverse(cpus) // as New does
 	s, err := newSession(Options{CPUs: cpus, Budget: 3 * time.Second, Precision: 0.005})
-	if err != nil {
-		b.Skip(err)
-	}
+	require.Measure(b, err)
 	defer s.close()
 	var prepare, timing, third time.Duration
 	var timed float64

@@ -97,6 +97,7 @@ type HostError struct {
 	Missing string // what is not there, in one clause
 	Remedy  string // what the user can do about it
 	Err     error  // what the system answered
+	Busy    bool   // it is an idle CPU that is missing: the same host may measure later
 }
 
 func (e *HostError) Error() string {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Where this names a file, BenchmarkBatch measures that one's blocks.
@@ -34,9 +35,7 @@ func BenchmarkBatch(b *testing.B) {
 	if blocks == "" {
 		blocks = "../../testdata/blocks-own.csv"
 	}
-	if why := cannotMeasure(b); why != "" {
-		b.Skip(why)
-	}
+	require.Measure(b, tryOnce())
 	exe, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
@@ -50,7 +49,7 @@ func BenchmarkBatch(b *testing.B) {
 	for _, workers := range slices.Compact(counts) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			if _, err := workerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
-				b.Skip(err)
+				require.Skip(b, require.CPU, "%v", err)
 			}
 			var all benchSummary
 			var peak int64

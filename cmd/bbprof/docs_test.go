@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -22,9 +23,7 @@ var update = flag.Bool("update", false, "copy the README's examples from a run")
 // TestREADME runs the examples: each fenced console block is a command behind "$ " and
 // what it prints. The digits may differ from run to run, nothing else.
 func TestREADME(t *testing.T) {
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	const file = "../../README.md"
 	readme, err := os.ReadFile(file)
 	if err != nil {
@@ -66,7 +65,7 @@ func runExample(t *testing.T, command string) string {
 			return string(got)
 		}
 	}
-	t.Skipf("$ %s\nwas disturbed each time:\n%s", command, got)
+	require.Skip(t, require.Idle, "$ %s\nwas disturbed each time:\n%s", command, got)
 	return ""
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -19,9 +20,7 @@ import (
 // TestDoctorKeepsItsWord sets hosts up in which something is missing (see under). On each, doctor
 // names it with what mends it, and bbprof -hex does what doctor promises.
 func TestDoctorKeepsItsWord(t *testing.T) {
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	cpus, err := host.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +55,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.conditions, ","), func(t *testing.T) {
 			if c.privileged && os.Geteuid() != 0 {
-				t.Skip("it takes root to set such a host up")
+				require.Skip(t, require.Root, "it takes root to set such a host up")
 			}
 			var r doctor.Report
 			exit, text, _ := runUnder(t, "under", c.conditions, "bbprof", "doctor", "-json")
@@ -64,7 +63,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				t.Fatalf("doctor: exit code %d, want %d, can measure: %v, %v\n%s", exit, c.exit, r.CanMeasure, err, text)
 			}
 			if exit == exitOK && len(r.Evidence) == 0 {
-				t.Skip("the core is not left alone: doctor measured nothing")
+				require.Skip(t, require.Idle, "the core is not left alone: doctor measured nothing")
 			}
 			named := c.what == ""
 			for i, s := range r.Shortcomings {
@@ -88,7 +87,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			if disturbed(string(text)) {
-				t.Skip("the core is not left alone")
+				require.Skip(t, require.Idle, "the core is not left alone")
 			}
 			if result.Clock.Name != r.Clock.Name || result.Clock.StepTicks != r.Clock.StepTicks {
 				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name, r.Clock.StepTicks, result.Clock.Name, result.Clock.StepTicks)
@@ -128,7 +127,7 @@ func runUnder(t *testing.T, under string, conditions []string, program ...string
 			return exit, stdout, stderr
 		}
 	}
-	t.Skip("the core is not left alone")
+	require.Skip(t, require.Idle, "the core is not left alone")
 	return 0, nil, ""
 }
 
@@ -142,16 +141,14 @@ func runOnceUnder(t *testing.T, under string, conditions []string, program ...st
 		t.Fatal(e)
 	}
 	if exit = c.ProcessState.ExitCode(); exit == notUnder {
-		t.Skipf("this host cannot be set up so: %s", err.String())
+		require.Skip(t, require.Root, "this host cannot be set up so: %s", err.String())
 	}
 	return exit, out.Bytes(), err.String()
 }
 
 // TestDoctorOnOneCPU: that is where it measures, and if there are more it says how to get them.
 func TestDoctorOnOneCPU(t *testing.T) {
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	cpus, err := host.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // brokenHosts are hosts by the conditions that make them (see under), and what bbprof has to say
@@ -73,7 +74,7 @@ func TestHosts(t *testing.T) {
 			t.Logf("exit code %d: %s", code, strings.TrimSpace(stderr))
 			switch {
 			case strings.Contains(stderr, "not left alone"):
-				t.Skip("somebody else uses the core")
+				require.Skip(t, require.Idle, "somebody else uses the core")
 			case h.missing == "" && code != exitOK && code != exitRejected:
 				t.Errorf("it does not work: %s %s", stdout, stderr)
 			case h.missing != "" && (code != exitHost || !strings.Contains(stderr, h.missing) || !strings.Contains(stderr, "; ")):
@@ -97,14 +98,12 @@ func TestPageZeroAsAnotherUser(t *testing.T) {
 func forAnyHost(t *testing.T) (under, bbprof string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("making hosts takes root")
+		require.Skip(t, require.Root, "making hosts takes root")
 	}
 	if raced {
-		t.Skip("the race detector needs more of a host than bbprof")
+		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
 	}
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	dir := t.TempDir()
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
 	build := exec.Command("go", "test", "-c", "-o", bbprof, ".")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // startBatch starts bbprof batch on its standard input.
@@ -41,15 +43,13 @@ func startBatch(t *testing.T) (cmd *exec.Cmd, stdin io.Writer, stdout io.Reader,
 func TestInterrupted(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			if why := cannotMeasure(t); why != "" {
-				t.Skip(why)
-			}
+			require.Measure(t, tryOnce())
 			for range 10 {
 				if interruptTwice(t, sig) {
 					return
 				}
 			}
-			t.Skip("this process has to wait too long for a CPU between two signals")
+			require.Skip(t, require.Idle, "this process has to wait too long for a CPU between two signals")
 		})
 	}
 }
@@ -66,7 +66,7 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 		if err != nil {
 			cmd.Wait()
 			if disturbed(stderr.String()) {
-				t.Skip(stderr.String())
+				require.Skip(t, require.Idle, "%s", stderr)
 			}
 			t.Fatalf("%v; stderr: %s", err, stderr.String())
 		}
@@ -123,9 +123,7 @@ func untilFull(t *testing.T, pipe *os.File) {
 // TestInterruptedTwice: when the first signal has to wait, here for a reader of the results
 // who does not read, the second ends the run at once.
 func TestInterruptedTwice(t *testing.T) {
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	cmd, stdin, stdout, stderr := startBatch(t)
 	go func() {
 		for {
@@ -137,7 +135,7 @@ func TestInterruptedTwice(t *testing.T) {
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		cmd.Wait()
 		if disturbed(stderr.String()) {
-			t.Skip(stderr.String())
+			require.Skip(t, require.Idle, "%s", stderr)
 		}
 		t.Fatal(err, stderr.String())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -55,16 +56,14 @@ func TestExitCodes(t *testing.T) {
 func TestBatchOfRealBlocks(t *testing.T) {
 	blocks, err := os.ReadFile("../../../shared/corpus/blocks-1k.csv")
 	if err != nil {
-		t.Skipf("no corpus beside the project: %v", err)
+		require.Skip(t, require.Corpus, "no corpus beside the project: %v", err)
 	}
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	const n = 100
 	lines := strings.SplitAfterN(string(blocks), "\n", n+1)[:n]
 	var stdout, stderr strings.Builder
 	if code := run([]string{"batch", "-"}, strings.NewReader(strings.Join(lines, "")), &stdout, &stderr); code == exitHost && disturbed(stderr.String()) {
-		t.Skip(stderr.String())
+		require.Skip(t, require.Idle, "%s", &stderr)
 	} else if code != exitOK {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}

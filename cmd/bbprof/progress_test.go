@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestWatch: without a terminal a line tells now and then of counts, rate and time left.
@@ -59,13 +60,11 @@ func TestFit(t *testing.T) {
 // TestCollectorRests: what the last step of a batch needs, which puts rows in order, is not
 // multiplied by what suits measuring.
 func TestCollectorRests(t *testing.T) {
-	if why := cannotMeasure(t); why != "" {
-		t.Skip(why)
-	}
+	require.Measure(t, tryOnce())
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var stderr strings.Builder
 	if code := run([]string{"batch", "-"}, strings.NewReader("0f05\n"), io.Discard, &stderr); disturbed(stderr.String()) {
-		t.Skip(stderr.String())
+		require.Skip(t, require.Idle, "%s", &stderr)
 	} else if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -29,6 +30,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs bbprof as its users do. Scripts that measure begin with
 //
 //	[!measures] skip $WHY_NOT
+//
+// and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
 func TestScripts(t *testing.T) {
 	testscript.RunT(oneByOne{t}, testscript.Params{
 		Dir:                 "testdata/script",
@@ -36,7 +39,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			if why := cannotMeasure(t); why != "" {
-				env.Setenv("WHY_NOT", why)
+				env.Setenv("WHY_NOT", string(require.Measurement)+": "+why)
 			}
 			if cpus, err := host.AllowedCPUs(); err == nil {
 				env.Setenv("CPU", strconv.Itoa(cpus[0]))
@@ -72,6 +75,13 @@ func (oneByOne) Parallel() {}
 
 func (t oneByOne) Run(name string, f func(testscript.T)) {
 	t.T.Run(name, func(t *testing.T) { f(oneByOne{t}) })
+}
+
+// Skip takes what a script says: the need that is not met, a colon, and why.
+func (t oneByOne) Skip(args ...any) {
+	t.Helper()
+	need, why, _ := strings.Cut(fmt.Sprint(args...), ": ")
+	require.Skip(t.T, require.Need(need), "%s", why)
 }
 
 func (t oneByOne) Verbose() bool { return testing.Verbose() }
@@ -132,7 +142,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if disturbed(said) {
 			ts.Logf("disturbed:\n%s", said)
-			ts.Value(theTest{}).(testscript.T).Skip("the core is not left alone: nothing can be said of what needs a measurement")
+			require.Skip(ts.Value(theTest{}).(oneByOne).T, require.Idle, "nothing can be said of what needs a measurement")
 		}
 		io.WriteString(ts.Stdout(), stdout.String())
 		io.WriteString(ts.Stderr(), stderr.String())

@@ -126,6 +126,7 @@ func selftestCode(t selftest.Tally, std streams) int {
 		return failure(std, &verdict.HostError{
 			Missing: "no block was left alone for long enough",
 			Remedy:  "choose another CPU with -cpu, give more time with -budget, or keep other work off this core",
+			Busy:    true,
 		})
 	}
 	return exitOK

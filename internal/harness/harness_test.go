@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // line is one instruction as objdump sees it, with the address that a rip-relative operand
@@ -28,10 +29,7 @@ type line struct {
 // disassemble reads code that stands at base; unlike x86asm, objdump knows all of VEX.
 func disassemble(t *testing.T, base uint64, code []byte) []line {
 	t.Helper()
-	tool, err := exec.LookPath("objdump")
-	if err != nil {
-		t.Skip("objdump is not installed")
-	}
+	tool := require.Tool(t, require.Binutils, "objdump")
 	file := filepath.Join(t.TempDir(), "code")
 	if err := os.WriteFile(file, code, 0o600); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestSiblings(t *testing.T) {
@@ -59,7 +61,7 @@ func TestConfine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(all) < 2 {
-		t.Skip("there is one CPU")
+		require.Skip(t, require.CPU, "there is one CPU")
 	}
 	if os.Getenv("BBPROF_TEST_CONFINE") == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestConfine$")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // answers stand in for a CPU: EAX, EBX, ECX, EDX by leaf and subleaf; others are 0.
@@ -97,22 +99,22 @@ func TestInvariantTSC(t *testing.T) {
 // TestThisCPU: the kernel reads the same leaves.
 func TestThisCPU(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("no CPUID here")
+		require.Skip(t, require.CPU, "no CPUID here")
 	}
 	if Ticks() == 0 {
 		t.Error("the time-stamp counter reads 0")
 	}
 	cpus, err := AllowedCPUs()
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	runtime.LockOSThread() // for good: the thread ends with the test, bound as it is to a CPU of one kind
 	if err := PinThread(cpus[0]); err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	caches := Caches(AskCPUID)
 	if len(caches) == 0 {
-		t.Skip("CPUID tells nothing of caches, as some hypervisors have it")
+		require.Skip(t, require.CPU, "CPUID tells nothing of caches, as some hypervisors have it")
 	}
 	for i, c := range caches {
 		dir := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/cache/index%d/", cpus[0], i)
@@ -122,7 +124,7 @@ func TestThisCPU(t *testing.T) {
 		} {
 			b, err := os.ReadFile(dir + file)
 			if err != nil {
-				t.Skipf("the kernel shows no caches: %v", err)
+				require.Skip(t, require.Kernel, "the kernel shows no caches: %v", err)
 			}
 			if got := strings.ToLower(strings.TrimSpace(string(b))); got != strings.ToLower(want) {
 				t.Errorf("cache %d: %s is %s to the kernel, %s to us", i, file, got, want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -48,7 +49,7 @@ func TestGeometryByModel(t *testing.T) {
 
 func TestDetect(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("not an x86-64 machine")
+		require.Skip(t, require.CPU, "not an x86-64 machine")
 	}
 	c := Detect()
 	if c.Vendor == "" || c.Family == 0 || c != Detect() {

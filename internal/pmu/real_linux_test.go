@@ -1,6 +1,10 @@
 package pmu
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
 
 // Whatever this kernel has, the probe says what, and why not.
 func TestProbeHere(t *testing.T) {
@@ -40,7 +44,7 @@ func TestSoftwareEvents(t *testing.T) {
 	group := []Attr{{Type: TypeSoftware, Config: 1}, {Type: TypeSoftware, Config: 3}} // task clock, context switches
 	c, err := Trial(Linux{}, group)
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	if len(c.Values) != 2 || c.Values[0] == 0 || c.Enabled != c.Running {
 		t.Errorf("%+v", c)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // A child that stops sends no signal; one that ends does.
@@ -20,7 +22,7 @@ func TestNotOfStops(t *testing.T) {
 	defer ofStops() // as a process begins
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; kill -STOP $$"}, nil)
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	stopped := func() {
 		var status unix.WaitStatus

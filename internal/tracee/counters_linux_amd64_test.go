@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -40,7 +41,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 	c, err := Launch(fsBase, gsBase, counters...)
 	var host *verdict.HostError
 	if errors.As(err, &host) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestFrozen: a child that stands still for longer than its limit and then goes on is in time. One
@@ -52,7 +54,7 @@ func freezable(t *testing.T) cgroup {
 		}
 		dir, err := os.MkdirTemp(root, "bbprof-test-")
 		if err != nil {
-			t.Skip(err)
+			require.Skip(t, require.Kernel, "%v", err)
 		}
 		t.Cleanup(func() { // when the child has left it, which comes a little after its death
 			for end := time.Now().Add(generous); os.Remove(dir) != nil && time.Now().Before(end); {
@@ -60,18 +62,18 @@ func freezable(t *testing.T) cgroup {
 			}
 		})
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.freeze")); err != nil {
-			t.Skip(err) // before Linux 5.2
+			require.Skip(t, require.Kernel, "%v", err) // before Linux 5.2
 		}
 		return cgroup{dir, t}
 	}
-	t.Skip("no cgroup2 hierarchy is mounted where it usually is")
+	require.Skip(t, require.Kernel, "no cgroup2 hierarchy is mounted where it usually is")
 	return cgroup{}
 }
 
 func (g cgroup) take(pid int) {
 	g.t.Helper()
 	if err := g.write("cgroup.procs", strconv.Itoa(pid)); err != nil {
-		g.t.Skip(err)
+		require.Skip(g.t, require.Kernel, "%v", err)
 	}
 }
 

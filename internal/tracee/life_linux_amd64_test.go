@@ -17,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestMain turns this binary into the monitor of a child when a test asks for it.
@@ -103,15 +104,15 @@ func belongings(t *testing.T) (descriptors, mappings, children int) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	for _, task := range tasks { // a child is listed with the thread that forked it
 		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
@@ -250,7 +251,7 @@ func TestSpeculativeStoreBypass(t *testing.T) {
 	c := launch(t)
 	own := statusLine(os.Getpid(), "Speculation_Store_Bypass")
 	if own == "" {
-		t.Skip("this kernel does not report Speculation_Store_Bypass")
+		require.Skip(t, require.Kernel, "this kernel does not report Speculation_Store_Bypass")
 	}
 	if c.SpeculativeStoreBypass != own {
 		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
@@ -327,19 +328,19 @@ func TestSignalsDuringLaunch(t *testing.T) {
 func TestSharedMemoryRefused(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	signal.Ignore(unix.SIGXFSZ) // which goes with EFBIG
 	defer signal.Reset(unix.SIGXFSZ)
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}); err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
 	fds, _, _ := belongings(t)
 	var s shared
 	if err := s.create(); err == nil {
 		s.close()
-		t.Skip("the limit on file sizes does not bind memory files here")
+		require.Skip(t, require.Kernel, "the limit on file sizes does not bind memory files here")
 	}
 	s.close()
 	if now, _, _ := belongings(t); now != fds {
@@ -421,7 +422,7 @@ func TestLimits(t *testing.T) {
 func TestKillWithoutPidfd(t *testing.T) {
 	c := launch(t)
 	if c.pidfd < 0 {
-		t.Skip("this kernel gives no descriptor of a process")
+		require.Skip(t, require.Kernel, "this kernel gives no descriptor of a process")
 	}
 	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,7 +1,6 @@
 package tracee
 
 import (
-	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -9,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/verdict"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // generous is a limit for what ends by itself, however busy the machine is.
@@ -22,11 +21,7 @@ func launch(t testing.TB) *Tracee {
 	c, err := Launch(fsBase, gsBase)
 	if err != nil {
 		runtime.UnlockOSThread()
-		var host *verdict.HostError
-		if errors.As(err, &host) {
-			t.Skip(host)
-		}
-		t.Fatal(err)
+		require.Measure(t, err)
 	}
 	t.Cleanup(func() {
 		c.Close()

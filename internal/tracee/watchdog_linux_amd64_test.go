@@ -16,6 +16,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // spin is an image that never ends.
@@ -173,7 +174,7 @@ func TestLimitIsOfCPUTime(t *testing.T) {
 			return
 		}
 	}
-	t.Skip("the CPU was never so busy that the limit passed")
+	require.Skip(t, require.Idle, "the CPU was never so busy that the limit passed")
 }
 
 // crowd binds child and monitor to one CPU and keeps it busy with so many threads until the test ends.
@@ -197,7 +198,7 @@ func crowd(t *testing.T, c *Tracee, threads int) {
 		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
 		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as one
 		if err := hog.Start(); err != nil {
-			t.Skip(err)
+			require.Skip(t, require.Kernel, "%v", err)
 		}
 		t.Cleanup(func() {
 			hog.Process.Kill()

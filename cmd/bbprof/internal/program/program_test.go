@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // is demands an *Error that says all of want.
@@ -241,12 +241,7 @@ func TestLayouts(t *testing.T) {
 func newRunner(t *testing.T, o Options) *Runner {
 	t.Helper()
 	r, err := NewRunner(o)
-	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -264,9 +259,7 @@ func tiny(t *testing.T, code ...string) Command {
 func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
 	t.Helper()
 	sample, err := r.Run(context.Background(), c, s)
-	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		t.Skip(err)
-	}
+	require.Host(t, err)
 	return sample, err
 }
 
@@ -304,7 +297,7 @@ func TestRunMeasures(t *testing.T) {
 		lowest, highest = min(lowest, ratio), max(highest, ratio)
 	}
 	if highest-lowest > 0.05 {
-		t.Skipf("the core is not left alone: an add takes from %.3f to %.3f cycles", lowest, highest)
+		require.Skip(t, require.Idle, "the core is not left alone: an add takes from %.3f to %.3f cycles", lowest, highest)
 	}
 	t.Errorf("an add takes %.3f cycles", highest)
 }
@@ -312,10 +305,7 @@ func TestRunMeasures(t *testing.T) {
 // TestRunPlaces: the stack of a program starts where the set-up says, and a program sees its
 // arguments and environment as they are.
 func TestRunPlaces(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc: ", err)
-	}
+	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "where")
 	source := filepath.Join(t.TempDir(), "where.c")
 	os.WriteFile(source, []byte(`
@@ -329,7 +319,7 @@ int main(int argc, char **argv)
 	return 0;
 }`), 0o644)
 	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
-		t.Skipf("gcc does not compile here: %v: %s", err, out)
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
 	c, err := NewCommand([]string{path, "hello"})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -169,13 +170,7 @@ func TestTally(t *testing.T) {
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
 	p, err := profiler.New(profiler.Options{Budget: 500 * time.Millisecond}) // a busy machine must not stall the tests
-	var hostError *verdict.HostError
-	if errors.As(err, &hostError) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

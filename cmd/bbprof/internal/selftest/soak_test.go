@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("BBPROF_SOAK"))
 	if err != nil {
-		t.Skip("BBPROF_SOAK gives no time, such as 30m")
+		require.Skip(t, require.Long, "BBPROF_SOAK gives no time, such as 30m")
 	}
 	p := start(t)
 	blocks, err := Blocks()
@@ -134,7 +135,7 @@ func inUse(t *testing.T) (bytes, files int) {
 	debug.FreeOSMemory()
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skip(err)
+		require.Skip(t, require.Kernel, "%v", err)
 	}
 	if f := strings.Fields(string(statm)); len(f) > 1 {
 		pages, _ := strconv.Atoi(f[1])

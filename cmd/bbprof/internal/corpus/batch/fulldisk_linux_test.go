@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestDiskFills: a disk that is full ends the run with an error that says so, and once there
@@ -16,7 +17,7 @@ import (
 func TestDiskFills(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("mounting a small disk: %v", err)
+		require.Skip(t, require.Root, "mounting a small disk: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -106,7 +107,7 @@ func TestKilled(t *testing.T) {
 	kills := 0
 	for try := 0; ; try++ {
 		if try > 20*wanted {
-			t.Skipf("only %d of %d runs were killed before their end", kills, try)
+			require.Skip(t, require.Idle, "only %d of %d runs were killed before their end", kills, try)
 		}
 		had := written()
 		cmd := exec.Command(exe)

@@ -303,7 +303,7 @@ func FuzzReader(f *testing.F) {
 			lines++
 		}
 		if Compressed(in) {
-			t.Skip("compressed")
+			return // other lines than these
 		}
 		r, err := Open([]string{"-"}, bytes.NewReader(in), "", nil)
 		if err != nil {

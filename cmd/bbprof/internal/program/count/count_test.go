@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // command is a program to count, skipping where this host does not let one be traced.
@@ -37,8 +37,8 @@ func try(t *testing.T, c program.Command, name string, o Options) (Result, error
 		o.Timeout = time.Minute
 	}
 	r, err := Function(context.Background(), c, name, o)
-	if host := (*verdict.HostError)(nil); errors.As(err, &host) && !errors.Is(err, errZero) {
-		t.Skip(err)
+	if !errors.Is(err, errZero) {
+		require.Host(t, err)
 	}
 	return r, err
 }
@@ -409,10 +409,7 @@ func TestCancel(t *testing.T) {
 	ctx2, cancel2 := context.WithCancel(context.Background())
 	context.AfterFunc(ctx, cancel2)
 	if _, err := Function(ctx2, cmd, "f", Options{Method: Step}); !errors.Is(err, context.Canceled) {
-		var host *verdict.HostError
-		if errors.As(err, &host) {
-			t.Skip(err)
-		}
+		require.Host(t, err)
 		t.Errorf("%v", err)
 	}
 }
@@ -420,13 +417,10 @@ func TestCancel(t *testing.T) {
 // compiled builds testdata/*.c, skipping without a C compiler.
 func compiled(t *testing.T, source string, flags ...string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc: ", err)
-	}
+	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "prog")
 	if out, err := exec.Command(gcc, append(flags, "-o", path, source)...).CombinedOutput(); err != nil {
-		t.Skipf("gcc does not compile %s here: %v: %s", source, err, out)
+		require.Skip(t, require.GCC, "it does not compile %s here: %v: %s", source, err, out)
 	}
 	return path
 }
@@ -504,7 +498,7 @@ func TestGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "prog")
 	build := exec.Command("go", "build", "-o", path, "../../../../../testdata/programs/sums.go")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Skipf("go does not build here: %v: %s", err, out)
+		require.Skip(t, require.Go, "it does not build here: %v: %s", err, out)
 	}
 	count := func(f, n string) uint64 {
 		t.Helper()

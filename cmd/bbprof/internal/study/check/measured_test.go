@@ -3,12 +3,11 @@ package check
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // TestMeasured: blocks that stay what they are raise hardly an alarm, and the one that has become
@@ -27,12 +26,7 @@ func TestMeasured(t *testing.T) {
 func tryMeasured(t *testing.T) (complaint string) {
 	t.Helper()
 	p, err := profiler.New(profiler.Options{})
-	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	// Chains and independent instructions, with and without memory.
 	instructions := [][]byte{{0x48, 0x01, 0xc0}, {0x48, 0x0f, 0xaf, 0xc0}, {0x48, 0x8b, 0x03}, {0x48, 0x8b, 0x00}, {0xf2, 0x0f, 0x58, 0xc0}}
 	var blocks []Block
@@ -42,7 +36,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 			r, err := measure(context.Background(), p, b)
 			if err != nil {
 				p.Close()
-				t.Skipf("no baseline: %v", err)
+				require.Measure(t, err)
 			}
 			b.Cycles, b.Half = r.Cycles, (r.CIHigh-r.CILow)/2
 			blocks = append(blocks, b)
@@ -66,7 +60,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 			t.Fatal(err)
 		}
 		if got[slow].Status == Unknown {
-			t.Skipf("the core is not left alone: %v", got[slow].Rejection)
+			require.Skip(t, require.Idle, "the core is not left alone: %v", got[slow].Rejection)
 		}
 		if got[slow].Status == Slower {
 			found++

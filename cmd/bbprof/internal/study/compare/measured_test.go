@@ -7,6 +7,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -15,12 +16,7 @@ import (
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
 	p, err := profiler.New(profiler.Options{})
-	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -41,14 +37,14 @@ func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 		}
 		var rejection *verdict.Rejection
 		if errors.As(err, &rejection) && rejection.Reason.Noise() || errors.Is(err, errFew) {
-			t.Skipf("the core is not left alone: %v", err)
+			require.Skip(t, require.Idle, "the core is not left alone: %v", err)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		// What is found four times in five is missed once in 10,000 if it is twice as large.
 		if 2*last.Detects > percent {
-			t.Skipf("the core is not left alone: %d layouts detect %.2f %%", layouts, last.Detects)
+			require.Skip(t, require.Idle, "the core is not left alone: %d layouts detect %.2f %%", layouts, last.Detects)
 		}
 		says[last.Verdict]++
 	}

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -70,21 +70,16 @@ var built = []struct {
 // TestBuiltBlocks: explain names the cause of each block, and none where there is none.
 func TestBuiltBlocks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it measures for some seconds")
+		require.Skip(t, require.Long, "it measures for some seconds")
 	}
 	p, err := profiler.New(profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
-	if missing := (*verdict.HostError)(nil); errors.As(err, &missing) {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	cpu := host.Detect()
 	for _, b := range built {
 		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
 			if b.only != nil && !b.only(cpu) {
-				t.Skipf("%s is no cause that is known on %s", b.cause, cpu.Microarchitecture)
+				require.Skip(t, require.CPU, "%s is no cause that is known on %s", b.cause, cpu.Microarchitecture)
 			}
 			init := initial.Paper()
 			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: 1, NoFTZ: true, Tolerate: []verdict.Reason{
@@ -108,7 +103,7 @@ func TestBuiltBlocks(t *testing.T) {
 					return
 				}
 				if unclear {
-					t.Skipf("the core was too busy to tell: %q", got)
+					require.Skip(t, require.Idle, "the core was too busy to tell: %q", got)
 				}
 				t.Logf("%q, want %q", got, want)
 			}
@@ -125,7 +120,7 @@ func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setu
 		t.Fatal(err)
 	}
 	if e.Base.Reason.Noise() {
-		t.Skipf("the core was not left alone: %s", e.Base.Rejection.Detail)
+		require.Skip(t, require.Idle, "the core was not left alone: %s", e.Base.Rejection.Detail)
 	}
 	if e.Base.Status != profiler.OK {
 		t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)

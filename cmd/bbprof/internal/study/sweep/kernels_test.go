@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -19,12 +19,7 @@ import (
 // Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md has all offsets).
 func TestKernels(t *testing.T) {
 	p, err := profiler.New(profiler.Options{Detail: true})
-	if missing := (*verdict.HostError)(nil); errors.As(err, &missing) {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	input := initial.Paper()
 	input.GPR[asm.RDX] = 0x30000000
@@ -66,7 +61,7 @@ func TestKernels(t *testing.T) {
 				for i, point := range points {
 					r := point.Result
 					if r.Reason == verdict.Timeout {
-						t.Skipf("the machine stood still: %v", r.Rejection)
+						require.Skip(t, require.Idle, "the machine stood still: %v", r.Rejection)
 					}
 					if r.Predicted == nil {
 						t.Fatalf("%d: %s: %v", point.Value, r.Status, r.Rejection)
@@ -76,7 +71,7 @@ func TestKernels(t *testing.T) {
 						t.Errorf("%d: %g loads alias, want %g", point.Value, r.Predicted.Alias4K, c.loads[i])
 					}
 					if r.Status != profiler.OK {
-						t.Skipf("the core was not left alone: %v", r.Rejection)
+						require.Skip(t, require.Idle, "the core was not left alone: %v", r.Rejection)
 					}
 				}
 				if ratio = points[2].Result.Cycles / points[0].Result.Cycles; !felt || ratio >= c.felt {

@@ -1,0 +1,136 @@
+// Package require decides what a test does when it needs something that is not there.
+//
+// A test names what it needs by a [Need] and skips through this package only. BBPROF_REQUIRE lists needs,
+// separated by commas, that the machine at hand is said to meet: where one of those is missing, the
+// test fails. So a machine of which more is expected (see .ci/run) cannot pass by skipping.
+package require
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Env is the environment variable that lists the needs whose absence fails a test.
+const Env = "BBPROF_REQUIRE"
+
+// A Need is what a test may lack.
+type Need string
+
+// The needs of bbprof's tests. Those below CPU are programs.
+const (
+	Measurement Need = "measure" // a host on which bbprof can measure
+	Idle        Need = "idle"    // a core that other work leaves alone while the test measures
+	Root        Need = "root"    // the rights to set a host up: namespaces, mounts, limits
+	Kernel      Need = "kernel"  // a feature of the kernel: /proc, cgroup2, pidfd, software events
+	Corpus      Need = "corpus"  // the development corpus beside the checkout
+	Modules     Need = "modules" // the data in golang.org/x/arch's module
+	Static      Need = "static"  // a test binary without the race detector
+	Long        Need = "long"    // the time of a test that runs for minutes, or that -short leaves out
+	CPU         Need = "cpu"     // an instruction set, a microarchitecture, a second CPU
+
+	Go       Need = "go"
+	GCC      Need = "gcc"
+	Binutils Need = "objdump"
+	Gzip     Need = "gzip"
+	LLVM     Need = "llvm" // llvm-mca, llvm-mc, lld, llvm-exegesis
+	Valgrind Need = "valgrind"
+	Chromium Need = "chromium"
+	Node     Need = "node"
+	Python   Need = "python"
+	DuckDB   Need = "duckdb"
+	Shells   Need = "shells" // zsh and fish
+	Man      Need = "man"
+	Slurm    Need = "slurm"
+)
+
+// Needs lists them all.
+func Needs() []Need {
+	return []Need{
+		Measurement, Idle, Root, Kernel, Corpus, Modules, Static, Long, CPU,
+		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Chromium, Node, Python, DuckDB, Shells, Man, Slurm,
+	}
+}
+
+// Skip ends a test that lacks need: as skipped, or as failed where BBPROF_REQUIRE lists it.
+func Skip(t testing.TB, need Need, format string, args ...any) {
+	t.Helper()
+	why := fmt.Sprintf("%s: %s", need, fmt.Sprintf(format, args...))
+	required, err := parse(os.Getenv(Env))
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case !slices.Contains(Needs(), need):
+		t.Fatalf("%s, which is not one of the needs %v", why, Needs())
+	case slices.Contains(required, need):
+		t.Fatalf("%s (%s lists %s)", why, Env, need)
+	}
+	t.Skip(why)
+}
+
+// Measure ends a test if err is one of the documented reasons for having no measurement: a host that
+// cannot measure, or other work on the core. Any other error fails the test; nil lets it go on.
+func Measure(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	need, ok := missing(err)
+	if !ok {
+		t.Fatal(err)
+	}
+	Skip(t, need, "%v", err)
+}
+
+// Host ends a test if err says that the host cannot measure, and leaves any other error to the test.
+func Host(t testing.TB, err error) {
+	t.Helper()
+	if need, ok := missing(err); ok {
+		Skip(t, need, "%v", err)
+	}
+}
+
+// missing is the need that an error of bbprof's says is not met, if it says so.
+func missing(err error) (Need, bool) {
+	var host *verdict.HostError
+	var block *verdict.Rejection
+	switch {
+	case errors.As(err, &host) && host.Busy:
+		return Idle, true
+	case errors.As(err, &host):
+		return Measurement, true
+	case errors.As(err, &block) && block.Reason.Noise():
+		return Idle, true
+	}
+	return "", false
+}
+
+// Tool finds the first of some programs on the PATH, or ends the test.
+func Tool(t testing.TB, need Need, programs ...string) string {
+	t.Helper()
+	for _, program := range programs {
+		if path, err := exec.LookPath(program); err == nil {
+			return path
+		}
+	}
+	Skip(t, need, "%s is not installed", strings.Join(programs, " or "))
+	return ""
+}
+
+// parse reads a list of needs. An unknown one is an error, or a misspelt list would require nothing.
+func parse(list string) ([]Need, error) {
+	var needs []Need
+	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !slices.Contains(Needs(), Need(word)) {
+			return nil, fmt.Errorf("%s names %q: the needs are %v", Env, word, Needs())
+		}
+		needs = append(needs, Need(word))
+	}
+	return needs, nil
+}

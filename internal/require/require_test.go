@@ -1,0 +1,91 @@
+package require
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// ending records how a test ends. Each way panics with the ending, as the testing package ends the goroutine.
+type ending struct{ testing.TB }
+
+func (ending) Helper()                          {}
+func (ending) Skip(args ...any)                 { panic("skipped: " + fmt.Sprint(args...)) }
+func (ending) Fatal(args ...any)                { panic("failed: " + fmt.Sprint(args...)) }
+func (ending) Fatalf(format string, arg ...any) { panic("failed: " + fmt.Sprintf(format, arg...)) }
+
+func how(f func(testing.TB)) (how string) {
+	defer func() {
+		if said := recover(); said != nil {
+			how = said.(string)
+		}
+	}()
+	f(ending{})
+	return "goes on"
+}
+
+func TestEndings(t *testing.T) {
+	host := fmt.Errorf("starting: %w", &verdict.HostError{Missing: "ptrace"})
+	busy := &verdict.HostError{Missing: "an idle CPU", Busy: true}
+	noise := &verdict.Rejection{Reason: verdict.Unstable}
+	measure := func(err error) func(testing.TB) { return func(t testing.TB) { Measure(t, err) } }
+	tool := func(t testing.TB) { Tool(t, GCC, "no-such-cc", "nor-this-cc") }
+	for _, c := range []struct {
+		name, env string
+		test      func(testing.TB)
+		want      string
+	}{
+		{"no error", "measure,idle", measure(nil), "goes on"},
+		{"the host cannot", "", measure(host), "skipped: measure: starting"},
+		{"the host cannot and must", "gcc, measure", measure(host), "failed: measure: starting"},
+		{"the host cannot, and it need not be idle", "idle", measure(host), "skipped: measure: starting"},
+		{"a busy host", "measure", measure(busy), "skipped: idle: "},
+		{"a busy host that must be idle", "idle", measure(busy), "failed: idle: "},
+		{"noise", "measure", measure(noise), "skipped: idle: unstable"},
+		{"noise on a host that must be idle", "idle", measure(noise), "failed: idle: unstable"},
+		{"a block's own rejection", "", measure(&verdict.Rejection{Reason: verdict.Timeout}), "failed: timeout"},
+		{"another error", "", measure(errors.New("it broke")), "failed: it broke"},
+		{"the host cannot, else the test decides", "", func(t testing.TB) { Host(t, host) }, "skipped: measure: starting"},
+		{"another error, and the test decides", "", func(t testing.TB) { Host(t, errors.New("it broke")) }, "goes on"},
+		{"no tool", "measure", tool, "skipped: gcc: no-such-cc or nor-this-cc is not installed"},
+		{"no tool that must be there", "gcc", tool, "failed: gcc: no-such-cc or nor-this-cc is not installed (BBPROF_REQUIRE lists gcc)"},
+		{"a tool", "gcc", func(t testing.TB) { Tool(t, GCC, "no-such-cc", os.Args[0]) }, "goes on"},
+		{"a misspelt list", "mesure", tool, `failed: BBPROF_REQUIRE names "mesure"`},
+		{"an unknown need", "", func(t testing.TB) { Skip(t, "luck", "none") }, "failed: luck: none, which is not one of the needs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(Env, c.env)
+			if got := how(c.test); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestNoOtherSkips: a test that skips by itself could not be required to run.
+func TestNoOtherSkips(t *testing.T) {
+	skip := regexp.MustCompile(`\.(Skip|Skipf|SkipNow)\(`)
+	const root = "../.."
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if skip.MatchString(line) && !strings.Contains(line, "require.Skip(") && filepath.Base(filepath.Dir(path)) != "require" {
+				t.Errorf("%s:%d skips by itself; require.Skip, Measure and Tool say what is missing", path, i+1)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
