@@ -1,0 +1,65 @@
+package ptracethread
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAllWorkRunsOnOneThread(t *testing.T) {
+	thread := Start()
+	defer thread.Close()
+	ids := map[int]bool{}
+	var wait sync.WaitGroup
+	for range 50 {
+		wait.Go(func() {
+			if err := thread.Do(context.Background(), func() { ids[unix.Gettid()] = true }); err != nil { // one at a time: no lock
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if len(ids) != 1 {
+		t.Errorf("work ran on %d threads", len(ids))
+	}
+}
+
+// No goroutine may come to run on the thread afterwards: it could be bound to a CPU.
+func TestThreadEndsWithRun(t *testing.T) {
+	tid := 0
+	Run(func() { tid = unix.Gettid() })
+	if tid == unix.Gettid() {
+		t.Errorf("thread %d is used again", tid)
+	}
+}
+
+func TestClose(t *testing.T) {
+	thread := Start()
+	began, end := make(chan struct{}), make(chan struct{})
+	done := false
+	go func() {
+		_ = thread.Do(context.Background(), func() { close(began); <-end; done = true })
+	}()
+	<-began
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := thread.Do(cancelled, func() { t.Error("ran for a cancelled context") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("while busy, with a cancelled context: %v", err)
+	}
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(thread.Close)
+	}
+	<-thread.quit
+	if err := thread.Do(context.Background(), func() { t.Error("ran after Close") }); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	close(end)
+	wait.Wait()
+	if !done {
+		t.Error("Close did not wait for work that had begun")
+	}
+}
