@@ -53,18 +53,11 @@ func measured(t *testing.T, p *Profiler, block []byte) Result {
 	}
 }
 
-// lasting fails the test with what check complains of, "" being nothing, if it does so each of three
-// times: what other work did to one measurement it hardly does to the next.
+// lasting fails the test if check complains in more than one of three runs: what other work did to one
+// measurement it hardly does to the next.
 func lasting(t *testing.T, check func() string) {
 	t.Helper()
-	complaint := ""
-	for range 3 {
-		if complaint = check(); complaint == "" {
-			return
-		}
-		t.Log(complaint)
-	}
-	t.Error(complaint)
+	require.AtMost(t, 1, 3, check)
 }
 
 // Latencies are those of uops.info and the vendors' optimization manuals; where cores

@@ -71,7 +71,41 @@ func Skip(t testing.TB, need Need, format string, args ...any) {
 	case slices.Contains(required, need):
 		t.Fatalf("%s (%s lists %s)", why, Env, need)
 	}
+	note(t.Name() + ": " + why)
 	t.Skip(why)
+}
+
+// SkippedEnv is the environment variable that names a file for one line a skipped test.
+const SkippedEnv = "BBPROF_SKIPPED"
+
+// note appends a line to the list of what was skipped. That nobody asked for one, or that it cannot be
+// written, is no concern of a test.
+func note(line string) {
+	file, err := os.OpenFile(os.Getenv(SkippedEnv), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	fmt.Fprintln(file, strings.ReplaceAll(line, "\n", " "))
+}
+
+// AtMost runs a check of something measured n times, and fails the test if more than failures of these
+// complain ("" is no complaint): other work on the machine may spoil one run, and hardly spoils many.
+// It stops as soon as the outcome is settled.
+func AtMost(t testing.TB, failures, n int, check func() string) {
+	t.Helper()
+	var complaints []string
+	for left := n; left > 0 && len(complaints)+left > failures; left-- {
+		complaint := check()
+		if complaint == "" {
+			continue
+		}
+		complaints = append(complaints, complaint)
+		if len(complaints) > failures {
+			t.Errorf("%d of %d runs failed, and %d may:\n%s", len(complaints), n-left+1, failures, strings.Join(complaints, "\n"))
+			return
+		}
+	}
 }
 
 // Measure ends a test if err is one of the documented reasons for having no measurement: a host that

@@ -16,6 +16,8 @@ import (
 // ending records how a test ends. Each way panics with the ending, as the testing package ends the goroutine.
 type ending struct{ testing.TB }
 
+func (ending) Name() string                     { return "Test" }
+func (ending) Errorf(format string, arg ...any) { panic("failed: " + fmt.Sprintf(format, arg...)) }
 func (ending) Helper()                          {}
 func (ending) Skip(args ...any)                 { panic("skipped: " + fmt.Sprint(args...)) }
 func (ending) Fatal(args ...any)                { panic("failed: " + fmt.Sprint(args...)) }
@@ -66,6 +68,46 @@ func TestEndings(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestAtMost: of 5 runs 2 may fail, and no more run than it takes to know.
+func TestAtMost(t *testing.T) {
+	for _, c := range []struct {
+		runs string // what each says: . is nothing, x a complaint
+		ran  int
+		want string
+	}{
+		{".....", 3, "goes on"},
+		{"xx...", 5, "goes on"},
+		{"x..x.", 5, "goes on"},
+		{"xxx..", 3, "failed: 3 of 3 runs failed, and 2 may:\nx\nx\nx"},
+		{"x.x.x", 5, "failed: 3 of 5 runs failed, and 2 may"},
+	} {
+		ran := 0
+		got := how(func(t testing.TB) {
+			AtMost(t, 2, 5, func() string {
+				ran++
+				return strings.Trim(c.runs[ran-1:ran], ".")
+			})
+		})
+		if ran != c.ran || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q after %d runs, want %q after %d", c.runs, got, ran, c.want, c.ran)
+		}
+	}
+}
+
+// TestNote: a list of what was skipped has a line for each test, and no line for one that failed.
+func TestNote(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "skipped")
+	t.Setenv(SkippedEnv, list)
+	t.Setenv(Env, "gcc")
+	for _, need := range []Need{Idle, GCC, Root} {
+		how(func(t testing.TB) { Skip(t, need, "a\nb") })
+	}
+	got, err := os.ReadFile(list)
+	if want := "Test: idle: a b\nTest: root: a b\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }
 

@@ -276,7 +276,9 @@ func TestRunMeasures(t *testing.T) {
 	short, long := tiny(t, spin(1<<16)), tiny(t, spin(3<<16))
 	const adds = 2 << 16 * 16
 	lowest, highest := math.Inf(1), math.Inf(-1)
-	for range 10 {
+	const runs, most = 10, 5 // of which so many may fail
+	failed := 0
+	for range runs {
 		best := [2]float64{1e18, 1e18}
 		for range 15 {
 			for i, c := range []Command{short, long} {
@@ -291,15 +293,18 @@ func TestRunMeasures(t *testing.T) {
 			}
 		}
 		ratio := (best[1] - best[0]) / adds
-		if ratio > 0.95 && ratio < 1.05 {
-			return
+		if ratio < 0.95 || ratio > 1.05 {
+			failed++
 		}
 		lowest, highest = min(lowest, ratio), max(highest, ratio)
+	}
+	if failed <= most {
+		return
 	}
 	if highest-lowest > 0.05 {
 		require.Skip(t, require.Idle, "the core is not left alone: an add takes from %.3f to %.3f cycles", lowest, highest)
 	}
-	t.Errorf("an add takes %.3f cycles", highest)
+	t.Errorf("in %d of %d runs an add takes from %.3f to %.3f cycles", failed, runs, lowest, highest)
 }
 
 // TestRunPlaces: the stack of a program starts where the set-up says, and a program sees its
