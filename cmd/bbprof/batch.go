@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -125,6 +126,9 @@ func measureBatch(args []string, std streams) int {
 	if err != nil {
 		return failure(std, err)
 	}
+	if err := b.resolve(std.err); err != nil {
+		return usageError(std, "batch: -o: %v", err)
+	}
 	dest, err := b.destination(in)
 	if err != nil {
 		return usageError(std, "batch: %v", err)
@@ -175,8 +179,10 @@ func measureBatch(args []string, std streams) int {
 	})
 	watch.end()
 	garbage.rest()
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
+	defer out.Close()
+	var displaced *batch.DisplacedError
+	if flushErr := out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
+		err = flushErr
 	}
 	end.held = out.Held()
 	if err == nil {
@@ -261,11 +267,27 @@ func (e *batchEnd) why(err error) int {
 	default:
 		code = exitOf(err)
 	}
+	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
+		fmt.Fprintf(e.std.err, "bbprof: %v\n", err)
+		e.afterDisplaced(displaced)
+		return code
+	}
 	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
 	if e.flags.output != "" && mismatch == nil {
 		fmt.Fprintf(e.std.err, "bbprof: to go on where it stopped: %s\n", goOn(os.Args[0], e.args))
 	}
 	return code
+}
+
+// afterDisplaced says how to go on where rows can be gone on with by their own format.
+func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
+	switch {
+	case d.Rows == "":
+	case d.Rows == e.flags.output:
+		fmt.Fprintf(e.std.err, "bbprof: to go on with what is left: %s\n", goOn(os.Args[0], e.args))
+	case e.flags.format.Appends():
+		fmt.Fprintf(e.std.err, "bbprof: to go on with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+	}
 }
 
 // goOn is the command that goes on with a run.
@@ -363,6 +385,19 @@ type destination struct {
 	complete  bool // it is there already, and nothing is left to do
 }
 
+// resolve makes of a symbolic link that -o names the file that it leads to, and says so.
+func (b *batchFlags) resolve(stderr io.Writer) error {
+	if info, err := os.Stat(b.output); err == nil && !info.Mode().IsRegular() {
+		return nil // such as /dev/stdout, which is a link
+	}
+	to, err := resultfile.ResolveLink(b.output)
+	if err == nil && to != b.output {
+		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.output, to)
+		b.output = to
+	}
+	return err
+}
+
 func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	d = destination{path: b.output, journal: b.output, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
@@ -384,7 +419,10 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	there := statErr == nil && info.Size() > 0
 	if !d.format.Appends() {
 		d.journal += ".journal"
-		_, err := os.Stat(d.journal)
+		_, err := os.Lstat(d.journal)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
+			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
+		}
 		d.complete = b.resume && there && err != nil
 	}
 	if there && !b.resume && !b.overwrite {
@@ -439,8 +477,14 @@ func (d destination) finish(out *batch.Output) error {
 	if d.journal == d.path || d.path == "" || d.special {
 		return nil
 	}
+	if err := out.InPlace(); err != nil {
+		return err
+	}
 	if err := convertFile([]string{d.journal}, d.path, d.format); err != nil {
 		return &convertError{err}
+	}
+	if err := out.InPlace(); err != nil {
+		return nil // it is another run's journal by now
 	}
 	return os.Remove(d.journal)
 }

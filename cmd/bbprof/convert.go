@@ -65,7 +65,7 @@ func writeResults(output string, from []string, stdout io.Writer, write func(io.
 
 // writeWhole writes a file beside the one of that name, compressed if the name says so, and
 // renames it when it is complete: what was there is kept if that fails. It may not be one of
-// the files that are read.
+// the files that are read. Of a symbolic link the file behind it is written.
 func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil {
 		if !info.Mode().IsRegular() {
@@ -79,15 +79,17 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 			return &inputError{fmt.Errorf("-o %s is the input itself; name another file", name)}
 		}
 	}
-	beside := name + ".writing"
-	f, err := os.Create(beside)
+	if name, err = resultfile.ResolveLink(name); err != nil {
+		return &inputError{fmt.Errorf("-o %w", err)}
+	}
+	f, err := resultfile.CreateBeside(name, "writing", 0o666)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(beside)
+			os.Remove(f.Name())
 		}
 	}()
 	out, err := compressed(f, name)
@@ -100,7 +102,7 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 	if err := errors.Join(out.Close(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(beside, name)
+	return os.Rename(f.Name(), name)
 }
 
 // compressed is a writer that compresses as a file's name says.

@@ -57,9 +57,12 @@ func mergeResults(args []string, std streams) int {
 		return out.Close()
 	}
 	err = writeResults(*output, files, std.out, write)
-	var bad *inputError
+	var (
+		bad   *inputError
+		wrong *batch.PartError
+	)
 	switch {
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &wrong):
 		return usageError(std, "merge: %v", err)
 	case err != nil:
 		return failure(std, fmt.Errorf("merge: %w", err))
@@ -101,7 +104,11 @@ func mergeText(r batch.MergeReport, whole bool) string {
 		fmt.Fprintf(&w, "bbprof: %s stood in more than one part; the first part's was taken\n", plural(int(r.Repeated), "row"))
 	}
 	if len(r.Shards) > 0 {
-		fmt.Fprintf(&w, "bbprof: no part is of shard %s\n", strings.Join(r.Shards, ", "))
+		more := ""
+		if n := r.Absent - int64(len(r.Shards)); n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(&w, "bbprof: no part is of shard %s%s\n", strings.Join(r.Shards, ", "), more)
 	}
 	if r.Missing > 0 {
 		var list []string

@@ -25,18 +25,13 @@ func (e *MismatchError) Error() string {
 // filter leaves out rows that have their result and those of other shards.
 type filter struct {
 	in    Source
-	done  marks
+	done  *marks
 	shard Shard
 }
 
 // all hands rows on until put refuses one. An error, io.EOF too, is the last.
 func (f *filter) all(put func(fed) bool) {
-	left := 0
-	for _, mark := range f.done {
-		if mark != 0 {
-			left++
-		}
-	}
+	left := f.done.count
 	for {
 		row, err := f.in.Next()
 		switch {

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -128,14 +129,18 @@ func measure(t testing.TB, l *lab, path, text string, o Options) (Tally, error) 
 		return Tally{}, err
 	}
 	tally, err := Run(t.Context(), open(t, text), out, o)
-	if closeErr := out.Close(); closeErr != nil {
-		t.Fatal(closeErr)
+	defer out.Close()
+	if flushErr := out.Flush(); flushErr != nil {
+		t.Fatal(flushErr)
 	}
 	if err == nil {
 		err = out.Sort()
 	}
 	return tally, err
 }
+
+// end closes an output that nothing more is to be done with.
+func end(o *Output) error { return errors.Join(o.Flush(), o.Close()) }
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv") }
 

@@ -72,7 +72,8 @@ func victim(dir string) error {
 	if _, err := Run(context.Background(), in, out, Options{Workers: workers, Run: here(), Retries: 1}); err != nil {
 		return err
 	}
-	if err := out.Close(); err != nil {
+	defer out.Close()
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	return out.Sort()

@@ -4,4 +4,6 @@ package batch
 
 import "os"
 
+const noFollow = 0
+
 func lock(*os.File) error { return nil }

@@ -1,10 +1,10 @@
 package batch
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -37,7 +37,8 @@ type MergeReport struct {
 	Repeated int64      // rows that stood in more than one part; the first part's counts
 	Gaps     [][2]int64 // rows that are in no part, first and last; some of many
 	Missing  int64      // rows in all gaps
-	Shards   []string   // that no part is of
+	Shards   []string   // that no part is of; some of many
+	Absent   int64      // how many these are
 }
 
 // OpenMerge reads each file once. The error says which cannot be joined, and why; mixed
@@ -59,19 +60,23 @@ func OpenMerge(names []string, mixed bool) (*Merge, error) {
 }
 
 func openPart(name string) (*part, error) {
-	f, err := os.Open(name)
+	f, size, err := openLines(name)
 	if err != nil {
 		return nil, err
 	}
 	p := &part{name: name, file: f}
-	some := false
-	p.rows, err = openOrdered(f, func(in *resultfile.LineReader, cells []string) error {
+	some, last := false, ""
+	p.rows, err = openOrdered(f, size, func(in *resultfile.LineReader, cells []string) error {
 		some = true
 		header := in.Schema().Index("run_header")
 		if header < 0 || cells[header] == "" {
 			return nil
 		}
-		run, err := resultfile.ParseRun(cells[header])
+		if cells[header] == last {
+			return nil
+		}
+		last = cells[header]
+		run, err := resultfile.ParseRun(last)
 		p.runs = append(p.runs, run)
 		return err
 	})
@@ -86,6 +91,58 @@ func openPart(name string) (*part, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// openLines opens a result in which a row is found again by where it begins. Of one that is
+// Parquet, compressed or a pipe that is a copy as CSV, without a name.
+func openLines(name string) (_ *os.File, size int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && resultfile.IsLines(f) {
+		return f, info.Size(), nil
+	}
+	defer f.Close()
+	in, closer, err := resultfile.Open(f)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer closer.Close()
+	if in.Schema() == nil {
+		return nil, 0, errors.New("it has no row")
+	}
+	lines, err := temporary("a copy of a part that cannot be read twice")
+	if err != nil {
+		return nil, 0, err
+	}
+	if err = copyRows(lines, in); err == nil {
+		size, err = lines.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		lines.Close()
+		return nil, 0, err
+	}
+	return lines, size, nil
+}
+
+func copyRows(to io.Writer, in resultfile.Reader) error {
+	out, err := resultfile.NewWriter(to, resultfile.CSV, in.Schema())
+	if err != nil {
+		return err
+	}
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return out.Close()
+		}
+		if err != nil {
+			return err
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
 }
 
 func (p *part) advance() (err error) {
@@ -137,8 +194,11 @@ const shownGaps = 10
 // Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that
 // is not known.
 func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, error) {
-	report := MergeReport{Shards: m.absent()}
-	var last int64
+	var (
+		report MergeReport
+		last   int64
+	)
+	report.Shards, report.Absent = m.absent()
 	gap := func(upTo int64) {
 		if upTo <= last+1 {
 			return
@@ -158,9 +218,12 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 		if p == nil {
 			gap(total + 1)
 			if total > 0 && report.Missing == 0 {
-				report.Shards = nil // they had no row
+				report.Shards, report.Absent = nil, 0 // they had no row
 			}
 			return report, nil
+		}
+		if total > 0 && p.row > total {
+			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
 		}
 		if p.row == last {
 			report.Repeated++
@@ -178,31 +241,34 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 	}
 }
 
-// absent are the shards that no part is of, for each number of shards that a part names; none
-// where a part is of the whole corpus.
-func (m *Merge) absent() (list []string) {
+// PartError says that a part does not belong to the rest.
+type PartError struct{ error }
+
+// absent are the shards that no part is of, for each number of shards that a part names, and how
+// many there are; none where a part is of the whole corpus.
+func (m *Merge) absent() (some []string, n int64) {
 	have := map[Shard]bool{}
-	var counts []int
+	parts := map[int]int64{} // by the number of shards
 	for _, p := range m.parts {
 		for _, run := range p.runs {
 			if run.Shard == "" {
-				return nil
+				return nil, 0
 			}
-			if s, err := ParseShard(run.Shard); err == nil {
+			if s, err := ParseShard(run.Shard); err == nil && !have[s] {
 				have[s] = true
-				counts = append(counts, s.Count)
+				parts[s.Count]++
 			}
 		}
 	}
-	slices.SortFunc(counts, cmp.Compare)
-	for _, n := range slices.Compact(counts) {
-		for i := range n {
-			if s := (Shard{i, n}); !have[s] {
-				list = append(list, s.String())
+	for _, count := range slices.Sorted(maps.Keys(parts)) {
+		n += int64(count) - parts[count]
+		for i := 0; i < count && len(some) < shownGaps; i++ {
+			if s := (Shard{i, count}); !have[s] {
+				some = append(some, s.String())
 			}
 		}
 	}
-	return list
+	return some, n
 }
 
 // Close closes the files.

@@ -1,12 +1,16 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -159,7 +163,7 @@ func TestMergeRefuses(t *testing.T) {
 	if _, _, err := merge(names, false, 0); err != nil {
 		t.Error(err)
 	}
-	for start, says := range map[string]string{"PAR1": "it is Parquet", "\x1f\x8b\x08": "it is compressed", "\x28\xb5\x2f\xfd": "it is compressed"} {
+	for start, says := range map[string]string{"PAR1": "parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF"} {
 		other := file(t)
 		os.WriteFile(other, []byte(start), 0o666)
 		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {
@@ -183,5 +187,65 @@ func TestParseShard(t *testing.T) {
 		if _, err := ParseShard(s); err == nil {
 			t.Errorf("%q is a shard", s)
 		}
+	}
+}
+
+// TestMergeForms: a part may be of any form that can be read back.
+func TestMergeForms(t *testing.T) {
+	corpus := text(300)
+	names := parts(t, corpus, 3, nothing)
+	for i, ending := range []string{".parquet", ".csv.gz"} {
+		in, closer, err := resultfile.OpenFile(names[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[i] += ending
+		to, err := os.Create(names[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w io.WriteCloser = to
+		if ending == ".csv.gz" {
+			w = gzip.NewWriter(to)
+		}
+		out, err := resultfile.NewWriter(w, resultfile.FormatOf(names[i]), in.Schema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for cells, err := in.Next(); err == nil; cells, err = in.Next() {
+			if err := out.Write(cells); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(out.Close(), w.Close(), closer.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, report, err := merge(names, false, 300)
+	if err != nil || report.Missing != 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	holds(t, parse(t, got), corpus)
+}
+
+// TestMergeDamage: numbers that cannot be take neither memory nor the place of rows that are missing.
+func TestMergeDamage(t *testing.T) {
+	path := file(t)
+	if _, err := measure(t, &lab{}, path, text(3), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	whole := readFile(t, path)
+	for number, says := range map[string]string{
+		"9223372036854775807": "line 3 is no row: its number (column row) is not from 1 to",
+		"4":                   "it has row 4, and the corpus has 3 rows",
+	} {
+		os.WriteFile(path, []byte(strings.ReplaceAll(whole, ",2,-,", ","+number+",-,")), 0o666)
+		if _, _, err := merge([]string{path}, false, 3); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("row %s: %v, want it to say %q", number, err, says)
+		}
+	}
+	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
+	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 || len(report.Shards) != shownGaps || report.Shards[0] != "1/2000000000" {
+		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -16,13 +16,14 @@ import (
 
 // ordered reads the rows of a file by their numbers, whatever order they stand in. Workers
 // leave rows near their places, and a heap puts those right. A row that comes later still, as
-// after a second look, is noted in a first pass and fetched in the second.
+// after a retry, is noted in a first pass and fetched in the second.
 type ordered struct {
-	file *os.File
+	file io.ReaderAt
+	size int64
 	in   *resultfile.LineReader
 	row  int // the column
 	near nearRows
-	hold int       // how many rows near may hold: none of a file that is in order
+	hold bool      // whether near may hold rows: not of a file that is in order
 	late []lateRow // not given out yet, by number
 	skip []int64   // where late rows begin that the second pass has yet to come by
 }
@@ -30,13 +31,16 @@ type ordered struct {
 // lateRow is a row that the heap cannot put in its place.
 type lateRow struct{ row, at int64 }
 
-// nearCount is how many rows the heap holds, some 10 MB.
-const nearCount = 8192
+// nearCount and nearBytes are how much the heap holds, as rows and as their text.
+const (
+	nearCount = 8192
+	nearBytes = 16 << 20
+)
 
-// openOrdered makes the first pass. each is called with every row, in the file's order; the
-// cells are valid until it returns.
-func openOrdered(f *os.File, each func(in *resultfile.LineReader, cells []string) error) (*ordered, error) {
-	o := &ordered{file: f}
+// openOrdered makes the first pass over the first size bytes of a file. each is called with every
+// row, in the file's order; the cells are valid until it returns.
+func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader, cells []string) error) (*ordered, error) {
+	o := &ordered{file: f, size: size}
 	if err := o.rewind(); err != nil {
 		return nil, err
 	}
@@ -55,36 +59,41 @@ func openOrdered(f *os.File, each func(in *resultfile.LineReader, cells []string
 		if err != nil {
 			return nil, err
 		}
-		row := number(cells[o.row])
-		if row < 1 {
-			return nil, &resultfile.DamageError{Line: o.in.Line(), At: o.in.At(), What: "it has no number of a row"}
+		row, err := rowNumber(o.in, cells[o.row])
+		if err != nil {
+			return nil, err
 		}
 		if err := each(o.in, cells); err != nil {
 			return nil, err
 		}
-		if row < latest {
-			o.hold = nearCount
-		}
+		o.hold = o.hold || row < latest
 		latest = max(latest, row)
 		if row < last {
 			o.late = append(o.late, lateRow{row, o.in.At()})
 			o.skip = append(o.skip, o.in.At())
 			continue
 		}
-		heap.Push(&o.near, nearRow{row: row})
-		if len(o.near) > nearCount {
-			last = heap.Pop(&o.near).(nearRow).row
+		o.near.push(nearRow{row: row, bytes: o.in.End() - o.in.At()})
+		for o.near.full() {
+			last = o.near.pop().row
 		}
 	}
-	o.near = nil
+	o.near = nearRows{}
 	slices.SortFunc(o.late, func(a, b lateRow) int { return cmp.Compare(a.row, b.row) })
 	return o, o.rewind()
 }
 
-func (o *ordered) rewind() (err error) {
-	if _, err = o.file.Seek(0, io.SeekStart); err == nil {
-		o.in, err = resultfile.NewStreamReader(o.file)
+// rowNumber is the number of the row that was just read.
+func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
+	row := number(cell)
+	if row < 1 || row > maxNumber {
+		return 0, &resultfile.DamageError{Line: in.Line(), At: in.At(), What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
 	}
+	return row, nil
+}
+
+func (o *ordered) rewind() (err error) {
+	o.in, err = resultfile.NewStreamReader(io.NewSectionReader(o.file, 0, o.size))
 	return err
 }
 
@@ -93,7 +102,7 @@ func (o *ordered) schema() resultfile.Schema { return o.in.Schema() }
 
 // next is the next row by number, io.EOF behind the last. The cells are the caller's.
 func (o *ordered) next() (row int64, cells []string, err error) {
-	for len(o.near) <= o.hold {
+	for o.near.Len() == 0 || o.hold && !o.near.full() {
 		cells, err := o.in.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -105,10 +114,14 @@ func (o *ordered) next() (row int64, cells []string, err error) {
 			o.skip = o.skip[1:]
 			continue
 		}
-		heap.Push(&o.near, nearRow{number(cells[o.row]), slices.Clone(cells)})
+		row, err := rowNumber(o.in, cells[o.row])
+		if err != nil {
+			return 0, nil, err // the file has changed since the first pass
+		}
+		o.near.push(nearRow{row, o.in.End() - o.in.At(), slices.Clone(cells)})
 	}
 	switch {
-	case len(o.late) > 0 && (len(o.near) == 0 || o.late[0].row < o.near[0].row):
+	case len(o.late) > 0 && (o.near.Len() == 0 || o.late[0].row < o.near.rows[0].row):
 		l := o.late[0]
 		o.late = o.late[1:]
 		text, err := lineAt(o.file, l.at)
@@ -117,10 +130,10 @@ func (o *ordered) next() (row int64, cells []string, err error) {
 		}
 		cells, err := o.in.Lines().Parse(text, nil)
 		return l.row, cells, err
-	case len(o.near) == 0:
+	case o.near.Len() == 0:
 		return 0, nil, io.EOF
 	}
-	n := heap.Pop(&o.near).(nearRow)
+	n := o.near.pop()
 	return n.row, n.cells, nil
 }
 
@@ -128,62 +141,93 @@ func (o *ordered) next() (row int64, cells []string, err error) {
 type (
 	nearRow struct {
 		row   int64
+		bytes int64 // of its line
 		cells []string
 	}
-	nearRows []nearRow
+	nearRows struct {
+		rows  []nearRow
+		bytes int64
+	}
 )
 
-func (h nearRows) Len() int           { return len(h) }
-func (h nearRows) Less(i, j int) bool { return h[i].row < h[j].row }
-func (h nearRows) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *nearRows) Push(x any)        { *h = append(*h, x.(nearRow)) }
+// full reports whether the heap holds more than it may.
+func (h *nearRows) full() bool { return len(h.rows) > nearCount || h.bytes > nearBytes }
+
+func (h *nearRows) push(r nearRow) { heap.Push(h, r) }
+func (h *nearRows) pop() nearRow   { return heap.Pop(h).(nearRow) }
+
+func (h *nearRows) Len() int           { return len(h.rows) }
+func (h *nearRows) Less(i, j int) bool { return h.rows[i].row < h.rows[j].row }
+func (h *nearRows) Swap(i, j int)      { h.rows[i], h.rows[j] = h.rows[j], h.rows[i] }
+func (h *nearRows) Push(x any) {
+	h.rows = append(h.rows, x.(nearRow))
+	h.bytes += x.(nearRow).bytes
+}
 func (h *nearRows) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = nearRow{}
-	*h = (*h)[:last]
+	last := len(h.rows) - 1
+	x := h.rows[last]
+	h.rows[last] = nearRow{}
+	h.rows = h.rows[:last]
+	h.bytes -= x.bytes
 	return x
 }
 
-// Sort puts a file's rows into the order of the input. It writes another file beside it and
-// renames that, so the rows are never without a file that has them all. Call it after Close.
+// Sort puts a file's rows into the order of the input. It reads the file that is open, writes
+// another beside it, locks that and renames it, so the rows are never without a file that has
+// them all. Call it after Flush.
 func (o *Output) Sort() error {
 	if o.pipe != nil || o.sorted {
 		return nil
 	}
-	if err := sortFile(o.path); err != nil {
+	to, err := o.sortBeside()
+	if err != nil {
 		return &WriteError{fmt.Errorf("putting %s in order, which is complete otherwise: %w", o.path, err)}
+	}
+	o.store.file.Close()
+	o.store.file = to
+	if info, err := to.Stat(); err == nil {
+		o.store.end = info.Size()
 	}
 	o.sorted = true
 	return nil
 }
 
-func sortFile(path string) (err error) {
-	f, err := os.Open(path)
+// sortBeside is the new file, which has the path's name and is locked.
+func (o *Output) sortBeside() (_ *os.File, err error) {
+	from := o.store.file
+	info, err := from.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	var header runHeader
-	rows, err := openOrdered(f, header.find)
+	to, err := resultfile.CreateBeside(o.path, "sorting", info.Mode().Perm())
 	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	beside := path + ".sorting"
-	to, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
-	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			to.Close()
-			os.Remove(beside)
+			os.Remove(to.Name())
 		}
 	}()
+	if err := sortInto(to, from, o.store.end); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(to.Sync(), lock(to)); err != nil {
+		return nil, err
+	}
+	if err := inPlace(o.path, from); err != nil {
+		return nil, err
+	}
+	return to, os.Rename(to.Name(), o.path)
+}
+
+// sortInto writes the rows in the first size bytes of a file by their numbers.
+func sortInto(to io.Writer, from io.ReaderAt, size int64) error {
+	var header runHeader
+	rows, err := openOrdered(from, size, header.find)
+	if err != nil {
+		return err
+	}
 	lines := rows.in.Lines()
 	out := bufio.NewWriterSize(to, 1<<16)
 	out.Write(lines.Header())
@@ -191,7 +235,7 @@ func sortFile(path string) (err error) {
 	for {
 		row, cells, err := rows.next()
 		if errors.Is(err, io.EOF) {
-			break
+			return out.Flush()
 		}
 		if err != nil {
 			return err
@@ -204,10 +248,6 @@ func sortFile(path string) (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(out.Flush(), to.Sync(), to.Close()); err != nil {
-		return err
-	}
-	return os.Rename(beside, path)
 }
 
 // runHeader moves the first run's header to the file's new first row, where it is looked for

@@ -47,14 +47,11 @@ func Create(path string, format resultfile.Format, schema resultfile.Schema, ove
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
 		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", path, info.Size())
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := openLocked(path)
 	if err != nil {
 		return nil, err
 	}
-	if err = lock(f); err == nil {
-		err = f.Truncate(0)
-	}
-	if err != nil {
+	if err = f.Truncate(0); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -66,7 +63,7 @@ func Create(path string, format resultfile.Format, schema resultfile.Schema, ove
 func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 	lines, err := resultfile.NewLines(format, o.schema)
 	if err == nil {
-		o.store, err = newStore(f, lines, end)
+		o.store, err = newStore(f, o.path, lines, end)
 	}
 	if err != nil {
 		f.Close()
@@ -77,16 +74,25 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 // Pipe writes rows to w, which cannot be read again: in the order of the input, unless
 // unordered. What was measured is kept in a temporary file, for blocks that come again.
 func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, unordered bool) (*Output, error) {
-	spool, err := os.CreateTemp("", "bbprof-*.csv")
+	spool, err := temporary("what was measured, for blocks that come again")
 	if err != nil {
-		return nil, fmt.Errorf("keeping what was measured, for blocks that come again: %w (TMPDIR names another folder)", err)
+		return nil, err
 	}
-	os.Remove(spool.Name()) // it lives as long as it is open
 	o := newOutput(schema)
 	if o.pipe, err = newPipe(w, format, schema, unordered); err == nil {
 		err = o.open(spool, resultfile.CSV, 0)
 	}
 	return o, err
+}
+
+// temporary is a file without a name, which lives as long as it is open.
+func temporary(purpose string) (*os.File, error) {
+	f, err := os.CreateTemp("", "bbprof-*.csv")
+	if err != nil {
+		return nil, fmt.Errorf("keeping %s: %w (TMPDIR names another folder)", purpose, err)
+	}
+	os.Remove(f.Name())
+	return f, nil
 }
 
 // put writes a row. seq counts the rows of this run from 0, in the order of the input; key is
@@ -143,14 +149,29 @@ func (o *Output) Held() int64 {
 	return int64(len(o.pipe.waiting))
 }
 
-// Close hands everything on. The file is complete, if not in order.
-func (o *Output) Close() error {
-	err := o.store.close()
+// Flush hands everything on. A file is then complete, if not in order. The error is a *WriteError,
+// in which a *DisplacedError says that the path does not name that file any more.
+func (o *Output) Flush() error {
+	err := o.store.flush()
 	if o.pipe != nil {
 		err = o.pipe.close()
 	}
-	o.store.file.Close()
 	return err
+}
+
+// InPlace fails if the path names no longer the file that was written, as before that is read or
+// removed by its name.
+func (o *Output) InPlace() error {
+	if o.path == "" {
+		return nil
+	}
+	return inPlace(o.path, o.store.file)
+}
+
+// Close ends the lock on the file. Rows that were not flushed stay in the order of a killed run.
+func (o *Output) Close() error {
+	o.store.stopSync()
+	return o.store.file.Close()
 }
 
 // window is how many rows may wait for an earlier one, some 10 MB.

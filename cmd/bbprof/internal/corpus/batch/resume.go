@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +15,15 @@ import (
 )
 
 // marks has a byte for each row of the input: 0 if it has no result yet, else a fingerprint
-// of its block, by which another input is found out within a few rows.
-type marks []byte
+// of its block, by which another input is found out within a few rows. Pages keep a damaged
+// number of a row from taking memory for all rows below it.
+type marks struct {
+	pages map[int64]*[marksPage]byte
+	count int // rows that are marked
+}
+
+// marksPage is little enough that a file of scattered numbers takes more room on disk than here.
+const marksPage = 256
 
 func fingerprint(hex string) byte {
 	h := fnv.New32a()
@@ -25,20 +31,26 @@ func fingerprint(hex string) byte {
 	return byte(1 + h.Sum32()%255)
 }
 
-// at is the mark of a row, 0 of one beyond the last.
-func (m marks) at(row int64) byte {
-	if row > int64(len(m)) {
-		return 0
+// at is the mark of a row from 1, 0 if it has none.
+func (m *marks) at(row int64) byte {
+	if page := m.pages[row/marksPage]; page != nil {
+		return page[row%marksPage]
 	}
-	return m[row-1]
+	return 0
 }
 
-// set grows m as needed.
+// set marks a row that has no mark yet.
 func (m *marks) set(row int64, mark byte) {
-	if need := int(row) - len(*m); need > 0 {
-		*m = slices.Grow(*m, need)[:row]
+	page := m.pages[row/marksPage]
+	if page == nil {
+		if m.pages == nil {
+			m.pages = map[int64]*[marksPage]byte{}
+		}
+		page = new([marksPage]byte)
+		m.pages[row/marksPage] = page
 	}
-	(*m)[row-1] = mark
+	page[row%marksPage] = mark
+	m.count++
 }
 
 // number reads a row's number, 0 if there is none.
@@ -50,25 +62,22 @@ func number(cell string) int64 {
 	return n
 }
 
-// maxNumber bounds the rows of an input: a larger number is damage, and would only fill
-// memory with marks.
-const maxNumber = 1 << 32
+// maxNumber bounds the rows of an input: a larger number is damage.
+const maxNumber = 1 << 40
 
 // Resume goes on with a file, or begins it if it is not there or has no row. here is the run
 // to be; a file of another CPU, with other settings or of other columns is refused. A torn
 // last row is dropped, and so is whatever a loss of power left behind the last whole one;
 // torn is how many bytes.
 func Resume(path string, format resultfile.Format, schema resultfile.Schema, here resultfile.Run) (o *Output, torn int64, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := openLocked(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	o = newOutput(schema)
 	o.path = path
-	var end, size int64
-	if err = lock(f); err == nil {
-		end, err = o.scan(f, format, here)
-	}
+	var size int64
+	end, err := o.scan(f, format, here)
 	if err == nil {
 		size, err = f.Seek(0, io.SeekEnd)
 	}
@@ -143,10 +152,10 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		case err != nil:
 			return 0, err
 		}
-		row := number(cells[o.row])
-		if row < 1 || row > maxNumber {
+		row, err := rowNumber(in, cells[o.row])
+		if errors.As(err, &bad) {
 			if damage == nil {
-				damage = &resultfile.DamageError{Line: in.Line(), At: in.At(), What: "it has no number of a row"}
+				damage = bad
 			}
 			continue
 		}
@@ -177,6 +186,9 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 
 func (o *Output) sameColumns(there resultfile.Schema) error {
 	a, b := there.Names(), o.schema.Names()
+	for i, name := range a {
+		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 left the input's bytes in a header
+	}
 	if slices.Equal(a, b) {
 		return nil
 	}

@@ -77,7 +77,7 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		defer r.mu.Unlock()
 		r.changed.Broadcast()
 	})
-	go r.ahead.feed(&filter{in, out.done, opts.Shard})
+	go r.ahead.feed(&filter{in, &out.done, opts.Shard})
 	defer r.ahead.stop()
 
 	began := time.Now()

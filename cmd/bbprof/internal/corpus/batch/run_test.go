@@ -105,7 +105,7 @@ func TestPipe(t *testing.T) {
 		if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here(), Retries: 3}); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Close(); err != nil {
+		if err := end(o); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, parse(t, out.String()), corpus)
@@ -161,7 +161,7 @@ func TestPipeInterrupted(t *testing.T) {
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
-	if err := o.Close(); err != nil {
+	if err := end(o); err != nil {
 		t.Fatal(err)
 	}
 	got := parse(t, out.String())
@@ -235,7 +235,7 @@ func TestPipeWindow(t *testing.T) {
 	if _, err := Run(t.Context(), open(t, text(n)), o, Options{Workers: l.workers(2), Run: here(), Retries: 1}); err != nil {
 		t.Fatal(err)
 	}
-	o.Close()
+	end(o)
 	at := 0
 	for i, hex := range l.order {
 		if hex == block(0) {
@@ -275,7 +275,7 @@ func TestPipeIdle(t *testing.T) {
 		t.Error(err)
 	}
 	feed.Close()
-	o.Close()
+	end(o)
 }
 
 // TestUnordered: a file is left as it was written, a pipe gets rows as they are done.
@@ -299,7 +299,7 @@ func TestUnordered(t *testing.T) {
 	if _, err := Run(t.Context(), open(t, text0), o, Options{Workers: l.workers(2), Run: here()}); err != nil {
 		t.Fatal(err)
 	}
-	o.Close()
+	end(o)
 	if got := parse(t, out.String()); len(got) != 2 || got[1]["hex"] != block(0) {
 		t.Errorf("%v", got)
 	}
@@ -435,7 +435,7 @@ func TestInterrupt(t *testing.T) {
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
-	out.Close()
+	end(out)
 	measured := len(l.order)
 	if measured > 100+2 { // those in flight
 		t.Errorf("%d measurements", measured)
@@ -492,7 +492,7 @@ func TestWriteFails(t *testing.T) {
 			if len(l.order) > 500 {
 				t.Errorf("%d measurements", len(l.order))
 			}
-			o.Close()
+			end(o)
 		}
 		var writing *WriteError
 		if !errors.As(err, &writing) || !errors.Is(err, full) {
@@ -528,7 +528,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Close()
+	end(o)
 	if readFile(t, path) != strings.Join(schema.Names(), ",")+"\n" {
 		t.Error("it was not replaced")
 	}

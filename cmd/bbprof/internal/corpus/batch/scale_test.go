@@ -68,7 +68,7 @@ func scan(t testing.TB, path string, n int) (time.Duration, uint64) {
 	took := time.Since(began)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	out.Close()
+	end(out)
 	runtime.KeepAlive(out)
 	return took, after.HeapAlloc - min(before.HeapAlloc, after.HeapAlloc)
 }

@@ -26,6 +26,7 @@ const syncEvery = 2 * time.Second
 // where it begins.
 type store struct {
 	file  *os.File
+	path  string // "" of a file without a name
 	lines *resultfile.Lines
 	end   int64 // behind the last whole row
 	line  []byte
@@ -36,27 +37,32 @@ type store struct {
 }
 
 // newStore appends rows to a file behind end, with the header if that is its start.
-func newStore(f *os.File, lines *resultfile.Lines, end int64) (*store, error) {
-	s := &store{file: f, lines: lines, end: end, stop: make(chan struct{}), failed: make(chan error, 1)}
+func newStore(f *os.File, path string, lines *resultfile.Lines, end int64) (*store, error) {
+	stop := make(chan struct{})
+	s := &store{file: f, path: path, lines: lines, end: end, stop: stop, failed: make(chan error, 1)}
 	if end == 0 {
 		if err := s.put(lines.Header()); err != nil {
 			return nil, err
 		}
 	}
-	s.synced.Go(s.sync)
+	s.synced.Go(func() { s.sync(stop) })
 	return s, nil
 }
 
 // sync runs on a goroutine of its own: a disk may take its time.
-func (s *store) sync() {
+func (s *store) sync(stop <-chan struct{}) {
 	every := time.NewTicker(syncEvery)
 	defer every.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-stop:
 			return
 		case <-every.C:
-			if err := s.file.Sync(); err != nil {
+			err := s.file.Sync()
+			if err == nil && s.path != "" {
+				err = inPlace(s.path, s.file)
+			}
+			if err != nil {
 				s.failed <- err
 				return
 			}
@@ -81,6 +87,9 @@ func (s *store) append(cells []string) (at int64, err error) {
 func (s *store) put(text []byte) error {
 	if len(text) == 0 {
 		return nil
+	}
+	if err := unchanged(s.path, s.file, s.end); err != nil {
+		return &WriteError{err} // a row behind a gap could not be resumed from
 	}
 	if _, err := s.file.WriteAt(text, s.end); err != nil {
 		s.file.Truncate(s.end) // what there is of the row; if that fails, the next resume does it
@@ -113,16 +122,38 @@ func lineAt(r io.ReaderAt, offset int64) (string, error) {
 	}
 }
 
-// close forces all rows onto the disk. The file stays open.
-func (s *store) close() error {
-	close(s.stop)
+func (s *store) stopSync() {
+	if s.stop != nil {
+		close(s.stop)
+		s.stop = nil
+	}
 	s.synced.Wait()
+}
+
+// flush forces all rows onto the disk, and makes sure that the path names them.
+func (s *store) flush() error {
+	s.stopSync()
+	var err error
 	select {
-	case err := <-s.failed:
-		return &WriteError{err}
+	case err = <-s.failed:
 	default:
 	}
-	if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrInvalid) {
+	if e := s.file.Sync(); err == nil && !errors.Is(e, os.ErrInvalid) {
+		err = e
+	}
+	if err == nil {
+		err = unchanged(s.path, s.file, s.end)
+	}
+	if err == nil && s.path != "" {
+		err = inPlace(s.path, s.file)
+	}
+	var displaced *DisplacedError
+	if errors.As(err, &displaced) && displaced.Rows == "" {
+		if name, rescueErr := rescue(s.path, s.file, s.end); rescueErr == nil {
+			displaced.Rows = name
+		}
+	}
+	if err != nil {
 		return &WriteError{err}
 	}
 	return nil

@@ -203,7 +203,7 @@ func (in *Input) assign(f *file, taken []string) {
 		}
 		name := fmt.Sprintf("column_%d", i+1)
 		if f.names != nil && f.names[i] != "" {
-			name = f.names[i]
+			name = OneLine(strings.ToValidUTF8(f.names[i], "\ufffd")) // JSON and Parquet hold no other
 		}
 		if slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
 			name = "input_" + name

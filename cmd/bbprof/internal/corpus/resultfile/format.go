@@ -346,7 +346,7 @@ func OpenFile(name string) (Reader, io.Closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, closer, err := open(f)
+	r, closer, err := Open(f)
 	if err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
@@ -363,7 +363,8 @@ func OpenStream(r io.Reader) (Reader, error) {
 	return NewStreamReader(plain)
 }
 
-func open(f *os.File) (Reader, io.Closer, error) {
+// Open reads a file that is open, and closes it with the reader's closer.
+func Open(f *os.File) (Reader, io.Closer, error) {
 	magic := make([]byte, len(parquetMagic))
 	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
 		r, err := newParquetReader(f)
@@ -375,6 +376,13 @@ func open(f *os.File) (Reader, io.Closer, error) {
 	}
 	r, err := NewStreamReader(plain)
 	return r, closers{plain, f}, err
+}
+
+// IsLines reports whether a file begins as CSV or JSON lines do: neither Parquet nor compressed.
+func IsLines(f io.ReaderAt) bool {
+	magic := make([]byte, len(parquetMagic))
+	n, _ := f.ReadAt(magic, 0)
+	return !bytes.Equal(magic[:n], parquetMagic) && !input.Compressed(magic[:n])
 }
 
 // NewStreamReader tells JSON lines from CSV by the first byte.

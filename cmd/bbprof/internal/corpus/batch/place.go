@@ -1,0 +1,113 @@
+package batch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// DisplacedError says that a result's path no longer names the file that this run writes and has
+// locked, or that another program changed that file. The run ends there: rows must neither get
+// lost nor land in a file of somebody else.
+type DisplacedError struct {
+	Path string
+	What string // what became of the file
+	Rows string // the file that holds this run's rows; "" if none does
+}
+
+func (e *DisplacedError) Error() string {
+	text := fmt.Sprintf("%s %s", e.Path, e.What)
+	if e.Rows != "" && e.Rows != e.Path {
+		text += "; the rows of this run are in " + e.Rows
+	}
+	return text
+}
+
+// openLocked opens a result, or creates it, and keeps other runs off it.
+func openLocked(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is no regular file")
+	}
+	if err == nil {
+		err = lock(f)
+	}
+	if err == nil {
+		err = inPlace(path, f) // another run may have renamed its own there before the lock
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// inPlace fails with a *DisplacedError unless path names the file that is open.
+func inPlace(path string, f *os.File) error {
+	here, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Lstat(path); err == nil && os.SameFile(here, there) {
+		return nil
+	}
+	e := &DisplacedError{Path: path, What: "was deleted or replaced while this run wrote it"}
+	if now := currentName(here, f); now != "" {
+		e.What, e.Rows = "was moved while this run wrote it", now
+	}
+	return e
+}
+
+// currentName is where a file that was moved is now, "" if that is not known.
+func currentName(info os.FileInfo, f *os.File) string {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) // proc_pid_fd(5); Linux alone
+	if err != nil {
+		return ""
+	}
+	if there, err := os.Lstat(name); err != nil || !os.SameFile(info, there) {
+		return "" // such as "/tmp/x.csv (deleted)"
+	}
+	if dir, err := os.Getwd(); err == nil {
+		if relative, err := filepath.Rel(dir, name); err == nil && !strings.HasPrefix(relative, "..") {
+			return relative
+		}
+	}
+	return name
+}
+
+// unchanged fails with a *DisplacedError if a file has not the size that this run gave it.
+func unchanged(path string, f *os.File, size int64) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Size() < size:
+		return &DisplacedError{path, fmt.Sprintf("was cut from %d to %d bytes by another program, and the rows behind are lost", size, info.Size()), path}
+	case info.Size() > size:
+		return &DisplacedError{path, fmt.Sprintf("was written to by another program: it has %d bytes instead of %d", info.Size(), size), path}
+	}
+	return nil
+}
+
+// rescue copies the rows of a deleted file, which live as long as it is open, into a file beside
+// the path that it had.
+func rescue(path string, f *os.File, size int64) (name string, err error) {
+	to, err := resultfile.CreateBeside(path, "rescued", 0o666)
+	if err != nil {
+		return "", err
+	}
+	defer to.Close()
+	if _, err := io.Copy(to, io.NewSectionReader(f, 0, size)); err != nil {
+		os.Remove(to.Name())
+		return "", err
+	}
+	return to.Name(), to.Sync()
+}

@@ -1,0 +1,184 @@
+//go:build unix
+
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// endless is a corpus whose rows go on until something ends the run.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.n++
+	if e.n == 1 {
+		return copy(p, "hex,id\n"), nil
+	}
+	return copy(p, fmt.Sprintf("%s,%d\n", block(e.n), e.n)), nil
+}
+
+// TestDisplaced moves, replaces, deletes and cuts a result while a run writes it. The run ends
+// before its input does, says what happened, leaves the other file alone, and every row that it
+// counts is where it says.
+func TestDisplaced(t *testing.T) {
+	const others = "other\n"
+	for _, c := range []struct {
+		name   string
+		change func(path string) error
+		says   string
+		rows   func(path string) string // "" of a name beside path that is not known
+	}{
+		{"moved", func(p string) error { return os.Rename(p, p+".old") }, "was moved", func(p string) string { return p + ".old" }},
+		{"moved and replaced", func(p string) error {
+			return errors.Join(os.Rename(p, p+".old"), os.WriteFile(p, []byte(others), 0o666))
+		}, "was moved", func(p string) string { return p + ".old" }},
+		{"deleted", os.Remove, "was deleted or replaced", func(string) string { return "" }},
+		{"replaced", func(p string) error {
+			return errors.Join(os.WriteFile(p+".new", []byte(others), 0o666), os.Rename(p+".new", p))
+		}, "was deleted or replaced", func(string) string { return "" }},
+		{"cut", func(p string) error { return os.Truncate(p, 3000) }, "was cut from", func(p string) string { return p }},
+		{"written to", func(p string) error {
+			f, err := os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString("x")
+			return errors.Join(err, f.Close())
+		}, "was written to by another program", func(p string) string { return p }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := file(t)
+			out, _, err := Resume(path, resultfile.CSV, schema, here())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			changed := make(chan error, 1)
+			time.AfterFunc(100*time.Millisecond, func() { changed <- c.change(path) })
+			l := &lab{delay: func(string, int) time.Duration { return time.Millisecond }}
+			tally, err := Run(t.Context(), inputOf(t, &endless{}), out, Options{Workers: l.workers(2), Run: here()})
+			if changeErr := <-changed; changeErr != nil {
+				t.Fatal(changeErr)
+			}
+			if err == nil {
+				t.Fatal("the run goes on to the end of the input")
+			}
+			err = out.Flush()
+			var displaced *DisplacedError
+			var writing *WriteError
+			if !errors.As(err, &displaced) || !errors.As(err, &writing) || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%v, want it to say %q", err, c.says)
+			}
+			if runtime.GOOS != "linux" && strings.HasPrefix(c.name, "moved") {
+				return // where it is now is not known
+			}
+			want := c.rows(path)
+			if want == "" {
+				want = displaced.Rows
+				if filepath.Dir(want) != filepath.Dir(path) {
+					t.Fatalf("rows are in %q", want)
+				}
+			}
+			if !sameFile(t, displaced.Rows, want) {
+				t.Errorf("rows are in %q, want %q", displaced.Rows, want)
+			}
+			if got := strings.Count(readFile(t, displaced.Rows), "\n") - 1; int64(got) != tally.Rows && c.name != "cut" {
+				t.Errorf("%d rows in %s, counted are %d", got, displaced.Rows, tally.Rows)
+			}
+			if strings.Contains(c.name, "replaced") && readFile(t, path) != others {
+				t.Errorf("the other file is now %q", readFile(t, path))
+			}
+			if err := out.Sort(); err == nil && c.name != "cut" && c.name != "written to" {
+				t.Error("it was put in order at its old name")
+			}
+			if c.name == "cut" { // what is left can be gone on with
+				out.Close()
+				again, _, err := Resume(path, resultfile.CSV, schema, here())
+				if err != nil || again.Earlier() == 0 {
+					t.Fatal(again, err)
+				}
+				again.Close()
+			}
+		})
+	}
+}
+
+func sameFile(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// TestLinksBeside: what somebody else put beside a result, under whatever names bbprof used or
+// uses, is neither followed nor replaced.
+func TestLinksBeside(t *testing.T) {
+	dir := t.TempDir()
+	path, secret := filepath.Join(dir, "result.csv"), filepath.Join(dir, "secret")
+	os.WriteFile(secret, []byte("precious"), 0o600)
+	for _, ending := range []string{".sorting", ".writing"} {
+		if err := os.Symlink(secret, path+ending); err != nil {
+			t.Fatal(err)
+		}
+	}
+	corpus := text(100)
+	if _, err := measure(t, &lab{delay: jitter}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, rows(t, path), corpus)
+	for _, name := range []string{secret, path + ".sorting", path + ".writing"} {
+		if got := readFile(t, name); got != "precious" {
+			t.Errorf("%s holds %q", name, got)
+		}
+	}
+	// Nor is a link in the result's own place: who follows one says so before.
+	link := filepath.Join(dir, "link.csv")
+	os.Symlink(secret, link)
+	if _, err := Create(link, resultfile.CSV, schema, true); err == nil {
+		t.Error("a link is followed")
+	}
+	if _, _, err := Resume(link, resultfile.CSV, schema, here()); err == nil {
+		t.Error("a link is followed on resume")
+	}
+	if got := readFile(t, secret); got != "precious" {
+		t.Errorf("the secret is %q", got)
+	}
+}
+
+// TestSortReadsTheOpenFile: what stands at the path by then is another's.
+func TestSortReadsTheOpenFile(t *testing.T) {
+	path := file(t)
+	out, _, err := Resume(path, resultfile.CSV, schema, here())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	l := &lab{delay: jitter}
+	if _, err := Run(t.Context(), open(t, text(50)), out, Options{Workers: l.workers(3), Run: here()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	out.sorted = false
+	os.Rename(path, path+".old")
+	os.WriteFile(path, []byte("other"), 0o666)
+	var displaced *DisplacedError
+	if err := out.Sort(); !errors.As(err, &displaced) || readFile(t, path) != "other" {
+		t.Errorf("%v, and the other file is %.20q", err, readFile(t, path))
+	}
+	left, _ := os.ReadDir(filepath.Dir(path))
+	if len(left) != 2 {
+		t.Errorf("left are %v", left)
+	}
+}

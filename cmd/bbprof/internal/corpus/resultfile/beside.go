@@ -1,0 +1,44 @@
+package resultfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// maxBase is how much of a file's name a companion repeats: file systems take names of 255 bytes,
+// and the companion's own part needs some of them.
+const maxBase = 200
+
+// CreateBeside creates a file in the directory of path, under a name that nobody else has. The
+// name is new even where somebody put a link there: a link in a shared directory would lead a
+// privileged run to another's file.
+func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	for range 100 {
+		name := fmt.Sprintf("%s.%s-%08x", base[:min(len(base), maxBase)], purpose, rand.Uint32())
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s: no free name for a file beside it", path)
+}
+
+// ResolveLink is the file that a result's name stands for: behind a symbolic link the file that
+// it leads to, which is then written, renamed and locked under its own name. A link to nothing is
+// refused: whoever set it may not be who runs bbprof.
+func ResolveLink(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, nil // whoever opens it reports what is wrong
+	}
+	to, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", fmt.Errorf("%s is a symbolic link that leads to no file; remove it, or name another file", path)
+	}
+	return to, nil
+}
