@@ -6,6 +6,7 @@ require golang.org/x/arch v0.32.0
 
 require (
 	github.com/elastic/go-perf v0.0.0-20260224073651-af0ee0c731b7
+	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.3
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/mattn/go-shellwords v1.0.12

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -44,7 +45,7 @@ func checking(args []string, std streams) int {
 	defer stop()
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
-		Start:     func() (check.Profiler, error) { return profiler.New(c.measuring) },
+		Start:     func() (measure.ProfileCloser, error) { return profiler.New(c.measuring) },
 		Screened:  progress(std, len(blocks), "blocks"),
 	})
 	if err != nil {
@@ -126,7 +127,7 @@ func parseThreshold(s string) (float64, error) {
 
 // read is the blocks to check. An error is about the baseline, or the code that replaces its.
 func (c *checkFlags) read(std streams) ([]check.Block, error) {
-	baseline, err := c.readBaseline(std.in)
+	b, err := c.readBaseline(std.in)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func (c *checkFlags) read(std streams) ([]check.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	unlike, told := baseline.Against(here)
+	unlike, told := b.against(here)
 	if len(unlike) > 0 && !c.anyway {
 		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
@@ -143,11 +144,11 @@ func (c *checkFlags) read(std streams) ([]check.Block, error) {
 		fmt.Fprintf(std.err, "bbprof: warning: %s: %s\n", c.baseline, d)
 	}
 	if c.blocks != "" {
-		if err := c.replace(baseline.Rows, std); err != nil {
+		if err := c.replace(b.rows, std); err != nil {
 			return nil, err
 		}
 	}
-	blocks := check.Distinct(baseline.Rows)
+	blocks := check.Distinct(b.rows)
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
@@ -155,7 +156,7 @@ func (c *checkFlags) read(std streams) ([]check.Block, error) {
 }
 
 // readBaseline reads the file that is named, or standard input.
-func (c *checkFlags) readBaseline(stdin io.Reader) (check.Baseline, error) {
+func (c *checkFlags) readBaseline(stdin io.Reader) (baseline, error) {
 	var (
 		in     resultfile.Reader
 		closer io.Closer = io.NopCloser(nil)
@@ -167,14 +168,14 @@ func (c *checkFlags) readBaseline(stdin io.Reader) (check.Baseline, error) {
 		in, closer, err = resultfile.OpenFile(c.baseline)
 	}
 	if err != nil {
-		return check.Baseline{}, err
+		return baseline{}, err
 	}
 	defer closer.Close()
-	baseline, err := check.ReadBaseline(in)
+	b, err := readBaseline(in)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", c.baseline, err)
 	}
-	return baseline, err
+	return b, err
 }
 
 // here is what this check measures with, as a baseline tells of its run.
@@ -216,13 +217,14 @@ type checkedJSON struct {
 	High      float64            `json:"ci_high_percent"`
 	P         float64            `json:"p_adjusted"`
 	Fresh     int                `json:"fresh_measurements"`
+	FastAt    *int               `json:"as_fast_at_start,omitempty"`
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 }
 
 func writeChecked(w io.Writer, outcomes []check.Outcome) error {
 	e := json.NewEncoder(w)
 	for _, o := range outcomes {
-		err := e.Encode(checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.Rejection})
+		err := e.Encode(checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.FastAt, o.Rejection})
 		if err != nil {
 			return err
 		}
@@ -249,7 +251,7 @@ func (c *checkFlags) report(outcomes []check.Outcome) string {
 			signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), o.P, o.Status, short(fmt.Sprintf("%x", o.Block.Code)))
 	}
 	n := statuses(outcomes)
-	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured afresh, %d not measured%s\n",
+	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
 		plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
 	return w.String()
 }

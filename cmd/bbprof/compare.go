@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -205,6 +206,7 @@ type comparison struct {
 
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Side      string             `json:"rejected_side,omitempty"`
+	Failure   string             `json:"failure,omitempty"` // of bbprof itself, in one pair of two files
 
 	Pairs   []compare.Pair    `json:"pairs,omitempty"`
 	Dropped []compare.Dropped `json:"dropped,omitempty"`
@@ -236,7 +238,7 @@ func (b *compared) measured(r profiler.Result) {
 }
 
 // compare measures one pair. What is wrong with a block is in the comparison.
-func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b input.Row) (*comparison, error) {
+func (c *compareFlags) compare(ctx context.Context, p measure.Profiler, a, b input.Row) (*comparison, error) {
 	out := &comparison{Seed: c.seed, Trials: c.trials, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
 	for i, row := range []input.Row{a, b} {
 		if row.Rejection != nil {
@@ -273,7 +275,7 @@ func (c *compareFlags) compare(ctx context.Context, p compare.Profiler, a, b inp
 }
 
 // one compares two blocks.
-func (c *compareFlags) one(ctx context.Context, p compare.Profiler, a, b input.Row, std streams) int {
+func (c *compareFlags) one(ctx context.Context, p measure.Profiler, a, b input.Row, std streams) int {
 	out, err := c.compare(ctx, p, a, b)
 	if err != nil {
 		return failure(std, err)
@@ -316,6 +318,9 @@ func (out *comparison) report(c *compareFlags) string {
 		fmt.Fprintf(&w, "rejected: -%s: %v\n", out.Side, r)
 		line("a", "%s", out.A.text())
 		line("b", "%s", out.B.text())
+		if n := len(out.Pairs) + len(out.Dropped); n > 0 {
+			line("layouts", "%d of %d measured, and a comparison needs two", len(out.Pairs), n)
+		}
 		return w.String()
 	}
 	fmt.Fprintln(&w, out.headline())
@@ -421,7 +426,7 @@ func (out *comparison) table(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%6s  %5s  %5s  %12s  %12s  %8s  %s\n", "layout", places[0], places[1], "a", "b", "diff. %", "alone")
 	for i, p := range out.Pairs {
-		at := [2]int{p.Layout.Code(), p.Layout.Data}
+		at := [2]int{p.Layout.Start, p.Layout.Data}
 		if out.Cycles != "" {
 			at = [2]int{p.Layout.Env, p.Layout.Stack}
 		}

@@ -7,18 +7,23 @@ import (
 	"io"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // files compares the rows of two files in pairs.
-func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []input.Row, std streams) int {
+func (c *compareFlags) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) int {
 	var all []*comparison
 	done := progress(std, len(a), "pairs")
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i])
-		if err != nil {
+		if code := exitOf(err); err != nil && (code == exitHost || ctx.Err() != nil) {
 			return failure(std, err)
+		}
+		if err != nil { // a failure over one pair leaves the others what they are
+			out.Failure = err.Error()
+			fmt.Fprintf(std.err, "bbprof: pair %d: %v\n", i+1, err)
 		}
 		all = append(all, out)
 		done(len(all))
@@ -29,7 +34,7 @@ func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []inp
 	}
 	var measured []compare.Conclusion
 	for _, out := range all {
-		if out.Rejection == nil {
+		if out.concluded() {
 			measured = append(measured, out.Conclusion)
 		}
 	}
@@ -44,13 +49,13 @@ func (c *compareFlags) files(ctx context.Context, p compare.Profiler, a, b []inp
 func adjust(all []*comparison) {
 	var p []float64
 	for _, out := range all {
-		if out.Rejection == nil {
+		if out.concluded() {
 			p = append(p, out.P)
 		}
 	}
 	p = stat.Holm(p)
 	for _, out := range all {
-		if out.Rejection != nil {
+		if !out.concluded() {
 			continue
 		}
 		if out.Adjusted = p[0]; out.Adjusted >= stat.Level {
@@ -78,8 +83,8 @@ func (c *compareFlags) writeFiles(w io.Writer, all []*comparison) error {
 		if err != nil {
 			return err
 		}
-		if out.Rejection != nil {
-			_, err = fmt.Fprintf(w, "%4d  %9s  %9s  %8s  %-18s  %8s  %-13s  %s: -%s is rejected: %v\n", i+1, "", "", "", "", "", "not measured", short(out.A.Hex), out.Side, out.Rejection.Reason)
+		if !out.concluded() {
+			_, err = fmt.Fprintf(w, "%4d  %9s  %9s  %8s  %-18s  %8s  %-13s  %s: %s\n", i+1, "", "", "", "", "", "not measured", short(out.A.Hex), out.why())
 			continue
 		}
 		count[out.Verdict]++
@@ -98,6 +103,21 @@ func (c *compareFlags) writeFiles(w io.Writer, all []*comparison) error {
 	t := stat.OneSample(differences)
 	_, err = fmt.Fprintf(w, "over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(t.Mean), signed(t.Low), signed(t.High))
 	return err
+}
+
+// concluded reports whether a pair was measured in enough layouts.
+func (out *comparison) concluded() bool { return out.Rejection == nil && out.Failure == "" }
+
+// why says what kept a pair from a conclusion.
+func (out *comparison) why() string {
+	if out.Rejection == nil {
+		return "bbprof failed: " + out.Failure
+	}
+	s := fmt.Sprintf("-%s is rejected: %v", out.Side, out.Rejection.Reason)
+	if len(out.Dropped) > 0 {
+		s += fmt.Sprintf(" (in %d of %d layouts)", len(out.Dropped), len(out.Pairs)+len(out.Dropped))
+	}
+	return s
 }
 
 // short is the start of a block.

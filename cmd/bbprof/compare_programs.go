@@ -41,7 +41,8 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 	if c.unpaired {
 		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
 	}
-	pairs, err := program.Compare(ctx, r, commands[0], commands[1], ofA, ofB, c.trials, c.seed, progress(std, c.layouts*c.trials, "runs"))
+	pairs, err := program.Compare(ctx, r, program.Side{Command: commands[0], Setups: ofA}, program.Side{Command: commands[1], Setups: ofB},
+		program.Plan{Runs: c.trials, Seed: c.seed, Done: progress(std, c.layouts*c.trials, "runs")})
 	if err != nil {
 		return nil, err
 	}

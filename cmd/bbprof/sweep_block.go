@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	sweeping "github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -222,13 +223,13 @@ func (b *blockSweep) measure(ctx context.Context, code []byte, f sweeping.Factor
 	if err != nil {
 		return nil, nil, err
 	}
-	points, err := sweeping.Run(ctx, p, code, f, b.runs, b.seed, progress(std, len(f.Values)*b.runs, "measurements"))
+	points, err := sweeping.Run(ctx, p, code, f, sweeping.Plan{Runs: b.runs, Seed: b.seed, Done: progress(std, len(f.Values)*b.runs, "measurements")})
 	if err != nil || len(events) == 0 {
 		return points, nil, err
 	}
-	screened, err := sweeping.Screen(ctx, b.counting, code, f, events, b.runs, b.seed, func(n int) {
+	screened, err := sweeping.Screen(ctx, b.counting, code, f, events, sweeping.Plan{Runs: b.runs, Seed: b.seed, Done: func(n int) {
 		fmt.Fprintf(std.err, "bbprof: %d of %s screened\n", n, plural(len(events), "event"))
-	})
+	}})
 	return points, screened, err
 }
 
@@ -258,7 +259,7 @@ func (b *blockSweep) selected(ctx context.Context, p *profiler.Profiler) ([]pmu.
 }
 
 // counting starts a profiler that counts some events.
-func (b *blockSweep) counting(events []pmu.Selected) (sweeping.Measurer, func(), error) {
+func (b *blockSweep) counting(events []pmu.Selected) (measure.Profiler, func(), error) {
 	opts := b.opts
 	for _, e := range events {
 		opts.Events = append(opts.Events, e.By)

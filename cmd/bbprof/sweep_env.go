@@ -138,7 +138,7 @@ func runSweep(ctx context.Context, opts program.Options, words []string, sizes p
 		setups = append(setups, program.Setup{EnvBytes: n})
 	}
 	fmt.Fprintf(std.err, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), words[0], r.CPU(), r.Describe())
-	return program.Sweep(ctx, r, c, setups, runs, seed, progress(std, len(setups)*runs, "runs"))
+	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: seed, Done: progress(std, len(setups)*runs, "runs")})
 }
 
 // writeSweep writes a row for each set-up.

@@ -7,8 +7,10 @@ const usageCheck = `bbprof check measures the blocks of a baseline again and fin
 It is for continuous integration: it exits with 1 if a block is slower by more than -threshold,
 and lists such blocks. Of runs in which nothing has changed less than 5 % raise any alarm, however
 many blocks there are. A block that looks slower is a suspect: when all others are done it is
-measured afresh, by eight children, each new and with one value. Only those values decide, by a
-test of whether the slowdown exceeds the threshold, corrected for the number of blocks (Holm).
+measured again, once in each of eight new child processes. Only those values decide, by a test of
+whether the slowdown exceeds the threshold, corrected for the number of blocks (Holm). What would be
+an alarm is last measured with its code at four starts in a cache line: a block that is as fast as
+its baseline at one of them has several speeds and is cleared.
 
 A baseline of another microarchitecture, or measured with other flags, is refused.
 

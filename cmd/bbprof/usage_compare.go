@@ -12,10 +12,8 @@ taken, and the mean of all differences is tested (paired t-test). It is called a
 chance would make one as large in less than 5 % of such comparisons. Of two files, that is the
 chance of even one false difference among all pairs (Holm).
 
-A layout of blocks is: a start of the code in its page, with padding before it (each of 64 places has 16
-bytes with a probability of 1 in 16), a place of the data in their page, and which side goes
-first. There is no padding within the block's copies. Both sides get the same initial state. A layout of
-programs is a size of the environment (up to 4096 bytes more) and a start of the stack (up to
+A layout of blocks is: a start of the code in its page, a place of the data in their page, and
+which side goes first. Both sides get the same initial state. A layout of programs is a size of the environment (up to 4096 bytes more) and a start of the stack (up to
 8 KiB lower), with address randomisation off; a program is measured from its entry to its end.
 
 Flags:

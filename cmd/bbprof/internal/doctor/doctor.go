@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -31,13 +32,7 @@ type System struct {
 	Ticks   func() uint64         // the time-stamp counter
 	Now     func() time.Time
 	Counter func(cpu int) (pmu.PMU, error) // what hardware counters there are on a CPU
-	Start   func(profiler.Options) (Profiler, error)
-}
-
-// Profiler is what an examination needs of a profiler.Profiler.
-type Profiler interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-	Close()
+	Start   func(profiler.Options) (measure.ProfileCloser, error)
 }
 
 // ThisMachine is the host that bbprof runs on.
@@ -51,10 +46,10 @@ func ThisMachine() System {
 		Ticks:   host.Ticks,
 		Now:     time.Now,
 		Counter: func(number int) (pmu.PMU, error) { return probe(cpu, number) },
-		Start: func(o profiler.Options) (Profiler, error) {
+		Start: func(o profiler.Options) (measure.ProfileCloser, error) {
 			p, err := profiler.New(o)
 			if err != nil {
-				return nil, err // and no Profiler that is a nil *profiler.Profiler
+				return nil, err // and no interface that holds a nil *profiler.Profiler
 			}
 			return p, nil
 		},
@@ -185,7 +180,7 @@ const (
 func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
 
 // measure profiles a block until it is measured or tries are used up.
-func (x *exam) measure(p Profiler, code []byte) (r profiler.Result, err error) {
+func (x *exam) measure(p measure.Profiler, code []byte) (r profiler.Result, err error) {
 	for range tries {
 		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
 			return r, err
@@ -213,7 +208,7 @@ func (x *exam) note(r profiler.Result) {
 }
 
 // with runs f with a profiler of its own. That the host has none is a *verdict.HostError.
-func (x *exam) with(opts profiler.Options, f func(Profiler) error) error {
+func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
 	if x.late() {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -44,7 +45,7 @@ func (f *fake) system(files map[string]string) System {
 	}
 }
 
-func (f *fake) start(o profiler.Options) (Profiler, error) {
+func (f *fake) start(o profiler.Options) (measure.ProfileCloser, error) {
 	n := len(f.started)
 	f.started = append(f.started, o)
 	if n < len(f.starts) && f.starts[n] != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"math"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -66,7 +67,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
 	}
 	for i := range 2 {
-		err := x.with(x.opts, func(p Profiler) error {
+		err := x.with(x.opts, func(p measure.Profiler) error {
 			for j := range blocks {
 				if err := x.once(p, &blocks[j], i); err != nil {
 					return err
@@ -94,7 +95,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 }
 
 // once measures a block for the ith time.
-func (x *exam) once(p Profiler, b *Repeat, i int) error {
+func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
 	code, err := hex.DecodeString(b.Hex)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -144,7 +145,7 @@ func (x *exam) subnormals() ([]Price, error) {
 // prices measures jobs with a profiler of their own. Where that is not to be had, as on a core
 // that became busy, each says so.
 func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error) {
-	err = x.with(opts, func(p Profiler) error {
+	err = x.with(opts, func(p measure.Profiler) error {
 		for _, j := range jobs {
 			code, err := hex.DecodeString(j.hex)
 			if err != nil {
@@ -273,7 +274,7 @@ func (x *exam) pageZero() (string, error) {
 	opts := x.opts
 	opts.NoRescue = true
 	answer := ""
-	err := x.with(opts, func(p Profiler) error {
+	err := x.with(opts, func(p measure.Profiler) error {
 		r, err := p.Profile(x.ctx, profiler.Block{Code: []byte{0x31, 0xc0, 0x8b, 0x00}})
 		switch {
 		case err != nil:

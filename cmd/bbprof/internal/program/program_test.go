@@ -472,7 +472,7 @@ func TestSweepOrder(t *testing.T) {
 	f := &fakeRunner{}
 	var told []int
 	setups := []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}}
-	points, err := Sweep(context.Background(), f, Command{Name: "p"}, setups, 5, 1, func(n int) { told = append(told, n) })
+	points, err := Sweep(context.Background(), f, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(n int) { told = append(told, n) }})
 	if err != nil || len(points) != 3 || len(told) != 15 || told[14] != 15 {
 		t.Fatalf("%+v, %v, told %v", points, err, told)
 	}
@@ -496,14 +496,14 @@ func TestSweepOrder(t *testing.T) {
 	if same {
 		t.Error("the order is not random")
 	}
-	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, Command{Name: "p"}, setups, 5, 1, func(int) {}); err == nil {
+	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(int) {}}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }
 
 func TestCompareOrder(t *testing.T) {
 	f := &fakeRunner{}
-	pairs, err := Compare(context.Background(), f, Command{Name: "a"}, Command{Name: "bb"}, Layouts(20, 3), Layouts(20, 4), 2, 1, func(int) {})
+	pairs, err := Compare(context.Background(), f, Side{Command{Name: "a"}, Layouts(20, 3)}, Side{Command{Name: "bb"}, Layouts(20, 4)}, Plan{Runs: 2, Seed: 1, Done: func(int) {}})
 	if err != nil || len(pairs) != 20 {
 		t.Fatalf("%v, %v", pairs, err)
 	}
@@ -528,7 +528,7 @@ func TestCompareOrder(t *testing.T) {
 	if aFirst < 8 || aFirst > 32 { // of 40
 		t.Errorf("a goes first %d times of 40", aFirst)
 	}
-	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Command{Name: "a"}, Command{Name: "b"}, Layouts(9, 3), Layouts(9, 3), 2, 1, func(int) {}); err == nil {
+	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Side{Command{Name: "a"}, Layouts(9, 3)}, Side{Command{Name: "b"}, Layouts(9, 3)}, Plan{Runs: 2, Seed: 1, Done: func(int) {}}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }

@@ -49,16 +49,22 @@ type Point struct {
 	Cycles []float64 // core cycles of each run
 }
 
+// Plan says how often to run.
+type Plan struct {
+	Runs int            // in each set-up
+	Seed uint64         // of the random order
+	Done func(runs int) // is told after each run, or pair of runs, how many are done
+}
+
 // runner is what sweeps and comparisons need of a Runner.
 type runner interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
 }
 
-// Sweep runs a command so many times in each set-up. The order is random by seed and all
-// set-ups have had a turn before one has the next, so that a drift of the machine falls on
-// all alike. done is told after each run how many there have been.
-func Sweep(ctx context.Context, r runner, c Command, setups []Setup, runs int, seed uint64, done func(int)) ([]Point, error) {
+// Sweep runs a command in each set-up. The order is random, and all set-ups have a run before any
+// has its next, so that a drift of the machine affects all alike.
+func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) ([]Point, error) {
 	points := make([]Point, len(setups))
 	for i, s := range setups {
 		points[i].Setup = s
@@ -66,9 +72,9 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, runs int, s
 	if err := r.WarmUp(ctx, c, setups[0]); err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(rand.NewPCG(plan.Seed, 1))
 	count := 0
-	for range runs {
+	for range plan.Runs {
 		for _, i := range rng.Perm(len(setups)) {
 			sample, err := r.Run(ctx, c, setups[i])
 			if err != nil {
@@ -76,10 +82,16 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, runs int, s
 			}
 			points[i].Cycles = append(points[i].Cycles, sample.Cycles)
 			count++
-			done(count)
+			plan.Done(count)
 		}
 	}
 	return points, nil
+}
+
+// Side is one of two programs to compare, and the set-ups that it runs in.
+type Side struct {
+	Command Command
+	Setups  []Setup
 }
 
 // Pair is what two programs took in the same set-up, or each in one of its own.
@@ -88,37 +100,36 @@ type Pair struct {
 	A, B  []float64 // core cycles of each run
 }
 
-// Compare runs two commands, each in as many set-ups, so many times in each; ofA and ofB are the same
-// where set-ups are to be compared in pairs. Runs alternate, in an order drawn by seed for each
-// pair, so that nothing that changes with time favours one.
-func Compare(ctx context.Context, r runner, a, b Command, ofA, ofB []Setup, runs int, seed uint64, done func(int)) ([]Pair, error) {
-	for _, c := range []Command{a, b} {
-		if err := r.WarmUp(ctx, c, ofA[0]); err != nil {
+// Compare runs two commands, each in its set-ups, of which there are as many for both; they are the
+// same where set-ups are to be compared in pairs. The two alternate, and which of them runs first is
+// drawn for each pair of runs, so that nothing that changes with time favours one.
+func Compare(ctx context.Context, r runner, a, b Side, plan Plan) ([]Pair, error) {
+	for _, side := range []Side{a, b} {
+		if err := r.WarmUp(ctx, side.Command, a.Setups[0]); err != nil {
 			return nil, err
 		}
 	}
-	pairs := make([]Pair, len(ofA))
-	rng := rand.New(rand.NewPCG(seed, 2))
+	pairs := make([]Pair, len(a.Setups))
+	rng := rand.New(rand.NewPCG(plan.Seed, 2))
 	for i := range pairs {
 		p := &pairs[i]
-		p.Setup = ofA[i]
-		for run := range runs {
-			sides := []struct {
-				c      Command
-				setup  Setup
+		p.Setup = a.Setups[i]
+		for run := range plan.Runs {
+			order := []struct {
+				Side
 				cycles *[]float64
-			}{{a, ofA[i], &p.A}, {b, ofB[i], &p.B}}
+			}{{a, &p.A}, {b, &p.B}}
 			if rng.IntN(2) == 1 {
-				sides[0], sides[1] = sides[1], sides[0]
+				order[0], order[1] = order[1], order[0]
 			}
-			for _, side := range sides {
-				sample, err := r.Run(ctx, side.c, side.setup)
+			for _, side := range order {
+				sample, err := r.Run(ctx, side.Command, side.Setups[i])
 				if err != nil {
 					return nil, err
 				}
 				*side.cycles = append(*side.cycles, sample.Cycles)
 			}
-			done(i*runs + run + 1)
+			plan.Done(i*plan.Runs + run + 1)
 		}
 	}
 	return pairs, nil

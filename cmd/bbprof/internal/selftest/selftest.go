@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -56,11 +57,6 @@ const (
 	Short Scope = true // four: a multiply, a load, a floating-point add, and adds side by side
 )
 
-// measurer is what this package needs of a profiler.
-type measurer interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-}
-
 // Run measures the blocks on the CPU that p measures on. An error ends it, with the outcomes
 // until there: it is ctx's, a *verdict.HostError, or bbprof's own.
 func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) ([]Outcome, error) {
@@ -71,7 +67,7 @@ func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) (
 	return run(ctx, p, cpu.Microarchitecture, host.Missing, blocks, scope)
 }
 
-func run(ctx context.Context, p measurer, core host.Microarchitecture, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {
+func run(ctx context.Context, p measure.Profiler, core host.Microarchitecture, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {
 	disturbed := 0
 	for _, b := range blocks {
 		if scope == Short && !b.Short {
@@ -110,7 +106,7 @@ const (
 )
 
 // measure profiles the block and judges what comes of it.
-func (o *Outcome) measure(ctx context.Context, p measurer, b Block, answer Answer, tries int) error {
+func (o *Outcome) measure(ctx context.Context, p measure.Profiler, b Block, answer Answer, tries int) error {
 	for o.Tries = 1; ; o.Tries++ {
 		r, err := p.Profile(ctx, profiler.Block{Code: b.Code})
 		if err != nil {

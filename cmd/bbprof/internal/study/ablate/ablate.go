@@ -8,18 +8,17 @@ import (
 	"errors"
 	"io"
 
+<<<<<<< HEAD
 	"github.com/bbprof/bbprof/initial"
+=======
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// Measurer is what an ablation needs of a profiler. Its results carry predictions
-// (profiler.Options.Detail).
-type Measurer interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-}
 
 // Step is a set-up with one technique more than the step before.
 type Step struct {
@@ -91,26 +90,18 @@ type Stage struct {
 // tries is how often a step is measured again that other work on the core disturbed.
 const tries = 3
 
-// Block measures a block at each step.
-func Block(ctx context.Context, m Measurer, code []byte) ([]Stage, error) {
+// Block measures a block at each step. The results of p must carry predictions
+// (profiler.Options.Detail).
+func Block(ctx context.Context, p measure.Profiler, code []byte) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
-		r, err := measure(ctx, m, code, s.Setup)
+		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries)
 		if err != nil {
 			return nil, err
 		}
 		stages = append(stages, Stage{s.Name, r})
 	}
 	return stages, nil
-}
-
-func measure(ctx context.Context, m Measurer, code []byte, s profiler.Setup) (r profiler.Result, err error) {
-	for range tries {
-		if r, err = m.Profile(ctx, profiler.Block{Code: code, Setup: s}); err != nil || !r.Reason.Noise() {
-			break
-		}
-	}
-	return r, err
 }
 
 // Crashed reports whether a block died of what it does, rather than being refused for it.
@@ -137,7 +128,7 @@ func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(ma
 
 // Corpus measures every block of a corpus at each step, a block with all of them before the next,
 // until next gives io.EOF. A rejection in its place is one at every step: a row that holds no block.
-func Corpus(ctx context.Context, m Measurer, next func() ([]byte, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
+func Corpus(ctx context.Context, p measure.Profiler, next func() ([]byte, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))
 	for i, s := range steps {
@@ -155,7 +146,7 @@ func Corpus(ctx context.Context, m Measurer, next func() ([]byte, *verdict.Rejec
 			r := profiler.Result{Status: profiler.Rejected}
 			if rejection != nil {
 				r.Reason = rejection.Reason
-			} else if r, err = measure(ctx, m, code, s.Setup); err != nil {
+			} else if r, err = measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries); err != nil {
 				return nil, err
 			}
 			shares[i].count(r)

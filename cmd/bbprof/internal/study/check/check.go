@@ -1,6 +1,12 @@
 // Package check measures blocks whose time was measured before, and finds those that have become
-// slower. It is for machines that watch over code: an alarm stops somebody's work, so the chance of
-// even one false alarm in a run is what is kept small, however many blocks there are.
+// slower. It is for continuous integration: a false alarm stops somebody's work, so what is bounded
+// is the probability of any false alarm in a run, for any number of blocks.
+//
+//	measure each block once → suspects → measure those in new children → test, corrected for the
+//	number of blocks → measure what would be an alarm in stated layouts → alarm
+//
+// The null hypothesis is that a block is what it was, and includes that it may have several speeds,
+// one for each layout: the baseline is then one draw of them.
 package check
 
 import (
@@ -9,69 +15,63 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// Block is a row of a baseline: a block with what it took. Cycles are per iteration.
-type Block struct {
-	Row    int // of the baseline, from 1
-	Code   []byte
-	Cycles float64
-	Half   float64 // half of its 95 % interval
-}
 
 // Status is what became of a block.
 type Status string
 
 const (
 	Fine    Status = "ok"           // not slower by more than the threshold, as far as one can tell
-	Cleared Status = "cleared"      // it looked slower, and was not when measured afresh
-	Slower  Status = "slower"       // by more than the threshold, also afresh
+	Cleared Status = "cleared"      // it looked slower in its first measurement only, or in some layouts only
+	Slower  Status = "slower"       // by more than the threshold, in all measurements and layouts together
 	Unknown Status = "not measured" // Rejection says why
 )
 
-// Outcome is a block's. Slowdown and its 95 % interval are percentages of the baseline.
+// Outcome is one block's. Slowdown and its 95 % interval are percentages of the baseline.
 type Outcome struct {
 	Block     Block
 	Status    Status
-	Cycles    float64 // now: of a suspect, the mean of its fresh measurements
+	Cycles    float64 // now: of a suspect, the mean of its new measurements
 	Slowdown  float64
 	Low, High float64
 	P         float64 // of Slower by chance, adjusted for the number of blocks; 1 if it was no suspect
-	Fresh     int     // measurements that were taken afresh
+	Fresh     int     // new measurements, each in a child of its own
+	// FastAt is the start of the code, in bytes of a page, at which a cleared block is as fast as its
+	// baseline; nil if none was looked for.
+	FastAt    *int
 	Rejection *verdict.Rejection
-}
-
-// Profiler is what is needed of profiler.Profiler.
-type Profiler interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-	Close()
 }
 
 // Options of a check.
 type Options struct {
 	Threshold float64 // share of a block's cycles that it may have become slower
 	// Start makes a profiler with a child of its own.
-	Start func() (Profiler, error)
-	// Screened is told how many blocks have been measured once; nil is nobody.
+	Start func() (measure.ProfileCloser, error)
+	// Screened is told how many blocks have been measured once; it may be nil.
 	Screened func(n int)
 }
 
 const (
 	// freshRounds are the children that measure each suspect again, one after the other: some blocks
-	// keep to one of two speeds for as long as a child measures them, so a child is one value. Eight
+	// keep one of two speeds for as long as a child lives, so a child gives one value. Eight values
 	// are significant among 100,000 blocks at 15 standard errors above the threshold, five at 50
 	// (Student's t with 7 and 4 degrees of freedom).
 	freshRounds = 8
-	// leastFresh are as many as must have given a number.
+	// leastFresh is how many of them must have given a number.
 	leastFresh = 4
 )
 
-// tolerated are the reasons that are found in the samples of an undisturbed block: its windows run at
-// several speeds, or its copies do not all take the same. What made it so may have made it slower, so a
-// suspect's numbers count all the same.
+// starts are where in a page the code begins in the layouts that a would-be alarm is measured in: the
+// four places of a function in a cache line, as compilers align functions to 16 bytes.
+var starts = []int{0, 16, 32, 48}
+
+// tolerated are the reasons that an undisturbed block can be rejected for after timing: its windows run
+// at several speeds, or its copies do not all take the same time. What made it so may have made it
+// slower, so a suspect's numbers count all the same.
 var tolerated = []verdict.Reason{verdict.Unstable, verdict.Nonlinear}
 
 // Run measures all blocks, and then those that look slower again. Outcomes are in the order of
@@ -91,25 +91,31 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 		}
 	}
 	r.judge()
+	isSlower := func(o Outcome) bool { return o.Status == Slower }
+	if slices.ContainsFunc(r.outcomes, isSlower) {
+		if err := r.round(ctx, r.place); err != nil {
+			return nil, err
+		}
+	}
 	return r.outcomes, nil
 }
 
 type run struct {
 	Options
 	outcomes []Outcome
-	suspects []*suspect // by block; nil of one that is none
+	suspects []*suspect // by block; nil of a block that is no suspect
 }
 
-// suspect is what came of a block's fresh measurements.
+// suspect holds a block's new measurements.
 type suspect struct {
 	logs      []float64          // of cycles
 	halves    []float64          // of their intervals, as shares of the cycles
-	rejection *verdict.Rejection // of the last that gave none
-	failures  int                // that gave none
+	rejection *verdict.Rejection // of the last that gave no number
+	failures  int                // how many gave none
 }
 
 // round does one thing with each block in a child of its own.
-func (r *run) round(ctx context.Context, do func(ctx context.Context, p Profiler, i int) error) error {
+func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.Profiler, i int) error) error {
 	p, err := r.Start()
 	if err != nil {
 		return err
@@ -123,12 +129,12 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p Profiler
 	return nil
 }
 
-// screen measures a block once. Whatever looks slower is a suspect, at a level that is not
-// corrected for the number of blocks: what one misses here nobody looks at again. So is what other
-// work did not let be measured, or what no longer has one speed.
-func (r *run) screen(ctx context.Context, p Profiler, i int) error {
+// screen measures a block once. A block that looks slower is a suspect, at a level that is not
+// corrected for the number of blocks, since a block that is missed here is not measured again. So is a
+// block that other work disturbed, or that no longer has one speed.
+func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
-	got, err := measure(ctx, p, out.Block)
+	got, err := once(ctx, p, out.Block, profiler.Setup{})
 	if r.Screened != nil {
 		r.Screened(i + 1)
 	}
@@ -141,19 +147,19 @@ func (r *run) screen(ctx context.Context, p Profiler, i int) error {
 		}
 	case err != nil:
 		return err
-	case out.compare(got.Cycles, known(got.Cycles, half(got)), out.Block.Half).Above(math.Log1p(r.Threshold)) < stat.Level:
+	case out.compare(got.Cycles, known(got.Cycles, half(got)), known(out.Block.Cycles, out.Block.Half)).Above(math.Log1p(r.Threshold)) < stat.Level:
 		out.Status, r.suspects[i] = Cleared, &suspect{} // until confirmed
 	}
 	return nil
 }
 
 // again measures a suspect.
-func (r *run) again(ctx context.Context, p Profiler, i int) error {
+func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	s := r.suspects[i]
-	if s == nil || s.failures > freshRounds-leastFresh { // which it cannot make good; each may take a whole budget
+	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
 		return nil
 	}
-	got, err := measure(ctx, p, r.outcomes[i].Block, tolerated...)
+	got, err := once(ctx, p, r.outcomes[i].Block, profiler.Setup{Tolerate: tolerated})
 	switch {
 	case errors.As(err, &s.rejection):
 		s.failures++
@@ -166,8 +172,29 @@ func (r *run) again(ctx context.Context, p Profiler, i int) error {
 	return nil
 }
 
-// judge goes by the fresh measurements alone: the one that made a block suspect was chosen for
-// being slow.
+// place measures a would-be alarm with its code at stated starts. If it is as fast as its baseline at
+// one of them, the baseline was one of its speeds, and it is cleared.
+func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
+	out := &r.outcomes[i]
+	if out.Status != Slower {
+		return nil
+	}
+	for _, start := range starts {
+		got, err := once(ctx, p, out.Block, profiler.Setup{CodeOffset: &start, Tolerate: tolerated})
+		switch {
+		case errors.As(err, new(*verdict.Rejection)): // no layout that it can be measured in
+		case err != nil:
+			return err
+		case got.Cycles <= out.Block.Cycles*(1+r.Threshold):
+			out.Status, out.FastAt = Cleared, &start
+			return nil
+		}
+	}
+	return nil
+}
+
+// judge tests the new measurements alone: the one that made a block a suspect was selected for being
+// slow.
 func (r *run) judge() {
 	var (
 		judged []*Outcome
@@ -185,9 +212,7 @@ func (r *run) judge() {
 			}
 			t := stat.OneSample(s.logs)
 			out.Fresh = len(s.logs)
-			// A baseline that is narrower than the block is now was lucky: of two speeds it met one.
-			was := max(out.Block.Half, out.Block.Cycles*stat.Median(s.halves))
-			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}, was).Above(math.Log1p(r.Threshold))
+			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}, s.baseline(out.Block)).Above(math.Log1p(r.Threshold))
 		}
 		if out.Status != Unknown {
 			judged, p = append(judged, out), append(p, out.P)
@@ -200,10 +225,21 @@ func (r *run) judge() {
 	}
 }
 
-// compare notes how much slower a block is now than its baseline, of which half the interval is was,
-// and tests it, in logarithms.
-func (out *Outcome) compare(cycles float64, now stat.Known, was float64) stat.Test {
-	t := stat.Difference(known(out.Block.Cycles, was), now)
+// baseline is a block's baseline with the error that a suspect's new measurements give to any one
+// measurement: no less than their own interval and no less than the spread between children. An
+// interval that is narrower saw one speed of several.
+func (s *suspect) baseline(b Block) stat.Known {
+	within := known(b.Cycles, max(b.Half, b.Cycles*stat.Median(s.halves)))
+	t := stat.OneSample(s.logs)
+	if between := t.Error * math.Sqrt(float64(len(s.logs))); between > within.Error {
+		return stat.Known{Mean: within.Mean, Error: between, DF: t.DF}
+	}
+	return within
+}
+
+// compare notes how much slower a block is now than its baseline, and tests it, in logarithms.
+func (out *Outcome) compare(cycles float64, now, was stat.Known) stat.Test {
+	t := stat.Difference(was, now)
 	percent := func(log float64) float64 { return 100 * math.Expm1(log) }
 	out.Cycles, out.Slowdown, out.Low, out.High = cycles, percent(t.Mean), percent(t.Low), percent(t.High)
 	return t
@@ -224,9 +260,9 @@ func known(cycles, half float64) stat.Known {
 // half is half of a result's interval.
 func half(r profiler.Result) float64 { return (r.CIHigh - r.CILow) / 2 }
 
-// measure profiles a block once.
-func measure(ctx context.Context, p Profiler, b Block, tolerate ...verdict.Reason) (profiler.Result, error) {
-	r, err := p.Profile(ctx, profiler.Block{Code: b.Code, Setup: profiler.Setup{Tolerate: tolerate}})
+// once measures a block once. Whatever kept it from a number is the error.
+func once(ctx context.Context, p measure.Profiler, b Block, s profiler.Setup) (profiler.Result, error) {
+	r, err := p.Profile(ctx, profiler.Block{Code: b.Code, Setup: s})
 	if err == nil {
 		err = r.Err()
 	}

@@ -8,12 +8,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is a host on which block i takes what cycles says; with a rejection, if that is tolerated.
+// lab is a host on which block i takes what cycles says; with a rejection, if that is tolerated. Where
+// the code's start is set, starts decides instead, if there is one.
 type lab struct {
+	starts   func(i, start int) float64
 	rand     *rand.Rand
 	scatter  float64 // of one measurement, as a share
 	interval float64 // what intervals tell of the scatter, if it is more
@@ -27,7 +30,7 @@ func newLab(seed uint64, cycles func(i, child int) (float64, error)) *lab {
 	return &lab{rand: rand.New(rand.NewPCG(seed, 0)), scatter: 0.002, cycles: cycles, asked: map[int]int{}}
 }
 
-func (l *lab) start() (Profiler, error) {
+func (l *lab) start() (measure.ProfileCloser, error) {
 	l.children++
 	l.open++
 	return &child{l, l.children - 1}, nil
@@ -44,6 +47,9 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	i := int(b.Code[0])<<8 | int(b.Code[1])
 	c.asked[i]++
 	v, err := c.cycles(i, c.number)
+	if b.Setup.CodeOffset != nil && c.starts != nil {
+		v, err = c.starts(i, *b.Setup.CodeOffset), nil
+	}
 	var rejection *verdict.Rejection
 	switch {
 	case errors.As(err, &rejection) && !(v > 0 && slices.Contains(b.Setup.Tolerate, rejection.Reason)):
@@ -79,7 +85,7 @@ func count(outcomes []Outcome, s Status) (n int) {
 	return n
 }
 
-// TestUnchanged: without any threshold many blocks look slower by chance; measured afresh hardly
+// TestUnchanged: without any threshold many blocks look slower by chance; measured again hardly
 // one is.
 func TestUnchanged(t *testing.T) {
 	alarms, cleared := 0, 0
@@ -133,10 +139,83 @@ func TestSlower(t *testing.T) {
 					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 				}
 			}
-			if c.numbers > 0 && l.children != 1+freshRounds {
-				t.Errorf("%s: %d children", c.name, l.children)
+			if want := 1 + freshRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
+				t.Errorf("%s: %d children, want %d", c.name, l.children, want)
 			}
 		}
+	}
+}
+
+// TestSpeedsByLayout: of 100 blocks, ten take 1.9 or 2.7 cycles, as where the code starts has it; the
+// layouts of one measurement rarely meet the faster. A baseline that did is no slowdown, and a block
+// both of whose speeds have become slower is one.
+func TestSpeedsByLayout(t *testing.T) {
+	const runs, blocks, twoSpeeds = 100, 100, 10
+	for _, c := range []struct {
+		name        string
+		now         float64 // times both speeds
+		least, most int     // runs with an alarm
+	}{
+		{"as it was", 1, 0, 5},
+		{"slower", 1.5, runs - 5, runs},
+	} {
+		alarmed := 0
+		for seed := range uint64(runs) {
+			luck := rand.New(rand.NewPCG(seed, 2))
+			factor := 1.0
+			l := newLab(seed, func(i, _ int) (float64, error) {
+				switch {
+				case i >= twoSpeeds:
+					return 2, nil
+				case luck.IntN(20) == 0:
+					return 1.9 * factor, nil
+				}
+				return 2.7 * factor, nil
+			})
+			l.starts = func(i, start int) float64 {
+				switch {
+				case i >= twoSpeeds:
+					return 2
+				case start == 32:
+					return 1.9 * factor
+				}
+				return 2.7 * factor
+			}
+			baseline := l.baseline(blocks, 2)
+			for i := range twoSpeeds {
+				v, _ := l.cycles(i, 0)
+				r := l.result(v)
+				baseline[i].Cycles, baseline[i].Half = r.Cycles, r.CIHigh-r.Cycles
+			}
+			factor = c.now
+			got, err := Run(context.Background(), baseline, Options{Threshold: 0.02, Start: l.start})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if count(got, Slower) > 0 {
+				alarmed++
+			}
+			for _, o := range got {
+				if o.FastAt != nil && (*o.FastAt != 32 || o.Status != Cleared) {
+					t.Errorf("%s: %+v is fast at %d", c.name, o, *o.FastAt)
+				}
+			}
+		}
+		if alarmed < c.least || alarmed > c.most {
+			t.Errorf("%s: %d of %d runs alarmed, want %d to %d", c.name, alarmed, runs, c.least, c.most)
+		}
+	}
+}
+
+// TestSpreadIsNotSlower: a block whose children scatter by 5 % is not slower because its baseline was
+// 8 % below their mean: the baseline was one such child.
+func TestSpreadIsNotSlower(t *testing.T) {
+	l := newLab(1, func(_, child int) (float64, error) { return 2 * (1 + 0.05*float64(child%3-1)), nil })
+	l.scatter = 0.0001
+	l.starts = func(int, int) float64 { return 2 } // no layout explains it
+	got, err := Run(context.Background(), []Block{{Row: 1, Code: []byte{0, 0}, Cycles: 1.84, Half: 0.001}}, Options{Threshold: 0.02, Start: l.start})
+	if err != nil || got[0].Status != Cleared || got[0].Fresh != freshRounds {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -200,7 +279,7 @@ func TestNotMeasured(t *testing.T) {
 	}
 }
 
-// TestUnsteady: a block that no longer has one speed is judged by what it takes all the same.
+// TestUnsteady: a block that no longer has one speed is judged by its cycles all the same.
 func TestUnsteady(t *testing.T) {
 	for _, reason := range []verdict.Reason{verdict.Unstable, verdict.Nonlinear} {
 		l := newLab(1, func(i, _ int) (float64, error) {
@@ -223,14 +302,14 @@ func TestUnsteady(t *testing.T) {
 }
 
 // TestLuckyBaseline: the narrow interval of a baseline that met one of two speeds is not believed
-// where all measurements afresh are wide.
+// where all new measurements have wide ones.
 func TestLuckyBaseline(t *testing.T) {
 	for _, c := range []struct {
 		interval float64
 		want     Status
 	}{{0.002, Slower}, {0.02, Cleared}} {
 		l := newLab(1, func(int, int) (float64, error) { return 2.08, nil })
-		got, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0.02, Start: func() (Profiler, error) {
+		got, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) {
 			if l.children > 0 { // the first makes it a suspect
 				l.interval = c.interval
 			}
@@ -245,7 +324,7 @@ func TestLuckyBaseline(t *testing.T) {
 func TestErrorsEndIt(t *testing.T) {
 	broken := errors.New("broken")
 	l := newLab(1, func(i, child int) (float64, error) { return 3, nil })
-	if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: func() (Profiler, error) { return nil, broken }}); !errors.Is(err, broken) {
+	if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: func() (measure.ProfileCloser, error) { return nil, broken }}); !errors.Is(err, broken) {
 		t.Errorf("starting: %v", err)
 	}
 	for failing := range 2 {

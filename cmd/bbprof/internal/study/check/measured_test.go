@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"testing"
 
+<<<<<<< HEAD
 	"github.com/bbprof/bbprof/internal/require"
+=======
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -26,7 +30,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 	for _, in := range instructions {
 		for n := 1; n <= 4; n++ {
 			b := Block{Code: bytes.Repeat(in, n)}
-			r, err := measure(context.Background(), p, b)
+			r, err := once(context.Background(), p, b, profiler.Setup{})
 			if err != nil {
 				p.Close()
 				require.Measure(t, err)
@@ -36,7 +40,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 		}
 	}
 	p.Close()
-	options := Options{Threshold: 0.02, Start: func() (Profiler, error) { return profiler.New(profiler.Options{}) }}
+	options := Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) { return profiler.New(profiler.Options{}) }}
 	alarms, found := 0, 0
 	const runs = 3
 	for run := range runs {

@@ -5,43 +5,54 @@ import (
 	"context"
 	"slices"
 
+<<<<<<< HEAD
 	"github.com/bbprof/bbprof/initial"
+=======
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Profiler is what is needed of profiler.Profiler.
-type Profiler interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-}
+// tries is how often a value is asked for while other work disturbs it.
+const tries = 2
 
-// Blocks makes two blocks ready to be compared: both are measured once, which finds the initial
-// state that both run with, and the results tell of them. An error is a *SideError if it is about
-// one of them.
-func Blocks(ctx context.Context, p Profiler, a, b []byte) (measure [2]Measure, first [2]profiler.Result, err error) {
+// Blocks prepares two blocks for a comparison: both are measured once, to find an initial state
+// that both run with. first are those results. An error is a *SideError if it is about one block.
+func Blocks(ctx context.Context, p measure.Profiler, a, b []byte) (measures [2]Measure, first [2]profiler.Result, err error) {
 	code := [2][]byte{a, b}
 	for i, c := range code {
-		if first[i], err = profile(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Tolerate: tolerated()}}); err != nil {
-			return measure, first, &SideError{sides[i], err}
+		if first[i], err = once(ctx, p, c, profiler.Setup{Tolerate: tolerated()}); err != nil {
+			return measures, first, &SideError{sides[i], err}
 		}
 	}
-	// Equal data for both: the state that one needed is given to the other.
+	// Both sides get equal data: the state that one needed is given to the other.
 	init := latest(first[0].Init, first[1].Init)
 	for i, c := range code {
 		if first[i].Init.Name == init.Name {
 			continue
 		}
-		if first[i], err = profile(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Init: &init, Tolerate: tolerated()}}); err != nil {
-			return measure, first, &SideError{sides[i], err}
+		if first[i], err = once(ctx, p, c, profiler.Setup{Init: &init, Tolerate: tolerated()}); err != nil {
+			return measures, first, &SideError{sides[i], err}
 		}
 	}
 	for i, c := range code {
-		measure[i] = func(ctx context.Context, l Layout) (float64, error) {
-			r, err := once(ctx, p, profiler.Block{Code: c, Setup: l.setup(init)})
+		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
+			r, err := once(ctx, p, c, l.setup(init))
 			return r.Cycles, err
 		}
 	}
-	return measure, first, nil
+	return measures, first, nil
+}
+
+// once measures a block in one set-up. Whatever kept it from a number is the error.
+func once(ctx context.Context, p measure.Profiler, code []byte, s profiler.Setup) (profiler.Result, error) {
+	r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s}, tries)
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
 }
 
 var sides = [2]string{"a", "b"}
@@ -55,10 +66,17 @@ type SideError struct {
 func (e *SideError) Error() string { return "-" + e.Side + ": " + e.Err.Error() }
 func (e *SideError) Unwrap() error { return e.Err }
 
+<<<<<<< HEAD
 // setup is a layout as the profiler has it. Registers and memory words are pointers alike, so all
 // of them move and what was equal stays so; a register that is 0 is meant to be.
 func (l Layout) setup(init initial.State) profiler.Setup {
 	offset, data := l.Code(), uint64(l.Data)
+=======
+// setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
+// are moved alike and equal ones stay equal; a register that is 0 stays 0.
+func (l Layout) setup(init asm.Init) profiler.Setup {
+	offset, data := l.Start, uint64(l.Data)
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	if init.Name == divisible {
 		data &^= 0xff // the low byte, a divisor, must stay
 	}
@@ -71,40 +89,30 @@ func (l Layout) setup(init initial.State) profiler.Setup {
 	return profiler.Setup{CodeOffset: &offset, Init: &init, Tolerate: tolerated()}
 }
 
-// tolerated are the reasons that are found in the samples of an undisturbed block. A layout in which
-// it has two speeds, or in which copies do not all take the same, is a layout all the same; to leave
-// it out would be to choose layouts by what was measured there.
+// tolerated are the reasons that an undisturbed block can be rejected for after timing. A layout in
+// which it has two speeds, or in which copies do not all take the same time, counts like any other:
+// dropping it would select layouts by their outcome.
 func tolerated() []verdict.Reason { return []verdict.Reason{verdict.Unstable, verdict.Nonlinear} }
 
-// divisible is the state that lets divisions through: rdx is 0, and ax / cl fits 8 bits.
+// divisible is the initial state for divisions: rdx is 0, and ax / cl fits 8 bits.
 const divisible = "divisible"
 
+<<<<<<< HEAD
 // latest is the state that is tried later.
 func latest(a, b initial.State) initial.State {
 	inits := initial.States()
 	at := func(x initial.State) int {
 		return slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == x.Name })
+=======
+// latest is that of two states which the profiler tries later.
+func latest(a, b asm.Init) asm.Init {
+	inits := asm.Inits()
+	at := func(x asm.Init) int {
+		return slices.IndexFunc(inits, func(i asm.Init) bool { return i.Name == x.Name })
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	}
 	if cmp.Compare(at(a), at(b)) >= 0 {
 		return a
 	}
 	return b
-}
-
-// profile is one measurement, tried again where other work disturbed it.
-func profile(ctx context.Context, p Profiler, b profiler.Block) (r profiler.Result, err error) {
-	_, err = patient(ctx, func(ctx context.Context, _ Layout) (float64, error) {
-		r, err = once(ctx, p, b)
-		return r.Cycles, err
-	}, Layout{})
-	return r, err
-}
-
-// once is one measurement, with whatever kept it from a number as the error.
-func once(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
-	r, err := p.Profile(ctx, b)
-	if err == nil {
-		err = r.Err()
-	}
-	return r, err
 }

@@ -15,11 +15,20 @@ import (
 type fake struct {
 	needs map[byte]string
 	asked []profiler.Block
+	noise int // measurements that are yet to be disturbed
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b)
+<<<<<<< HEAD
 	inits := initial.States()
+=======
+	if f.noise > 0 {
+		f.noise--
+		return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.ContextSwitch}}, nil
+	}
+	inits := asm.Inits()
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	if b.Setup.Init != nil {
 		inits = []initial.State{*b.Setup.Init}
 	}
@@ -60,7 +69,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 			continue
 		}
 		for i, m := range measure {
-			v, err := m(context.Background(), Layout{Start: 4080, Padding: 32, Data: 320})
+			v, err := m(context.Background(), Layout{Start: 16, Data: 320})
 			asked := f.asked[len(f.asked)-1]
 			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 {
 				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
@@ -93,5 +102,22 @@ func TestDataMoveTogether(t *testing.T) {
 	}
 	if !slices.ContainsFunc(initial.States(), func(i initial.State) bool { return i.Name == divisible }) {
 		t.Errorf("no initial state is called %q", divisible)
+	}
+}
+
+// TestBlocksDisturbed: a value that other work disturbs is asked for again.
+func TestBlocksDisturbed(t *testing.T) {
+	for disturbed := range tries + 1 { // so many times in a row
+		f := &fake{}
+		measures, _, err := Blocks(context.Background(), f, []byte{1}, []byte{2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.noise = disturbed
+		v, err := measures[0](context.Background(), Layout{})
+		var rejection *verdict.Rejection
+		if want := disturbed < tries; want != (err == nil && v == 1) || !want && !errors.As(err, &rejection) {
+			t.Errorf("disturbed %d times: %v, %v", disturbed, v, err)
+		}
 	}
 }

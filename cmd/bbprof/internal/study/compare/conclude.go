@@ -62,12 +62,12 @@ type Alone struct {
 	P          float64 `json:"p"`
 }
 
-// errFew is of a test without a degree of freedom.
-var errFew = errors.New("fewer than two layouts were measured: nothing can be said of what differs between layouts")
+// errFew is of a test without a degree of freedom. Run's pairs without a *SideError are enough.
+var errFew = errors.New("fewer than two layouts were measured: a test needs at least two")
 
 // Paired tests the differences layout by layout.
 func Paired(pairs []Pair) (Conclusion, error) {
-	if len(pairs) < 2 {
+	if len(pairs) < leastLayouts {
 		return Conclusion{}, errFew
 	}
 	c := describe(pairs)
@@ -83,7 +83,7 @@ func Paired(pairs []Pair) (Conclusion, error) {
 // pairs[i].A and pairs[i].B need not be of the same layout. It compares the means of logarithms, so
 // that the difference is a ratio that knows how uncertain a's own mean is.
 func Unpaired(pairs []Pair) (Conclusion, error) {
-	if len(pairs) < 2 {
+	if len(pairs) < leastLayouts {
 		return Conclusion{}, errFew
 	}
 	c := describe(pairs)
@@ -152,8 +152,8 @@ func (c *Conclusion) differences() (d []float64) {
 	return d
 }
 
-// alone compares the trials of one layout as whoever has no other would: by Welch's test, and with
-// one trial by which is lower.
+// alone compares the repetitions of one layout as if there were no other: by Welch's test, and with
+// one repetition by which value is lower.
 func (p Pair) alone() Alone {
 	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
 	if len(p.A) > 1 {

@@ -8,11 +8,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Measure measures one side once in a layout, in whatever unit: differences are percentages. A
-// *verdict.Rejection says that there is no number in this layout; any other error ends the run.
+// Measure measures one side once in a layout, in any unit: differences are percentages. A
+// *verdict.Rejection says that the side has no value in this layout; any other error ends the run.
 type Measure func(ctx context.Context, l Layout) (float64, error)
 
-// Pair is what was measured in one layout: a value of either side for each trial.
+// Pair is what was measured in one layout: a value of either side for each repetition.
 type Pair struct {
 	Layout Layout    `json:"layout"`
 	A      []float64 `json:"a"`
@@ -26,78 +26,66 @@ type Dropped struct {
 	Rejection *verdict.Rejection `json:"rejection"`
 }
 
-// hopeless is how many layouts a side may be rejected in before any was measured, until it is
-// said to be rejected in all.
-const hopeless = 4
+const (
+	// leastLayouts is the smallest number of layouts that a test has a degree of freedom for.
+	leastLayouts = 2
+	// hopeless is how many layouts may be rejected before any was measured; then the rest is not
+	// tried, since each rejected one may cost its whole time budget.
+	hopeless = 4
+)
 
-// noisyTries is how often a value is asked for while other work disturbs it.
-const noisyTries = 2
-
-// Run measures both sides in all layouts, trial by trial in the order that was drawn. The error is
-// a *SideError with a *verdict.Rejection if a side could not be measured in any of the first layouts.
+// Run measures both sides in all layouts, repetition by repetition in the order that was drawn. The
+// error is a *SideError with a *verdict.Rejection if too few layouts could be measured.
 func Run(ctx context.Context, layouts []Layout, a, b Measure) (pairs []Pair, dropped []Dropped, err error) {
 	for _, l := range layouts {
 		p := Pair{Layout: l}
-		side, err := p.measure(ctx, a, b)
-		var rejection *verdict.Rejection
+		err := p.measure(ctx, a, b)
+		var (
+			side      *SideError
+			rejection *verdict.Rejection
+		)
 		switch {
 		case err == nil:
 			pairs = append(pairs, p)
 			continue
-		case !errors.As(err, &rejection):
+		case !errors.As(err, &side) || !errors.As(err, &rejection):
 			return pairs, dropped, err
 		}
-		dropped = append(dropped, Dropped{l, side, rejection})
-		if len(pairs) == 0 && len(dropped) == min(hopeless, len(layouts)) {
-			return nil, dropped, &SideError{side, rejection}
+		dropped = append(dropped, Dropped{l, side.Side, rejection})
+		if len(pairs) == 0 && len(dropped) == hopeless {
+			break
 		}
+	}
+	if len(pairs) < leastLayouts && len(dropped) > 0 {
+		return pairs, dropped, &SideError{dropped[0].Side, dropped[0].Rejection}
 	}
 	return pairs, dropped, nil
 }
 
-// measure takes the trials of a layout; side is the one that err is about.
-func (p *Pair) measure(ctx context.Context, a, b Measure) (side string, err error) {
-	one := func(name string, m Measure, to *[]float64) error {
-		v, err := patient(ctx, m, p.Layout)
-		if err != nil {
-			side = name
-			return err
-		}
-		*to = append(*to, v)
-		return nil
-	}
+// measure takes the repetitions of a layout. An error of one side's measurement is a *SideError.
+func (p *Pair) measure(ctx context.Context, a, b Measure) error {
 	for _, bFirst := range p.Layout.BFirst {
-		first := func() error { return one("a", a, &p.A) }
-		second := func() error { return one("b", b, &p.B) }
+		order := [2]int{0, 1}
 		if bFirst {
-			first, second = second, first
+			order = [2]int{1, 0}
 		}
-		if err := first(); err != nil {
-			return side, err
-		}
-		if err := second(); err != nil {
-			return side, err
-		}
-	}
-	return "", nil
-}
-
-// patient asks again for a value that other work on the core disturbed.
-func patient(ctx context.Context, m Measure, l Layout) (v float64, err error) {
-	for range noisyTries {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		var rejection *verdict.Rejection
-		v, err = m(ctx, l)
-		if !errors.As(err, &rejection) || !rejection.Reason.Noise() {
-			break
+		for _, side := range order {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			v, err := [2]Measure{a, b}[side](ctx, p.Layout)
+			if err != nil {
+				return &SideError{sides[side], err}
+			}
+			values := [2]*[]float64{&p.A, &p.B}[side]
+			*values = append(*values, v)
 		}
 	}
-	return v, err
+	return nil
 }
 
-// RunUnpaired measures a in its layouts and b in others, in turns. Pairs are of no layout in common.
+// RunUnpaired measures a in its layouts and b in others, alternately. The values of a pair then
+// have no layout in common.
 func RunUnpaired(ctx context.Context, ofA, ofB []Layout, a, b Measure) (pairs []Pair, dropped []Dropped, err error) {
 	other := map[int]Layout{}
 	for _, l := range ofB {
@@ -106,6 +94,6 @@ func RunUnpaired(ctx context.Context, ofA, ofB []Layout, a, b Measure) (pairs []
 	return Run(ctx, ofA, a, func(ctx context.Context, l Layout) (float64, error) { return b(ctx, other[l.Number]) })
 }
 
-// Value is what the trials of a layout say: their median, which one that was disturbed does not
-// move.
-func Value(trials []float64) float64 { return stat.Median(trials) }
+// Value is what the repetitions in a layout say: their median, which one disturbed repetition does
+// not move.
+func Value(repetitions []float64) float64 { return stat.Median(repetitions) }

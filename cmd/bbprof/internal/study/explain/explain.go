@@ -17,14 +17,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 )
-
-// Measurer is what an explanation needs of a profiler. Its results carry predictions and the host
-// (profiler.Options.Detail).
-type Measurer interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-}
 
 // Verdict is the answer about one hypothesis.
 type Verdict string
@@ -76,7 +71,7 @@ type Options struct {
 	Seed   uint64 // of the random order within a round
 }
 
-// DefaultRounds are pairs enough for an interval of some tenths of a percent on a quiet core.
+// DefaultRounds are pairs enough for an interval of some tenths of a percent on an idle core.
 const DefaultRounds = 10
 
 // Effects below this share of the time are not told from what two runs of one set-up differ by
@@ -89,7 +84,7 @@ const tries = 3
 // question is one explanation under way.
 type question struct {
 	ctx   context.Context
-	m     Measurer
+	p     measure.Profiler
 	code  []byte
 	insts []asm.Inst
 	setup profiler.Setup
@@ -98,15 +93,16 @@ type question struct {
 }
 
 // Explain explains a block in a set-up; where that leaves the code's place open, it is the start
-// of a page. A block that does not run there is in the Explanation's Base alone.
-func Explain(ctx context.Context, m Measurer, code []byte, setup profiler.Setup, opts Options) (Explanation, error) {
+// of a page. The results of p must carry predictions and the host (profiler.Options.Detail). A block
+// that cannot be measured in the set-up has an Explanation without findings.
+func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, opts Options) (Explanation, error) {
 	if opts.Rounds == 0 {
 		opts.Rounds = DefaultRounds
 	}
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
 	}
-	q := &question{ctx: ctx, m: m, code: code, setup: setup, opts: opts}
+	q := &question{ctx: ctx, p: p, code: code, setup: setup, opts: opts}
 	var err error
 	if q.base, err = q.measure(setup); err != nil || q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
 		return Explanation{Base: q.base}, err
@@ -114,90 +110,82 @@ func Explain(ctx context.Context, m Measurer, code []byte, setup profiler.Setup,
 	if q.insts, err = asm.Decode(code); err != nil {
 		return Explanation{Base: q.base}, err
 	}
-	var trials []trial
+	var tests []test
 	for _, h := range hypotheses {
 		t, err := h.find(q)
 		if err != nil {
 			return Explanation{}, err
 		}
 		t.finding.Hypothesis = h.name
-		trials = append(trials, t)
+		tests = append(tests, t)
 	}
-	if err := q.compare(trials); err != nil {
+	if err := q.compare(tests); err != nil {
 		return Explanation{}, err
 	}
 	e := Explanation{Base: q.base}
-	for _, t := range trials {
+	for _, t := range tests {
 		e.Findings = append(e.Findings, t.finding)
 	}
 	return e, nil
 }
 
-// trial is a hypothesis with the two set-ups that differ in it alone, if there are any.
-type trial struct {
+// test is a hypothesis with the two set-ups that differ in it alone, if there are any.
+type test struct {
 	finding       Finding
 	with, without profiler.Setup
 	pairs         [][2]float64
 }
 
-func (t *trial) open() bool { return t.finding.Verdict == "" }
+func (t *test) open() bool { return t.finding.Verdict == "" }
 
 // measure measures in a set-up, and again where it was disturbed.
 func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
-	for range tries {
-		r, err = q.m.Profile(q.ctx, profiler.Block{Code: q.code, Setup: s})
-		if err != nil {
-			return r, err
-		}
-		if r.Status == profiler.Failed {
-			return r, fmt.Errorf("measuring in another set-up: %s", r.Failure)
-		}
-		if r.Status == profiler.OK || !r.Reason.Noise() {
-			break
-		}
+	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s}, tries)
+	if err == nil && r.Status == profiler.Failed {
+		err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
 	}
-	return r, nil
+	return r, err
 }
 
-// compare measures all open trials, round by round, both set-ups of each in random order.
-func (q *question) compare(trials []trial) error {
+// compare runs all open tests, round by round, the set-ups of all in random order.
+func (q *question) compare(tests []test) error {
 	random := rand.New(rand.NewPCG(q.opts.Seed, 0))
 	type arm struct {
-		trial int
-		side  int
+		test int
+		side int
 	}
 	for range q.opts.Rounds {
 		var arms []arm
-		for i := range trials {
-			if trials[i].open() {
+		for i := range tests {
+			if tests[i].open() {
 				arms = append(arms, arm{i, 0}, arm{i, 1})
 			}
 		}
 		random.Shuffle(len(arms), func(i, j int) { arms[i], arms[j] = arms[j], arms[i] })
-		got := make([][2]float64, len(trials))
+		got := make([][2]float64, len(tests))
 		for _, a := range arms {
-			setup := [2]profiler.Setup{trials[a.trial].with, trials[a.trial].without}[a.side]
+			setup := [2]profiler.Setup{tests[a.test].with, tests[a.test].without}[a.side]
 			r, err := q.measure(setup)
 			if err != nil {
 				return err
 			}
-			got[a.trial][a.side] = r.Cycles
+			got[a.test][a.side] = r.Cycles
 		}
-		for i := range trials {
+		for i := range tests {
 			if got[i][0] > 0 && got[i][1] > 0 {
-				trials[i].pairs = append(trials[i].pairs, got[i])
+				tests[i].pairs = append(tests[i].pairs, got[i])
 			}
 		}
 	}
-	tested := 0
-	for i := range trials {
-		if trials[i].open() {
-			tested++
+	open := 0
+	for i := range tests {
+		if tests[i].open() {
+			open++
 		}
 	}
-	for i := range trials {
-		if trials[i].open() {
-			trials[i].judge(tested)
+	for i := range tests {
+		if tests[i].open() {
+			tests[i].judge(open)
 		}
 	}
 	return nil
@@ -205,7 +193,7 @@ func (q *question) compare(trials []trial) error {
 
 // judge derives effect, interval and verdict from the pairs. The level is shared among all tests
 // (Bonferroni), so that one confirmation in twenty explanations is false at most.
-func (t *trial) judge(tests int) {
+func (t *test) judge(tests int) {
 	f := &t.finding
 	f.Rounds = len(t.pairs)
 	if f.Rounds < 3 {

@@ -207,12 +207,12 @@ func TestJudge(t *testing.T) {
 		{"two rounds", pairs(10, 5, 0)[:2], Unclear},
 		{"three", pairs(10, 5, 0)[:3], Confirmed},
 	} {
-		tr := trial{pairs: c.pairs}
+		tr := test{pairs: c.pairs}
 		if tr.judge(1); tr.finding.Verdict != c.want {
 			t.Errorf("%s: %+v", c.name, tr.finding)
 		}
 	}
-	one, ten := trial{pairs: pairs(10, 1, 0.1)}, trial{pairs: pairs(10, 1, 0.1)}
+	one, ten := test{pairs: pairs(10, 1, 0.1)}, test{pairs: pairs(10, 1, 0.1)}
 	one.judge(1)
 	ten.judge(10)
 	if !(ten.finding.High-ten.finding.Low > 1.3*(one.finding.High-one.finding.Low)) {

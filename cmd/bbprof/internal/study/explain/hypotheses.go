@@ -15,7 +15,7 @@ import (
 // hypotheses are what can be intervened on.
 var hypotheses = []struct {
 	name string
-	find func(*question) (trial, error)
+	find func(*question) (test, error)
 }{
 	{"4K aliasing", (*question).alias4K},
 	{"frame sharing", (*question).frameSharing},
@@ -26,12 +26,12 @@ var hypotheses = []struct {
 	{"op cache residency", (*question).opCache},
 }
 
-func absent(format string, args ...any) trial {
-	return trial{finding: Finding{Verdict: Absent, Here: fmt.Sprintf(format, args...)}}
+func absent(format string, args ...any) test {
+	return test{finding: Finding{Verdict: Absent, Here: fmt.Sprintf(format, args...)}}
 }
 
-func untested(here, why string) trial {
-	return trial{finding: Finding{Verdict: Untested, Here: here, Change: why}}
+func untested(here, why string) test {
+	return test{finding: Finding{Verdict: Untested, Here: here, Change: why}}
 }
 
 // framesEach gives each page a frame, as far as any L1D has ways.
@@ -39,7 +39,7 @@ const framesEach = 16
 
 // alias4K moves one pointer until no load aliases a store, in whole lines, so that all else that
 // is known of the addresses stays.
-func (q *question) alias4K() (trial, error) {
+func (q *question) alias4K() (test, error) {
 	p := *q.base.Predicted
 	if p.Alias4K == 0 {
 		return absent("no load meets a store in the low 12 bits of its address alone"), nil
@@ -51,7 +51,7 @@ func (q *question) alias4K() (trial, error) {
 	if err != nil || change == "" {
 		return untested(here, "no pointer can be moved so that this ends and nothing else changes"), err
 	}
-	return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+	return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
 }
 
 func back(stores int) string {
@@ -62,7 +62,7 @@ func back(stores int) string {
 }
 
 // splits moves all pointers together, which keeps their distances, or else one of them.
-func (q *question) splits() (trial, error) {
+func (q *question) splits() (test, error) {
 	p := *q.base.Predicted
 	if p.Splits == 0 {
 		return absent("no access crosses a line"), nil
@@ -79,9 +79,9 @@ func (q *question) splits() (trial, error) {
 	moved, change, err := q.move(want, [][]asm.Reg{q.pointers()}, bytes)
 	switch {
 	case err != nil:
-		return trial{}, err
+		return test{}, err
 	case change != "":
-		return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+		return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
 	case p.AliasFrame > 0 && q.base.Pages <= framesEach:
 		return q.splitsApart(here)
 	}
@@ -90,7 +90,7 @@ func (q *question) splits() (trial, error) {
 
 // splitsApart asks with a frame for each page, in both set-ups: which lines of one frame the pages
 // share changes with every pointer.
-func (q *question) splitsApart(here string) (trial, error) {
+func (q *question) splitsApart(here string) (test, error) {
 	apart := *q
 	apart.setup.Frames = framesEach
 	r, err := q.measure(apart.setup)
@@ -171,7 +171,7 @@ func (q *question) withInit(change func(*initial.State)) profiler.Setup {
 }
 
 // frameSharing gives each page a frame of its own.
-func (q *question) frameSharing() (trial, error) {
+func (q *question) frameSharing() (test, error) {
 	p := *q.base.Predicted
 	switch {
 	case p.AliasFrame == 0:
@@ -183,25 +183,25 @@ func (q *question) frameSharing() (trial, error) {
 	apart.Frames = framesEach
 	r, err := q.measure(apart)
 	if err != nil {
-		return trial{}, err
+		return test{}, err
 	}
 	here := fmt.Sprintf("per iteration %.3g of its accesses reach a line of a frame by another page than the one before", p.AliasFrame)
 	change := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)
 	if r.Predicted != nil && r.Predicted.Alias4K > p.Alias4K {
 		change += fmt.Sprintf(", which turns %.3g of its loads into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
 	}
-	return trial{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
+	return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
 }
 
 // codeAlignment looks at one place after the other, and then compares the set-up's with the one
 // that differed most: with new measurements, or the choice would make a difference of its own.
-func (q *question) codeAlignment() (trial, error) {
+func (q *question) codeAlignment() (test, error) {
 	const step = 4
 	base, farthest, difference := *q.setup.CodeOffset, 0, -1.0
 	for d := step; d < 64; d += step {
 		r, err := q.measure(q.at((base + d) % layout.PageSize))
 		if err != nil {
-			return trial{}, err
+			return test{}, err
 		}
 		if r.Status != profiler.OK {
 			continue
@@ -214,7 +214,7 @@ func (q *question) codeAlignment() (trial, error) {
 	if difference < 0 {
 		return untested(here, "no other place was measured"), nil
 	}
-	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)}, with: q.setup, without: q.at(farthest)}, nil
+	return test{finding: Finding{Here: here, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)}, with: q.setup, without: q.at(farthest)}, nil
 }
 
 func (q *question) at(offset int) profiler.Setup {
@@ -231,8 +231,13 @@ func abs(x float64) float64 {
 }
 
 // subnormals lets them count as zero.
+<<<<<<< HEAD
 func (q *question) subnormals() (trial, error) {
 	if q.base.Init.MXCSR != initial.DefaultMXCSR {
+=======
+func (q *question) subnormals() (test, error) {
+	if q.base.Init.MXCSR != asm.DefaultMXCSR {
+>>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 		return absent("subnormals count as zero"), nil
 	}
 	if !slices.ContainsFunc(q.insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).MXCSRSticky }) {
@@ -240,12 +245,12 @@ func (q *question) subnormals() (trial, error) {
 	}
 	flushed := q.withInit(func(init *initial.State) { init.MXCSR = initial.Paper().MXCSR })
 	flushed.NoFTZ = false
-	return trial{finding: Finding{Here: "subnormals are computed", Change: "let them count as zero"}, with: q.setup, without: flushed}, nil
+	return test{finding: Finding{Here: "subnormals are computed", Change: "let them count as zero"}, with: q.setup, without: flushed}, nil
 }
 
 // l1i takes as many copies as L1I holds, from the decoders, which serve what exceeds L1I in
 // any case: the op cache changes nothing then.
-func (q *question) l1i() (trial, error) {
+func (q *question) l1i() (test, error) {
 	if q.base.Predicted.L1IMisses == 0 {
 		return absent("%d and %d copies of %d bytes fit L1I", q.base.UnrollShort, q.base.UnrollLong, len(q.code)), nil
 	}
@@ -256,14 +261,14 @@ func (q *question) l1i() (trial, error) {
 	}
 	with, without := q.setup, q.setup
 	with.FrontEnd, without.FrontEnd, without.Unroll = profiler.Decode, profiler.Decode, &fewer
-	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+	return test{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long)}, with: with, without: without}, nil
 }
 
 // opCache takes as many copies as the op cache holds, once L1I holds them.
-func (q *question) opCache() (trial, error) {
+func (q *question) opCache() (test, error) {
 	fewer, fits, err := unroll.Choose(q.insts, q.frontEnd())
 	if err != nil {
-		return trial{}, err
+		return test{}, err
 	}
 	if q.base.UnrollLong <= fewer.Long {
 		return absent("%d copies are as many as the op cache is given", q.base.UnrollLong), nil
@@ -281,7 +286,7 @@ func (q *question) opCache() (trial, error) {
 		}
 		with.Unroll, with.FrontEnd = &most, profiler.Decode
 	}
-	return trial{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+	return test{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies", fewer.Short, fewer.Long)}, with: with, without: without}, nil
 }
 
 func (q *question) frontEnd() unroll.FrontEnd { return q.base.Host.CPU.FrontEnd }

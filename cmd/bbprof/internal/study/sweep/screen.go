@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -13,7 +14,7 @@ import (
 )
 
 // Open starts a profiler that counts these events too; done ends it.
-type Open func(events []pmu.Selected) (m Measurer, done func(), err error)
+type Open func(events []pmu.Selected) (p measure.Profiler, done func(), err error)
 
 // Screened is what came of one event.
 type Screened struct {
@@ -23,23 +24,24 @@ type Screened struct {
 }
 
 // atATime is how many events are counted in one sweep: with those of the invariants they fit the
-// child (space.MaxCounters) in as many passes as four counters take, the fewest of any core.
+// child (layout.MaxCounters) in as many passes as four counters take, the fewest of any core.
 const atATime = 4
 
 // Screen sweeps the factor once for every few events and correlates each with the cycles, the
 // strongest first, as is done in "Measurement Bias from Address Aliasing": what goes along with the
-// time is a candidate for its cause. An event that the kernel refuses says why, and ends nothing.
-func Screen(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, runs int, seed uint64, done func(events int)) ([]Screened, error) {
+// time is a candidate for its cause. An event that the kernel refuses says why; the others are still
+// counted. plan.Done is told how many events are done.
+func Screen(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, plan Plan) ([]Screened, error) {
 	var all []Screened
 	for len(events) > 0 {
 		some := events[:min(atATime, len(events))]
-		got, err := screenSome(ctx, open, code, f, some, runs, seed)
+		got, err := screenSome(ctx, open, code, f, some, plan)
 		if err != nil {
 			return nil, err
 		}
 		all, events = append(all, got...), events[len(some):]
-		if done != nil {
-			done(len(all))
+		if plan.Done != nil {
+			plan.Done(len(all))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Screened) int { return compareStrength(a.R, b.R) })
@@ -47,8 +49,8 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []pmu.
 }
 
 // screenSome asks again for each event alone where not all of them can be counted.
-func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, runs int, seed uint64) ([]Screened, error) {
-	m, end, err := open(events)
+func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, plan Plan) ([]Screened, error) {
+	p, end, err := open(events)
 	switch {
 	case err == nil:
 	case !refused(err):
@@ -62,7 +64,7 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 	default:
 		var all []Screened
 		for i := range events {
-			got, err := screenSome(ctx, open, code, f, events[i:i+1], runs, seed)
+			got, err := screenSome(ctx, open, code, f, events[i:i+1], plan)
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +73,8 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 		return all, nil
 	}
 	defer end()
-	points, err := Run(ctx, m, code, f, runs, seed, nil)
+	plan.Done = nil
+	points, err := Run(ctx, p, code, f, plan)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -38,7 +39,7 @@ func (c *counting) Profile(ctx context.Context, b profiler.Block) (profiler.Resu
 
 // opener counts what is open, and refuses events called "no".
 func opener(open *int, most *int) Open {
-	return func(events []pmu.Selected) (Measurer, func(), error) {
+	return func(events []pmu.Selected) (measure.Profiler, func(), error) {
 		*most = max(*most, len(events))
 		if slices.ContainsFunc(events, func(e pmu.Selected) bool { return e.Name == "no" }) {
 			return nil, nil, &verdict.HostError{Missing: "the event no"}
@@ -60,7 +61,7 @@ func selected(names ...string) (s []pmu.Selected) {
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)
-	got, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), 1, 1, func(n int) { done = n })
+	got, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), Plan{Runs: 1, Seed: 1, Done: func(n int) { done = n }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +108,14 @@ func TestScreen(t *testing.T) {
 
 func TestScreenErrors(t *testing.T) {
 	lost := errors.New("lost")
-	_, err := Screen(context.Background(), func([]pmu.Selected) (Measurer, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), 1, 1, nil)
+	_, err := Screen(context.Background(), func([]pmu.Selected) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), Plan{Runs: 1, Seed: 1})
 	if !errors.Is(err, lost) {
 		t.Error(err)
 	}
 	ended := 0
-	_, err = Screen(context.Background(), func([]pmu.Selected) (Measurer, func(), error) {
+	_, err = Screen(context.Background(), func([]pmu.Selected) (measure.Profiler, func(), error) {
 		return &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, func() { ended++ }, nil
-	}, nil, distances(t, 0, 16, 16), selected("a"), 1, 1, nil)
+	}, nil, distances(t, 0, 16, 16), selected("a"), Plan{Runs: 1, Seed: 1})
 	if !errors.Is(err, lost) || ended != 1 {
 		t.Errorf("%v, %d ended", err, ended)
 	}

@@ -8,13 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 )
-
-// Measurer is what a sweep needs of a profiler.
-type Measurer interface {
-	Profile(context.Context, profiler.Block) (profiler.Result, error)
-}
 
 // Factor is what a sweep varies.
 type Factor struct {
@@ -31,17 +27,23 @@ type Point struct {
 	Result profiler.Result // of the run with the median cycles
 }
 
-// Run measures the block with every value, runs times each. The order is random, of the seed, and
-// every value has a run before one has its next, so that whatever drifts meets all values alike. A
-// point is the run with the median cycles among those that were measured, so that a moment's
-// disturbance makes no spike; done, which may be nil, hears of every run.
-func Run(ctx context.Context, m Measurer, code []byte, f Factor, runs int, seed uint64, done func(n int)) ([]Point, error) {
+// Plan says how often to measure.
+type Plan struct {
+	Runs int            // with each value
+	Seed uint64         // of the random order
+	Done func(runs int) // is told after each run how many are done; may be nil
+}
+
+// Run measures the block with every value of the factor. The order is random, and all values have
+// a run before any has its next, so that a drift affects all alike. A point is the run with the
+// median cycles among those that were measured, so that a short disturbance makes no spike.
+func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan Plan) ([]Point, error) {
 	results := make([][]profiler.Result, len(f.Values))
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(plan.Seed, 0))
 	n := 0
-	for range runs {
+	for range plan.Runs {
 		for _, i := range random.Perm(len(f.Values)) {
-			r, err := m.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
+			r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
 			if err != nil {
 				return nil, err
 			}
@@ -49,8 +51,8 @@ func Run(ctx context.Context, m Measurer, code []byte, f Factor, runs int, seed 
 				return nil, fmt.Errorf("%s %d: %s", f.Name, f.Values[i], r.Failure)
 			}
 			results[i] = append(results[i], r)
-			if n++; done != nil {
-				done(n)
+			if n++; plan.Done != nil {
+				plan.Done(n)
 			}
 		}
 	}

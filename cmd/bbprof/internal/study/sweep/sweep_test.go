@@ -56,7 +56,7 @@ func distances(t *testing.T, from, to, step int) Factor {
 
 // TestRelate: a sweep over a core with a spike finds it where it was predicted.
 func TestRelate(t *testing.T) {
-	points, err := Run(context.Background(), &fake{of: aliasing}, []byte{0x90}, distances(t, 16, 8192, 16), 1, 1, nil)
+	points, err := Run(context.Background(), &fake{of: aliasing}, []byte{0x90}, distances(t, 16, 8192, 16), Plan{Runs: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestOrder(t *testing.T) {
 	orders := map[uint64][]int{}
 	for _, seed := range []uint64{1, 1, 2} {
 		m := &fake{of: aliasing}
-		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), 3, seed, nil); err != nil {
+		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), Plan{Runs: 3, Seed: seed}); err != nil {
 			t.Fatal(err)
 		}
 		var order []int
@@ -178,13 +178,13 @@ func TestErrors(t *testing.T) {
 			return profiler.Result{}, host
 		}
 		return aliasing(n, s)
-	}}, nil, distances(t, 0, 31, 1), 1, 1, nil)
+	}}, nil, distances(t, 0, 31, 1), Plan{Runs: 1, Seed: 1})
 	if !errors.Is(err, host) {
 		t.Errorf("%v", err)
 	}
 	_, err = Run(context.Background(), &fake{of: func(int, profiler.Setup) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Failed, Failure: "lost"}, nil
-	}}, nil, distances(t, 0, 31, 1), 1, 1, nil)
+	}}, nil, distances(t, 0, 31, 1), Plan{Runs: 1, Seed: 1})
 	if err == nil || errors.As(err, new(*verdict.HostError)) {
 		t.Errorf("%v", err)
 	}
@@ -231,7 +231,7 @@ func TestFactors(t *testing.T) {
 func second(_ Factor, err error) error { return err }
 
 func TestFigureDraws(t *testing.T) {
-	points, err := Run(context.Background(), &fake{of: aliasing}, nil, distances(t, 0, 8192, 64), 1, 1, nil)
+	points, err := Run(context.Background(), &fake{of: aliasing}, nil, distances(t, 0, 8192, 64), Plan{Runs: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

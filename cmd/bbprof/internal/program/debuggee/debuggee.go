@@ -1,7 +1,6 @@
 // Package debuggee runs a program of the user's under ptrace: it is started in a controlled
-// set-up, stopped at breakpoints and executed an instruction at a time. (Inferior is gdb's
-// word for the program under its control.) The child that runs blocks is another thing, see
-// package tracee; ptrace is in these two packages alone.
+// set-up, stopped at breakpoints and executed an instruction at a time. The child that runs
+// blocks is package tracee's; ptrace is in these two packages alone.
 //
 // A [Process] belongs to the thread that started it: the calling goroutine must be locked to
 // its thread from [Start] to [Process.Close]. Between two calls all its threads are stopped.

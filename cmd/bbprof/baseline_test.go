@@ -1,40 +1,42 @@
-package check
+package main
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-func read(t *testing.T, text string) (Baseline, error) {
+func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
 	in, err := resultfile.OpenStream(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ReadBaseline(in)
+	return readBaseline(in)
 }
 
 func TestReadBaseline(t *testing.T) {
-	got, err := read(t, `ci_high,hex,status,cycles,ci_low,run_header
+	got, err := readText(t, `ci_high,hex,status,cycles,ci_low,run_header
 1.1,90,ok,1,0.9,"{""version"":""1""}"
 ,0f05,rejected,,,
 3.0000,4801c0,ok,3.0000,3.0000,
 1.1,90,ok,1,0.9,
 `)
-	if err != nil || len(got.Rows) != 4 || len(got.Runs) != 1 || got.Runs[0].Version != "1" {
+	if err != nil || len(got.rows) != 4 || len(got.runs) != 1 || got.runs[0].Version != "1" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := []Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: leastHalf}}
-	blocks := Distinct(got.Rows)
+	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
+	blocks := check.Distinct(got.rows)
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
-	if !reflect.DeepEqual(blocks, want) {
-		t.Errorf("%+v, want %+v", blocks, want)
+	if d := cmp.Diff(want, blocks); d != "" {
+		t.Errorf("blocks (- want, + got):\n%s", d)
 	}
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
@@ -43,13 +45,13 @@ func TestReadBaseline(t *testing.T) {
 		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
 		{header + "9,ok,1,1,1\n", "row 1: hex: "},
-		{header + "90,ok,1,,1\n", `row 1: ci_low is "", and no number`},
-		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 cannot be"},
-		{header + "90,ok,1,1.1,1.2\n", "cannot be"},
-		{header + "90,ok,1,0.8,0.9\n", "cannot be"},
+		{header + "90,ok,1,,1\n", `row 1: ci_low is "", not a number`},
+		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 is not a measurement"},
+		{header + "90,ok,1,1.1,1.2\n", "is not a measurement"},
+		{header + "90,ok,1,0.8,0.9\n", "is not a measurement"},
 		{"hex,status,cycles,ci_low,ci_high,run_header\n90,ok,1,1,1,{\n", "run_header"},
 	} {
-		if _, err := read(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readText(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 	}
@@ -80,9 +82,13 @@ func TestAgainst(t *testing.T) {
 			[]string{`setting Mode: "loop", here "unroll"`}, nil},
 		{"another version", []resultfile.Run{run(func(r *resultfile.Run) { r.Version = "0" })}, run(nil), nil, []string{"version: 0, here 1"}},
 	} {
-		b := Baseline{Runs: c.runs}
-		if unlike, told := b.Against(c.here); !reflect.DeepEqual(unlike, c.unlike) || !reflect.DeepEqual(told, c.told) {
-			t.Errorf("%s: unlike %q, told %q", c.name, unlike, told)
+		b := baseline{runs: c.runs}
+		unlike, told := b.against(c.here)
+		if d := cmp.Diff(c.unlike, unlike); d != "" {
+			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
+		}
+		if d := cmp.Diff(c.told, told); d != "" {
+			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
 		}
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// baseline is a result file of bbprof batch, as bbprof check reads it.
+type baseline struct {
+	rows []check.Block    // without cycles where nothing was measured
+	runs []resultfile.Run // under what conditions they were measured
+}
+
+// readBaseline reads rows that have at least the columns hex, status, cycles, ci_low and ci_high.
+func readBaseline(in resultfile.Reader) (b baseline, err error) {
+	schema := in.Schema()
+	if schema == nil {
+		return b, errors.New("it is empty, or ends within its first line")
+	}
+	at := map[string]int{}
+	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "run_header"} {
+		if at[name] = schema.Index(name); at[name] < 0 && name != "run_header" {
+			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
+		}
+	}
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+		cell := func(name string) string { return cells[at[name]] }
+		if at["run_header"] >= 0 && cell("run_header") != "" {
+			run, err := resultfile.ParseRun(cell("run_header"))
+			if err != nil {
+				return b, err
+			}
+			b.runs = append(b.runs, run)
+		}
+		row := check.Block{Row: len(b.rows) + 1}
+		if cell("status") == string(profiler.OK) {
+			if row, err = baselineRow(row.Row, cell); err != nil {
+				return b, fmt.Errorf("row %d: %w", len(b.rows)+1, err)
+			}
+		}
+		b.rows = append(b.rows, row)
+	}
+}
+
+// baselineRow reads what was measured of one block.
+func baselineRow(row int, cell func(name string) string) (check.Block, error) {
+	code, err := asm.ParseHex(cell("hex"), profiler.MaxBlock)
+	if err != nil {
+		return check.Block{}, fmt.Errorf("hex: %w", err)
+	}
+	var v [3]float64
+	for i, name := range []string{"cycles", "ci_low", "ci_high"} {
+		if v[i], err = strconv.ParseFloat(cell(name), 64); err != nil {
+			return check.Block{}, fmt.Errorf("%s is %q, not a number", name, cell(name))
+		}
+	}
+	return check.NewBlock(row, code, v[0], v[1], v[2])
+}
+
+// against says in what the baseline's conditions differ from those here: unlike lists what makes
+// its cycles incomparable, another microarchitecture or other settings; told what should change
+// nothing.
+func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
+	if len(b.runs) == 0 {
+		unlike = append(unlike, "it does not say on which CPU and with which settings (column run_header)")
+	}
+	for _, run := range b.runs {
+		there := run.Host
+		switch same := there.Microarchitecture == here.Host.Microarchitecture; {
+		case !same:
+			unlike = append(unlike, fmt.Sprintf("microarchitecture: %s, here %s", there.Microarchitecture, here.Host.Microarchitecture))
+		case there.Microarchitecture == host.Unknown && (there.Vendor != here.Host.Vendor || there.Family != here.Host.Family || there.Model != here.Host.Model):
+			unlike = append(unlike, fmt.Sprintf("CPU: %s family %#x model %#x, here %s family %#x model %#x",
+				there.Vendor, there.Family, there.Model, here.Host.Vendor, here.Host.Family, here.Host.Model))
+		case there.Brand != here.Host.Brand:
+			told = append(told, fmt.Sprintf("CPU: %s, here %s", there.Brand, here.Host.Brand))
+		}
+		if run.Version != here.Version {
+			told = append(told, fmt.Sprintf("version: %s, here %s", run.Version, here.Version))
+		}
+		unlike = append(unlike, run.SettingsDifference(here)...)
+	}
+	return sortedDistinct(unlike), sortedDistinct(told)
+}
+
+// sortedDistinct drops repetitions: the runs of one file mostly have the same conditions.
+func sortedDistinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}

@@ -1,0 +1,31 @@
+// Package measure is what selftest, doctor and the studies need of a profiler. They depend on
+// these interfaces and not on *profiler.Profiler, so that tests can script what is measured.
+package measure
+
+import (
+	"context"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Profiler measures blocks. A *profiler.Profiler is one.
+type Profiler interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+}
+
+// ProfileCloser is a Profiler that the caller has to close.
+type ProfileCloser interface {
+	Profiler
+	Close()
+}
+
+// Undisturbed measures a block up to tries times, until a measurement is not rejected for noise.
+// The result is the last one; the error is Profile's.
+func Undisturbed(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, err error) {
+	for range tries {
+		if r, err = p.Profile(ctx, b); err != nil || r.Rejection == nil || !r.Rejection.Reason.Noise() {
+			break
+		}
+	}
+	return r, err
+}
