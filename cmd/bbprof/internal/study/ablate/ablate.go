@@ -8,12 +8,8 @@ import (
 	"errors"
 	"io"
 
-<<<<<<< HEAD
-	"github.com/bbprof/bbprof/initial"
-=======
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-<<<<<<< HEAD
-	"github.com/bbprof/bbprof/internal/require"
-=======
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 

@@ -5,12 +5,8 @@ import (
 	"context"
 	"slices"
 
-<<<<<<< HEAD
-	"github.com/bbprof/bbprof/initial"
-=======
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -66,17 +62,10 @@ type SideError struct {
 func (e *SideError) Error() string { return "-" + e.Side + ": " + e.Err.Error() }
 func (e *SideError) Unwrap() error { return e.Err }
 
-<<<<<<< HEAD
-// setup is a layout as the profiler has it. Registers and memory words are pointers alike, so all
-// of them move and what was equal stays so; a register that is 0 is meant to be.
-func (l Layout) setup(init initial.State) profiler.Setup {
-	offset, data := l.Code(), uint64(l.Data)
-=======
 // setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
 // are moved alike and equal ones stay equal; a register that is 0 stays 0.
-func (l Layout) setup(init asm.Init) profiler.Setup {
+func (l Layout) setup(init initial.State) profiler.Setup {
 	offset, data := l.Start, uint64(l.Data)
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	if init.Name == divisible {
 		data &^= 0xff // the low byte, a divisor, must stay
 	}
@@ -97,19 +86,11 @@ func tolerated() []verdict.Reason { return []verdict.Reason{verdict.Unstable, ve
 // divisible is the initial state for divisions: rdx is 0, and ax / cl fits 8 bits.
 const divisible = "divisible"
 
-<<<<<<< HEAD
-// latest is the state that is tried later.
+// latest is that of two states which the profiler tries later.
 func latest(a, b initial.State) initial.State {
 	inits := initial.States()
 	at := func(x initial.State) int {
 		return slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == x.Name })
-=======
-// latest is that of two states which the profiler tries later.
-func latest(a, b asm.Init) asm.Init {
-	inits := asm.Inits()
-	at := func(x asm.Init) int {
-		return slices.IndexFunc(inits, func(i asm.Init) bool { return i.Name == x.Name })
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 	}
 	if cmp.Compare(at(a), at(b)) >= 0 {
 		return a

@@ -20,15 +20,11 @@ type fake struct {
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b)
-<<<<<<< HEAD
-	inits := initial.States()
-=======
 	if f.noise > 0 {
 		f.noise--
 		return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.ContextSwitch}}, nil
 	}
-	inits := asm.Inits()
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+	inits := initial.States()
 	if b.Setup.Init != nil {
 		inits = []initial.State{*b.Setup.Init}
 	}

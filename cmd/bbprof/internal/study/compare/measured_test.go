@@ -36,13 +36,8 @@ func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 			last, err = Paired(pairs)
 		}
 		var rejection *verdict.Rejection
-<<<<<<< HEAD
-		if errors.As(err, &rejection) && rejection.Reason.Noise() || errors.Is(err, errFew) {
-			require.Skip(t, require.Idle, "the core is not left alone: %v", err)
-=======
 		if errors.As(err, &rejection) && rejection.Reason.Noise() {
-			t.Skipf("the core is not left alone: %v", err)
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+			require.Skip(t, require.Idle, "the core is not left alone: %v", err)
 		}
 		if err != nil {
 			t.Fatal(err)

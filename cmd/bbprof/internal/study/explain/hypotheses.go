@@ -231,13 +231,8 @@ func abs(x float64) float64 {
 }
 
 // subnormals lets them count as zero.
-<<<<<<< HEAD
-func (q *question) subnormals() (trial, error) {
-	if q.base.Init.MXCSR != initial.DefaultMXCSR {
-=======
 func (q *question) subnormals() (test, error) {
-	if q.base.Init.MXCSR != asm.DefaultMXCSR {
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
+	if q.base.Init.MXCSR != initial.DefaultMXCSR {
 		return absent("subnormals count as zero"), nil
 	}
 	if !slices.ContainsFunc(q.insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).MXCSRSticky }) {

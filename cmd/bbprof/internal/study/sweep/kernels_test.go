@@ -53,14 +53,8 @@ func TestKernels(t *testing.T) {
 				t.Fatal(err)
 			}
 			felt := host.Detect().Microarchitecture == host.Zen4 && c.felt > 0
-<<<<<<< HEAD
 			require.AtMost(t, 1, 3, func() string {
-				points, err := Run(context.Background(), p, code, f, 3, 1, nil)
-=======
-			ratio := 0.0
-			for range 3 { // what other work does to one it hardly does to the next
 				points, err := Run(context.Background(), p, code, f, Plan{Runs: 3, Seed: 1})
->>>>>>> 3cb85e5 (Share one profiler interface and one retry among the studies; judge checks over layouts)
 				if err != nil {
 					t.Fatal(err)
 				}
