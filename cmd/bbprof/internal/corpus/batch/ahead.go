@@ -53,9 +53,13 @@ func (f *filter) all(put func(fed) bool) {
 	}
 }
 
-// aheadRows is how many rows are read ahead. The goroutine that reads is woken when half of
-// them are taken, which is seldom enough not to be felt where every core measures.
-const aheadRows = 256
+// aheadRows and aheadBytes are how many rows are read ahead, and how much text. The goroutine that
+// reads is woken when half of them are taken, which is seldom enough not to be felt where every
+// core measures.
+const (
+	aheadRows  = 256
+	aheadBytes = 8 << 20
+)
 
 // ahead is the rows that were read and not taken yet. The input may block for long, as where
 // someone types it; taking does not.
@@ -63,6 +67,7 @@ type ahead struct {
 	mu      sync.Mutex
 	room    sync.Cond
 	rows    []fed
+	bytes   int  // of rows
 	filling bool // until it is full; then again when half is gone
 	stopped bool
 	fresh   func() // called when there are rows again, without a lock
@@ -84,7 +89,8 @@ func (a *ahead) put(f fed) bool {
 	}
 	empty, stopped := len(a.rows) == 0, a.stopped
 	a.rows = append(a.rows, f)
-	a.filling = len(a.rows) < aheadRows
+	a.bytes += f.row.Size()
+	a.filling = len(a.rows) < aheadRows && a.bytes < aheadBytes
 	a.mu.Unlock()
 	if empty && !stopped {
 		a.fresh()
@@ -102,7 +108,8 @@ func (a *ahead) take() (f fed, ok bool) {
 	f = a.rows[0]
 	a.rows[0] = fed{}
 	a.rows = a.rows[1:]
-	if !a.filling && len(a.rows) <= aheadRows/2 {
+	a.bytes -= f.row.Size()
+	if !a.filling && len(a.rows) <= aheadRows/2 && a.bytes <= aheadBytes/2 {
 		a.filling = true
 		a.room.Signal()
 	}

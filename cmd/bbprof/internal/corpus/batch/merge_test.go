@@ -163,7 +163,7 @@ func TestMergeRefuses(t *testing.T) {
 	if _, _, err := merge(names, false, 0); err != nil {
 		t.Error(err)
 	}
-	for start, says := range map[string]string{"PAR1": "parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF"} {
+	for start, says := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF"} {
 		other := file(t)
 		os.WriteFile(other, []byte(start), 0o666)
 		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {

@@ -174,8 +174,11 @@ func (o *Output) Close() error {
 	return o.store.file.Close()
 }
 
-// window is how many rows may wait for an earlier one, some 10 MB.
-const window = 8192
+// window and windowBytes are how many rows may wait for an earlier one, and how much text.
+const (
+	window      = 8192
+	windowBytes = 32 << 20
+)
 
 // pipe puts rows back into their order.
 type pipe struct {
@@ -183,6 +186,7 @@ type pipe struct {
 	write     func(cells []string) error
 	finish    func() error
 	waiting   map[int64][]string
+	bytes     int // of what waits
 	next      int64
 	broken    bool // a row may be there in part, and no more must follow
 }
@@ -228,12 +232,14 @@ func (p *pipe) put(seq int64, cells []string) error {
 		return p.write(cells)
 	}
 	p.waiting[seq] = cells
+	p.bytes += size(cells)
 	for {
 		cells, ok := p.waiting[p.next]
 		if !ok {
 			return nil
 		}
 		delete(p.waiting, p.next)
+		p.bytes -= size(cells)
 		p.next++
 		if err := p.write(cells); err != nil {
 			p.broken = true
@@ -242,7 +248,14 @@ func (p *pipe) put(seq int64, cells []string) error {
 	}
 }
 
-func (p *pipe) full() bool { return len(p.waiting) >= window }
+func (p *pipe) full() bool { return len(p.waiting) >= window || p.bytes >= windowBytes }
+
+func size(cells []string) (n int) {
+	for _, cell := range cells {
+		n += len(cell)
+	}
+	return n
+}
 
 // close writes also what waits for a row that will not come, as after an interrupt.
 func (p *pipe) close() error {

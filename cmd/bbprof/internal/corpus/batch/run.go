@@ -52,7 +52,7 @@ type Options struct {
 type Progress struct {
 	Tally *Tally // valid during the call
 	Bytes int64  // of the input, as stored, up to about the latest row
-	Aside int    // blocks that wait for their second look
+	Aside int    // blocks that wait for their retry
 	Ended bool   // the input has been read
 }
 
@@ -60,7 +60,8 @@ type Progress struct {
 var ErrInterrupted = errors.New("interrupted")
 
 const (
-	maxAside = 100_000 // rows that wait for a second look, until the first of them get theirs
+	maxAside = 100_000  // rows that wait for a retry, until the first of them get theirs
+	maxHeld  = 32 << 20 // bytes of rows whose block is not known yet, until no more are taken
 	tick     = 250 * time.Millisecond
 )
 
@@ -109,8 +110,9 @@ type run struct {
 	bytes   int64
 	ended   bool            // the input
 	pending map[string]*job // by code: from when it is known to when it is written
-	aside   []*job          // for their second look
+	aside   []*job          // for their retry
 	rows    int             // that wait for these
+	held    int             // bytes of all rows in pending
 	waiting int             // workers without a block
 	silent  bool            // at the last tick all waited, and nothing has happened since
 }
@@ -122,7 +124,7 @@ type job struct {
 	try   int // how often it was given to a worker
 	last  int // the worker that had it
 	rows  []waiting
-	aside bool // it waits for its second look
+	aside bool // it waits for its retry
 }
 
 // waiting is a row whose block is not known yet. seq counts the rows of this run.
@@ -214,9 +216,9 @@ func (r *run) next(worker int) *job {
 }
 
 // find takes rows until one has a block to measure; if there is none, or it is time for
-// second looks, a block that was put aside. nil is none, now.
+// retries, a block that was put aside. nil is none, now.
 func (r *run) find(worker int) (*job, error) {
-	for !r.ended && !r.secondLooks() && !r.out.stuck() {
+	for !r.ended && !r.retryNow() && !r.stuck() {
 		f, ok := r.ahead.take()
 		if !ok {
 			break
@@ -227,20 +229,23 @@ func (r *run) find(worker int) (*job, error) {
 			return j, err
 		}
 	}
-	if !r.secondLooks() {
+	if !r.retryNow() {
 		return nil, nil
 	}
 	return r.takeAside(worker), nil
 }
 
-// secondLooks reports whether it is time for them: at the end of the input; before that only
-// when too many have gathered or, where rows go out in order, others wait for them or no one
-// has anything else to do.
-func (r *run) secondLooks() bool {
+// stuck reports whether so much waits for a block that no more rows should come.
+func (r *run) stuck() bool { return r.held >= maxHeld || r.out.stuck() }
+
+// retryNow reports whether it is time to measure again what was put aside: at the end of the
+// input; before that only when too many have gathered or, where rows go out in order, others wait
+// for them or no one has anything else to do.
+func (r *run) retryNow() bool {
 	switch {
 	case len(r.aside) == 0:
 		return false
-	case r.ended, r.rows >= maxAside, r.out.stuck():
+	case r.ended, r.rows >= maxAside, r.stuck():
 		return true
 	}
 	return r.out.inOrder() && r.silent
@@ -288,6 +293,7 @@ func (r *run) take(f fed) (*job, error) {
 	}
 	if j, ok := r.pending[string(f.row.Code)]; ok {
 		j.rows = append(j.rows, w)
+		r.held += f.row.Size()
 		if j.aside {
 			r.rows++
 		}
@@ -303,6 +309,7 @@ func (r *run) take(f fed) (*job, error) {
 	}
 	j := &job{key: key, code: f.row.Code, rows: []waiting{w}}
 	r.pending[string(j.code)] = j
+	r.held += f.row.Size()
 	return j, nil
 }
 
@@ -333,6 +340,9 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		return nil // writing is what failed
 	}
 	delete(r.pending, string(j.code))
+	for _, w := range j.rows {
+		r.held -= w.row.Size()
+	}
 	r.tally.Measured++
 	first := j.rows[0]
 	e := resultfile.Entry{Row: first.row, Result: result, Tries: j.try, RunID: r.id, RunHeader: r.header}

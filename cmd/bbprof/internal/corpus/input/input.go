@@ -32,6 +32,7 @@ type Input struct {
 	before  int64 // bytes of the files before the current one
 	surplus int64
 	carried []string
+	places  map[string]int // of the names in carried
 }
 
 // file is one of the inputs.
@@ -58,7 +59,11 @@ const stdinName = "-"
 // if it is empty that is the one called hex, else the first. All other columns are carried;
 // taken are names that they must not have, since the result has columns of these names.
 func Open(names []string, stdin io.Reader, column string, taken []string) (*Input, error) {
-	in := &Input{}
+	in := &Input{places: map[string]int{}}
+	lower := map[string]bool{}
+	for _, name := range taken {
+		lower[strings.ToLower(name)] = true
+	}
 	for _, name := range names {
 		f := &file{name: name, column: column}
 		in.files = append(in.files, f)
@@ -70,7 +75,10 @@ func Open(names []string, stdin io.Reader, column string, taken []string) (*Inpu
 			in.Close()
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		in.assign(f, taken)
+		if err := in.assign(f, lower); err != nil {
+			in.Close()
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
 		if f.path != "" { // there may be more files than descriptors
 			f.close()
 			f.reader = nil
@@ -146,6 +154,10 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
+// maxWindow is how far back a compressed file may refer, all of which is held: that of the
+// highest level of zstd --ultra.
+const maxWindow = 128 << 20
+
 // decompressed is the text behind whatever compression there is; packed says that there is
 // one. done frees the decoder.
 func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error) {
@@ -160,7 +172,8 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 		return z, true, func() {}, err
 	case bytes.HasPrefix(start, zstdMagic):
 		// Not on threads of its own: those would share cores with what is measured.
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, false, nil, err
 		}
@@ -192,11 +205,12 @@ func (c closer) Close() error { c(); return nil }
 
 // assign decides where in Carried each of a file's cells goes. Cells of one name go together,
 // whichever file they are in.
-func (in *Input) assign(f *file, taken []string) {
+func (in *Input) assign(f *file, taken map[string]bool) error {
 	if f.names != nil {
 		f.header = f.names[f.block]
 	}
 	used := map[int]bool{}
+	again := map[string]int{} // how often a name came in this file
 	for i := range f.width {
 		if i == f.block {
 			continue
@@ -205,23 +219,26 @@ func (in *Input) assign(f *file, taken []string) {
 		if f.names != nil && f.names[i] != "" {
 			name = OneLine(strings.ToValidUTF8(f.names[i], "\ufffd")) // JSON and Parquet hold no other
 		}
-		if slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
+		if taken[strings.ToLower(name)] {
 			name = "input_" + name
 		}
-		at := slices.Index(in.carried, name)
-		for n := 2; at >= 0 && used[at]; n++ { // twice in one header
-			again := fmt.Sprintf("%s_%d", name, n)
-			if at = slices.Index(in.carried, again); at < 0 {
-				name = again
-			}
+		at, known := in.places[name]
+		for first := name; known && used[at]; at, known = in.places[name] {
+			again[first]++
+			name = fmt.Sprintf("%s_%d", first, again[first]+1)
 		}
-		if at < 0 {
+		if !known {
 			at = len(in.carried)
+			in.places[name] = at
 			in.carried = append(in.carried, name)
 		}
 		used[at] = true
 		f.spread = append(f.spread, at)
 	}
+	if n := len(in.carried) + len(taken); n > MaxColumns {
+		return fmt.Errorf("the result would have %d columns, and %d are the most; leave out some of the input's", n, MaxColumns)
+	}
+	return nil
 }
 
 // Carried names the columns that are carried through.
@@ -297,15 +314,18 @@ func (in *Input) carry(f *file, cells []string) []string {
 		return nil
 	}
 	carried := make([]string, len(in.carried))
-	for i, cell := range cells {
-		switch last := len(f.spread) - 1; {
-		case i <= last:
-			carried[f.spread[i]] = cell
-		case last >= 0:
-			carried[f.spread[last]] += "," + cell
-		case i == 0:
-			in.surplus++
+	for i, at := range f.spread {
+		if i < len(cells) {
+			carried[at] = cells[i]
 		}
+	}
+	beyond := len(cells) - len(f.spread)
+	switch last := len(f.spread) - 1; {
+	case beyond <= 0:
+	case last < 0:
+		in.surplus++
+	default:
+		carried[f.spread[last]] = strings.Join(cells[last:], ",")
 	}
 	return carried
 }

@@ -39,9 +39,16 @@ type reader struct {
 	cells []string
 }
 
-// maxRow bounds the part of a line, its end included, that is looked at. A block of profiler.MaxBlock bytes,
-// each as "0x48 ", takes a sixth of it.
-const maxRow = 1 << 20
+// What a file may hold. docs/results.md names these limits.
+const (
+	// MaxRow bounds the part of a line, its end included, that is read. A block of
+	// profiler.MaxBlock bytes, each as "0x48 ", takes a sixth of it.
+	MaxRow = 1 << 20
+	// MaxLine bounds a line. What has no end of line for as long is no text, such as /dev/zero.
+	MaxLine = 16 << 20
+	// MaxColumns bounds the columns of a file, and those of a result.
+	MaxColumns = 4096
+)
 
 // newReader reads the first line, to find the column that holds blocks: by name, by number
 // from 1, or, if column is empty, the one that is called hex, else the first.
@@ -56,6 +63,9 @@ func newReader(r io.Reader, column string) (*reader, error) {
 	}
 	line = strings.TrimPrefix(line, "\ufeff") // spreadsheets put it there
 	cells, _ := Split(line, nil)
+	if len(cells) > MaxColumns {
+		return nil, fmt.Errorf("line 1 has more than %d columns", MaxColumns)
+	}
 	for i := range cells {
 		cells[i] = strings.TrimSpace(cells[i])
 	}
@@ -112,7 +122,7 @@ func (r *reader) next() (row Row, others []string, err error) {
 	line, whole := "", true
 	if r.first != nil {
 		line, r.first = *r.first, nil
-		whole = len(line) < maxRow
+		whole = len(line) < MaxRow
 	} else if line, whole, err = r.readLine(); err != nil {
 		if !errors.Is(err, io.EOF) {
 			err = &ReadError{err}
@@ -130,7 +140,7 @@ func (r *reader) next() (row Row, others []string, err error) {
 		return row, r.cells, nil
 	case r.block == last && !whole:
 		row.Text = strings.TrimSpace(r.cells[last])
-		row.reject(verdict.BadHex, fmt.Sprintf("the column of the block ends beyond %d bytes of text", maxRow))
+		row.reject(verdict.BadHex, fmt.Sprintf("the column of the block ends beyond %d bytes of text", MaxRow))
 	case r.block == open:
 		row.Text = strings.TrimSpace(r.cells[last])
 		row.reject(verdict.BadHex, "the quote that opens the column of the block is not closed on its line")
@@ -139,6 +149,16 @@ func (r *reader) next() (row Row, others []string, err error) {
 		row.parse()
 	}
 	return row, append(r.cells[:r.block], r.cells[r.block+1:]...), nil
+}
+
+// Size is about how much memory a row takes.
+func (row *Row) Size() int {
+	const fixed = 256 // what has no text
+	n := fixed + len(row.Text) + len(row.Code)
+	for _, cell := range row.Carried {
+		n += len(cell)
+	}
+	return n
 }
 
 func (row *Row) parse() {
@@ -193,13 +213,14 @@ func (row Row) Rejected() profiler.Result {
 	}
 }
 
-// readLine is the next line without its end, cut off at maxRow; whole is false if it was cut.
+// readLine is the next line without its end, cut off at MaxRow; whole is false if it was cut.
 func (r *reader) readLine() (_ string, whole bool, err error) {
 	whole = true
 	var line []byte
-	for {
+	for length := 0; ; {
 		part, err := r.in.ReadSlice('\n')
-		if room := maxRow - len(line); len(part) > room {
+		length += len(part)
+		if room := MaxRow - len(line); len(part) > room {
 			part, whole = part[:room], false
 		}
 		if err == nil && line == nil { // as nearly always: one copy
@@ -207,6 +228,8 @@ func (r *reader) readLine() (_ string, whole bool, err error) {
 		}
 		line = append(line, part...)
 		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && length > MaxLine:
+			return "", false, fmt.Errorf("line %d has no end within %d bytes, so this is no text with a row a line", r.line+1, MaxLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):

@@ -244,11 +244,11 @@ func TestReaderBounds(t *testing.T) {
 	}{
 		{"longest block", longest, ""},
 		{"longest block in quotes", `"` + longest + `",x`, ""},
-		{"longest block and a long comment", longest + "," + strings.Repeat("x", maxRow), ""},
+		{"longest block and a long comment", longest + "," + strings.Repeat("x", MaxRow), ""},
 		{"a byte too long", longest + "90", verdict.CodeExceedsL1I},
-		{"a column as long as is read", strings.Repeat(" ", maxRow-len("90\n")) + "90", ""},
-		{"a column that goes on", strings.Repeat(" ", maxRow-len("9\n")) + "90", verdict.BadHex},
-		{"a quoted column that goes on", `"` + strings.Repeat(" ", maxRow) + `90"`, verdict.BadHex},
+		{"a column as long as is read", strings.Repeat(" ", MaxRow-len("90\n")) + "90", ""},
+		{"a column that goes on", strings.Repeat(" ", MaxRow-len("9\n")) + "90", verdict.BadHex},
+		{"a quoted column that goes on", `"` + strings.Repeat(" ", MaxRow) + `90"`, verdict.BadHex},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil)

@@ -5,10 +5,13 @@ import "strings"
 // Split cuts a line into its comma-separated cells, appending them to cells. A cell may be
 // quoted, with "" for a quote in it (RFC 4180), but a quoted cell ends with its line at the
 // latest: one stray quote must not swallow the lines behind it. open is the index of a cell
-// whose quote is not closed, else -1.
+// whose quote is not closed, else -1. Behind MaxColumns cells the rest of the line is one more.
 func Split(line string, cells []string) (_ []string, open int) {
 	open = -1
 	for {
+		if len(cells) >= MaxColumns {
+			return append(cells, line), open
+		}
 		var (
 			cell, rest string
 			more       bool

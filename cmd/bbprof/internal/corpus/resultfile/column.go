@@ -259,6 +259,26 @@ func SchemaOf(names []string) Schema {
 	return s
 }
 
+// distinct fails for two columns of one name, of which JSON and Parquet hold one alone.
+func (s Schema) distinct() error {
+	seen := make(map[string]bool, len(s))
+	for _, c := range s {
+		if seen[c.Name] {
+			return fmt.Errorf("two columns are called %.40q; only CSV can hold that, so rename one", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}
+
+// checkWidth fails for more columns than a file may have.
+func checkWidth(n int) error {
+	if n > input.MaxColumns {
+		return fmt.Errorf("it has %d columns or more, and %d are the most", n, input.MaxColumns)
+	}
+	return nil
+}
+
 // Names are those of the columns.
 func (s Schema) Names() (names []string) {
 	for _, c := range s {

@@ -55,7 +55,7 @@ type Writer interface {
 // NewWriter writes rows of a schema to w.
 func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
 	if f == Parquet {
-		return newParquetWriter(w, s), nil
+		return newParquetWriter(w, s)
 	}
 	lines, err := NewLines(f, s)
 	if err != nil {
@@ -88,11 +88,17 @@ type Lines struct {
 	names  []string // in JSON: quoted, with what stands around them
 	hex    int      // columns of the bhive format
 	cycles int
+	at     map[string]int // where a name's column is, once a decoder asked
 }
 
 // NewLines fails for the bhive format if the schema lacks what that needs.
 func NewLines(f Format, s Schema) (*Lines, error) {
 	l := &Lines{format: f, schema: s, hex: s.Index("hex"), cycles: s.Index("cycles")}
+	if f == JSON {
+		if err := s.distinct(); err != nil {
+			return nil, err
+		}
+	}
 	if f == BHive && (l.hex < 0 || l.cycles < 0) {
 		return nil, fmt.Errorf("there is no column hex and cycles among %q", s.Names())
 	}
@@ -235,7 +241,12 @@ type LineReader struct {
 	cells  []string
 	buffer []byte
 	pushed *string // a line to read once more
+	long   bool    // the rest of a line that was too long is to be skipped
 }
+
+// maxLine bounds a line of a result: a row of input (input.MaxRow) of which JSON escapes each byte
+// takes six times as many, and bbprof's own columns the rest.
+const maxLine = 8 << 20
 
 // NewLineReader reads the header, if the format has one.
 func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
@@ -252,6 +263,9 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 		names, open := input.Split(strings.TrimPrefix(header, "\ufeff"), nil)
 		if open >= 0 {
 			return nil, &DamageError{1, 0, "a quote of the header is not closed"}
+		}
+		if err := checkWidth(len(names)); err != nil {
+			return nil, err
 		}
 		in.lines, err = NewLines(CSV, SchemaOf(names))
 		return in, err
@@ -306,11 +320,19 @@ func (r *LineReader) Next() ([]string, error) {
 	return cells, nil
 }
 
-// readLine is the next line without its end; ended is false if there was none.
+// readLine is the next line without its end; ended is false if there was none. One that is too
+// long is a *DamageError.
 func (r *LineReader) readLine() (line string, ended bool, err error) {
 	if r.pushed != nil {
 		line, r.pushed = *r.pushed, nil
 		return line, true, nil
+	}
+	for r.long { // what is left of the line before
+		part, err := r.in.ReadSlice('\n')
+		r.end += int64(len(part))
+		if r.long = err == bufio.ErrBufferFull; err != nil && !r.long {
+			return "", false, err
+		}
 	}
 	r.at = r.end
 	r.buffer = r.buffer[:0]
@@ -323,6 +345,11 @@ func (r *LineReader) readLine() (line string, ended bool, err error) {
 			return string(trimEnd(part)), true, nil
 		case err == bufio.ErrBufferFull:
 			r.buffer = append(r.buffer, part...)
+			if len(r.buffer) > maxLine {
+				r.buffer, r.long = nil, true
+				r.line++
+				return "", false, &DamageError{r.line, r.at, fmt.Sprintf("it has more than %d bytes", maxLine)}
+			}
 			continue
 		case err == io.EOF && len(r.buffer)+len(part) == 0:
 			return "", false, io.EOF

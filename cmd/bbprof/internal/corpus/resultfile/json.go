@@ -3,8 +3,11 @@ package resultfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -56,38 +59,67 @@ func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
 }
 
 func (l *Lines) decodeJSON(line string, cells []string) ([]string, error) {
-	var object map[string]any
+	if l.at == nil {
+		l.at = make(map[string]int, len(l.schema))
+		for i, c := range l.schema {
+			l.at[c.Name] = i
+		}
+	}
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is no object")
+	}
+	from := len(cells)
+	cells = slices.Grow(cells, len(l.schema))[:from+len(l.schema)]
+	seen := make([]bool, len(l.schema))
+	for n := 0; d.More(); n++ {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		i, known := l.at[fmt.Sprint(name)]
+		if !known || seen[i] {
+			return nil, fmt.Errorf("%.40q is a column that the first row has not, or one that comes twice", name)
+		}
+		seen[i] = true
+		value, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if cells[from+i], err = l.schema[i].ofJSON(value); err != nil {
+			return nil, err
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return nil, fmt.Errorf("%s is missing", l.schema[i].Name)
+	}
+	if _, err := d.Token(); err != nil {
 		return nil, err
 	}
-	if len(object) != len(l.schema) {
-		return nil, fmt.Errorf("%d columns, of %d", len(object), len(l.schema))
-	}
-	for _, c := range l.schema {
-		value, ok := object[c.Name]
-		if !ok {
-			return nil, fmt.Errorf("%s is missing", c.Name)
-		}
-		cell := ""
-		switch v := value.(type) {
-		case nil:
-		case string:
-			cell = v
-		case json.Number:
-			cell = v.String()
-		case bool:
-			cell = fmt.Sprint(v)
-		default:
-			return nil, fmt.Errorf("%s is no text, number or flag", c.Name)
-		}
-		if !c.fits(cell) {
-			return nil, fmt.Errorf("%s is %.40q, which is no %s", c.Name, cell, c.Type)
-		}
-		cells = append(cells, input.OneLine(cell))
+	if d.More() {
+		return nil, errors.New("something stands behind the object")
 	}
 	return cells, nil
+}
+
+// ofJSON makes a cell of a value.
+func (c Column) ofJSON(value json.Token) (cell string, err error) {
+	switch v := value.(type) {
+	case nil:
+	case string:
+		cell = v
+	case json.Number:
+		cell = v.String()
+	case bool:
+		cell = strconv.FormatBool(v)
+	default:
+		return "", fmt.Errorf("%s is no text, number or flag", c.Name)
+	}
+	if !c.fits(cell) {
+		return "", fmt.Errorf("%s is %.40q, which is no %s", c.Name, cell, c.Type)
+	}
+	return input.OneLine(cell), nil
 }
 
 // parseOwn reads a line as appendJSON writes nearly all of them: the columns in their order,
@@ -158,6 +190,9 @@ func (r *LineReader) peekNames() (names []string, err error) {
 			return nil, &DamageError{1, 0, err.Error()}
 		}
 		names = append(names, fmt.Sprint(name))
+		if err := checkWidth(len(names)); err != nil {
+			return nil, err
+		}
 	}
 	return names, nil
 }

@@ -16,8 +16,11 @@ import (
 // parquetMagic begins a file (Apache Parquet, "File format").
 var parquetMagic = []byte("PAR1")
 
-// rowGroup is how many rows are held until they are written: some 50 MB at most.
-const rowGroup = 1 << 15
+// rowGroup and rowGroupBytes are how many rows are held until they are written, and how much text.
+const (
+	rowGroup      = 1 << 15
+	rowGroupBytes = 32 << 20
+)
 
 // parquetRoot is a group whose columns keep their order; parquet.Group sorts them by name.
 type parquetRoot struct {
@@ -26,10 +29,14 @@ type parquetRoot struct {
 }
 
 func (g parquetRoot) Fields() []parquet.Field {
+	at := make(map[string]int, len(g.schema))
+	for i, c := range g.schema {
+		at[c.Name] = i
+	}
 	sorted := g.Group.Fields()
 	fields := make([]parquet.Field, len(sorted))
 	for _, f := range sorted {
-		fields[g.schema.Index(f.Name())] = f
+		fields[at[f.Name()]] = f
 	}
 	return fields
 }
@@ -51,9 +58,13 @@ type parquetWriter struct {
 	schema Schema
 	out    *parquet.GenericWriter[any]
 	row    []parquet.Row
+	held   int // bytes of the row group that is not written yet
 }
 
-func newParquetWriter(w io.Writer, s Schema) *parquetWriter {
+func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
+	if err := s.distinct(); err != nil {
+		return nil, err
+	}
 	group := parquet.Group{}
 	for _, c := range s {
 		group[c.Name] = c.parquetNode()
@@ -63,7 +74,7 @@ func newParquetWriter(w io.Writer, s Schema) *parquetWriter {
 		out: parquet.NewGenericWriter[any](w, parquet.NewSchema("bbprof", parquetRoot{group, s}),
 			parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup)),
 		row: []parquet.Row{make(parquet.Row, len(s))},
-	}
+	}, nil
 }
 
 func (w *parquetWriter) Write(cells []string) error {
@@ -77,9 +88,16 @@ func (w *parquetWriter) Write(cells []string) error {
 			present = 0
 		}
 		w.row[0][i] = v.Level(0, present, i)
+		w.held += len(cells[i])
 	}
-	_, err := w.out.WriteRows(w.row)
-	return err
+	if _, err := w.out.WriteRows(w.row); err != nil {
+		return err
+	}
+	if w.held < rowGroupBytes {
+		return nil
+	}
+	w.held = 0
+	return w.out.Flush()
 }
 
 func (c Column) parquetValue(cell string) (parquet.Value, error) {
@@ -110,12 +128,16 @@ type parquetReader struct {
 	cells  []string
 }
 
-func newParquetReader(f *os.File) (*parquetReader, error) {
+func newParquetReader(f *os.File) (_ *parquetReader, err error) {
+	defer recovered(&err)
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	file, err := parquet.OpenFile(f, info.Size())
+	if err := checkFooter(f, info.Size()); err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +148,27 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 		}
 		names = append(names, field.Name())
 	}
-	const ahead = 256
+	if err := checkWidth(len(names)); err != nil {
+		return nil, err
+	}
+	if err := checkPages(file, f, info.Size()); err != nil {
+		return nil, err
+	}
+	const ahead = 64
 	return &parquetReader{schema: SchemaOf(names), groups: file.RowGroups(), buffer: make([]parquet.Row, ahead), cells: make([]string, len(names))}, nil
+}
+
+// recovered makes an error of a panic: the library panics on some damage.
+func recovered(err *error) {
+	if why := recover(); why != nil {
+		*err = fmt.Errorf("damaged Parquet: %v", why)
+	}
 }
 
 func (r *parquetReader) Schema() Schema { return r.schema }
 
-func (r *parquetReader) Next() ([]string, error) {
+func (r *parquetReader) Next() (_ []string, err error) {
+	defer recovered(&err)
 	for len(r.ready) == 0 {
 		if r.rows == nil {
 			if len(r.groups) == 0 {
@@ -155,7 +191,11 @@ func (r *parquetReader) Next() ([]string, error) {
 	clear(r.cells)
 	for _, v := range row {
 		c := r.schema[v.Column()]
-		r.cells[v.Column()] = input.OneLine(c.fromParquet(v))
+		cell := input.OneLine(c.fromParquet(v))
+		if !c.fits(cell) || len(cell) > maxLine {
+			return nil, fmt.Errorf("damaged Parquet: %s is %.40q, which is no %s", c.Name, cell, c.Type)
+		}
+		r.cells[v.Column()] = cell
 	}
 	return r.cells, nil
 }
