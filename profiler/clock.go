@@ -32,7 +32,7 @@ func (s *session) chooseClock() (err error) {
 	if s.kernel = s.opts.kernel; s.kernel == nil {
 		s.kernel = pmu.Linux{}
 	}
-	cpu := pmu.CPU{Vendor: s.cpu.Vendor, Family: s.cpu.Family, Model: s.cpu.Model, Number: s.onCPU}
+	cpu := pmu.CPU{ID: s.cpu.ID, Number: s.onCPU}
 	if s.opts.cpu != nil {
 		cpu = *s.opts.cpu
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
@@ -64,7 +65,7 @@ func (t *timings) say(cycles uint64) {
 	t.switches, t.lost = 0, 0
 }
 
-var scriptedCPU = pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
+var scriptedCPU = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}
 
 func scripted(k *pmutest.Kernel, simulated *simulation) Options {
 	return Options{Clock: PerfClock, kernel: k, cpu: &scriptedCPU, simulated: simulated}

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -85,7 +85,7 @@ func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
 		switch same := there.Microarchitecture == here.Host.Microarchitecture; {
 		case !same:
 			unlike = append(unlike, fmt.Sprintf("microarchitecture: %s, here %s", there.Microarchitecture, here.Host.Microarchitecture))
-		case there.Microarchitecture == host.Unknown && (there.Vendor != here.Host.Vendor || there.Family != here.Host.Family || there.Model != here.Host.Model):
+		case there.Microarchitecture == cpu.Unknown && (there.Vendor != here.Host.Vendor || there.Family != here.Host.Family || there.Model != here.Host.Model):
 			unlike = append(unlike, fmt.Sprintf("CPU: %s family %#x model %#x, here %s family %#x model %#x",
 				there.Vendor, there.Family, there.Model, here.Host.Vendor, here.Host.Family, here.Host.Model))
 		case there.Brand != here.Host.Brand:

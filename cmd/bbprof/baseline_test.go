@@ -8,7 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 func readText(t *testing.T, text string) (baseline, error) {
@@ -65,7 +65,7 @@ func TestAgainst(t *testing.T) {
 		}
 		return r
 	}
-	unknown := func(r *resultfile.Run) { r.Host.Microarchitecture = host.Unknown }
+	unknown := func(r *resultfile.Run) { r.Host.Microarchitecture = cpu.Unknown }
 	for _, c := range []struct {
 		name         string
 		runs         []resultfile.Run

@@ -73,6 +73,9 @@ func doctorReport(r doctor.Report) string {
 func (w *reporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU
 	w.line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
+	if c.Contradiction != "" {
+		w.line("", "%s", c.Contradiction)
+	}
 	w.line("caches", "%s", caches(h.Caches))
 	under := ""
 	if h.Hypervisor != "" {

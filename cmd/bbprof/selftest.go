@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -166,11 +167,11 @@ func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
 }
 
 // core says whose answers were looked for.
-func core(cpu host.CPU) string {
-	if cpu.Microarchitecture == host.Unknown {
-		return fmt.Sprintf("a core that bbprof does not know, all of them bands: %s family %#x model %#x", cpu.Vendor, cpu.Family, cpu.Model)
+func core(c host.CPU) string {
+	if c.Microarchitecture == cpu.Unknown {
+		return fmt.Sprintf("a core that bbprof does not know, all of them bands: %s family %#x model %#x", c.Vendor, c.Family, c.Model)
 	}
-	return string(cpu.Microarchitecture)
+	return string(c.Microarchitecture)
 }
 
 // selftestLine is the count, and what failed.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -28,10 +29,10 @@ push rax       1.000                                       disturbed: unstable: 
 vaddps                                                     skipped: this CPU has no AVX
 1 of 4 pass, 2 FAIL, 1 disturbed, 1 skipped; answers for Zen 2 (Some CPU)
 `
-	if got := selftestReport(host.CPU{Microarchitecture: host.Zen2, Brand: " Some CPU "}, outcomes); got != want {
+	if got := selftestReport(host.CPU{Microarchitecture: cpu.Zen2, Brand: " Some CPU "}, outcomes); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
-	unknown := selftestReport(host.CPU{Microarchitecture: host.Unknown, Vendor: "Me", Family: 6, Model: 42}, nil)
+	unknown := selftestReport(host.CPU{Microarchitecture: cpu.Unknown, Vendor: "Me", Family: 6, Model: 42}, nil)
 	if !strings.HasSuffix(unknown, "0 of 0 pass; answers for a core that bbprof does not know, all of them bands: Me family 0x6 model 0x2a ()\n") {
 		t.Errorf("%s", unknown)
 	}

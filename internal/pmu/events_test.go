@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // Every core of the table has a row with a source for everything that is to be counted.
@@ -53,12 +55,12 @@ func TestCores(t *testing.T) {
 	}
 	found := map[Core]bool{}
 	for model := range 256 {
-		for _, cpu := range []CPU{{Vendor: "GenuineIntel", Family: 6}, {Vendor: "AuthenticAMD", Family: 0x17}, {Vendor: "AuthenticAMD", Family: 0x19}, {Vendor: "AuthenticAMD", Family: 0x1a}} {
-			cpu.Model = model
+		for _, id := range []cpu.ID{{Vendor: "GenuineIntel", Family: 6}, {Vendor: "AuthenticAMD", Family: 0x17}, {Vendor: "AuthenticAMD", Family: 0x19}, {Vendor: "AuthenticAMD", Family: 0x1a}} {
+			id.Model = model
 			for _, device := range []string{"cpu", "cpu_core", "cpu_atom", "cpu_lowpower"} {
-				core := coreOf(cpu, Device{Name: device})
+				core := Core(cpu.EventsOf(id, device))
 				if !known[core] {
-					t.Errorf("%+v on %s is %q, which has no events", cpu, device, core)
+					t.Errorf("%s on %s is %q, which has no events", id, device, core)
 				}
 				found[core] = true
 			}

@@ -15,13 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // CPU is what decides which events there are.
 type CPU struct {
-	Vendor        string // CPUID's, such as GenuineIntel
-	Family, Model int
-	Number        int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
+	cpu.ID
+	Number int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
 }
 
 // Device is a core PMU as the kernel presents it.
@@ -79,16 +80,16 @@ const devices = "/sys/bus/event_source/devices"
 // Probe asks the kernel what it counts for this process on a CPU, and tries it. The calling
 // goroutine should be bound to that CPU. An error is bbprof's own; that nothing can be counted
 // is in the PMU.
-func Probe(k Kernel, cpu CPU) (PMU, error) {
+func Probe(k Kernel, on CPU) (PMU, error) {
 	runtime.LockOSThread() // events count the thread that opens them
 	defer runtime.UnlockOSThread()
 	p := PMU{
 		Paranoid: level(k, "/proc/sys/kernel/perf_event_paranoid"),
 		Watchdog: level(k, "/proc/sys/kernel/nmi_watchdog") > 0,
-		Device:   device(k, cpu.Number),
+		Device:   device(k, on.Number),
 	}
 	p.RDPMC = level(k, path.Join(devices, p.Device.Name, "rdpmc"))
-	p.Core = coreOf(cpu, p.Device)
+	p.Core = Core(cpu.EventsOf(on.ID, p.Device.Name))
 	var err error
 	if p.Events, err = eventsOf(p.Core, p.Device); err != nil {
 		return p, err

@@ -3,12 +3,13 @@ package pmu
 import (
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Whatever this kernel has, the probe says what, and why not.
 func TestProbeHere(t *testing.T) {
-	p, err := Probe(Linux{}, CPU{Vendor: "AuthenticAMD", Family: 0x17})
+	p, err := Probe(Linux{}, CPU{ID: cpu.ID{Vendor: "AuthenticAMD", Family: 0x17}})
 	if err != nil {
 		t.Fatal(err)
 	}

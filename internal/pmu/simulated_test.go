@@ -6,13 +6,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 )
 
 // A kernel by script, one test for each of its answers.
 
-var skylake = pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
+var skylake = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}
 
 func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	t.Helper()
@@ -214,7 +215,7 @@ func TestUserReadsForbidden(t *testing.T) {
 }
 
 func TestUnknownFamilyFallsBackToGenericEvents(t *testing.T) {
-	p := probe(t, pmutest.New(4), pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0xfe})
+	p := probe(t, pmutest.New(4), pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0xfe}})
 	if p.Core != pmu.Generic || !p.Available {
 		t.Errorf("%+v", p)
 	}
@@ -245,7 +246,7 @@ func TestHybridCores(t *testing.T) {
 		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1", "cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
 			k.Files["/sys/bus/event_source/devices/"+name] = text + "\n"
 		}
-		p := probe(t, k, pmu.CPU{Vendor: "GenuineIntel", Family: 6, Model: 0x97, Number: c.number})
+		p := probe(t, k, pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x97}, Number: c.number})
 		if p.Core != c.core || p.Device != (pmu.Device{Name: c.name, Type: c.kind, Hybrid: true}) {
 			t.Errorf("CPU %d: %q on %+v", c.number, p.Core, p.Device)
 		}

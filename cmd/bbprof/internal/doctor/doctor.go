@@ -66,7 +66,7 @@ func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
 			// Where that is refused nothing can be measured either, and the reason is told there.
 			_ = host.PinThread(number)
 		}
-		p, err = pmu.Probe(pmu.Linux{}, pmu.CPU{Vendor: cpu.Vendor, Family: cpu.Family, Model: cpu.Model, Number: number})
+		p, err = pmu.Probe(pmu.Linux{}, pmu.CPU{ID: cpu.ID, Number: number})
 	}()
 	<-done
 	return p, err

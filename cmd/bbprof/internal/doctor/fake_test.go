@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -33,7 +34,7 @@ func (f *fake) system(files map[string]string) System {
 	}
 	return System{
 		Files:   root,
-		CPU:     host.CPU{Vendor: "GenuineIntel", Microarchitecture: host.Skylake, Core: invariants.Core{L1DWays: 8}},
+		CPU:     host.CPU{Vendor: "GenuineIntel", Microarchitecture: cpu.Skylake, Core: invariants.Core{L1DWays: 8}},
 		CPUID:   func(leaf, _ uint32) (a, b, c, d uint32) { return 0x8000_0007, 0, 0, 1 << 8 },
 		Allowed: func() ([]int, error) { return []int{0, 1, 2, 3}, nil },
 		Ticks:   func() uint64 { return uint64(f.now.UnixNano()) * 3 },

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
@@ -107,7 +108,7 @@ func healthy() Report {
 	return Report{
 		CanMeasure: true, OnCPU: 3, SpeculativeStoreBypass: "thread vulnerable",
 		Host: Host{
-			CPU: host.CPU{Microarchitecture: host.Zen4}, Invariant: true, Hypervisor: "KVM", Governor: "performance", PageZero: "yes",
+			CPU: host.CPU{Microarchitecture: cpu.Zen4}, Invariant: true, Hypervisor: "KVM", Governor: "performance", PageZero: "yes",
 			CPUsAllowed: []int{2, 3}, CPUsOnline: []int{0, 1, 2, 3}, Cores: []Core{{2, []int{0}}, {3, nil}}, Turbo: Turbo{"on", "/f", "1"},
 		},
 		Counters:  pmu.PMU{Available: true, UserRDPMC: true, RDPMC: 1, Device: pmu.Device{Name: "cpu"}},
@@ -137,7 +138,7 @@ func TestShortcomings(t *testing.T) {
 		{"bypass off by a sandbox", func(r *Report) { r.SpeculativeStoreBypass = "thread force mitigated" }, "store bypass", "outside the sandbox"},
 		{"bypass off for all", func(r *Report) { r.SpeculativeStoreBypass = "globally mitigated" }, "store bypass", "spec_store_bypass_disable=prctl"},
 		{"bypass that needs no mitigation", func(r *Report) { r.SpeculativeStoreBypass = "not vulnerable" }, "", ""},
-		{"an unknown core", func(r *Report) { r.Host.CPU = host.CPU{Microarchitecture: host.Unknown, Model: 0xbd} }, "model 0xbd", "selftest"},
+		{"an unknown core", func(r *Report) { r.Host.CPU = host.CPU{Microarchitecture: cpu.Unknown, Model: 0xbd} }, "model 0xbd", "selftest"},
 		{"a TSC under a hypervisor", func(r *Report) { r.Host.Invariant = false }, "TSC", "+invtsc"},
 		{"a TSC of bare metal", func(r *Report) { r.Host.Invariant, r.Host.Hypervisor = false, "" }, "TSC", "none"},
 		{"a disturbed block", func(r *Report) { r.Precision.Measured = 7 }, "1 of 8 blocks", "-cpu"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -93,7 +94,7 @@ func unknownCore(r Report) (Shortcoming, bool) {
 		fmt.Sprintf("bbprof does not know this core (%s family %#x model %#x)", c.Vendor, c.Family, c.Model),
 		"it takes the smallest op cache and the largest store buffer there are, and selftest has bands instead of numbers",
 		"use a version of bbprof that knows it; bbprof selftest tells whether it measures right all the same",
-	}, c.Microarchitecture == host.Unknown
+	}, c.Microarchitecture == cpu.Unknown
 }
 
 func unsteadyTSC(r Report) (Shortcoming, bool) {

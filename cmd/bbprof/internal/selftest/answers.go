@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 //go:embed answers.txt
@@ -29,7 +29,7 @@ type Block struct {
 	Code    []byte
 	Needs   []string // CPUID features
 	Short   bool     // part of the short selftest
-	Answers map[host.Microarchitecture]Answer
+	Answers map[cpu.Name]Answer
 	Note    string // why some have no answer
 }
 
@@ -77,7 +77,7 @@ const (
 func parseTable(table string) (blocks []Block, err error) {
 	var (
 		kind    Kind
-		columns []host.Microarchitecture
+		columns []cpu.Name
 	)
 	for i, line := range strings.Split(table, "\n") {
 		cells := strings.Split(line, "|")
@@ -89,7 +89,7 @@ func parseTable(table string) (blocks []Block, err error) {
 			return nil, fmt.Errorf("answers.txt, line %d: no microarchitecture is named", i+1)
 		case cells[colText] == "# text":
 			for _, name := range cells[firstAnswer : len(cells)-1] {
-				columns = append(columns, host.Microarchitecture(name))
+				columns = append(columns, cpu.Name(name))
 			}
 		case cells[colText] == "" || strings.HasPrefix(line, "#"):
 		case len(cells) == 1:
@@ -106,7 +106,7 @@ func parseTable(table string) (blocks []Block, err error) {
 	return blocks, nil
 }
 
-func parseBlock(cells []string, columns []host.Microarchitecture) (b Block, err error) {
+func parseBlock(cells []string, columns []cpu.Name) (b Block, err error) {
 	note := firstAnswer + len(columns)
 	if n := len(cells); n < note || n > note+1 {
 		return b, fmt.Errorf("%d cells, want %d and perhaps a note", n, note)
@@ -115,7 +115,7 @@ func parseBlock(cells []string, columns []host.Microarchitecture) (b Block, err 
 		Text:    cells[colText],
 		Needs:   strings.Fields(cells[colNeeds]),
 		Short:   cells[colShort] == "short",
-		Answers: map[host.Microarchitecture]Answer{},
+		Answers: map[cpu.Name]Answer{},
 	}
 	if len(cells) > note {
 		b.Note = cells[note]

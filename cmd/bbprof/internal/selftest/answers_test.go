@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 func blocks(t *testing.T) []Block {
@@ -22,7 +22,7 @@ func blocks(t *testing.T) []Block {
 
 // TestTable: every block decodes to its text, and every core has an answer or a reason.
 func TestTable(t *testing.T) {
-	cores := append(host.Microarchitectures(), host.Unknown)
+	cores := append(cpu.Names(), cpu.Unknown)
 	count := map[Kind]int{}
 	seen := map[string]bool{}
 	for _, b := range blocks(t) {
@@ -61,8 +61,8 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s: no core is called %s", b.Text, core)
 			case a.Low <= 0 || a.High < a.Low:
 				t.Errorf("%s on %s: %v", b.Text, core, a)
-			case core != host.Unknown && b.Answers[host.Unknown] != Answer{}:
-				if u := b.Answers[host.Unknown]; a.Low < u.Low || a.High > u.High {
+			case core != cpu.Unknown && b.Answers[cpu.Unknown] != Answer{}:
+				if u := b.Answers[cpu.Unknown]; a.Low < u.Low || a.High > u.High {
 					t.Errorf("%s on %s: %v is not within %v, which any core is to pass", b.Text, core, a, u)
 				}
 			}
@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 
 // TestTableOfEachCore: on a named core most answers are exact, except on Zen 5, for which no table was at hand.
 func TestTableOfEachCore(t *testing.T) {
-	for _, core := range host.Microarchitectures() {
+	for _, core := range cpu.Names() {
 		exact, chains := 0, 0
 		for _, b := range blocks(t) {
 			if a, ok := b.Answers[core]; ok && b.Kind == Latency {
@@ -86,7 +86,7 @@ func TestTableOfEachCore(t *testing.T) {
 			}
 		}
 		t.Logf("%-12s %d of %d chains exact", core, exact, chains)
-		if chains < 20 || exact < 20 && core != host.Zen5 {
+		if chains < 20 || exact < 20 && core != cpu.Zen5 {
 			t.Errorf("%s: %d of %d chains exact", core, exact, chains)
 		}
 	}
@@ -115,11 +115,11 @@ func TestParseTable(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	nop, cld := got[0], got[1]
-	if _, ok := nop.Answers[host.Zen]; ok || nop.Answers[host.Unknown] != (Answer{1, 2.5}) || nop.Note != "why" ||
+	if _, ok := nop.Answers[cpu.Zen]; ok || nop.Answers[cpu.Unknown] != (Answer{1, 2.5}) || nop.Note != "why" ||
 		nop.Kind != Latency || !nop.Short || !slices.Equal(nop.Needs, []string{"AVX", "FMA3"}) || string(nop.Code) != "\x90" {
 		t.Errorf("%+v", nop)
 	}
-	if cld.Answers[host.Zen] != (Answer{3, 3}) || cld.Kind != Throughput || cld.Short || len(cld.Needs) > 0 || cld.Note != "" {
+	if cld.Answers[cpu.Zen] != (Answer{3, 3}) || cld.Kind != Throughput || cld.Short || len(cld.Needs) > 0 || cld.Note != "" {
 		t.Errorf("%+v", cld)
 	}
 	for _, row := range []string{"nop|90||", "nop|90|||1", "nop|90|||1|1|note|more", "nop|9|||1|1", "nop|90|||x|1", "nop|90|||1..x|1", "nop|90||||1"} {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -67,7 +68,7 @@ func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) (
 	return run(ctx, p, cpu.Microarchitecture, host.Missing, blocks, scope)
 }
 
-func run(ctx context.Context, p measure.Profiler, core host.Microarchitecture, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {
+func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {
 	disturbed := 0
 	for _, b := range blocks {
 		if scope == Short && !b.Short {

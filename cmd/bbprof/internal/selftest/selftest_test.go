@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -41,7 +42,7 @@ var errNoMore = errors.New("profiled too often")
 func hasAll([]string) []string { return nil }
 
 func chain(a Answer) []Block {
-	return []Block{{Kind: Latency, Text: "nop", Code: []byte{0x90}, Answers: map[host.Microarchitecture]Answer{host.Zen: a}, Note: "for no reason"}}
+	return []Block{{Kind: Latency, Text: "nop", Code: []byte{0x90}, Answers: map[cpu.Name]Answer{cpu.Zen: a}, Note: "for no reason"}}
 }
 
 // TestOutcome: what makes a block pass, fail or count as disturbed, and after how many tries.
@@ -67,7 +68,7 @@ func TestOutcome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			last := c.results[min(c.tries, len(c.results))-1]
-			got, err := run(context.Background(), &fake{c.results, errNoMore}, host.Zen, hasAll, chain(c.answer), Full)
+			got, err := run(context.Background(), &fake{c.results, errNoMore}, cpu.Zen, hasAll, chain(c.answer), Full)
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -91,7 +92,7 @@ func TestPatience(t *testing.T) {
 	results := slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+3)
 	results = append(results, ok(1)) // which is none of the three
 	results = append(results, slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+1)...)
-	got, err := run(context.Background(), &fake{results, errNoMore}, host.Zen, hasAll, blocks, Full)
+	got, err := run(context.Background(), &fake{results, errNoMore}, cpu.Zen, hasAll, blocks, Full)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,13 +109,13 @@ func TestPatience(t *testing.T) {
 func TestSkipped(t *testing.T) {
 	lacks := func([]string) []string { return []string{"AVX", "FMA3"} }
 	for _, c := range []struct {
-		core    host.Microarchitecture
+		core    cpu.Name
 		missing func([]string) []string
 		why     string
 	}{
-		{host.Zen, lacks, "this CPU has no AVX, FMA3"},
-		{host.Zen2, hasAll, "no answer: for no reason"},
-		{host.Zen2, lacks, "this CPU has no AVX, FMA3"},
+		{cpu.Zen, lacks, "this CPU has no AVX, FMA3"},
+		{cpu.Zen2, hasAll, "no answer: for no reason"},
+		{cpu.Zen2, lacks, "this CPU has no AVX, FMA3"},
 	} {
 		got, err := run(context.Background(), &fake{err: errNoMore}, c.core, c.missing, chain(Answer{1, 1}), Full)
 		if err != nil || len(got) != 1 || got[0].Status != Skipped || got[0].Why != c.why || got[0].Tries != 0 {
@@ -126,7 +127,7 @@ func TestSkipped(t *testing.T) {
 // TestErrorEnds: an error ends the run; what was measured before it stays.
 func TestErrorEnds(t *testing.T) {
 	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
-	got, err := run(context.Background(), &fake{[]profiler.Result{ok(1)}, &verdict.HostError{Missing: "a CPU"}}, host.Zen, hasAll, two, Full)
+	got, err := run(context.Background(), &fake{[]profiler.Result{ok(1)}, &verdict.HostError{Missing: "a CPU"}}, cpu.Zen, hasAll, two, Full)
 	var hostError *verdict.HostError
 	if !errors.As(err, &hostError) || len(got) != 1 || got[0].Status != Pass {
 		t.Errorf("%+v, %v", got, err)
@@ -137,7 +138,7 @@ func TestScope(t *testing.T) {
 	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
 	two[1].Short, two[1].Text = true, "short"
 	for scope, want := range map[Scope][]string{Full: {"nop", "short"}, Short: {"short"}} {
-		got, err := run(context.Background(), &fake{[]profiler.Result{ok(1), ok(1)}, errNoMore}, host.Zen, hasAll, two, scope)
+		got, err := run(context.Background(), &fake{[]profiler.Result{ok(1), ok(1)}, errNoMore}, cpu.Zen, hasAll, two, scope)
 		var texts []string
 		for _, o := range got {
 			texts = append(texts, o.Text)
@@ -178,16 +179,16 @@ func start(t *testing.T) *profiler.Profiler {
 // TestReal: bbprof knows the answers on this machine, by its name and as an unknown one.
 func TestReal(t *testing.T) {
 	p := start(t)
-	cpu := host.Detect()
-	for _, core := range []host.Microarchitecture{cpu.Microarchitecture, host.Unknown} {
-		cpu.Microarchitecture = core
+	detected := host.Detect()
+	for _, core := range []cpu.Name{detected.Microarchitecture, cpu.Unknown} {
+		detected.Microarchitecture = core
 		failed := 0
 		for range 3 { // what other work makes fail once it hardly does again
-			outcomes, err := Run(t.Context(), p, cpu, Full)
+			outcomes, err := Run(t.Context(), p, detected, Full)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s as %s (%s)", Count(outcomes), core, cpu.Brand)
+			t.Logf("%s as %s (%s)", Count(outcomes), core, detected.Brand)
 			failed = 0
 			for _, o := range outcomes {
 				switch o.Status {
@@ -212,10 +213,10 @@ func TestReal(t *testing.T) {
 func TestRealFails(t *testing.T) {
 	p := start(t)
 	wrong := []Block{
-		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[host.Microarchitecture]Answer{host.Unknown: {1.05, 1.05}}},
-		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[host.Microarchitecture]Answer{host.Unknown: {0.5, 0.95}}},
+		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {1.05, 1.05}}},
+		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {0.5, 0.95}}},
 	}
-	outcomes, err := run(t.Context(), p, host.Unknown, hasAll, wrong, Full)
+	outcomes, err := run(t.Context(), p, cpu.Unknown, hasAll, wrong, Full)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // Merge joins result files of one corpus, such as those of its shards, row by row.
@@ -179,7 +179,7 @@ func (m *Merge) admit(p *part, mixed bool) error {
 
 // sameCore goes by the microarchitecture, where it has a name.
 func sameCore(a, b resultfile.Host) bool {
-	if a.Microarchitecture == host.Unknown {
+	if a.Microarchitecture == cpu.Unknown {
 		return a == b
 	}
 	return a.Microarchitecture == b.Microarchitecture

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -34,11 +35,11 @@ type Run struct {
 
 // Host is the CPU, as far as results depend on it.
 type Host struct {
-	Microarchitecture host.Microarchitecture `json:"microarchitecture"`
-	Vendor            string                 `json:"vendor"`
-	Brand             string                 `json:"brand"`
-	Family            int                    `json:"family"`
-	Model             int                    `json:"model"`
+	Microarchitecture cpu.Name `json:"microarchitecture"`
+	Vendor            string   `json:"vendor"`
+	Brand             string   `json:"brand"`
+	Family            int      `json:"family"`
+	Model             int      `json:"model"`
 }
 
 // HostOf is the part of a CPU's description that is compared.

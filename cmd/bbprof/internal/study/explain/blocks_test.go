@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -45,7 +46,7 @@ var built = []struct {
 	{
 		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
 		"long and short nops", strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
-		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == host.Zen4 }, // how an op-cache entry meets a line
+		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // how an op-cache entry meets a line
 	},
 	{
 		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 behind
@@ -57,7 +58,7 @@ var built = []struct {
 		// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
 		"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
 		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
-		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == host.Zen4 }, // whose L2 of 1 MB feeds the decoders in time
+		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // whose L2 of 1 MB feeds the decoders in time
 	},
 
 	{"a chain of multiplications", "480fafc0", nil, "", nil},     // imul rax, rax

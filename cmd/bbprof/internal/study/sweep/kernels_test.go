@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -52,7 +53,7 @@ func TestKernels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			felt := host.Detect().Microarchitecture == host.Zen4 && c.felt > 0
+			felt := host.Detect().Microarchitecture == cpu.Zen4 && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
 				points, err := Run(context.Background(), p, code, f, Plan{Runs: 3, Seed: 1})
 				if err != nil {

@@ -1,0 +1,178 @@
+package cpu
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/cpuid/v2"
+)
+
+func withFeatures(id ID, features ...cpuid.FeatureID) ID {
+	return id.with(func(asked ...cpuid.FeatureID) bool { return slices.Contains(features, asked[0]) })
+}
+
+func TestRecognizeByModel(t *testing.T) {
+	for _, c := range []struct {
+		vendor        string
+		family, model int
+		want          Name
+	}{
+		{intel, 6, 0x2a, Unknown}, // Sandy Bridge
+		{intel, 6, 0x3c, Haswell},
+		{intel, 6, 0x4f, Broadwell},
+		{intel, 6, 0x55, Skylake},
+		{intel, 6, 0x6a, IceLake},
+		{intel, 6, 0x8f, GoldenCove},
+		{intel, 6, 0xae, RedwoodCove},
+		{intel, 6, 0xbe, Unknown}, // Gracemont alone
+		{intel, 15, 0x55, Unknown},
+		{"CentaurHauls", 6, 0x55, Unknown},
+		{amd, 6, 0x55, Unknown},
+		{amd, 0x15, 0x00, Unknown},
+		{amd, 0x17, 0x00, Zen},
+		{amd, 0x17, 0x2f, Zen},
+		{amd, 0x17, 0x30, Zen2},
+		{amd, 0x17, 0x4f, Zen2},
+		{amd, 0x17, 0x50, Zen},
+		{amd, 0x17, 0x5f, Zen},
+		{amd, 0x17, 0x60, Zen2},
+		{amd, 0x17, 0x7f, Zen2},
+		{amd, 0x17, 0x80, Unknown},
+		{amd, 0x17, 0xaf, Zen2},
+		{amd, 0x17, 0xb0, Unknown},
+		{amd, 0x19, 0x0f, Zen3},
+		{amd, 0x19, 0x10, Zen4},
+		{amd, 0x19, 0x1f, Zen4},
+		{amd, 0x19, 0x20, Zen3},
+		{amd, 0x19, 0x5f, Zen3},
+		{amd, 0x19, 0x60, Zen4},
+		{amd, 0x19, 0xaf, Zen4},
+		{amd, 0x19, 0xb0, Unknown},
+		{amd, 0x1a, 0x2f, Zen5},
+		{amd, 0x1a, 0x30, Unknown},
+		{amd, 0x1a, 0x40, Zen5},
+		{amd, 0x1a, 0x50, Unknown}, // Zen 6
+		{amd, 0x1a, 0x7f, Zen5},
+		{amd, 0x1a, 0x80, Unknown},
+	} {
+		id := ID{Vendor: c.vendor, Family: c.family, Model: c.model, L1I: 32 << 10}
+		got := Recognize(id)
+		if got.Name != c.want || got.Contradiction != "" {
+			t.Errorf("%s: %s (%s), want %s", id, got.Name, got.Contradiction, c.want)
+		}
+		if got.Name != Unknown && !slices.Contains(Names(), got.Name) {
+			t.Errorf("%s is not listed", got.Name)
+		}
+		if got.OpCache.Lines == 0 || got.StoreBuffer == 0 || got.WayPredicted != (c.vendor != intel) {
+			t.Errorf("%s: %+v", id, got)
+		}
+		id.Hybrid = true
+		if hybrid := Recognize(id); hybrid.Name != Unknown || hybrid.OpCache != got.OpCache {
+			t.Errorf("%s, hybrid: %+v", id, hybrid)
+		}
+	}
+}
+
+// Hypervisors replace model numbers; features that the named core cannot have tell.
+func TestRecognizeByFeatures(t *testing.T) {
+	skylake := []cpuid.FeatureID{cpuid.AVX512F, cpuid.AVX512BW}
+	iceLake := append(slices.Clone(skylake), cpuid.AVX512VBMI2, cpuid.VAES)
+	goldenCove := append(slices.Clone(iceLake), cpuid.AVX512FP16, cpuid.AMXTILE)
+	rocketLake := ID{Vendor: intel, Family: 6, Model: 0xa7, L1I: 32 << 10, Hypervisor: true}
+	large := rocketLake
+	large.L1I = 64 << 10
+	unknownModel := ID{Vendor: intel, Family: 6, Model: 0xfe, L1I: 32 << 10, Hypervisor: true}
+	metal := unknownModel
+	metal.Hypervisor = false
+	alderLake := ID{Vendor: intel, Family: 6, Model: 0x97, L1I: 64 << 10}
+	rome := ID{Vendor: amd, Family: 0x17, Model: 0x31, L1I: 32 << 10, Hypervisor: true}
+	for _, c := range []struct {
+		name     string
+		id       ID
+		want     Name
+		says     string
+		features []cpuid.FeatureID
+	}{
+		{"what the model has", rocketLake, IceLake, "", iceLake},
+		{"less than it has", rocketLake, IceLake, "", skylake},
+		{"Sapphire Rapids as Rocket Lake", rocketLake, GoldenCove, "CPUID says GenuineIntel family 0x6 model 0xa7, which is Ice Lake; features say Golden Cove (AMXTILE)", goldenCove},
+		{"Granite Rapids as Rocket Lake", large, RedwoodCove, "features say Redwood Cove (AVX512BW and an L1I of 64 KiB)", goldenCove},
+		{"and its own tiles", rocketLake, RedwoodCove, "features say Redwood Cove (AMXFP16)", append(slices.Clone(goldenCove), cpuid.AMXFP16)},
+		{"an L1I alone: a small core", large, IceLake, "", nil},
+		{"an unknown model", unknownModel, GoldenCove, "a model that bbprof does not know; features say Golden Cove", goldenCove},
+		{"an unknown model, without features", unknownModel, Unknown, "", nil},
+		{"an unknown model of real hardware may be newer than all", metal, Unknown, "", goldenCove},
+		{"Alder Lake with AVX-512", alderLake, GoldenCove, "", goldenCove},
+		{"Milan as Rome", rome, Zen3, "features say Zen 3 (VAES)", []cpuid.FeatureID{cpuid.WBNOINVD, cpuid.VAES}},
+		{"Genoa as Rome", rome, Zen4, "features say Zen 4 (AVX512F)", []cpuid.FeatureID{cpuid.VAES, cpuid.AVX512F, cpuid.AVX512BW}},
+		{"Turin as Rome", rome, Zen5, "features say Zen 5", []cpuid.FeatureID{cpuid.VAES, cpuid.AVX512F, cpuid.AVX512VP2INTERSECT}},
+	} {
+		got := Recognize(withFeatures(c.id, c.features...))
+		if got.Name != c.want || !strings.Contains(got.Contradiction, c.says) || (got.Contradiction == "") != (c.says == "") {
+			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got.Name, got.Contradiction, c.want, c.says)
+		}
+		if got.Core.Name != Unknown {
+			if diff := cmp.Diff(named(c.want).Events, got.Events); diff != "" {
+				t.Errorf("%s: %s", c.name, diff)
+			}
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	small, goldenCove := OpCache{256, 6, 32}, OpCache{512, 8, 64}
+	for _, c := range []struct {
+		name          string
+		vendor        string
+		family, model int
+		cache         OpCache
+		stores, adds  int
+	}{
+		{"Sandy Bridge", intel, 6, 0x2a, small, 112, 0},
+		{"Haswell", intel, 6, 0x3c, small, 42, 4},
+		{"Skylake", intel, 6, 0x55, small, 56, 4},
+		{"Ice Lake server", intel, 6, 0x6a, OpCache{384, 6, 64}, 72, 4},
+		{"Sapphire Rapids", intel, 6, 0x8f, goldenCove, 112, 5},
+		{"Granite Rapids", intel, 6, 0xad, goldenCove, 112, 5},
+		{"Zen", amd, 0x17, 0x01, OpCache{256, 8, 64}, 44, 4},
+		{"Zen+", amd, 0x17, 0x08, OpCache{256, 8, 64}, 44, 4},
+		{"Zen 2, its first model", amd, 0x17, 0x30, goldenCove, 48, 4},
+		{"and the last before it", amd, 0x17, 0x2f, OpCache{256, 8, 64}, 44, 4},
+		{"Zen among Zen 2's numbers", amd, 0x17, 0x50, OpCache{256, 8, 64}, 44, 4},
+		{"Zen 3", amd, 0x19, 0x01, goldenCove, 64, 4},
+		{"Zen 4", amd, 0x19, 0x11, OpCache{768, 9, 64}, 64, 4},
+		{"Zen 5", amd, 0x1a, 0x02, OpCache{1024, 6, 64}, 104, 6},
+		{"before Zen", amd, 0x15, 0x02, small, 112, 0},
+		{"another vendor", "CentaurHauls", 6, 0x8f, small, 112, 0},
+		{"another family", intel, 15, 0x8f, small, 112, 0},
+	} {
+		got := Recognize(ID{Vendor: c.vendor, Family: c.family, Model: c.model})
+		if got.OpCache != c.cache || got.StoreBuffer != c.stores || got.AddsPerCycle != c.adds {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// No two rows claim one model number.
+func TestModelsAreDisjoint(t *testing.T) {
+	for i, a := range models {
+		for _, b := range models[:i] {
+			if a.vendor == b.vendor && a.family == b.family && a.first <= max(b.first, b.last) && b.first <= max(a.first, a.last) {
+				t.Errorf("%+v and %+v", a, b)
+			}
+		}
+	}
+	for n := range models {
+		if m := models[n]; m.core != Unknown && !slices.Contains(Names(), m.core) {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	if id := Identify(); id != Identify() || Recognize(id).OpCache.Lines == 0 {
+		t.Errorf("%+v", id)
+	}
+}
