@@ -1,0 +1,288 @@
+// Package assemble makes machine code of assembly, by GNU as or llvm-mc, whichever is there.
+//
+// Many texts go through one run of the assembler: each stands on a line of its own in a section
+// of its own, so that a message's line says which text it is about. What an assembler complains
+// of is tried again alone, since texts may get in each other's way, such as by labels.
+package assemble
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrMissing says that there is no assembler.
+var ErrMissing = errors.New("neither GNU as nor llvm-mc is installed")
+
+// Remedy is what to do about ErrMissing.
+const Remedy = "install one (Debian: apt-get install binutils), or give the machine code with -hex"
+
+// An Error is what the assembler says about a text.
+type Error struct {
+	Tool    string // as, llvm-mc
+	Line    int    // of the text, from 1
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %s: %s", e.Line, e.Tool, e.Message) }
+
+// An Assembler runs a tool.
+type Assembler struct {
+	path string
+	name string
+	args []string
+	dir  string // for objects
+}
+
+// New finds an assembler. The caller closes it.
+func New() (*Assembler, error) {
+	path, args := find()
+	if path == "" {
+		return nil, ErrMissing
+	}
+	dir, err := os.MkdirTemp("", "bbprof-asm-")
+	if err != nil {
+		return nil, err
+	}
+	return &Assembler{path: path, name: filepath.Base(path), args: args, dir: dir}, nil
+}
+
+// Close removes what was written.
+func (a *Assembler) Close() error { return os.RemoveAll(a.dir) }
+
+// find looks for GNU as, for llvm-mc, and for llvm-mc with a version behind its name.
+func find() (path string, args []string) {
+	if p, err := exec.LookPath("as"); err == nil {
+		return p, []string{"--64"}
+	}
+	llvm := []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}
+	if p, err := exec.LookPath("llvm-mc"); err == nil {
+		return p, llvm
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mc-[0-9]*"))
+		for _, p := range slices.Backward(found) {
+			if p, err := exec.LookPath(p); err == nil {
+				return p, llvm
+			}
+		}
+	}
+	return "", nil
+}
+
+// attOperand is found in AT&T syntax alone: a register behind %, or a number behind $.
+var attOperand = regexp.MustCompile(`%[a-z]|\$-?[0-9]`)
+
+// header is what selects the syntax that a text is in.
+func header(text string) string {
+	if attOperand.MatchString(text) {
+		return ".att_syntax prefix; "
+	}
+	return ".intel_syntax noprefix; "
+}
+
+// directive is what begins with a dot but is data: anything else could reach beyond the text.
+var directive = regexp.MustCompile(`(?:^|[;\n:])[ \t]*\.([a-z0-9_]+)`)
+
+var dataDirectives = []string{"byte", "word", "value", "short", "long", "int", "quad", "nops", "p2align", "balign"}
+
+func checkDirectives(text string) error {
+	for _, m := range directive.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(dataDirectives, m[1]) {
+			return &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("directive .%s is not taken in a block", m[1])}
+		}
+	}
+	return nil
+}
+
+// A Result is a text's machine code, or an *Error.
+type Result struct {
+	Code []byte
+	Err  error
+}
+
+// Block assembles one text, of any number of lines.
+func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
+	if err := checkDirectives(text); err != nil {
+		return nil, err
+	}
+	object, complaints, err := a.run(ctx, header(text)+text+"\n")
+	if err != nil {
+		return nil, err
+	}
+	if len(complaints) > 0 {
+		return nil, complaints[0]
+	}
+	defer object.Close()
+	return a.code(object, ".text")
+}
+
+// Blocks assembles many texts of a line each. The error is of the assembler as a whole.
+func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error) {
+	results := make([]Result, len(texts))
+	var source strings.Builder
+	var lines []int // index of the text on each line
+	for i, text := range texts {
+		if err := checkDirectives(text); err != nil || strings.ContainsAny(text, "\n\r") {
+			results[i].Err = cmpOr(err, &Error{Tool: "bbprof", Line: 1, Message: "a block of a corpus stands on one line"})
+			continue
+		}
+		fmt.Fprintf(&source, ".section .text.%d,\"ax\",@progbits; %s%s\n", i, header(text), text)
+		lines = append(lines, i)
+	}
+	object, complaints, err := a.run(ctx, source.String())
+	if err != nil {
+		return nil, err
+	}
+	if len(complaints) > 0 {
+		return results, a.apart(ctx, texts, lines, complaints, results)
+	}
+	defer object.Close()
+	for _, i := range lines {
+		results[i].Code, results[i].Err = a.code(object, ".text."+strconv.Itoa(i))
+		if results[i].Err != nil {
+			results[i].Code, results[i].Err = a.Block(ctx, texts[i])
+		}
+	}
+	return results, nil
+}
+
+func cmpOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// apart assembles alone what was complained of, and the rest again without it.
+func (a *Assembler) apart(ctx context.Context, texts []string, lines []int, complaints []*Error, results []Result) error {
+	blamed := map[int]bool{}
+	for _, c := range complaints {
+		if c.Line >= 1 && c.Line <= len(lines) {
+			blamed[lines[c.Line-1]] = true
+		}
+	}
+	var rest []int
+	for _, i := range lines {
+		if !blamed[i] && len(blamed) > 0 {
+			rest = append(rest, i)
+			continue
+		}
+		var bad *Error
+		results[i].Code, results[i].Err = a.Block(ctx, texts[i])
+		if results[i].Err != nil && !errors.As(results[i].Err, &bad) {
+			return results[i].Err
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	again := make([]string, len(rest))
+	for n, i := range rest {
+		again[n] = texts[i]
+	}
+	others, err := a.Blocks(ctx, again)
+	for n, i := range rest {
+		if err == nil {
+			results[i] = others[n]
+		}
+	}
+	return err
+}
+
+// Object assembles a whole source to an object file at path.
+func (a *Assembler) Object(ctx context.Context, source, path string) error {
+	complaints, err := a.assemble(ctx, source, path)
+	if err == nil && len(complaints) > 0 {
+		err = complaints[0]
+	}
+	return err
+}
+
+// run assembles a source, and opens the object unless the assembler complained.
+func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error, error) {
+	path := filepath.Join(a.dir, "out.o")
+	complaints, err := a.assemble(ctx, source, path)
+	if err != nil || len(complaints) > 0 {
+		return nil, complaints, err
+	}
+	f, err := elf.Open(path)
+	return f, nil, err
+}
+
+func (a *Assembler) assemble(ctx context.Context, source, path string) ([]*Error, error) {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, a.path, append(slices.Clone(a.args), "-o", path, "-")...)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(source), &out
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // for the messages
+	err := cmd.Run()
+	if err == nil {
+		return nil, nil
+	}
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		return nil, fmt.Errorf("running %s: %w", a.path, err)
+	}
+	complaints := a.complaints(out.String())
+	if len(complaints) == 0 {
+		return nil, fmt.Errorf("%s: %w: %.200s", a.path, err, strings.TrimSpace(out.String()))
+	}
+	return complaints, nil
+}
+
+// complaint is a line of as ("{standard input}:3: Error: no such instruction: …") or of llvm-mc
+// ("<stdin>:3:5: error: …").
+var complaint = regexp.MustCompile(`^(?:\{standard input\}|<stdin>|-):(\d+):(?:\d+:)? (?:Error|error|Fatal error): (.*)$`)
+
+func (a *Assembler) complaints(text string) (list []*Error) {
+	for line := range strings.Lines(text) {
+		if m := complaint.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			list = append(list, &Error{Tool: a.name, Line: n, Message: m[2]})
+		}
+	}
+	return list
+}
+
+// code is a section without anything left for a linker: a name that is not a register's would
+// else become address 0.
+func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
+	s := f.Section(name)
+	if s == nil {
+		return nil, &Error{Tool: "bbprof", Line: 1, Message: "no instruction in it"}
+	}
+	if symbol, ok := undefined(f, name); ok {
+		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the block; write addresses as numbers", symbol)}
+	}
+	code, err := s.Data()
+	if err == nil && len(code) == 0 {
+		err = &Error{Tool: "bbprof", Line: 1, Message: "no instruction in it"}
+	}
+	return code, err
+}
+
+// undefined names what the section's first relocation refers to.
+func undefined(f *elf.File, section string) (string, bool) {
+	rel := f.Section(".rela" + section)
+	if rel == nil {
+		return "", false
+	}
+	data, err := rel.Data()
+	if err != nil || len(data) < 24 { // struct Elf64_Rela
+		return "", false
+	}
+	number := int(f.ByteOrder.Uint64(data[8:]) >> 32)
+	symbols, err := f.Symbols()
+	if err != nil || number == 0 || number > len(symbols) {
+		return "?", true
+	}
+	return symbols[number-1].Name, true
+}

@@ -1,0 +1,164 @@
+package extract
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// demangled is a C++ or Rust name as its programmer wrote it; any other name as it is.
+func demangled(symbol string) string {
+	if !strings.HasPrefix(symbol, "_") {
+		return symbol
+	}
+	base, suffix, _ := strings.Cut(symbol, ".") // .cold, .part.0: of gcc and clang
+	if name := demangle.Filter(base); name != base {
+		if suffix != "" {
+			name += " [." + suffix + "]"
+		}
+		return name
+	}
+	return demangle.Filter(symbol)
+}
+
+// cut gives out the blocks of the function that was walked.
+func (e *extraction) cut(f *function, name string) error {
+	w := &e.w
+	e.block = Block{File: e.o.name, Function: name, Section: f.where.Name}
+	for at := 0; at < w.cut; {
+		if w.marks[at]&markStart == 0 {
+			at++
+			continue
+		}
+		b := e.blockAt(at)
+		if err := e.give(f, b); err != nil {
+			return err
+		}
+		switch {
+		case e.opts.Cut == CutTransfer: // the next leader, which may lie in this block
+			for at += int(w.length[at]); at < w.cut && w.marks[at]&(markStart|markLeader) != markStart|markLeader; at++ {
+			}
+		default:
+			at = b.next
+		}
+	}
+	return nil
+}
+
+// bounds are a block in the function that was walked, as offsets.
+type bounds struct {
+	start, end   int // without the terminator
+	next         int // behind the terminator
+	terminated   bool
+	broken       bool // it runs into what is left out
+	instructions int
+	count        int  // of an instruction that runs once each time the block does
+	pads         bool // it is nothing but padding
+}
+
+func (e *extraction) blockAt(start int) bounds {
+	w := &e.w
+	b := bounds{start: start, count: -1, pads: true}
+	at := start
+	for {
+		length := int(w.length[at])
+		if b.count < 0 && w.marks[at]&markRepeat == 0 {
+			b.count = at
+		}
+		if w.flow[at] != asm.FlowNext {
+			b.end, b.next, b.terminated = at, at+length, true
+			b.pads = b.pads && w.marks[at]&markPads != 0 // nops up to an int3
+			return b
+		}
+		b.pads = b.pads && w.marks[at]&markPads != 0
+		b.instructions++
+		at += length
+		b.end, b.next = at, at
+		switch {
+		case at >= len(w.code):
+			return b
+		case at >= w.cut || w.marks[at]&markStart == 0:
+			b.broken = true
+			b.pads = false
+			return b
+		case w.marks[at]&markLeader != 0 && e.opts.Cut == CutLeader:
+			b.pads = false
+			return b
+		}
+	}
+}
+
+// give passes a block on if it is wanted.
+func (e *extraction) give(f *function, b bounds) error {
+	addr := f.lo + uint64(b.start) - f.where.addr + f.where.shown
+	n := uint64(1)
+	if e.counts != nil {
+		n = e.executions(addr, b)
+		if e.opts.Cut == CutLeader && !b.broken {
+			e.stats.Found += e.counts.between(addr, addr+uint64(b.next-b.start))
+		}
+	}
+	if n == 0 || b.broken || b.pads || b.instructions == 0 || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
+		return nil
+	}
+	e.block.Code = e.w.code[b.start:b.end]
+	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
+	e.block.Terminator = ""
+	if b.terminated {
+		e.block.Terminator = e.terminator(f, b)
+	}
+	offset := int(f.lo-f.where.addr) + b.start
+	e.block.Relocated = f.where.relocated(offset, offset+b.end-b.start)
+	e.stats.Blocks++
+	return e.yield(&e.block)
+}
+
+// executions is how often a block ran. With the cut at transfers a run that enters in the
+// middle is another block's.
+func (e *extraction) executions(addr uint64, b bounds) uint64 {
+	w := &e.w
+	start := addr - uint64(b.start)
+	if !e.counts.exact() {
+		return e.counts.between(addr, start+uint64(b.next))
+	}
+	at := b.count
+	if at < 0 {
+		at = b.start
+	}
+	n := e.counts.at(start + uint64(at))
+	if e.opts.Cut != CutTransfer || b.start == 0 {
+		return n
+	}
+	for before := b.start - 1; before >= 0 && before >= b.start-longest; before-- {
+		if w.marks[before]&markStart == 0 {
+			continue
+		}
+		if before+int(w.length[before]) == b.start && w.flow[before] == asm.FlowNext && w.marks[before]&markRepeat == 0 {
+			n -= min(n, e.counts.at(start+uint64(before)))
+		}
+		break
+	}
+	return n
+}
+
+// terminator is the text of the transfer that ends a block, with the target's address.
+func (e *extraction) terminator(f *function, b bounds) string {
+	code := e.w.code[b.end:b.next]
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return "(bad)"
+	}
+	s, err := asm.StepOver(code)
+	if err != nil || s.Flow != asm.FlowBranch && s.Flow != asm.FlowJump && s.Flow != asm.FlowCall {
+		return insts[0].Text()
+	}
+	offset := int(f.lo-f.where.addr) + b.end
+	if f.where.relocated(offset, offset+len(code)) { // to a symbol that only a linker would place
+		return insts[0].Mnemonic
+	}
+	target := f.lo + uint64(b.next) + uint64(s.Target) - f.where.addr + f.where.shown
+	return fmt.Sprintf("%s %#x", insts[0].Mnemonic, target)
+}

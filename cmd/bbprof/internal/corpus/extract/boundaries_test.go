@@ -1,0 +1,260 @@
+package extract
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// arrivals are how often control came to each address of a file by a transfer, and what ran.
+type arrivals struct {
+	came map[uint64]uint64
+	ran  map[uint64]uint64
+}
+
+// readArrivals reads a file that callgrind wrote with --collect-jumps=yes. A jump's line holds
+// its count and target, a call's likewise; both are followed by a line of their source.
+func readArrivals(t *testing.T, name string) map[string]*arrivals {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all := map[string]*arrivals{}
+	of := func(object string) *arrivals {
+		if all[object] == nil {
+			all[object] = &arrivals{map[uint64]uint64{}, map[uint64]uint64{}}
+		}
+		return all[object]
+	}
+	var (
+		r              callgrindReader
+		object, callee string
+		called         bool
+	)
+	r.objects = map[string]string{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		line := lines.Text()
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "ob":
+			object, _ = r.object(value)
+			callee = object
+		case "fn":
+			callee = object
+		case "cob":
+			callee, _ = r.object(value)
+		case "calls", "jump", "jcnd":
+			cells := strings.Fields(value)
+			count, _, _ := strings.Cut(cells[0], "/")
+			n, _ := strconv.ParseUint(count, 10, 64)
+			to, err := position(cells[1], r.addr)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if key == "calls" {
+				of(callee).came[to] += n
+				callee, called = object, true
+			} else {
+				of(object).came[to] += n
+			}
+		default:
+			if line == "" || !strings.ContainsRune("0123456789+-*", rune(line[0])) {
+				continue
+			}
+			cells := strings.Fields(line)
+			if r.addr, err = position(cells[0], r.addr); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if !called && len(cells) > 1 {
+				n, _ := strconv.ParseUint(cells[1], 10, 64)
+				of(object).ran[r.addr] += n
+			}
+			called = false
+		}
+	}
+	return all
+}
+
+// executed are the blocks that ran, by start and end, the transfer that ends them left out.
+func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
+	steps := map[uint64]asm.Step{}
+	for addr := range a.ran {
+		s := o.code(addr)
+		if s == nil || isLinkage(s.Name) {
+			continue
+		}
+		step, err := asm.StepOver(s.data()[addr-s.addr:])
+		if err != nil {
+			t.Errorf("%#x ran and does not decode: %v", addr, err)
+			continue
+		}
+		steps[addr] = step
+	}
+	came := map[uint64]uint64{}
+	for addr, n := range a.came {
+		if !steps[addr].Repeats { // callgrind takes each repetition for a jump
+			came[addr] += n
+		}
+	}
+	for addr, s := range steps { // control came back from a call, or did not branch
+		next := addr + uint64(s.Length)
+		if _, ran := steps[next]; ran && s.Flow != asm.FlowNext && !s.Flow.Ends() {
+			came[next] = max(came[next], a.ran[next])
+		}
+	}
+	blocks := map[span]uint64{}
+	for start, n := range came {
+		at := start
+		s, ok := steps[at]
+		for ; ok && s.Flow == asm.FlowNext; s, ok = steps[at] {
+			at += uint64(s.Length)
+			if came[at] > 0 && cut == CutLeader {
+				break
+			}
+			if a.ran[at] == 0 { // such as by an exit
+				break
+			}
+		}
+		if at > start && n > 0 {
+			if cut == CutLeader {
+				n = a.ran[start]
+			}
+			blocks[span{start, at}] = n
+		}
+	}
+	return blocks
+}
+
+// TestBoundaries runs programs under callgrind and asks how many of the blocks that ran are
+// among those that are found without knowing so.
+func TestBoundaries(t *testing.T) {
+	require.Tool(t, require.Valgrind, "valgrind")
+	dir := t.TempDir()
+	input := filepath.Join(dir, "input")
+	text := strings.Repeat("the quick brown fox jumps over the lazy dog 0123456789\n", 300)
+	if err := os.WriteFile(input, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	commands := [][]string{{"gzip", "-c", input}}
+	if more := os.Getenv("BBPROF_BOUNDARIES"); more != "" { // other commands, one a line
+		commands = nil
+		for line := range strings.Lines(more) {
+			commands = append(commands, strings.Fields(line))
+		}
+	}
+	for _, command := range commands {
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Logf("%s is not installed", command[0])
+			continue
+		}
+		t.Run(filepath.Base(command[0]), func(t *testing.T) { compareBoundaries(t, dir, command) })
+	}
+}
+
+func compareBoundaries(t *testing.T, dir string, command []string) {
+	profile := filepath.Join(dir, filepath.Base(command[0])+".callgrind")
+	cmd := exec.Command("valgrind", append([]string{
+		"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes", "--callgrind-out-file=" + profile,
+	}, command...)...)
+	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%.500s", cmd.Args, err, out)
+	}
+	for cut, want := range map[Cut]float64{CutLeader: 0.95, CutTransfer: 0.995} {
+		var all, same uint64
+		missed := map[string]uint64{}
+		for file, a := range readArrivals(t, profile) {
+			if !strings.HasPrefix(file, "/") {
+				continue
+			}
+			if _, err := os.Stat(file); err != nil {
+				continue
+			}
+			o, ours := openWith(t, file, cut)
+			for b, n := range a.executed(t, o, cut) {
+				all += n
+				if ours[b] {
+					same += n
+					continue
+				}
+				missed[fmt.Sprintf("%s %#x-%#x: %s", filepath.Base(file), b.lo, b.hi, nearest(ours, b))] += n
+			}
+		}
+		share := float64(same) / float64(all)
+		t.Logf("%v: cut at each %s: %.3f %% of %d executions of blocks", command, cut, 100*share, all)
+		if share < want || testing.Verbose() {
+			report(t, missed, all)
+		}
+		if share < want {
+			t.Errorf("cut at each %s: %.4f of the executions are in blocks with the same boundaries, want %v", cut, share, want)
+		}
+	}
+}
+
+// openWith is an object, and the blocks that extraction finds in it.
+func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
+	t.Helper()
+	ours := map[span]bool{}
+	err := File(file, Options{Cut: cut}, new(Stats), func(b *Block) error {
+		ours[span{b.Addr, b.Addr + uint64(len(b.Code))}] = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	o, err := openObject(file, f, new(Stats))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, ours
+}
+
+// nearest says what was found in a block's place.
+func nearest(ours map[span]bool, b span) string {
+	within, starts, ends := 0, false, false
+	for o := range ours {
+		if o.lo >= b.lo && o.hi <= b.hi {
+			within++
+		}
+		starts = starts || o.lo == b.lo
+		ends = ends || o.hi == b.hi && o.lo < b.lo
+	}
+	switch {
+	case starts && within > 0:
+		return "a leader within it"
+	case starts:
+		return "it goes on"
+	case ends:
+		return "its start is no leader"
+	}
+	return "nothing"
+}
+
+func report(t *testing.T, missed map[string]uint64, all uint64) {
+	var names []string
+	for name := range missed {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return int(int64(missed[b]) - int64(missed[a])) })
+	for _, name := range names[:min(len(names), 12)] {
+		t.Logf("  %.3f %% %s", 100*float64(missed[name])/float64(all), name)
+	}
+}

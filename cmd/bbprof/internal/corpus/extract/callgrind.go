@@ -1,0 +1,200 @@
+package extract
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ReadCallgrind adds up files that valgrind's callgrind wrote with --dump-instr=yes: one for each
+// process of a run.
+//
+// The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the
+// object of the lines after it, and "ob=(1)" names it again. A cost line is an address and how
+// often the instruction there ran; "+N", "-N" and "*" are relative to the address before. With
+// --dump-line=yes a line number stands between the two. After "calls=" the next line is the cost
+// of what was called, and belongs to no instruction.
+func ReadCallgrind(files ...string) (*Profile, error) {
+	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]*objectCounts{}}
+	byObject := map[string]map[uint64]uint64{}
+	for _, name := range files {
+		if err := readCallgrind(name, byObject); err != nil {
+			return nil, err
+		}
+	}
+	for name, m := range byObject {
+		c := newExactCounts(m)
+		total := c.sums[len(c.addrs)]
+		p.Total += total
+		if !strings.HasPrefix(name, "/") { // code made at run time, or the kernel's: no file has it
+			p.Lost += total
+			continue
+		}
+		p.objects[resolved(name)] = &objectCounts{name: name, counts: c, total: total}
+	}
+	if p.Total == 0 {
+		return nil, &InputError{File: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
+	}
+	return p, nil
+}
+
+// A callgrindReader is where it is in a file.
+type callgrindReader struct {
+	name    string
+	line    int
+	fields  int // of positions ahead of the costs: 1, or 2 with lines
+	addr    uint64
+	objects map[string]string // by number in parentheses
+	current map[uint64]uint64
+	skip    bool // the next cost line is a call's
+}
+
+// maxLine bounds a line: C++ names of templates reach hundreds of kilobytes.
+const maxLine = 1 << 24
+
+func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return &InputError{File: name, Problem: plain(err)}
+	}
+	defer f.Close()
+	r := callgrindReader{name: name, objects: map[string]string{}}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	for lines.Scan() {
+		r.line++
+		if err := r.take(lines.Text(), byObject); err != nil {
+			return &InputError{File: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(), Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return &InputError{File: name, Problem: plain(err)}
+	}
+	return nil
+}
+
+// headers may stand ahead of the line that says what positions there are.
+var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
+
+// take reads one line.
+func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint64) error {
+	if line == "" || line[0] == '#' {
+		return nil
+	}
+	if c := line[0]; c >= '0' && c <= '9' || c == '+' || c == '-' || c == '*' {
+		return r.cost(line)
+	}
+	if header, value, ok := strings.Cut(line, ":"); ok && header == "positions" {
+		return r.positions(strings.TrimSpace(value))
+	} else if r.fields == 0 {
+		if !ok || !slices.Contains(headers, header) {
+			return errors.New("not a file of callgrind's")
+		}
+		return nil
+	}
+	key, value, _ := strings.Cut(line, "=")
+	switch key {
+	case "ob":
+		name, err := r.object(value)
+		if err != nil {
+			return err
+		}
+		if byObject[name] == nil {
+			byObject[name] = map[uint64]uint64{}
+		}
+		r.current = byObject[name]
+	case "cob":
+		_, err := r.object(value)
+		return err
+	case "calls":
+		r.skip = true
+	}
+	return nil
+}
+
+func (r *callgrindReader) positions(what string) error {
+	switch what {
+	case "instr":
+		r.fields = 1
+	case "instr line":
+		r.fields = 2
+	default:
+		return errors.New("it has no addresses of instructions")
+	}
+	return nil
+}
+
+// object is what "(1) PATH", "(1)" or "PATH" names.
+func (r *callgrindReader) object(value string) (string, error) {
+	if !strings.HasPrefix(value, "(") {
+		return value, nil
+	}
+	number, name, _ := strings.Cut(value, " ")
+	if name != "" {
+		r.objects[number] = name
+		return name, nil
+	}
+	name, ok := r.objects[number]
+	if !ok {
+		return "", fmt.Errorf("object %s was not named before", number)
+	}
+	return name, nil
+}
+
+// cost reads an address and its count. Jumps ("jump=", "jcnd=") have a line of their source
+// behind them that holds no cost, an address alone.
+func (r *callgrindReader) cost(line string) error {
+	if r.fields == 0 {
+		return errors.New("costs before it says what positions they have")
+	}
+	var cells [3]string
+	n := 0
+	for cell := range strings.FieldsSeq(line) {
+		if n == len(cells) {
+			break
+		}
+		cells[n] = cell
+		n++
+	}
+	addr, err := position(cells[0], r.addr)
+	if err != nil {
+		return fmt.Errorf("%q is not an address", cells[0])
+	}
+	r.addr = addr
+	if r.skip {
+		r.skip = false
+		return nil
+	}
+	if n <= r.fields {
+		return nil
+	}
+	count, err := strconv.ParseUint(cells[r.fields], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a count", cells[r.fields])
+	}
+	if r.current == nil {
+		return errors.New("a cost before any object is named")
+	}
+	r.current[addr] += count
+	return nil
+}
+
+// position is an address, absolute or relative to the one before.
+func position(s string, before uint64) (uint64, error) {
+	switch s[0] {
+	case '*':
+		return before, nil
+	case '+':
+		d, err := strconv.ParseUint(s[1:], 0, 64)
+		return before + d, err
+	case '-':
+		d, err := strconv.ParseUint(s[1:], 0, 64)
+		return before - d, err
+	}
+	return strconv.ParseUint(s, 0, 64)
+}

@@ -1,0 +1,189 @@
+package extract
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// An InputError says what is wrong with a file that the user named.
+type InputError struct {
+	File, Problem, Remedy string
+}
+
+func (e *InputError) Error() string {
+	s := e.File + ": " + e.Problem
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+// An object is one ELF file: a program, a shared library, or what an assembler wrote.
+type object struct {
+	name        string // as the user named it, lib.a(member.o) in an archive
+	elf         *elf.File
+	relocatable bool
+	sections    []*section // those that take memory, by address
+	externals   map[string]uint64
+	functions   []function
+	stats       *Stats
+}
+
+// A section is a range of addresses that the file fills.
+type section struct {
+	*elf.Section
+	index      int    // in the file
+	addr       uint64 // of its first byte; in a relocatable file where the layout puts it
+	shown      uint64 // of its first byte, as rows have it
+	executable bool
+	bytes      []byte
+	loaded     bool
+	filled     []fill // by offset
+}
+
+// A fill is a field that a relocation wrote.
+type fill struct{ offset, size int }
+
+const maxSections = 1 << 20 // a relocatable file of 10^6 functions with a section each
+
+func (s *section) size() uint64 { return s.Section.Size }
+func (s *section) end() uint64  { return s.addr + s.Section.Size }
+
+// data reads a section once. Of a damaged file it is what there is.
+func (s *section) data() []byte {
+	if !s.loaded {
+		s.loaded = true
+		if s.Type != elf.SHT_NOBITS {
+			s.bytes, _ = s.Data()
+			s.bytes = s.bytes[:min(uint64(len(s.bytes)), s.size())]
+		}
+	}
+	return s.bytes
+}
+
+// openObject reads headers, and relocates what a linker would.
+func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
+	if err := checkIdent(name, r); err != nil {
+		return nil, err
+	}
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, &InputError{File: name, Problem: "a damaged ELF file: " + plain(err)}
+	}
+	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
+	switch {
+	case f.Type == elf.ET_CORE:
+		return nil, &InputError{File: name, Problem: "a core dump", Remedy: "name the program that it is of"}
+	case len(f.Sections) > maxSections:
+		return nil, &InputError{File: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
+	}
+	for i, s := range f.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Size == 0 || s.Addr+s.Size < s.Addr {
+			continue
+		}
+		o.sections = append(o.sections, &section{
+			Section: s, index: i, addr: s.Addr, shown: s.Addr,
+			executable: s.Flags&elf.SHF_EXECINSTR != 0 && s.Type == elf.SHT_PROGBITS,
+		})
+	}
+	if o.relocatable {
+		o.layOut()
+	}
+	slices.SortStableFunc(o.sections, func(a, b *section) int { return cmp.Compare(a.addr, b.addr) })
+	if o.relocatable {
+		o.relocate()
+	}
+	return o, nil
+}
+
+// checkIdent tells what is no x86-64 ELF file by what it is.
+func checkIdent(name string, r io.ReaderAt) error {
+	var h [20]byte // e_ident, e_type, e_machine
+	n, err := r.ReadAt(h[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return &InputError{File: name, Problem: plain(err)}
+	}
+	if n < len(h) || !bytes.HasPrefix(h[:], []byte(elf.ELFMAG)) {
+		problem := "not an ELF file or an archive of them"
+		if n == 0 {
+			problem = "an empty file"
+		}
+		return &InputError{File: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
+	}
+	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || elf.Machine(h[18])|elf.Machine(h[19])<<8 != elf.EM_X86_64 {
+		return &InputError{
+			File: name, Remedy: "bbprof extracts x86-64 code alone",
+			Problem: fmt.Sprintf("an ELF file of %s for %s", bits(h[elf.EI_CLASS]), machine(uint16(h[18])|uint16(h[19])<<8, h[elf.EI_DATA])),
+		}
+	}
+	return nil
+}
+
+func bits(class byte) string {
+	switch elf.Class(class) {
+	case elf.ELFCLASS32:
+		return "32 bits"
+	case elf.ELFCLASS64:
+		return "64 bits"
+	}
+	return "an unknown class"
+}
+
+func machine(m uint16, order byte) string {
+	if elf.Data(order) == elf.ELFDATA2MSB {
+		m = m<<8 | m>>8
+	}
+	return elf.Machine(m).String()
+}
+
+// plain is an error without the path that os adds, since ours names the file.
+func plain(err error) string {
+	if path := (*os.PathError)(nil); errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// at is the section that holds an address, nil if none does.
+func (o *object) at(addr uint64) *section {
+	i, found := slices.BinarySearchFunc(o.sections, addr, func(s *section, a uint64) int { return cmp.Compare(s.addr, a) })
+	if found {
+		return o.sections[i]
+	}
+	if i > 0 && addr < o.sections[i-1].end() {
+		return o.sections[i-1]
+	}
+	return nil
+}
+
+// code is the section, if it holds code, that has an address.
+func (o *object) code(addr uint64) *section {
+	if s := o.at(addr); s != nil && s.executable {
+		return s
+	}
+	return nil
+}
+
+// word reads a little-endian number of 4 or 8 bytes out of a section.
+func (o *object) word(addr uint64, size int) (uint64, bool) {
+	s := o.at(addr)
+	if s == nil {
+		return 0, false
+	}
+	data := s.data()
+	at := addr - s.addr
+	if at > uint64(len(data)) || uint64(len(data))-at < uint64(size) {
+		return 0, false
+	}
+	var v uint64
+	for i := size - 1; i >= 0; i-- {
+		v = v<<8 | uint64(data[at+uint64(i)])
+	}
+	return v, true
+}

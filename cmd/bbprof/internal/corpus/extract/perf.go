@@ -1,0 +1,291 @@
+package extract
+
+import (
+	"bufio"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const perfRemedy = "-perf takes what perf script --show-mmap-events writes, with -F +brstack where branches were sampled"
+
+// ReadPerf reads the text of perf script --show-mmap-events: where files were mapped, and samples.
+//
+// A sample is an address, which says where time went. With branch records (LBR, perf record -b)
+// it also lists pairs "0xFROM/0xTO/…", the latest first: between the target of one and the source
+// of the next all instructions ran once, which says what ran.
+func ReadPerf(name string, r io.Reader) (*Profile, error) {
+	p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if strings.ContainsRune(line, 0) {
+			return nil, &InputError{File: name, Problem: "not text", Remedy: perfRemedy}
+		}
+		if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
+			if err := p.mapped(line[at:]); err != nil {
+				return nil, &InputError{File: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: perfRemedy}
+			}
+			continue
+		}
+		p.sample(line)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &InputError{File: name, Problem: plain(err)}
+	}
+	if len(p.maps) == 0 || p.total == 0 {
+		problem := "it does not say where files were mapped"
+		if len(p.maps) > 0 {
+			problem = "it holds no sample"
+		}
+		return nil, &InputError{File: name, Problem: problem, Remedy: perfRemedy}
+	}
+	return p.profile(name), nil
+}
+
+// A mapping is executable memory of a file.
+type mapping struct {
+	span
+	offset uint64
+	file   string
+}
+
+// A perfFile is what samples say of one file, by its own addresses.
+type perfFile struct {
+	loads   []elf.ProgHeader
+	samples map[uint64]uint64
+	ranges  []span // from a branch's target to the next branch, both included
+}
+
+type perfReader struct {
+	maps    map[string][]mapping // by process
+	files   map[string]*perfFile
+	total   uint64
+	lost    uint64
+	stacks  bool
+	process string // of a sample whose address stands on the next line
+	pending bool
+}
+
+// mapped reads "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]:
+// r-xp /usr/bin/gzip".
+func (p *perfReader) mapped(s string) error {
+	bad := errors.New("a mapping that is not as perf script writes it")
+	_, rest, ok := strings.Cut(s, " ")
+	process, rest, ok2 := strings.Cut(rest, "/")
+	_, rest, ok3 := strings.Cut(rest, "[")
+	where, rest, ok4 := strings.Cut(rest, "]: ")
+	rights, file, ok5 := strings.Cut(rest, " ")
+	if !ok || !ok2 || !ok3 || !ok4 || !ok5 {
+		return bad
+	}
+	start, more, ok := strings.Cut(where, "(")
+	length, more, ok2 := strings.Cut(more, ") @ ")
+	offset, _, _ := strings.Cut(more, " ")
+	lo, err := strconv.ParseUint(start, 0, 64)
+	n, err2 := strconv.ParseUint(length, 0, 64)
+	at, err3 := strconv.ParseUint(offset, 0, 64)
+	if !ok || !ok2 || errors.Join(err, err2, err3) != nil || lo+n < lo {
+		return bad
+	}
+	if strings.Contains(rights, "x") {
+		p.maps[process] = append(p.maps[process], mapping{span{lo, lo + n}, at, file})
+	}
+	return nil
+}
+
+// sample reads "gzip 30128 2958.536543: 200000 cpu-clock:u: 7f84faaab477 symbol+0xde7 (/usr/…)", of
+// which nothing but the address need be there. With call chains the addresses follow on lines of
+// their own, the innermost first.
+func (p *perfReader) sample(line string) {
+	cells := strings.Fields(line)
+	if len(cells) == 0 {
+		p.pending = false
+		return
+	}
+	from, header := 0, false
+	for i, c := range cells {
+		if strings.HasSuffix(c, ":") {
+			from, header = i+1, true
+		}
+	}
+	if header {
+		p.process = ""
+		for _, c := range cells[1:from] {
+			id, _, _ := strings.Cut(c, "/")
+			if _, err := strconv.ParseUint(id, 10, 64); err == nil {
+				p.process = id
+				break
+			}
+		}
+		p.pending = true
+	}
+	if !p.pending && header || !header && !p.pending && line[0] != ' ' && line[0] != '\t' {
+		return
+	}
+	if from < len(cells) {
+		if ip, err := strconv.ParseUint(cells[from], 16, 64); err == nil && ip > 1<<12 {
+			p.total++
+			p.pending = false
+			if f, at := p.file(ip); f != nil {
+				f.samples[at]++
+			} else {
+				p.lost++
+			}
+		}
+	}
+	p.branches(cells[from:])
+}
+
+// branches reads the pairs of one sample.
+func (p *perfReader) branches(cells []string) {
+	next := uint64(0) // the source of the branch that came after
+	for _, c := range cells {
+		source, rest, ok := strings.Cut(c, "/")
+		target, _, ok2 := strings.Cut(rest, "/")
+		if !ok || !ok2 || !strings.HasPrefix(source, "0x") {
+			continue
+		}
+		from, err := strconv.ParseUint(source, 0, 64)
+		to, err2 := strconv.ParseUint(target, 0, 64)
+		if errors.Join(err, err2) != nil {
+			continue
+		}
+		p.stacks = true
+		if next >= to && next-to < maxRun {
+			f, lo := p.file(to)
+			if g, hi := p.file(next); f != nil && f == g && lo <= hi {
+				f.ranges = append(f.ranges, span{lo, hi})
+			}
+		}
+		next = from
+	}
+}
+
+// maxRun bounds what lies between two branches; what is more is a gap in the record.
+const maxRun = 1 << 16
+
+// file is the file that is mapped at an address, and the address by that file.
+func (p *perfReader) file(ip uint64) (*perfFile, uint64) {
+	m := p.find(p.process, ip)
+	if m == nil { // a child that was forked has what its parent had mapped
+		for process := range p.maps {
+			if m = p.find(process, ip); m != nil {
+				break
+			}
+		}
+	}
+	if m == nil || !strings.HasPrefix(m.file, "/") {
+		return nil, 0
+	}
+	f := p.files[m.file]
+	if f == nil {
+		f = &perfFile{samples: map[uint64]uint64{}}
+		if e, err := elf.Open(m.file); err == nil {
+			for _, prog := range e.Progs {
+				if prog.Type == elf.PT_LOAD {
+					f.loads = append(f.loads, prog.ProgHeader)
+				}
+			}
+			e.Close()
+		}
+		p.files[m.file] = f
+	}
+	offset := ip - m.lo + m.offset
+	for _, l := range f.loads {
+		if offset >= l.Off && offset-l.Off < l.Filesz {
+			return f, offset - l.Off + l.Vaddr
+		}
+	}
+	return nil, 0
+}
+
+func (p *perfReader) find(process string, ip uint64) *mapping {
+	maps := p.maps[process]
+	for i := len(maps) - 1; i >= 0; i-- { // the latest is what holds
+		if ip >= maps[i].lo && ip < maps[i].hi {
+			return &maps[i]
+		}
+	}
+	return nil
+}
+
+func (p *perfReader) profile(source string) *Profile {
+	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]*objectCounts{}}
+	for name, f := range p.files {
+		var c counts = &sampleCounts{newExactCounts(f.samples)}
+		if p.stacks {
+			c = newRangeCounts(f.ranges)
+		}
+		if n := c.between(0, ^uint64(0)); n > 0 {
+			out.objects[resolved(name)] = &objectCounts{name: name, counts: c, total: n}
+		}
+	}
+	return out
+}
+
+// ReadPerfFile is ReadPerf of a file.
+func ReadPerfFile(name string) (*Profile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &InputError{File: name, Problem: plain(err)}
+	}
+	defer f.Close()
+	return ReadPerf(name, f)
+}
+
+// sampleCounts are samples by address.
+type sampleCounts struct{ *exactCounts }
+
+func (c *sampleCounts) exact() bool { return false }
+
+// rangeCounts are runs of instructions without a branch in between.
+type rangeCounts struct {
+	starts, ends []uint64 // each ascending
+}
+
+func newRangeCounts(ranges []span) *rangeCounts {
+	c := &rangeCounts{}
+	for _, r := range ranges {
+		c.starts = append(c.starts, r.lo)
+		c.ends = append(c.ends, r.hi)
+	}
+	slices.Sort(c.starts)
+	slices.Sort(c.ends)
+	return c
+}
+
+func (c *rangeCounts) exact() bool { return true }
+
+// at is how many ranges hold an address.
+func (c *rangeCounts) at(addr uint64) uint64 {
+	begun, _ := slices.BinarySearchFunc(c.starts, addr, func(s, a uint64) int { return cmp.Or(cmp.Compare(s, a), -1) })
+	over, _ := slices.BinarySearch(c.ends, addr)
+	return uint64(begun - over)
+}
+
+// between is how many ranges begin there.
+func (c *rangeCounts) between(lo, hi uint64) uint64 {
+	i, _ := slices.BinarySearch(c.starts, lo)
+	j, _ := slices.BinarySearch(c.starts, hi)
+	return uint64(max(j-i, 0))
+}
+
+func (c *rangeCounts) any(lo, hi uint64) bool { return c.between(lo, hi) > 0 || c.at(lo) > 0 }
+
+func (c *rangeCounts) addresses(lo, hi uint64, into []int) []int {
+	i, _ := slices.BinarySearch(c.starts, lo)
+	for ; i < len(c.starts) && c.starts[i] < hi; i++ {
+		if at := int(c.starts[i] - lo); len(into) == 0 || into[len(into)-1] != at {
+			into = append(into, at)
+		}
+	}
+	return into
+}

@@ -1,0 +1,130 @@
+package extract
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Profile says which instructions of which files ran, and how often.
+type Profile struct {
+	Source  string // the file it was read from
+	Samples bool   // counts are samples of time, not executions
+	objects map[string]*objectCounts
+	Lost    uint64 // executions or samples that belong to no file
+	Total   uint64 // all of them
+}
+
+// objectCounts are those of one file.
+type objectCounts struct {
+	name   string // as the profile has it
+	counts counts
+	total  uint64
+}
+
+// counts are the executions in one file, by the addresses of the file.
+type counts interface {
+	at(addr uint64) uint64                     // executions of the instruction
+	between(lo, hi uint64) uint64              // sum over a range
+	any(lo, hi uint64) bool                    // whether something ran in it
+	addresses(lo, hi uint64, into []int) []int // instructions that ran, as offsets from lo
+	exact() bool                               // at counts executions; else only between means something
+}
+
+// of is what a profile knows of a file.
+func (p *Profile) of(path string) (counts, error) {
+	if p == nil {
+		return nil, nil
+	}
+	if c := p.objects[resolved(path)]; c != nil {
+		return c.counts, nil
+	}
+	names := p.Files()
+	if len(names) == 0 {
+		return nil, &InputError{File: p.Source, Problem: "it names no file that ran"}
+	}
+	return nil, &InputError{
+		File: path, Problem: fmt.Sprintf("nothing of it ran, by %s", p.Source),
+		Remedy: fmt.Sprintf("what ran is in %s", strings.Join(names[:min(len(names), 5)], ", ")),
+	}
+}
+
+// Files names the files that ran, by how many instructions, or samples, the most first.
+func (p *Profile) Files() []string {
+	var all []*objectCounts
+	for _, c := range p.objects {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *objectCounts) int {
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.name, b.name))
+	})
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// resolved is the path of a file without symbolic links, as far as it exists.
+func resolved(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
+
+// exactCounts are executions by instruction, ascending by address.
+type exactCounts struct {
+	addrs  []uint64
+	counts []uint64
+	sums   []uint64 // of the counts before each
+}
+
+func newExactCounts(m map[uint64]uint64) *exactCounts {
+	c := &exactCounts{}
+	for addr := range m {
+		c.addrs = append(c.addrs, addr)
+	}
+	slices.Sort(c.addrs)
+	sum := uint64(0)
+	for _, addr := range c.addrs {
+		c.counts = append(c.counts, m[addr])
+		c.sums = append(c.sums, sum)
+		sum += m[addr]
+	}
+	c.sums = append(c.sums, sum)
+	return c
+}
+
+func (c *exactCounts) exact() bool { return true }
+
+func (c *exactCounts) index(addr uint64) int {
+	i, _ := slices.BinarySearch(c.addrs, addr)
+	return i
+}
+
+func (c *exactCounts) at(addr uint64) uint64 {
+	if i, ok := slices.BinarySearch(c.addrs, addr); ok {
+		return c.counts[i]
+	}
+	return 0
+}
+
+func (c *exactCounts) any(lo, hi uint64) bool {
+	i := c.index(lo)
+	return i < len(c.addrs) && c.addrs[i] < hi
+}
+
+func (c *exactCounts) between(lo, hi uint64) uint64 { return c.sums[c.index(hi)] - c.sums[c.index(lo)] }
+
+func (c *exactCounts) addresses(lo, hi uint64, into []int) []int {
+	for i := c.index(lo); i < len(c.addrs) && c.addrs[i] < hi; i++ {
+		into = append(into, int(c.addrs[i]-lo))
+	}
+	return into
+}

@@ -1,0 +1,157 @@
+package extract
+
+import (
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// Rows say how blocks are written.
+type Rows struct {
+	Unique bool // each block once, counts added
+	Text   bool // with a column asm
+}
+
+// Columns are those of a corpus that Write writes.
+func (r Rows) Columns() []string {
+	names := []string{"hex", "file", "function", "address", "instructions", "bytes", "terminator", "weight", "count", "relocated", "section"}
+	if r.Text {
+		names = append(names, "asm")
+	}
+	return names
+}
+
+// Write writes the blocks of some files as CSV with a header.
+func Write(w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
+	var stats Stats
+	out := &rowWriter{csv: csv.NewWriter(w), rows: rows}
+	if rows.Unique {
+		out.seen = map[string]int{}
+	}
+	if err := out.csv.Write(rows.Columns()); err != nil {
+		return stats, err
+	}
+	if opts.Profile != nil {
+		if err := out.sum(files, opts); err != nil {
+			return stats, err
+		}
+	}
+	for _, name := range files {
+		if err := File(name, opts, &stats, out.block); err != nil {
+			return stats, err
+		}
+	}
+	if err := out.flush(); err != nil {
+		return stats, err
+	}
+	return stats, nil
+}
+
+// A rowWriter writes blocks, at once or, if each is wanted once, at the end.
+type rowWriter struct {
+	csv  *csv.Writer
+	rows Rows
+	cell []string
+
+	total uint64         // executions of all blocks of these files, wanted or not; 0 if that is not known
+	seen  map[string]int // index in kept, by code
+	kept  []Block
+}
+
+// sum adds up what the weights are shares of.
+func (w *rowWriter) sum(files []string, opts Options) error {
+	all := Options{Cut: opts.Cut, Profile: opts.Profile}
+	for _, name := range files {
+		err := File(name, all, new(Stats), func(b *Block) error {
+			w.total += b.Count
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *rowWriter) block(b *Block) error {
+	if w.seen == nil {
+		return w.write(b)
+	}
+	if i, ok := w.seen[string(b.Code)]; ok {
+		w.kept[i].Count += b.Count
+		return nil
+	}
+	code := string(b.Code)
+	w.seen[code] = len(w.kept)
+	k := *b
+	k.Code = []byte(code)
+	w.kept = append(w.kept, k)
+	return nil
+}
+
+func (w *rowWriter) flush() error {
+	for i := range w.kept {
+		if err := w.write(&w.kept[i]); err != nil {
+			return err
+		}
+	}
+	w.csv.Flush()
+	return w.csv.Error()
+}
+
+func (w *rowWriter) write(b *Block) error {
+	weight := ""
+	if w.total > 0 {
+		weight = strconv.FormatFloat(float64(b.Count)/float64(w.total), 'g', 6, 64)
+	}
+	w.cell = append(w.cell[:0],
+		hex.EncodeToString(b.Code), b.File, b.Function, "0x"+strconv.FormatUint(b.Addr, 16),
+		strconv.Itoa(b.Instructions), strconv.Itoa(len(b.Code)), b.Terminator,
+		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section)
+	if w.rows.Text {
+		w.cell = append(w.cell, Text(b.Code))
+	}
+	return w.csv.Write(w.cell)
+}
+
+// Text is a block in assembly, its instructions separated by semicolons.
+func Text(code []byte) string {
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return ""
+	}
+	var s strings.Builder
+	for i := range insts {
+		if i > 0 {
+			s.WriteString("; ")
+		}
+		s.WriteString(insts[i].Text())
+	}
+	return s.String()
+}
+
+// Summary says in a few lines what was found and what was left out.
+func (s Stats) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bbprof: %d blocks of %d functions in %d files\n", s.Blocks, s.Functions, s.Files)
+	note := func(n uint64, format string, args ...any) {
+		if n > 0 {
+			fmt.Fprintf(&b, "bbprof: "+format+"\n", args...)
+		}
+	}
+	note(uint64(s.CutShort), "%d functions do not decode through: %d bytes of theirs are left out", s.CutShort, s.BytesCutShort)
+	note(s.Unclaimed, "%d bytes that nothing leads to do not read as code and are left out", s.Unclaimed)
+	note(uint64(s.Overlaps), "%d branches into the middle of an instruction start no block", s.Overlaps)
+	note(uint64(s.BadRelocations), "%d relocations are unknown or damaged and fill nothing", s.BadRelocations)
+	note(uint64(s.BadFrames), "%d tables of functions are damaged or of an unknown kind", s.BadFrames)
+	note(uint64(s.Whole), "%d sections name no functions: only what their first byte leads to is taken", s.Whole)
+	if s.Executed > 0 && s.Found > 0 {
+		note(1, "%.2f %% of what ran in these files is in blocks, or in the transfers that end them", 100*float64(s.Found)/float64(s.Executed))
+	}
+	return b.String()
+}

@@ -1,0 +1,162 @@
+package extract
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// A Run is a program to be run for its counts.
+type Run struct {
+	Program  []string // and its arguments
+	Stdin    io.Reader
+	Out, Err io.Writer
+	AnyExit  bool              // a status other than 0 is no failure
+	Note     func(note string) // told what the user should know
+}
+
+// samplesPerSecond of perf's clock; the kernel allows 100,000 by default
+// (kernel.perf_event_max_sample_rate), and spends some 3 % of the time on so many.
+const samplesPerSecond = 10000
+
+// Profile runs the program under valgrind's callgrind, which counts exactly. Where the program
+// has instructions that valgrind does not know, it runs again and perf samples it.
+func (r *Run) Profile(ctx context.Context) (*Profile, error) {
+	if _, err := exec.LookPath(r.Program[0]); err != nil {
+		return nil, &InputError{File: r.Program[0], Problem: "no such program", Remedy: "name one by its path, or one that PATH leads to"}
+	}
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		return nil, &verdict.HostError{
+			Missing: "no valgrind, which counts what a program executes",
+			Remedy:  "install it (Debian: apt-get install valgrind), or give -perf the text of perf script --show-mmap-events",
+		}
+	}
+	dir, err := os.MkdirTemp("", "bbprof-extract-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	p, err := r.callgrind(ctx, valgrind, dir)
+	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
+		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so its counts are not to be had; taking samples of time instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
+		return r.sampled(ctx, dir)
+	}
+	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
+		r.Note("valgrind hides this CPU's AVX-512, so that libraries may have taken other paths than they do without it")
+	}
+	return p, err
+}
+
+// unknownInstruction says that valgrind met one that it cannot run.
+type unknownInstruction struct{ bytes string }
+
+func (e *unknownInstruction) Error() string { return "unknown instruction " + e.bytes }
+
+// callgrind counts the program and what it starts.
+func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, error) {
+	args := append([]string{
+		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
+		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
+	}, r.Program...)
+	err := r.run(ctx, valgrind, args)
+	logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
+	for _, name := range logs {
+		if text, readErr := os.ReadFile(name); readErr == nil {
+			if _, after, ok := bytes.Cut(text, []byte("unhandled instruction bytes: ")); ok && err != nil {
+				line, _, _ := bytes.Cut(after, []byte("\n"))
+				return nil, &unknownInstruction{string(line)}
+			}
+		}
+	}
+	if err != nil {
+		return nil, r.failed(err, "under valgrind")
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "callgrind.*"))
+	files = slices.DeleteFunc(files, func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.Size() == 0
+	})
+	if len(files) == 0 {
+		return nil, &InputError{File: r.Program[0], Problem: "valgrind counted nothing of it", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+	}
+	p, err := ReadCallgrind(files...)
+	if err != nil {
+		return nil, err
+	}
+	p.Source = "this run"
+	return p, nil
+}
+
+// sampled asks perf where time goes.
+func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		return nil, &verdict.HostError{Missing: "no perf, which samples a program", Remedy: "install it (Debian: apt-get install linux-perf)"}
+	}
+	data := filepath.Join(dir, "perf.data")
+	args := append([]string{"record", "-q", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
+	if err := r.run(ctx, perf, args); err != nil {
+		return nil, r.failed(err, "under perf")
+	}
+	var text, problem bytes.Buffer
+	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
+	script.Stdout, script.Stderr = &text, &problem
+	if err := script.Run(); err != nil {
+		return nil, &InputError{File: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
+	}
+	p, err := ReadPerf("perf script", &text)
+	if err != nil {
+		return nil, err
+	}
+	p.Source = "this run"
+	return p, nil
+}
+
+func (r *Run) run(ctx context.Context, tool string, args []string) error {
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Out, r.Err
+	// The Go runtime's preemption signals stop valgrind from making progress.
+	debug := "asyncpreemptoff=1"
+	if old := os.Getenv("GODEBUG"); old != "" {
+		debug = old + "," + debug
+	}
+	cmd.Env = append(os.Environ(), "GODEBUG="+debug)
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() && r.AnyExit {
+		return nil
+	}
+	return err
+}
+
+// failed says how a program ended that should have succeeded.
+func (r *Run) failed(err error, where string) error {
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return &InputError{File: r.Program[0], Problem: fmt.Sprintf("killed by %v %s", s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
+	}
+	return &InputError{
+		File: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),
+		Remedy: "counts of a failed run would mislead; with -anyexit they are taken all the same",
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
