@@ -42,6 +42,6 @@ bench:
 check:
 	.ci/run
 
-# Copy the README's examples from a run on this machine.
+# Copy the examples of README.md and docs from a run on this machine.
 readme:
-	go test ./cmd/bbprof -run '^TestREADME$$' -count=1 -update
+	go test ./cmd/bbprof -run '^TestExamples$$' -count=1 -update

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -12,44 +13,147 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
-var update = flag.Bool("update", false, "copy the README's examples from a run")
+var update = flag.Bool("update", false, "copy the examples of README.md and docs from a run")
 
-// TestREADME runs the examples: each fenced console block is a command behind "$ " and
-// what it prints. The digits may differ from run to run, nothing else.
-func TestREADME(t *testing.T) {
-	require.Measure(t, tryOnce())
-	const file = "../../README.md"
-	readme, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+// pages are the README and all pages of docs, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d pages: %v", len(files), err)
 	}
+	all := map[string]string{}
+	for _, file := range append(files, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[file] = string(text)
+	}
+	return all
+}
+
+// TestExamples runs the examples of README.md and docs: each fenced console block is a command after "$ "
+// and what it prints. The digits may differ from run to run, nothing else.
+func TestExamples(t *testing.T) {
+	require.Measure(t, tryOnce())
 	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
 	count := 0
-	updated := example.ReplaceAllStringFunc(string(readme), func(block string) string {
-		count++
-		parts := example.FindStringSubmatch(block)
-		command, want := parts[1], parts[2]
-		got := runExample(t, command)
-		for try := 1; !*update && try < 4 && withoutDigits(got) != withoutDigits(want); try++ {
-			got = runExample(t, command) // it may have been disturbed without knowing it
-		}
-		if !*update && withoutDigits(got) != withoutDigits(want) {
-			t.Errorf("$ %s\nprints:\n%s\nthe README says:\n%s\n(make readme copies the examples from a run)", command, got, want)
-		}
-		return "```console\n$ " + command + "\n" + got + "```"
-	})
-	if count < 3 {
+	for file, text := range pages(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			updated := example.ReplaceAllStringFunc(text, func(block string) string {
+				count++
+				parts := example.FindStringSubmatch(block)
+				command, want := parts[1], parts[2]
+				if *update {
+					return "```console\n$ " + command + "\n" + runExample(t, command) + "```"
+				}
+				require.AtMost(t, 1, 3, func() string { // it may have been disturbed without knowing it
+					got := runExample(t, command)
+					if diff := cmp.Diff(withoutDigits(want), withoutDigits(got)); diff != "" {
+						return fmt.Sprintf("$ %s\nprints:\n%s\nthe page differs, but for digits (make readme copies the examples from a run):\n%s", command, got, diff)
+					}
+					return ""
+				})
+				return block
+			})
+			if *update && updated != text {
+				if err := os.WriteFile(file, []byte(updated), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	if count < 8 {
 		t.Errorf("found %d examples", count)
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(updated), 0o644); err != nil {
+}
+
+// TestTutorial does what the tutorial says, from its first page to its last.
+func TestTutorial(t *testing.T) {
+	require.Measure(t, tryOnce())
+	require.Tool(t, require.GCC, "gcc")
+	dir := t.TempDir()
+	var script strings.Builder
+	fence := regexp.MustCompile("(?ms)^```(c|sh)\n(.*?)^```$")
+	for _, block := range fence.FindAllStringSubmatch(pages(t)["../../docs/tutorial.md"], -1) {
+		language, text := block[1], block[2]
+		if language == "sh" {
+			script.WriteString(text)
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(text, "/* "), " */")
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+	sh := exec.Command("sh", "-ex", "-c", script.String())
+	sh.Dir = dir
+	if out, err := sh.CombinedOutput(); err != nil && disturbed(string(out)) {
+		require.Skip(t, require.Idle, "%s", out)
+	} else if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+}
+
+// TestReasonsPage: docs/reasons.md has a section for each reason of a rejection and for nothing else,
+// and its examples are rejected for the reason that they stand under.
+func TestReasonsPage(t *testing.T) {
+	text := pages(t)["../../docs/reasons.md"]
+	var listed []verdict.Reason
+	for _, section := range regexp.MustCompile(`(?m)^### `).Split(text, -1)[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		reason := verdict.Reason(strings.Trim(name, "`"))
+		listed = append(listed, reason)
+		if !strings.Contains(body, "**Do**: ") {
+			t.Errorf("%s: the page does not say what to do", reason)
+		}
+		example := regexp.MustCompile("(?m)^Example: `(bbprof .*)`$").FindStringSubmatch(body)
+		if example == nil {
+			continue
+		}
+		t.Run(string(reason), func(t *testing.T) {
+			require.Measure(t, tryOnce())
+			if got := runExample(t, example[1]); !strings.HasPrefix(got, "rejected: "+string(reason)+"\n") {
+				t.Errorf("$ %s\nprints:\n%s", example[1], got)
+			}
+		})
+	}
+	if diff := cmp.Diff(verdict.Reasons(), listed); diff != "" {
+		t.Errorf("the reasons, and those of the page (+):\n%s", diff)
+	}
+}
+
+// TestLinks: what a page links to is there, and the index of docs lists every page.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	listed := map[string]bool{}
+	for file, text := range pages(t) {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			target := filepath.Join(filepath.Dir(file), l[1])
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", file, l[1])
+			}
+			if filepath.Base(file) == "README.md" && filepath.Base(filepath.Dir(file)) == "docs" {
+				listed[target] = true
+			}
+		}
+	}
+	for file := range pages(t) {
+		if filepath.Base(file) != "README.md" && filepath.Base(filepath.Dir(file)) == "docs" && !listed[file] {
+			t.Errorf("docs/README.md does not list %s", file)
 		}
 	}
 }
@@ -77,6 +181,7 @@ func withoutDigits(s string) string {
 	if strings.HasPrefix(s, "bbprof can measure here\n") {
 		s = anyHost(s)
 	}
+	s = regexp.MustCompile(`(?m)^host +.*`).ReplaceAllString(s, "host")
 	s = regexp.MustCompile(`answers for .*`).ReplaceAllString(s, "answers for a CPU")
 	s = regexp.MustCompile(`[+-]?\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
 	s = strings.ReplaceAll(s, "N to N", "N")
@@ -95,21 +200,18 @@ func anyHost(s string) string {
 	return strings.TrimRight(s, "\n")
 }
 
-// TestREADMECommands: the README gives the command that measures and the one for the
-// tests, which is also what a merge has to pass.
-func TestREADMECommands(t *testing.T) {
-	for file, commands := range map[string][]string{
-		"../../README.md": {"\n$ go run ./cmd/bbprof -hex 4801c0\n", "\ngo test ./...\n"},
-		"../../.ci/run":   {"\tgo test ./...\n"},
-	} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, command := range commands {
-			if !strings.Contains(string(text), command) {
-				t.Errorf("%s does not hold %q", file, command)
-			}
+// TestREADME: it gives the command that measures and the one for the tests, and is one screen and a half.
+func TestREADME(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines, more than 150: move some to docs", lines)
+	}
+	for _, command := range []string{"\n$ go run ./cmd/bbprof -hex 4801c0\n", "\ngo test ./...\n"} {
+		if !strings.Contains(string(text), command) {
+			t.Errorf("README.md does not hold %q", command)
 		}
 	}
 }
