@@ -257,6 +257,23 @@ func TestARCHITECTUREFolders(t *testing.T) {
 	}
 }
 
+// TestNamedFiles: the files that the pages for developers name are there.
+func TestNamedFiles(t *testing.T) {
+	named := regexp.MustCompile("`([A-Za-z0-9_./-]+/[A-Za-z0-9_.-]+\\.[a-z]+|[a-z0-9]+(/[a-z0-9]+)+)`")
+	for _, page := range []string{"../../ARCHITECTURE.md", "../../CONTRIBUTING.md"} {
+		for _, name := range named.FindAllStringSubmatch(pages(t)[page], -1) {
+			found := false
+			for _, root := range []string{"../..", "internal"} { // corpus/batch is below cmd/bbprof/internal
+				_, err := os.Stat(filepath.Join(root, name[1]))
+				found = found || err == nil
+			}
+			if !found {
+				t.Errorf("%s names %s, which is not there", page, name[1])
+			}
+		}
+	}
+}
+
 // TestUsage: the help texts name what there is.
 func TestUsage(t *testing.T) {
 	var names []string
