@@ -257,6 +257,27 @@ func TestARCHITECTUREFolders(t *testing.T) {
 	}
 }
 
+// TestThreatModel: the tests that the page calls as witnesses exist.
+func TestThreatModel(t *testing.T) {
+	var tests strings.Builder
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w+`).FindAllString(pages(t)["../../docs/threat-model.md"], -1) {
+		if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
+			t.Errorf("docs/threat-model.md names %s, which is not there", name)
+		}
+	}
+}
+
 // TestNamedFiles: the files that the pages for developers name are there.
 func TestNamedFiles(t *testing.T) {
 	named := regexp.MustCompile("`([A-Za-z0-9_./-]+/[A-Za-z0-9_.-]+\\.[a-z]+|[a-z0-9]+(/[a-z0-9]+)+)`")
