@@ -30,7 +30,7 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		}
 	}
 	opts := c.programs
-	opts.CPUs, opts.Stderr = c.measuring.CPUs, errFile(std)
+	opts.CPUs, opts.Stderr = c.measuring.CPUs, std.err
 	r, err := program.NewRunner(opts)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ type countOptions struct {
 const defaultMaxRatio = 1.1
 
 func counting(args []string, std streams) int {
-	o := countOptions{maxRatio: defaultMaxRatio, Options: count.Options{Stdout: errFile(std)}}
+	o := countOptions{maxRatio: defaultMaxRatio, Options: count.Options{Output: std.err}}
 	own, words := behindDashes(args)
 	f := newFlags("bbprof count")
 	o.flags(f)

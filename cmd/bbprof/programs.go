@@ -47,12 +47,6 @@ func untilSignal() (context.Context, func()) {
 	}
 }
 
-// errFile is standard error if a program can be given it.
-func errFile(std streams) *os.File {
-	f, _ := std.err.(*os.File)
-	return f
-}
-
 // progress writes lines like "12 of 40 runs" to standard error, now and then.
 func progress(std streams, of int, what string) func(done int) {
 	began := time.Now()

@@ -59,7 +59,7 @@ Exit codes:
 // sweepEnv is bbprof sweep -env.
 func sweepEnv(args []string, std streams) int {
 	var (
-		opts      = program.Options{Stderr: errFile(std)}
+		opts      = program.Options{Stderr: std.err}
 		own, argv = behindDashes(args)
 		f         = newFlags("bbprof sweep")
 		sizes     program.Range

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
+	"io"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -23,8 +23,9 @@ type Options struct {
 	Timeout time.Duration
 	// Stdin is the file that each run gets as standard input; none is /dev/null.
 	Stdin string
-	// Stderr gets what the program writes in a first run that is not measured; nil is nobody.
-	Stderr *os.File
+	// Stderr gets what the program writes to standard error in a first run that is not measured, as
+	// far as MaxOutput; it may be nil.
+	Stderr io.Writer
 	// AnyStatus takes runs that end with an exit status other than 0.
 	AnyStatus bool
 	// Meter counts core cycles; nil is the hardware's counter where there is one, else time.
@@ -56,13 +57,12 @@ type Sample struct {
 	Hertz float64
 }
 
-// Runner runs programs one at a time, each in a fresh process on the same CPU. Its methods may be
+// Runner runs programs one at a time, each in a new process on the same CPU. Its methods may be
 // called from any goroutine.
 type Runner struct {
-	opts     Options
-	cpu      int
-	requests chan func()
-	ended    chan struct{}
+	opts   Options
+	cpu    int
+	thread *ptracethread.Thread // is bound to the CPU, and the programs to the thread
 }
 
 // NewRunner starts a runner. A *verdict.HostError says that this machine cannot measure.
@@ -73,20 +73,12 @@ func NewRunner(opts Options) (*Runner, error) {
 	if opts.Meter == nil && pmu.CanCount(pmu.Linux{}, pmu.ProcessCycles) {
 		opts.Meter = cycleCounter{}
 	}
-	r := &Runner{opts: opts, requests: make(chan func()), ended: make(chan struct{})}
+	r := &Runner{opts: opts, thread: ptracethread.Start()}
 	var err error
-	pinned := make(chan struct{})
-	go func() {
-		defer close(r.ended)
-		// Never unlocked: the thread is bound to a CPU, and the programs to the thread.
-		runtime.LockOSThread()
-		r.cpu, err = Pin(opts.CPUs)
-		close(pinned)
-		for f := range r.requests {
-			f()
-		}
-	}()
-	if <-pinned; err != nil {
+	if doErr := r.thread.Do(context.Background(), func() { r.cpu, err = Pin(opts.CPUs) }); err == nil {
+		err = doErr
+	}
+	if err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -113,11 +105,8 @@ func Pin(cpus []int) (cpu int, err error) {
 	}
 }
 
-// Close ends the runner. No run may be under way or follow.
-func (r *Runner) Close() {
-	close(r.requests)
-	<-r.ended
-}
+// Close ends the runner. A run that follows returns an error.
+func (r *Runner) Close() { r.thread.Close() }
 
 // CPU is the CPU that programs run on.
 func (r *Runner) CPU() int { return r.cpu }
@@ -143,29 +132,25 @@ func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
 	return err
 }
 
-func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr *os.File) (sample Sample, err error) {
+func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
 	if err := s.Check(); err != nil {
 		return Sample{}, err
 	}
-	done := make(chan struct{})
-	r.requests <- func() {
-		defer close(done)
-		sample, err = r.run(ctx, c, s, stderr)
+	if doErr := r.thread.Do(ctx, func() { sample, err = r.run(ctx, c, s, stderr) }); doErr != nil {
+		return Sample{}, doErr
 	}
-	<-done
 	return sample, err
 }
 
 // run is one run, on the runner's thread.
-func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr *os.File) (Sample, error) {
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
-	p, done, err := c.Start(s, r.opts.Stdin, nil, stderr)
+	p, done, err := c.Start(ctx, s, Streams{Stdin: r.opts.Stdin, Stderr: stderr})
 	if err != nil {
 		return Sample{}, err
 	}
 	defer done()
-	defer context.AfterFunc(ctx, p.Kill)()
 
 	sample, end, err := r.measure(p)
 	switch {

@@ -1,30 +1,56 @@
 package program
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// Streams are what a program reads and writes.
+type Streams struct {
+	Stdin  string    // a file; "" is /dev/null
+	Stderr io.Writer // gets the first MaxOutput bytes of standard error; nil is /dev/null
+	Merge  bool      // standard output goes to Stderr too and not to /dev/null
+}
+
+// MaxOutput is how much of what a program writes is passed on, in bytes.
+const MaxOutput = 1 << 20
+
 // Start starts a command in a set-up and stops it before its first instruction. The calling
-// goroutine must be locked to its thread, and call done in the end, which also kills the
-// program. stdin is a file, "" is /dev/null, as are stdout and stderr if they are nil.
-func (c Command) Start(s Setup, stdin string, stdout, stderr *os.File) (p *debuggee.Process, done func(), err error) {
-	files, closeFiles, err := openFiles(stdin, stdout, stderr)
+// goroutine must be locked to its thread, and call done in the end, which also kills the program and
+// all that it has left behind. They are killed too when ctx ends, even if the program has stopped
+// bbprof by then.
+func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debuggee.Process, done func(), err error) {
+	files, err := openFiles(streams)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = debuggee.Start(debuggee.Config{Path: c.Exe.Path, Args: append([]string{c.Name}, c.Args...), Env: s.environ(os.Environ()), Files: files})
+	p, err = debuggee.Start(debuggee.Config{Path: c.Exe.Path, Args: append([]string{c.Name}, c.Args...), Env: s.environ(os.Environ()), Files: files.given})
 	if err != nil {
-		closeFiles()
+		files.close()
 		return nil, nil, startError(c.Name, err)
 	}
+	stopKilling := context.AfterFunc(ctx, p.Kill)
+	stopContinuing := func() {}
 	done = func() {
+		stopKilling()
 		p.Close()
-		closeFiles()
+		files.close()
+		stopContinuing()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if stopContinuing, err = debuggee.ContinueAfter(time.Until(deadline)); err != nil {
+			stopContinuing = func() {}
+			done()
+			return nil, nil, err
+		}
 	}
 	if err := p.ShiftStack(s.StackShift); err != nil {
 		done()
@@ -33,42 +59,103 @@ func (c Command) Start(s Setup, stdin string, stdout, stderr *os.File) (p *debug
 	return p, done, nil
 }
 
-// openFiles is what a program gets as its standard input, output and error.
-func openFiles(stdin string, stdout, stderr *os.File) (files [3]*os.File, done func(), err error) {
+// files are the open files of a program's streams.
+type files struct {
+	given   [3]*os.File // to the program
+	opened  []*os.File
+	copying *copying // nil where nobody reads what it writes
+}
+
+// openFiles opens what a program gets as its standard input, output and error.
+func openFiles(s Streams) (f files, err error) {
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return files, nil, err
+		return f, err
 	}
-	files = [3]*os.File{null, null, null}
-	if stdout != nil {
-		files[1] = stdout
+	f.opened = append(f.opened, null)
+	f.given = [3]*os.File{null, null, null}
+	if s.Stdin != "" {
+		in, err := os.Open(s.Stdin)
+		if err != nil {
+			return f, &Error{Program: s.Stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
+		}
+		f.opened, f.given[0] = append(f.opened, in), in
 	}
-	if stderr != nil {
-		files[2] = stderr
+	if s.Stderr == nil {
+		return f, nil
 	}
-	if stdin == "" {
-		return files, func() { null.Close() }, nil
-	}
-	in, err := os.Open(stdin)
+	r, end, err := os.Pipe()
 	if err != nil {
-		null.Close()
-		return files, nil, &Error{Program: stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
+		return f, err
 	}
-	files[0] = in
-	return files, func() { null.Close(); in.Close() }, nil
+	f.opened, f.given[2] = append(f.opened, end), end
+	if s.Merge {
+		f.given[1] = end
+	}
+	f.copying = startCopying(r, s.Stderr)
+	return f, nil
+}
+
+// close closes the files when no process of the program is left, and waits for what was written.
+func (f *files) close() {
+	for _, file := range f.opened {
+		file.Close()
+	}
+	if f.copying != nil {
+		f.copying.wait()
+	}
+}
+
+// copying passes on the first MaxOutput bytes of what a program writes and drops the rest, which it
+// goes on to read, or the program would wait.
+type copying struct {
+	from  *os.File
+	ended chan struct{}
+}
+
+func startCopying(from *os.File, to io.Writer) *copying {
+	c := &copying{from, make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		io.CopyN(to, from, MaxOutput) // an error of to is no reason to hold the program up
+		if dropped, _ := io.Copy(io.Discard, from); dropped > 0 {
+			fmt.Fprintf(to, "\nbbprof: the program wrote %d bytes more, which are dropped\n", dropped)
+		}
+	}()
+	return c
+}
+
+// drainTime is how long a pipe is read whose other end is still open after all processes of the
+// program were killed: one that bbprof may not kill holds it.
+const drainTime = time.Second
+
+func (c *copying) wait() {
+	c.from.SetReadDeadline(time.Now().Add(drainTime))
+	<-c.ended
+	c.from.Close()
 }
 
 // startError tells a file that the kernel does not execute from a host that forbids it.
 func startError(name string, err error) error {
-	var hostError *verdict.HostError
-	var errno syscall.Errno
+	var (
+		hostError *verdict.HostError
+		loadError *debuggee.LoadError
+		errno     syscall.Errno
+	)
 	switch {
 	case errors.As(err, &hostError):
 		return err
+	case errors.As(err, &loadError):
+		return &Error{Program: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
 		return &Error{Program: name, Problem: "the dynamic linker that it names is not there", Remedy: "readelf -l shows its name; link statically or install it", Err: errno}
 	case errors.As(err, &errno) && errno == syscall.E2BIG:
-		return &Error{Program: name, Problem: "its arguments and environment are too long together", Remedy: "start bbprof with a smaller environment: env -i bbprof …", Err: errno}
+		return &Error{Program: name, Problem: "its arguments and environment are too long together", Remedy: "start bbprof with a smaller environment: env -i PATH=\"$PATH\" bbprof …", Err: errno}
 	case errors.As(err, &errno):
 		return &Error{Program: name, Problem: "the kernel does not execute it", Err: errno}
 	}

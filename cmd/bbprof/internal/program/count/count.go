@@ -11,13 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
+	"io"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -44,7 +44,7 @@ type Options struct {
 	Timeout time.Duration // longest that the program may run, default 5 minutes
 	CPUs    []int         // to run on: the first; default the last that is allowed
 	Stdin   string        // file that the program gets as standard input; none is /dev/null
-	Stdout  *os.File      // gets what the program writes to either, default nobody
+	Output  io.Writer     // gets the first program.MaxOutput bytes that the program writes, default nobody
 	// Open makes the hardware's counter of a thread; nil is the real one.
 	Open func(thread int) (Counter, error)
 }
@@ -148,13 +148,7 @@ func (o *Options) defaults() {
 // countOnce runs the program once, on a thread of its own: ptrace obeys only the thread that
 // started the program.
 func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) (calls []Call, notes []string, err error) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		calls, notes, err = onThread(ctx, c, f, o)
-	}()
-	<-ended
+	ptracethread.Run(func() { calls, notes, err = onThread(ctx, c, f, o) })
 	return calls, notes, err
 }
 
@@ -164,12 +158,11 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 	if _, err := program.Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
 		return nil, nil, err
 	}
-	p, done, err := c.Start(program.Setup{}, o.Stdin, o.Stdout, o.Stdout)
+	p, done, err := c.Start(ctx, program.Setup{}, program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
-	defer context.AfterFunc(ctx, p.Kill)()
 
 	s := session{Process: p, opts: o, name: f.Name}
 	err = s.count(c, f)

@@ -58,6 +58,14 @@ type End struct {
 	Exec   bool           // it did not end but became another program by exec
 }
 
+// LoadError says that the kernel ended a program while it loaded it: past the point where exec could
+// still fail (begin_new_exec, fs/exec.c), an error is a signal.
+type LoadError struct{ Signal syscall.Signal }
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("the kernel ended it with signal %d (%v) while loading it", int(e.Signal), e.Signal)
+}
+
 func (e *End) String() string {
 	switch {
 	case e.Exec:

@@ -24,6 +24,9 @@ func elsewhere() error {
 // Start returns a *verdict.HostError.
 func Start(Config) (*Process, error) { return nil, elsewhere() }
 
+// ContinueAfter has nothing to continue: no program runs.
+func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {}, nil }
+
 // The others have nothing to work on.
 
 func (p *Process) ID() int                           { return 0 }

@@ -21,6 +21,7 @@ type Process struct {
 	early  map[int]bool    // stopped before their birth was reported
 	breaks map[uint64]byte // address → the byte that int3 stands in for
 	end    *End
+	before []int // children of bbprof that are not the program's
 
 	syscalls map[uint64]bool // whether the instruction at an address is a system call
 
@@ -41,6 +42,10 @@ func Start(c Config) (_ *Process, err error) {
 		}
 	}()
 	sigchld.NotOfStops()
+	if err := subreaper(); err != nil {
+		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so what the program leaves behind could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
+	}
+	p.before = children()
 	if err := p.fork(c); err != nil {
 		return nil, err
 	}
@@ -50,7 +55,12 @@ func Start(c Config) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+	switch {
+	case status.Signaled():
+		return nil, &LoadError{status.Signal()}
+	case status.Stopped() && status.StopSignal() != unix.SIGTRAP: // before the signal kills it
+		return nil, &LoadError{status.StopSignal()}
+	case !status.Stopped():
 		return nil, fmt.Errorf("the program's first stop is %#x, not the one of exec", uint32(status))
 	}
 	// Without EXITKILL a bbprof that is killed would leave the program behind. Threads and
@@ -116,7 +126,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// Close kills what is left of the program, reaps it, and may be called twice.
+// Close kills what is left of the program and of all that it has started, and reaps it. It may be
+// called twice.
 func (p *Process) Close() {
 	p.Kill()
 	for _, t := range p.tasks { // one may have left the program's session
@@ -134,6 +145,7 @@ func (p *Process) Close() {
 			}
 		}
 	}
+	endStrays(p.before)
 }
 
 func (p *Process) reaped() {

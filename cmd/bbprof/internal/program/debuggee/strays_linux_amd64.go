@@ -1,0 +1,112 @@
+package debuggee
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program's descendants that leave its session (setsid(2)) are in no group that could be killed, and
+// once their parents have ended they would be init's children. bbprof therefore declares itself a
+// subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): they become its own children, by which it finds them.
+
+var subreaper = sync.OnceValue(func() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+
+// strayTime is the longest that ending strays may take. Each round of killing and reaping takes
+// milliseconds; only a task in an uninterruptible system call takes longer.
+const strayTime = 5 * time.Second
+
+// endStrays ends the processes that the program has left behind and reaps them. Those of before are
+// children of bbprof that are none of the program's.
+func endStrays(before []int) {
+	for end := time.Now().Add(strayTime); hasChildren() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		left := strays(before)
+		if len(left) == 0 {
+			return
+		}
+		// Stopped first, so that what forks all the time does not fork while the others are killed.
+		for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+			for _, pid := range left {
+				unix.Kill(pid, signal)
+			}
+		}
+		for _, pid := range left {
+			unix.Wait4(pid, nil, unix.WALL|unix.WNOHANG, nil) // ECHILD until its own parent has ended
+		}
+	}
+}
+
+// hasChildren reports whether this process has any child, of whichever thread.
+func hasChildren() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err != unix.ECHILD
+}
+
+// children are the processes whose parent is this one.
+func children() []int { return childrenOf(processes(), os.Getpid()) }
+
+// strays are the descendants of this process but for those of before, with theirs, and those that a
+// thread of this process traces, which is in control of them.
+func strays(before []int) (all []int) {
+	parents := processes()
+	next := slices.DeleteFunc(childrenOf(parents, os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) || traced(pid) })
+	for len(next) > 0 {
+		all = append(all, next...)
+		var below []int
+		for _, pid := range next {
+			below = append(below, childrenOf(parents, pid)...)
+		}
+		next = below
+	}
+	return all
+}
+
+func childrenOf(parents map[int]int, parent int) (pids []int) {
+	for pid, ppid := range parents {
+		if ppid == parent {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// processes maps every process to its parent, as far as /proc tells.
+func processes() map[int]int {
+	parents := map[int]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+		// proc_pid_stat(5): pid, name in parentheses, which may hold any character, state, parent.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 2 {
+			continue
+		}
+		if parents[pid], err = strconv.Atoi(string(fields[1])); err != nil {
+			delete(parents, pid)
+		}
+	}
+	return parents
+}
+
+// traced reports whether a thread of this process traces a process.
+func traced(pid int) bool {
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, after, _ := bytes.Cut(status, []byte("\nTracerPid:"))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	tracer := string(bytes.TrimSpace(line))
+	if tracer == "" || tracer == "0" {
+		return false
+	}
+	_, err := os.Stat("/proc/self/task/" + tracer)
+	return err == nil
+}
