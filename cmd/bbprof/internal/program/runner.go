@@ -159,7 +159,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	case ctx.Err() != nil:
 		return Sample{}, ctx.Err()
 	case err != nil:
-		return Sample{}, err
+		return Sample{}, c.Blame(err)
 	}
 	return sample, r.endError(c.Name, end)
 }

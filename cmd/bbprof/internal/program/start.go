@@ -54,7 +54,7 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 	}
 	if err := p.ShiftStack(s.StackShift); err != nil {
 		done()
-		return nil, nil, err
+		return nil, nil, c.Blame(err)
 	}
 	return p, done, nil
 }
@@ -138,6 +138,14 @@ func (c *copying) wait() {
 	c.from.SetReadDeadline(time.Now().Add(drainTime))
 	<-c.ended
 	c.from.Close()
+}
+
+// Blame makes an *Error of an error that is about the program's own state, and leaves all others.
+func (c Command) Blame(err error) error {
+	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) {
+		return &Error{Program: c.Name, Problem: "it could not be controlled: " + fault.Doing, Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it", Err: fault.Err}
+	}
+	return err
 }
 
 // startError tells a file that the kernel does not execute from a host that forbids it.

@@ -178,7 +178,7 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case err != nil:
-		return nil, nil, err
+		return nil, nil, c.Blame(err)
 	case len(s.calls) == 0:
 		return nil, nil, &program.Error{
 			Program: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
@@ -424,7 +424,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, fmt.Errorf("the breakpoint at %#x was not met again: %+v", f.entry, stop)
+		return Call{}, &program.Error{Program: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
 	}
 	if err := s.Unbreak(f.entry); err != nil {
 		return Call{}, err

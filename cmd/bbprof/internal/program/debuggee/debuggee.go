@@ -7,6 +7,7 @@
 package debuggee
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -64,6 +65,28 @@ type LoadError struct{ Signal syscall.Signal }
 
 func (e *LoadError) Error() string {
 	return fmt.Sprintf("the kernel ended it with signal %d (%v) while loading it", int(e.Signal), e.Signal)
+}
+
+// Fault says that the program is not as its control needs it: memory at an address that it named is
+// not there, or one of its threads was killed from outside.
+type Fault struct {
+	Doing string // what failed
+	Err   error
+}
+
+func (e *Fault) Error() string { return e.Doing + ": " + e.Err.Error() }
+func (e *Fault) Unwrap() error { return e.Err }
+
+// fault is an error of a system call about the program's memory, registers or threads: a *Fault where
+// the errno says that they are not there.
+func fault(err error, doing string, args ...any) error {
+	doing = fmt.Sprintf(doing, args...)
+	for _, missing := range []syscall.Errno{syscall.EIO, syscall.EFAULT, syscall.ESRCH, syscall.EINVAL} {
+		if errors.Is(err, missing) {
+			return &Fault{doing, err}
+		}
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 func (e *End) String() string {

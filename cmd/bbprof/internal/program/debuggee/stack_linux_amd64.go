@@ -14,7 +14,7 @@ import (
 func (p *Process) Entry() (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
 	if err != nil {
-		return 0, fmt.Errorf("asking for the program's entry: %w", err)
+		return 0, fault(err, "asking for the program's entry")
 	}
 	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
 	for ; len(aux) >= 16; aux = aux[16:] {
@@ -37,7 +37,7 @@ func (p *Process) ShiftStack(bytes int) error {
 	}
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(p.pid, &regs); err != nil {
-		return fmt.Errorf("reading registers: %w", err)
+		return fault(err, "reading registers")
 	}
 	block, err := p.startBlock(regs.Rsp)
 	if err != nil {
@@ -45,10 +45,10 @@ func (p *Process) ShiftStack(bytes int) error {
 	}
 	regs.Rsp -= uint64(bytes)
 	if _, err := unix.PtracePokeData(p.pid, uintptr(regs.Rsp), block); err != nil {
-		return fmt.Errorf("moving the start of the stack: %w", err)
+		return fault(err, "moving the start of the stack")
 	}
 	if err := unix.PtraceSetRegs(p.pid, &regs); err != nil {
-		return fmt.Errorf("writing registers: %w", err)
+		return fault(err, "writing registers")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (p *Process) CPUTime() (time.Duration, error) {
 	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^p.pid<<3|2), &t); err != nil {
-		return 0, fmt.Errorf("reading the program's CPU clock: %w", err)
+		return 0, fault(err, "reading the program's CPU clock")
 	}
 	return time.Duration(t.Nano()), nil
 }

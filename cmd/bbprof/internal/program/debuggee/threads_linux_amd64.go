@@ -164,7 +164,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 func (p *Process) birth(parent *task, event int) error {
 	id, err := unix.PtraceGetEventMsg(parent.id)
 	if err != nil {
-		return fmt.Errorf("asking for a new task: %w", err)
+		return fault(err, "asking for a new task")
 	}
 	t := &task{id: int(id), fresh: true, running: true, kind: thread}
 	switch event {
@@ -250,7 +250,7 @@ func (p *Process) Regs(id int) (Regs, error) {
 	}
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(id, &r); err != nil {
-		return Regs{}, fmt.Errorf("reading registers: %w", err)
+		return Regs{}, fault(err, "reading registers")
 	}
 	regs := Regs{RIP: r.Rip, RSP: r.Rsp, R14: r.R14, RAX: r.Rax, RSI: r.Rsi}
 	if t != nil {
@@ -266,7 +266,7 @@ func (p *Process) Break(addr uint64) error {
 	}
 	var b [1]byte
 	if _, err := unix.PtracePeekText(p.pid, uintptr(addr), b[:]); err != nil {
-		return fmt.Errorf("reading the code at %#x: %w", addr, err)
+		return fault(err, "reading the code at %#x", addr)
 	}
 	p.breaks[addr] = b[0]
 	const int3 = 0xcc
@@ -296,7 +296,7 @@ func (p *Process) anyThread() int {
 
 func poke(id int, addr uint64, b byte) error {
 	if _, err := unix.PtracePokeText(id, uintptr(addr), []byte{b}); err != nil {
-		return fmt.Errorf("writing the code at %#x: %w", addr, err)
+		return fault(err, "writing the code at %#x", addr)
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func (p *Process) Word(addr uint64) (uint64, error) {
 
 func (p *Process) read(addr uint64, b []byte) error {
 	if _, err := unix.PtracePeekData(p.anyThread(), uintptr(addr), b); err != nil {
-		return fmt.Errorf("reading memory at %#x: %w", addr, err)
+		return fault(err, "reading memory at %#x", addr)
 	}
 	return nil
 }

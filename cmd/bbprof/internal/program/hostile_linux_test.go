@@ -1,0 +1,198 @@
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// hostile is how many mutated ELF files and how many ill-behaved programs to run; more than there
+// are is all.
+var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved programs, to run")
+
+// patience is the timeout of a program, most of which end at once.
+const patience = 400 * time.Millisecond
+
+// attempts are what runs programs for count, sweep and compare.
+var attempts = []struct {
+	name string
+	run  func(context.Context, program.Command) error
+}{
+	{"count", func(ctx context.Context, c program.Command) error {
+		for _, function := range []string{"main", "behave", fmt.Sprintf("%#x", tinyelf.Base)} {
+			_, err := count.Function(ctx, c, function, count.Options{Timeout: patience, Limit: 5000, Output: &bytes.Buffer{}})
+			if err != nil && !strings.Contains(err.Error(), "no function") {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"sweep", func(ctx context.Context, c program.Command) error {
+		return withRunner(func(r *program.Runner) error {
+			_, err := program.Sweep(ctx, r, c, program.Layouts(2, 1), program.Plan{Runs: 1, Done: func(int) {}})
+			return err
+		})
+	}},
+	{"compare", func(ctx context.Context, c program.Command) error {
+		return withRunner(func(r *program.Runner) error {
+			side := program.Side{Command: c, Setups: program.Layouts(1, 1)}
+			_, err := program.Compare(ctx, r, side, side, program.Plan{Runs: 1, Done: func(int) {}})
+			return err
+		})
+	}},
+}
+
+func withRunner(f func(*program.Runner) error) error {
+	r, err := program.NewRunner(program.Options{Timeout: patience, AnyStatus: true, Stderr: &bytes.Buffer{}})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return f(r)
+}
+
+// attempt runs a program in one way. Only the program may be to blame, and nothing may be left of it.
+func attempt(t *testing.T, words []string, run func(context.Context, program.Command) error) {
+	t.Helper()
+	began := time.Now()
+	c, err := program.NewCommand(words)
+	if err == nil {
+		err = run(context.Background(), c)
+	}
+	var bad *program.Error
+	if err != nil && !errors.As(err, &bad) {
+		var host *verdict.HostError
+		if errors.As(err, &host) && host.Busy {
+			require.Skip(t, require.Idle, "%v", err)
+		}
+		t.Errorf("%v (%T), want nothing or a *program.Error", err, err)
+	}
+	if took := time.Since(began); took > 20*patience {
+		t.Errorf("it took %v", took)
+	}
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, f := range files { // whatever it became
+		if b, _ := os.ReadFile(f); len(b) > 0 {
+			t.Errorf("children left behind: %s (%v)", b, err)
+		}
+	}
+	if left := running(words[0]); len(left) > 0 {
+		t.Errorf("left behind: %q (%v)", left, err)
+		for _, pid := range left {
+			var n int
+			fmt.Sscan(pid, &n)
+			syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
+}
+
+// running are the processes of a program by now.
+func running(path string) (pids []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && strings.TrimSuffix(exe, " (deleted)") == path {
+			pids = append(pids, filepath.Base(filepath.Dir(link)))
+		}
+	}
+	return pids
+}
+
+// TestMutatedELF: a file with wrong bytes in its headers runs, or is refused with the program to blame.
+func TestMutatedELF(t *testing.T) {
+	shell, err := os.ReadFile("/bin/true") // dynamically linked and position-independent
+	if err != nil {
+		require.Skip(t, require.Kernel, "no /bin/true: %v", err)
+	}
+	originals := [][]byte{tinyelf.File([]byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"}), shell}
+	dir := t.TempDir()
+	for n := range min(*hostile, 120) {
+		random := rand.New(rand.NewPCG(uint64(n), 1))
+		file := bytes.Clone(originals[n%2])
+		for range 1 + random.IntN(3) {
+			const headers = 64 + 13*56 // the ELF header and as many program headers as /bin/true has
+			at := min(16+random.IntN(headers-16), len(file)-1)
+			file[at] = []byte{0, 1, 0x7f, 0x80, 0xff, file[at] ^ 1<<random.IntN(8), byte(random.Uint32())}[random.IntN(7)]
+		}
+		if random.IntN(10) == 0 {
+			file = file[:random.IntN(len(file))]
+		}
+		path := filepath.Join(dir, fmt.Sprintf("elf%d", n))
+		if err := os.WriteFile(path, file, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range attempts {
+			t.Run(fmt.Sprintf("%d/%s", n, a.name), func(t *testing.T) { attempt(t, []string{path}, a.run) })
+		}
+	}
+}
+
+// illBehaved compiles the ill-behaved programs and lists their names.
+func illBehaved(t *testing.T) (path string, names []string) {
+	t.Helper()
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path = filepath.Join(t.TempDir(), "ill")
+	if out, err := exec.Command(gcc, "-O1", "-w", "-pthread", "-o", path, "testdata/ill.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile testdata/ill.c here: %v: %s", err, out)
+	}
+	list, err := exec.Command(path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, strings.Fields(string(list))
+}
+
+// TestIllBehaved: whatever a program does to itself, to its children and to bbprof, bbprof ends what it
+// has started, in time, and says that the program is to blame.
+func TestIllBehaved(t *testing.T) {
+	path, names := illBehaved(t)
+	step := max(1, len(names)/max(*hostile, 1))
+	for i, name := range names {
+		if strings.HasPrefix(name, "stopsparent") || i%step > 0 { // see TestStopsBbprof
+			continue
+		}
+		for _, a := range attempts {
+			t.Run(name+"/"+a.name, func(t *testing.T) { attempt(t, []string{path, name}, a.run) })
+		}
+	}
+}
+
+// stoppable, in the environment, names the program that this test binary is to run instead of all tests.
+const stoppable = "BBPROF_TEST_STOPPABLE"
+
+// TestStopsBbprof: a program that stops bbprof does not outlast its timeout.
+func TestStopsBbprof(t *testing.T) {
+	if path := os.Getenv(stoppable); path != "" {
+		attempt(t, strings.Fields(path), attempts[1].run)
+		return
+	}
+	path, _ := illBehaved(t)
+	for _, name := range []string{"stopsparent", "stopsparentagain"} {
+		c := exec.Command("/proc/self/exe", "-test.run=^TestStopsBbprof$")
+		c.Env = append(os.Environ(), stoppable+"="+path+" "+name)
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		overdue := time.AfterFunc(25*patience, func() { c.Process.Kill() })
+		if err := c.Wait(); err != nil || !overdue.Stop() {
+			t.Errorf("%s: %v: %s", name, err, out.String())
+		}
+	}
+}
