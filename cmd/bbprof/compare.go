@@ -36,6 +36,7 @@ type compareFlags struct {
 	verbose   bool
 
 	programs program.Options
+	cleanEnv bool
 	ofBlocks []string // the flags given that programs do not have
 	ofRuns   []string // and those that blocks do not have
 }
@@ -98,6 +99,7 @@ func parseCompare(args []string, std streams) (c compareFlags, code int, done bo
 	})
 	f.StringVar(&c.programs.Stdin, "stdin", "", "")
 	f.BoolVar(&c.programs.AnyStatus, "any-status", false, "")
+	f.BoolVar(&c.cleanEnv, "clean-env", false, "")
 	operands, code, done := parse(f, args, usageCompare, std)
 	if done {
 		return c, code, true
@@ -113,7 +115,7 @@ func (c *compareFlags) check(f *flag.FlagSet, operands []string) error {
 	f.Visit(func(g *flag.Flag) {
 		given[g.Name] = true
 		switch g.Name {
-		case "timeout", "stdin", "any-status":
+		case "timeout", "stdin", "any-status", "clean-env":
 			c.ofRuns = append(c.ofRuns, g.Name)
 		case "a", "b", "layouts", "trials", "seed", "unpaired", "plot", "json", "v", "cpu":
 		default:

@@ -28,6 +28,7 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		if commands[i], err = program.NewCommand(words); err != nil {
 			return nil, err
 		}
+		commands[i].CleanEnv = c.cleanEnv
 	}
 	opts := c.programs
 	opts.CPUs, opts.Stderr = c.measuring.CPUs, std.err

@@ -24,8 +24,9 @@ changes them, so they show what a compiler did.
 
 A function is counted from its first instruction to its return, with all that it calls, the
 first time it is called. NAME is as nm shows it (of Go main.sum, of C++ the mangled name), or an
-address there such as 0x401136. The program runs to its end; what it writes goes to standard
-error.
+address there such as 0x401136. The program runs to its end; the first 1 MiB that it writes goes to
+standard error. The program runs with your rights and unconfined: bbprof does not protect your files from it. All
+processes that it starts are ended with it.
 
 What counts are the instructions of the calling thread in user mode. A string instruction with a
 rep prefix is one, and so is a system call. A signal handler on that thread counts in. Other

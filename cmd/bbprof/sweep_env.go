@@ -34,6 +34,9 @@ The columns written are
 where cycles is the median over the runs and ci_low to ci_high its 95 % interval, which takes at
 least 6 runs and is else empty.
 
+The program runs with your rights and unconfined: bbprof does not protect your files from it. All
+processes that it starts are ended with it.
+
 Flags:
   -runs R         runs with each size (default 10)
   -o FILE         write to FILE instead of standard output, which is also -
@@ -41,12 +44,13 @@ Flags:
   -seed S         of the random order (default 1)
   -timeout TIME   longest that one run may take, such as 30s (default 1m)
   -stdin FILE     what the program reads as standard input (default /dev/null); what it writes
-                  is thrown away, except to standard error in a first run that does not count
+                  is dropped, except the first 1 MiB to standard error of a run that does not count
   -any-status     take a program that ends with an exit status other than 0
+  -clean-env      give the program no environment but the padding
 
 Examples:
   bbprof sweep -env 0:8192:16 -- ./prog args > sweep.csv
-  env -i bbprof sweep -env 0:4096:16 -runs 25 -- ./prog     the same in every shell
+  bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
 
 Exit codes:
   0    all was measured
@@ -71,6 +75,7 @@ func sweepEnv(args []string, std streams) int {
 	plot.add(f)
 	f.StringVar(&opts.Stdin, "stdin", "", "")
 	f.BoolVar(&opts.AnyStatus, "any-status", false, "")
+	clean := f.Bool("clean-env", false, "")
 	f.Func("env", "", func(s string) (err error) {
 		if sizes, err = program.ParseRange(s); err == nil {
 			err = program.Setup{EnvBytes: sizes.To}.Check()
@@ -100,9 +105,14 @@ func sweepEnv(args []string, std streams) int {
 	case len(argv) == 0:
 		return usageError(std, "sweep: no program: write it and its arguments behind --")
 	}
+	c, err := program.NewCommand(argv)
+	if err != nil {
+		return programFailure(std, err)
+	}
+	c.CleanEnv = *clean
 	ctx, stop := untilSignal()
 	defer stop()
-	points, err := runSweep(ctx, opts, argv, sizes, runs, *seed, std)
+	points, err := runSweep(ctx, opts, c, sizes, program.Plan{Runs: runs, Seed: *seed}, std)
 	if err != nil {
 		return programFailure(std, err)
 	}
@@ -123,11 +133,7 @@ func sweepEnv(args []string, std streams) int {
 	return exitOK
 }
 
-func runSweep(ctx context.Context, opts program.Options, words []string, sizes program.Range, runs int, seed uint64, std streams) ([]program.Point, error) {
-	c, err := program.NewCommand(words)
-	if err != nil {
-		return nil, err
-	}
+func runSweep(ctx context.Context, opts program.Options, c program.Command, sizes program.Range, plan program.Plan, std streams) ([]program.Point, error) {
 	r, err := program.NewRunner(opts)
 	if err != nil {
 		return nil, err
@@ -137,8 +143,9 @@ func runSweep(ctx context.Context, opts program.Options, words []string, sizes p
 	for _, n := range sizes.Values() {
 		setups = append(setups, program.Setup{EnvBytes: n})
 	}
-	fmt.Fprintf(std.err, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), words[0], r.CPU(), r.Describe())
-	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: seed, Done: progress(std, len(setups)*runs, "runs")})
+	fmt.Fprintf(std.err, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*plan.Runs, "run"), c.Name, r.CPU(), r.Describe())
+	plan.Done = progress(std, len(setups)*plan.Runs, "runs")
+	return program.Sweep(ctx, r, c, setups, plan)
 }
 
 // writeSweep writes a row for each set-up.

@@ -15,6 +15,8 @@ chance of even one false difference among all pairs (Holm).
 A layout of blocks is: a start of the code in its page, a place of the data in their page, and
 which side goes first. Both sides get the same initial state. A layout of programs is a size of the environment (up to 4096 bytes more) and a start of the stack (up to
 8 KiB lower), with address randomisation off; a program is measured from its entry to its end.
+Programs run with your rights and unconfined: bbprof does not protect your files from them. All
+processes that they start are ended with them.
 
 Flags:
   -a A, -b B      the two sides. Hexadecimal digits are a block, as -hex takes it; what begins with
@@ -29,9 +31,10 @@ Flags:
   -v              list the layouts, with what was measured and what one alone would have said
 Of programs:
   -timeout TIME   longest that one run may take, such as 30s (default 1m)
-  -stdin FILE     what both read as standard input (default /dev/null); what they write is thrown
-                  away, except to standard error in a first run that does not count
+  -stdin FILE     what both read as standard input (default /dev/null); what they write is dropped,
+                  except the first 1 MiB to standard error of a run that does not count
   -any-status     take a program that ends with an exit status other than 0
+  -clean-env      give both no environment but the padding
 Of blocks, and -cpu of both:
 ` + usageMeasuring + `
 How to read the report:

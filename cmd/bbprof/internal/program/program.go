@@ -54,6 +54,8 @@ type Command struct {
 	Exe  *Executable
 	Args []string // without the program's name
 	Name string   // as the user wrote it: what the program sees as its name
+	// CleanEnv gives the program no environment but the padding, so that it is the same in every shell.
+	CleanEnv bool
 }
 
 // NewCommand takes words as a shell would: the first names the program, by path or on PATH.

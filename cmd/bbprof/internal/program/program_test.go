@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -411,6 +412,48 @@ func TestRunFails(t *testing.T) {
 	for _, f := range files {
 		if b, _ := os.ReadFile(f); len(b) > 0 {
 			t.Errorf("left behind: %s", b)
+		}
+	}
+}
+
+// TestCleanEnv: the program gets the padding and nothing else.
+func TestCleanEnv(t *testing.T) {
+	t.Setenv("BBPROF_TEST_ENV", "x")
+	for _, clean := range []bool{false, true} {
+		var out bytes.Buffer
+		r := newRunner(t, Options{Stderr: &out, AnyStatus: true})
+		c, err := NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.CleanEnv = clean
+		if err := r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") || !strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
+			t.Errorf("clean %v: %q", clean, got)
+		}
+	}
+}
+
+// TestOutputIsBounded: the first MaxOutput bytes are passed on, and a note.
+func TestOutputIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		bytes int
+		more  string
+	}{{MaxOutput - 1, ""}, {MaxOutput, ""}, {MaxOutput + 1, " 1 bytes more, "}} {
+		var out bytes.Buffer
+		r := newRunner(t, Options{Stderr: &out})
+		command, err := NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.WarmUp(context.Background(), command, Setup{}); err != nil {
+			t.Fatal(err)
+		}
+		passed, note := min(c.bytes, MaxOutput), out.String()[min(out.Len(), min(c.bytes, MaxOutput)):]
+		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed || (note == "") != (c.more == "") || !strings.Contains(note, c.more) {
+			t.Errorf("%d bytes written: %d passed on, then %q", c.bytes, out.Len(), note)
 		}
 	}
 }

@@ -28,11 +28,15 @@ const MaxOutput = 1 << 20
 // all that it has left behind. They are killed too when ctx ends, even if the program has stopped
 // bbprof by then.
 func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debuggee.Process, done func(), err error) {
+	var env []string
+	if !c.CleanEnv {
+		env = os.Environ()
+	}
 	files, err := openFiles(streams)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = debuggee.Start(debuggee.Config{Path: c.Exe.Path, Args: append([]string{c.Name}, c.Args...), Env: s.environ(os.Environ()), Files: files.given})
+	p, err = debuggee.Start(debuggee.Config{Path: c.Exe.Path, Args: append([]string{c.Name}, c.Args...), Env: s.environ(env), Files: files.given})
 	if err != nil {
 		files.close()
 		return nil, nil, startError(c.Name, err)
@@ -163,7 +167,7 @@ func startError(name string, err error) error {
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
 		return &Error{Program: name, Problem: "the dynamic linker that it names is not there", Remedy: "readelf -l shows its name; link statically or install it", Err: errno}
 	case errors.As(err, &errno) && errno == syscall.E2BIG:
-		return &Error{Program: name, Problem: "its arguments and environment are too long together", Remedy: "start bbprof with a smaller environment: env -i PATH=\"$PATH\" bbprof …", Err: errno}
+		return &Error{Program: name, Problem: "its arguments and environment are too long together", Remedy: "run it without bbprof's own environment: -clean-env", Err: errno}
 	case errors.As(err, &errno):
 		return &Error{Program: name, Problem: "the kernel does not execute it", Err: errno}
 	}
