@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// What a command may take for a file of some 100 KB, whatever is in it.
+const (
+	mostMemory = 300 << 20
+	mostTime   = 10 * time.Second
+)
+
+// corruptedSchema and corruptedRun are those of the results that TestCorrupted damages.
+func corruptedSchema() resultfile.Schema {
+	return resultfile.NewSchema(true, []string{"source", "caf\ufffd"})
+}
+
+func corruptedRun(t *testing.T) resultfile.Run {
+	t.Helper()
+	settings, err := resultfile.SettingsOf(profiler.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9"}, Settings: settings}
+}
+
+// sound is a result of a format with rows of every kind.
+func sound(t *testing.T, format resultfile.Format) []byte {
+	t.Helper()
+	schema, run := corruptedSchema(), corruptedRun(t)
+	var out bytes.Buffer
+	w, err := resultfile.NewWriter(&out, format, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := run.String()
+	for i := range 60 {
+		row := input.Row{Number: int64(i + 1), File: "a.csv", Line: i + 2, Code: fmt.Appendf(nil, "\x90%03d", i), Carried: []string{"x, \"y\"", "é"}}
+		e := resultfile.Entry{Row: row, Tries: 1, RunID: run.ID(), RunHeader: header, Result: profiler.Result{
+			Status: profiler.OK, Cycles: 1.25, CILow: 1.2, CIHigh: 1.3, Instructions: 4, Bytes: 9, UnrollShort: 64, UnrollLong: 256, Pages: i % 3,
+			Mode: profiler.Unroll, FrontEnd: profiler.OpCache, PaperVerdict: "ok", Listing: []profiler.ListingLine{{Text: "nop"}}}}
+		if i%7 == 6 {
+			e.Result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable, Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: "no"}}
+		}
+		header = ""
+		if err := w.Write(schema.Cells(&e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// nasty are cells that a file's maker may have put there.
+var nasty = []string{
+	"", "-1", "0", "4000000000", "9223372036854775807", "9223372036854775808", "1e999", "NaN", "Inf", "-0", "0x1p-2", "true", "null", "\x00", "\xff\xfe",
+	`"`, `""`, `"""`, "\\u0000", `\ud800`, "{}", "[", "]", "[[[[[[[[", `{"a":{"b":{}}}`, "\ufeff", "\r", "\r\n", "\n", ",", ",,,,,,,,,,,,", ";", "\t", " ",
+	`{"version":1}`, `{"shard":"0/2000000000"}`, `{"settings":{"Mode":[[]],"Budget":"x"}}`, `{"version":"1","host":7}`, `"{""version"":""2"",""shard"":""3/4""}"`,
+	"99999999999999999999999999999999", "3/4", "=cmd()", "../../../etc/passwd", "rejected", "ok", "error", "bad_hex",
+}
+
+// corrupted is a damaged copy, and how it was damaged.
+func corrupted(r *rand.Rand, whole []byte) (text []byte, how string) {
+	text = bytes.Clone(whole)
+	at := r.IntN(len(text))
+	switch r.IntN(9) {
+	case 0:
+		text[at] ^= 1 << r.IntN(8)
+		return text, "a bit"
+	case 1:
+		for range 1 + r.IntN(16) {
+			text[r.IntN(len(text))] ^= 1 << r.IntN(8)
+		}
+		return text, "bits"
+	case 2:
+		text[at] = byte(r.Uint32())
+		return text, "a byte"
+	case 3:
+		for i := range text[at:min(len(text), at+r.IntN(64))] {
+			text[at+i] = byte(r.Uint32())
+		}
+		return text, "bytes"
+	case 4:
+		return text[:at], "truncated"
+	case 5:
+		clear(text[at:min(len(text), at+r.IntN(5000))])
+		return text, "zeros"
+	case 6:
+		end := min(len(text), at+r.IntN(5000))
+		return slices.Concat(text[:end], text[at:end], text[end:]), "a part twice"
+	case 7:
+		end := min(len(text), at+r.IntN(3000))
+		return slices.Concat(text[:at], text[end:]), "a part missing"
+	}
+	// A cell: from one comma to the next, in what has commas.
+	start := bytes.IndexByte(text[at:], ',') + at
+	end := bytes.IndexByte(text[min(len(text), start+1):], ',') + start + 1
+	cell := nasty[r.IntN(len(nasty))]
+	if r.IntN(20) == 0 {
+		cell = strings.Repeat(cell+"x", 1+r.IntN(1<<20))
+	}
+	if end <= start {
+		end = start
+	}
+	return slices.Concat(text[:start+1], []byte(cell), text[min(len(text), end):]), "a cell"
+}
+
+// peak is the most memory that f had resident, in bytes (proc_pid_clear_refs(5)).
+func peak(t *testing.T, f func()) int64 {
+	t.Helper()
+	if status(t, "VmRSS:") > 64<<20 {
+		debug.FreeOSMemory()
+	}
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Skipf("no peak of memory is to be had: %v", err)
+	}
+	f()
+	return status(t, "VmHWM:")
+}
+
+func touch(b []byte) {
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+}
+
+func status(t *testing.T, name string) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), name)
+	kb, err := strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb << 10
+}
+
+// steps are what is done with a result file. An error says that bbprof failed, not the file.
+func steps(t *testing.T, name string, format resultfile.Format) map[string]func() error {
+	command := func(args ...string) func() error {
+		return func() error {
+			var stderr strings.Builder
+			code := run(args, strings.NewReader(""), io.Discard, &stderr)
+			if code != exitOK && code != exitUsage && !(args[0] == "merge" && code == exitRejected) {
+				return fmt.Errorf("exit code %d: %s", code, stderr.String())
+			}
+			return nil
+		}
+	}
+	return map[string]func() error{
+		"convert -format csv":     command("convert", "-format", "csv", name),
+		"convert -format parquet": command("convert", "-format", "parquet", name),
+		"merge":                   command("merge", "-format", "jsonl", name),
+		"check": func() error {
+			c := checkFlags{baseline: name}
+			c.readBaseline(strings.NewReader("")) // it says why
+			return nil
+		},
+		"batch -resume": func() error {
+			if !format.Appends() {
+				return nil
+			}
+			copied := name + ".copy"
+			text, err := os.ReadFile(name)
+			if err == nil {
+				err = os.WriteFile(copied, text, 0o666)
+			}
+			if err != nil {
+				return err
+			}
+			out, _, err := batch.Resume(copied, format, corruptedSchema(), corruptedRun(t))
+			if err != nil {
+				return nil // it says why
+			}
+			return errors.Join(out.Flush(), out.Sort(), out.Close())
+		},
+	}
+}
+
+// TestCorrupted leads damaged results through every command that reads results: none panics, none
+// blames bbprof, none takes much memory or time. BBPROF_CORRUPTED is how many files.
+func TestCorrupted(t *testing.T) {
+	files := 300
+	if n, err := strconv.Atoi(os.Getenv("BBPROF_CORRUPTED")); err == nil {
+		files = n
+	}
+	formats := []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet}
+	var whole [][]byte
+	for _, f := range formats {
+		whole = append(whole, sound(t, f))
+	}
+	if seen := peak(t, func() { touch(make([]byte, 80<<20)) }); seen < 80<<20 {
+		t.Fatalf("80 MiB in use are seen as %d MiB", seen>>20)
+	}
+	name := filepath.Join(t.TempDir(), "result")
+	var mostSeen int64
+	var longest time.Duration
+	for i := range files {
+		r := rand.New(rand.NewPCG(uint64(i), 15))
+		k := i % len(formats)
+		text, how := corrupted(r, whole[k])
+		if err := os.WriteFile(name, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for step, do := range steps(t, name, formats[k]) {
+			label := fmt.Sprintf("file %d (%s, %s) through %s", i, formats[k], how, step)
+			seen, took := bounded(t, label, do)
+			mostSeen, longest = max(mostSeen, seen), max(longest, took)
+		}
+	}
+	t.Logf("%d files: at most %d MiB and %v", files, mostSeen>>20, longest.Round(time.Millisecond))
+}
+
+// bounded runs a step and holds it to its limits.
+func bounded(t *testing.T, label string, do func() error) (memory int64, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	memory = peak(t, func() {
+		defer func() {
+			if why := recover(); why != nil {
+				t.Errorf("%s: panic: %v\n%s", label, why, debug.Stack())
+			}
+		}()
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", label, err)
+		}
+	})
+	if took = time.Since(began); took > mostTime {
+		t.Errorf("%s takes %v", label, took)
+	}
+	if memory > mostMemory {
+		t.Errorf("%s takes %d MiB", label, memory>>20)
+	}
+	return memory, took
+}
+
+// zeros never ends, like /dev/zero; newlines likewise.
+type repeated struct {
+	b    byte
+	left int64
+	read atomic.Int64
+}
+
+func (z *repeated) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), z.left)
+	if n == 0 {
+		return 0, io.EOF
+	}
+	for i := range p[:n] {
+		p[i] = z.b
+	}
+	z.left -= n
+	z.read.Add(n)
+	return int(n), nil
+}
