@@ -65,10 +65,10 @@ func parseBatch(args []string, std streams) (b batchFlags, code int, done bool) 
 	if b.output == "-" {
 		b.output = ""
 	}
-	if b.format == "" {
-		b.format = resultfile.FormatOf(b.output)
-	}
 	if err := b.check(); err != nil {
+		return b, usageError(std, "batch: %v", err), true
+	}
+	if err := chooseFormat(&b.format, b.output, std); err != nil {
 		return b, usageError(std, "batch: %v", err), true
 	}
 	b.measuring.Detail = b.disasm
@@ -117,6 +117,9 @@ func measureBatch(args []string, std streams) int {
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
 	// the goroutine that reads ahead, and ends with the process.
+	for _, choice := range in.Choices() {
+		fmt.Fprintf(std.err, "bbprof: %s\n", choice)
+	}
 	schema := resultfile.NewSchema(b.disasm, in.Carried())
 	cpus, err := workerCPUs(b.measuring.CPUs, b.workers)
 	if err != nil {
@@ -230,9 +233,6 @@ func (e *batchEnd) report() {
 		}
 		fmt.Fprintf(e.std.err, "bbprof: line 1%s was taken as a header, for its column of blocks has the name %q\n", of, name)
 	}
-	if n := e.tally.Rows; n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n {
-		fmt.Fprintln(e.std.err, "bbprof: no row has a block in its column; -column names another, and commas separate them")
-	}
 	if n := e.in.Surplus(); n > 0 {
 		fmt.Fprintf(e.std.err, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
 	}
@@ -246,6 +246,9 @@ func (e *batchEnd) report() {
 
 // why says what ended the run, if not the end of its input, and gives the exit code.
 func (e *batchEnd) why(err error) int {
+	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
+		return usageError(e.std, "batch: no row has a block in its column, so nothing was measured; -column names another column")
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -6,12 +6,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/term"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -31,8 +33,8 @@ func convert(args []string, std streams) int {
 	if len(files) == 0 {
 		return usageError(std, "convert: no file named; name one or more, or - for standard input")
 	}
-	if format == "" {
-		format = resultfile.FormatOf(*output)
+	if err := chooseFormat(&format, *output, std); err != nil {
+		return usageError(std, "convert: %v", err)
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	err := writeResults(*output, files, std.out, func(w io.Writer) error { return convertTo(w, files, std.in, format) })
@@ -44,6 +46,27 @@ func convert(args []string, std streams) int {
 		return usageError(std, "convert: %v", err)
 	}
 	return failure(std, fmt.Errorf("convert: writing the results: %w", err))
+}
+
+// chooseFormat goes by the output's name where -format says nothing, and keeps what is binary off
+// a terminal.
+func chooseFormat(format *resultfile.Format, output string, std streams) error {
+	if output == "-" {
+		output = ""
+	}
+	if *format == "" {
+		known := false
+		if *format, known = resultfile.FormatOf(output); !known {
+			return fmt.Errorf("-o %s: no format has that ending; use .csv, .jsonl, .parquet or .bhive, or name one with -format", output)
+		}
+		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
+			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
+		}
+	}
+	if f, ok := std.out.(*os.File); ok && output == "" && *format == resultfile.Parquet && term.IsTerminal(int(f.Fd())) {
+		return errors.New("Parquet is no text for a terminal; name a file with -o")
+	}
+	return nil
 }
 
 // inputError says what is wrong with a file that was to be read.

@@ -32,8 +32,8 @@ func mergeResults(args []string, std streams) int {
 	if len(files) == 0 {
 		return usageError(std, "merge: no file named; name the parts")
 	}
-	if format == "" {
-		format = resultfile.FormatOf(*output)
+	if err := chooseFormat(&format, *output, std); err != nil {
+		return usageError(std, "merge: %v", err)
 	}
 	total, err := countRows(of, *column)
 	if err != nil {

@@ -208,7 +208,8 @@ func TestMergeForms(t *testing.T) {
 		if ending == ".csv.gz" {
 			w = gzip.NewWriter(to)
 		}
-		out, err := resultfile.NewWriter(w, resultfile.FormatOf(names[i]), in.Schema())
+		format, _ := resultfile.FormatOf(names[i])
+		out, err := resultfile.NewWriter(w, format, in.Schema())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,6 +44,7 @@ type file struct {
 	column string
 	spread []int // of the cells but the block's, which one of Input.carried each is
 	header string
+	choice string // how its rows are read, if that is not as usual
 
 	*reader
 	raw    *counted
@@ -130,7 +131,7 @@ func (f *file) start() error {
 	}
 	f.packed = packed
 	f.close = func() { decoderDone(); done() }
-	if f.reader, err = newReader(plain, f.column); err != nil {
+	if f.reader, err = newReader(plain, f.column, f.path != ""); err != nil {
 		f.close()
 	}
 	return err
@@ -207,12 +208,13 @@ func (c closer) Close() error { c(); return nil }
 // whichever file they are in.
 func (in *Input) assign(f *file, taken map[string]bool) error {
 	if f.names != nil {
-		f.header = f.names[f.block]
+		f.header = f.names[f.layout.block]
 	}
+	f.choice = f.layout.unusual(f.header, f.column)
 	used := map[int]bool{}
 	again := map[string]int{} // how often a name came in this file
 	for i := range f.width {
-		if i == f.block {
+		if i == f.layout.block {
 			continue
 		}
 		name := fmt.Sprintf("column_%d", i+1)
@@ -253,6 +255,16 @@ func (in *Input) Headers() map[string]string {
 		}
 	}
 	return h
+}
+
+// Choices says of each file that is not read as usual how it is read.
+func (in *Input) Choices() (list []string) {
+	for _, f := range in.files {
+		if f.choice != "" {
+			list = append(list, f.name+": "+f.choice)
+		}
+	}
+	return list
 }
 
 // Surplus is how many rows so far had more cells than their file's first line, and no column
@@ -325,7 +337,7 @@ func (in *Input) carry(f *file, cells []string) []string {
 	case last < 0:
 		in.surplus++
 	default:
-		carried[f.spread[last]] = strings.Join(cells[last:], ",")
+		carried[f.spread[last]] = strings.Join(cells[last:], string(f.layout.comma))
 	}
 	return carried
 }

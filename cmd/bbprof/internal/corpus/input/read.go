@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -26,15 +26,15 @@ type Row struct {
 	End       int64              // bytes of all files, as stored, up to about here
 }
 
-// reader takes rows from one stream of comma-separated text. A line is a row, also an empty
-// one, so that results pair up with their lines.
+// reader takes rows from one stream of text with separated cells. A line is a row, unless it is
+// blank or a comment, which begins with #.
 type reader struct {
-	in    *bufio.Reader
-	line  int
-	names []string // the header, nil if there is none
-	block int      // index of the block's cell
-	width int      // cells of the first line
-	first *string  // the first line, if it is a row that was not taken yet
+	in     *bufio.Reader
+	line   int
+	names  []string // the header, nil if there is none
+	layout layout
+	width  int     // cells of the first line
+	first  *string // the first line, if it is a row that was not taken yet
 
 	cells []string
 }
@@ -50,105 +50,148 @@ const (
 	MaxColumns = 4096
 )
 
+// sampleSize is how much of a file is looked at to find its layout.
+const sampleSize = 1 << 16
+
 // newReader reads the first line, to find the column that holds blocks: by name, by number
-// from 1, or, if column is empty, the one that is called hex, else the first.
-func newReader(r io.Reader, column string) (*reader, error) {
-	in := &reader{in: bufio.NewReaderSize(r, 1<<16)}
-	line, _, err := in.readLine()
+// from 1, or, if column is empty, as findLayout does. In a file, which does not make anybody wait
+// as a pipe does, a sample of the rows has to hold a block.
+func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
+	in := &reader{in: bufio.NewReaderSize(r, sampleSize)}
+	sample, err := in.sample(isFile)
+	if is := foreign(sample); is != "" {
+		return nil, fmt.Errorf("it is %s", is)
+	}
+	text := string(sample) // which reading on overwrites
+	lines := sampleRows(sample, errors.Is(err, io.EOF))
+	first, err := in.firstRow()
 	switch {
 	case errors.Is(err, io.EOF):
 		return in, nil
 	case err != nil:
 		return nil, &ReadError{err}
 	}
-	line = strings.TrimPrefix(line, "\ufeff") // spreadsheets put it there
-	cells, _ := Split(line, nil)
-	if len(cells) > MaxColumns {
-		return nil, fmt.Errorf("line 1 has more than %d columns", MaxColumns)
+	if len(lines) > 0 {
+		lines = lines[1:]
 	}
-	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
-	}
-	in.width = len(cells)
-	header, err := in.choose(cells, column)
-	switch {
-	case err != nil:
+	first = strings.TrimPrefix(first, "\ufeff") // spreadsheets put it there
+	if in.layout, err = findLayout(first, lines, column); err != nil {
 		return nil, err
-	case header:
-		in.names, in.line = cells, 1
-	default:
-		in.first = &line
+	}
+	cells := trimmed(first, in.layout.comma)
+	in.width = len(cells)
+	if in.layout.header {
+		in.names = cells
+	} else {
+		in.first = &first
+		lines = append(lines, first)
+		in.line--
+	}
+	if isFile && !in.anyBlock(lines) {
+		return nil, fmt.Errorf("none of its first %d rows is a block: %s", len(lines), seems(text))
 	}
 	return in, nil
 }
 
-// choose finds the block's cell, and whether the first line is a header.
-func (r *reader) choose(first []string, column string) (header bool, err error) {
-	named := func(name string) int {
-		for i, cell := range first {
-			if strings.EqualFold(cell, name) {
-				return i
-			}
-		}
-		return -1
+// sample is the start of the stream. Of a pipe, in which each row may be long in coming, it is no
+// more than what is needed: a row with a block, or a header and the row behind it.
+func (r *reader) sample(isFile bool) (sample []byte, err error) {
+	want := 1
+	if isFile {
+		want = sampleSize
 	}
-	number, notNumber := strconv.Atoi(column)
-	switch {
-	case column == "":
-		if r.block = named("hex"); r.block >= 0 {
-			return true, nil
+	for {
+		_, err = r.in.Peek(want)
+		sample, _ = r.in.Peek(r.in.Buffered())
+		rows := sampleRows(sample, err != nil)
+		if err != nil || len(sample) == sampleSize || len(rows) > 1 || len(rows) == 1 && slices.ContainsFunc(trimmed(rows[0], ','), isBlock) {
+			return sample, err
 		}
-		r.block = 0
-	case notNumber == nil:
-		r.block = number - 1
-		if number < 1 {
-			return false, fmt.Errorf("there is no column %d; the first is 1", number)
-		}
-		if r.block >= len(first) {
-			return false, fmt.Errorf("there is no column %d; the first line has %d", number, len(first))
-		}
-	default:
-		if r.block = named(column); r.block < 0 {
-			return false, fmt.Errorf("no column is called %q; the first line has %q", column, first)
-		}
-		return true, nil
+		want = len(sample) + 1
 	}
-	return isName(first[r.block]), nil
+}
+
+// firstRow is the first line that is a row.
+func (r *reader) firstRow() (string, error) {
+	for {
+		line, _, err := r.readLine()
+		if err != nil {
+			return "", err
+		}
+		r.line++
+		if isRow(strings.TrimPrefix(line, "\ufeff")) {
+			return line, nil
+		}
+	}
+}
+
+// sampleRows are the rows of which a sample holds all.
+func sampleRows(sample []byte, whole bool) (rows []string) {
+	for line := range strings.Lines(strings.TrimPrefix(string(sample), "\ufeff")) {
+		if (whole || strings.HasSuffix(line, "\n")) && isRow(line) {
+			rows = append(rows, strings.TrimRight(line, "\r\n"))
+		}
+	}
+	return rows
+}
+
+// anyBlock reports whether one of some rows is a block, or there are none.
+func (r *reader) anyBlock(lines []string) bool {
+	return len(lines) == 0 || slices.ContainsFunc(lines, func(line string) bool {
+		cells := trimmed(line, r.layout.comma)
+		return r.layout.block < len(cells) && isBlock(cells[r.layout.block])
+	})
 }
 
 // next is the next row, without its number, its file and what it carries; others are its
 // cells but the block's, valid until the next call. At the end the error is io.EOF.
 func (r *reader) next() (row Row, others []string, err error) {
-	line, whole := "", true
-	if r.first != nil {
-		line, r.first = *r.first, nil
-		whole = len(line) < MaxRow
-	} else if line, whole, err = r.readLine(); err != nil {
+	line, whole, err := r.nextLine()
+	if err != nil {
 		if !errors.Is(err, io.EOF) {
 			err = &ReadError{err}
 		}
 		return Row{}, nil, err
 	}
-	r.line++
+	block := r.layout.block
 	row.Line = r.line
 	var open int
-	r.cells, open = Split(line, r.cells[:0])
+	r.cells, open = Split(line, r.layout.comma, r.cells[:0])
 	last := len(r.cells) - 1
 	switch {
-	case r.block > last:
-		row.reject(verdict.BadHex, fmt.Sprintf("there is no column %d, the row has %d", r.block+1, len(r.cells)))
+	case block > last:
+		row.reject(verdict.BadHex, fmt.Sprintf("there is no column %d, the row has %d", block+1, len(r.cells)))
 		return row, r.cells, nil
-	case r.block == last && !whole:
+	case block == last && !whole:
 		row.Text = strings.TrimSpace(r.cells[last])
 		row.reject(verdict.BadHex, fmt.Sprintf("the column of the block ends beyond %d bytes of text", MaxRow))
-	case r.block == open:
+	case block == open:
 		row.Text = strings.TrimSpace(r.cells[last])
 		row.reject(verdict.BadHex, "the quote that opens the column of the block is not closed on its line")
 	default:
-		row.Text = strings.TrimSpace(r.cells[r.block])
+		row.Text = strings.TrimSpace(r.cells[block])
 		row.parse()
 	}
-	return row, append(r.cells[:r.block], r.cells[r.block+1:]...), nil
+	return row, append(r.cells[:block], r.cells[block+1:]...), nil
+}
+
+// nextLine is the next line that is a row.
+func (r *reader) nextLine() (line string, whole bool, err error) {
+	if r.first != nil {
+		line, r.first = *r.first, nil
+		r.line++
+		return line, len(line) < MaxRow, nil
+	}
+	for {
+		line, whole, err = r.readLine()
+		if err != nil {
+			return "", false, err
+		}
+		r.line++
+		if isRow(line) {
+			return line, whole, nil
+		}
+	}
 }
 
 // Size is about how much memory a row takes.
@@ -237,20 +280,4 @@ func (r *reader) readLine() (_ string, whole bool, err error) {
 		}
 		return string(bytes.TrimRight(line, "\r\n")), whole, nil
 	}
-}
-
-// isName reports whether a first cell is a header's rather than a block's, damaged or
-// not: letters, also some that are no hexadecimal digits, and nothing that is a number.
-func isName(s string) bool {
-	name := false
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z':
-			name = name || !strings.ContainsRune("abcdefABCDEF", r)
-		case r == '_' || r == '-' || r == ' ':
-		default:
-			return false
-		}
-	}
-	return name
 }

@@ -2,11 +2,11 @@ package input
 
 import "strings"
 
-// Split cuts a line into its comma-separated cells, appending them to cells. A cell may be
+// Split cuts a line into its cells, which comma separates, appending them to cells. A cell may be
 // quoted, with "" for a quote in it (RFC 4180), but a quoted cell ends with its line at the
 // latest: one stray quote must not swallow the lines behind it. open is the index of a cell
 // whose quote is not closed, else -1. Behind MaxColumns cells the rest of the line is one more.
-func Split(line string, cells []string) (_ []string, open int) {
+func Split(line string, comma byte, cells []string) (_ []string, open int) {
 	open = -1
 	for {
 		if len(cells) >= MaxColumns {
@@ -16,15 +16,15 @@ func Split(line string, cells []string) (_ []string, open int) {
 			cell, rest string
 			more       bool
 		)
-		if quoted, ok := strings.CutPrefix(strings.TrimLeft(line, " \t"), `"`); ok {
+		if quoted, ok := strings.CutPrefix(strings.TrimLeft(line, blanks(comma)), `"`); ok {
 			var closed bool
 			cell, rest, closed = cutQuoted(quoted)
 			if !closed {
 				open = len(cells)
 			}
-			_, rest, more = strings.Cut(rest, ",") // what stands behind the quote is no one's
+			_, rest, more = cutByte(rest, comma) // what stands behind the quote is no one's
 		} else {
-			cell, rest, more = strings.Cut(line, ",")
+			cell, rest, more = cutByte(line, comma)
 		}
 		cells = append(cells, cell)
 		if !more {
@@ -32,6 +32,21 @@ func Split(line string, cells []string) (_ []string, open int) {
 		}
 		line = rest
 	}
+}
+
+func cutByte(s string, at byte) (before, after string, found bool) {
+	if i := strings.IndexByte(s, at); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// blanks are what may stand before a quote.
+func blanks(comma byte) string {
+	if comma == '\t' {
+		return " "
+	}
+	return " \t"
 }
 
 // cutQuoted is the text up to the closing quote, and what stands behind it.

@@ -28,18 +28,21 @@ const (
 // Formats lists them, the default first.
 func Formats() []Format { return []Format{CSV, JSON, Parquet, BHive} }
 
-// FormatOf goes by a file's name, less .gz and .zst. Any other name is CSV's.
-func FormatOf(name string) Format {
+// FormatOf goes by a file's name, less .gz and .zst. A name without an ending is CSV's; known is
+// false for an ending that no format has.
+func FormatOf(name string) (f Format, known bool) {
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
 	switch filepath.Ext(name) {
+	case "", ".", ".csv", ".txt":
+		return CSV, true
 	case ".jsonl", ".ndjson", ".json":
-		return JSON
+		return JSON, true
 	case ".parquet", ".pq":
-		return Parquet
+		return Parquet, true
 	case ".bhive":
-		return BHive
+		return BHive, true
 	}
-	return CSV
+	return CSV, false
 }
 
 // Appends reports whether a file of the format is complete after each row, so that a run can
@@ -175,7 +178,7 @@ func (l *Lines) Parse(line string, cells []string) ([]string, error) {
 	if l.format == JSON {
 		return l.parseJSON(line, cells)
 	}
-	cells, open := input.Split(line, cells)
+	cells, open := input.Split(line, ',', cells)
 	switch {
 	case open >= 0:
 		return nil, fmt.Errorf("a quote is not closed")
@@ -260,7 +263,7 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 		if err != nil {
 			return nil, err
 		}
-		names, open := input.Split(strings.TrimPrefix(header, "\ufeff"), nil)
+		names, open := input.Split(strings.TrimPrefix(header, "\ufeff"), ',', nil)
 		if open >= 0 {
 			return nil, &DamageError{1, 0, "a quote of the header is not closed"}
 		}

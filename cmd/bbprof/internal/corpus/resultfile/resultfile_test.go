@@ -349,10 +349,15 @@ func TestDamage(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	for name, want := range map[string]Format{
-		"": CSV, "a": CSV, "a.csv": CSV, "a.txt": CSV, "a.JSONL": JSON, "a.ndjson.gz": JSON, "a.parquet": Parquet, "a.bhive": BHive, "a.csv.zst": CSV,
+		"": CSV, "a": CSV, "a.csv": CSV, "a.txt": CSV, "a.JSONL": JSON, "a.ndjson.gz": JSON, "a.parquet": Parquet, "a.bhive": BHive, "a.csv.zst": CSV, "dir.d/a": CSV,
 	} {
-		if got := FormatOf(name); got != want {
+		if got, known := FormatOf(name); got != want || !known {
 			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+	for _, name := range []string{"a.foo", "a.csv.bak", "a.xlsx.gz", "a.tsv"} {
+		if _, known := FormatOf(name); known {
+			t.Errorf("the ending of %q is known", name)
 		}
 	}
 }

@@ -1,0 +1,249 @@
+package input
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// layout is how a file's rows are to be read: what separates its cells, which of them is the
+// block, and whether the first line is a header.
+type layout struct {
+	comma  byte
+	block  int
+	header bool
+}
+
+// unusual says what was found rather than told, if it is not the first column of those that
+// commas separate.
+func (l layout) unusual(name, column string) string {
+	var list []string
+	switch l.comma {
+	case '\t':
+		list = append(list, "tabs separate the columns")
+	case ';':
+		list = append(list, "semicolons separate the columns")
+	}
+	if column == "" && l.block > 0 && !strings.EqualFold(name, blockNames[0]) {
+		which := fmt.Sprintf("blocks are taken from column %d", l.block+1)
+		if name != "" {
+			which += " (" + name + ")"
+		}
+		list = append(list, which+"; -column names another")
+	}
+	return strings.Join(list, ", ")
+}
+
+// separators are what may stand between cells, the usual one first.
+var separators = []byte{',', '\t', ';'}
+
+// blockNames are what a header may call the blocks, in lower case, the first before all others.
+var blockNames = []string{"hex", "code", "bytes", "block", "basic_block", "asm_hex", "code_hex", "hexcode", "machine_code", "opcodes"}
+
+// findLayout decides from the first line, without its byte-order mark, and as many of the next as
+// are at hand. A separator other than the comma, and a column other than the first, are taken only
+// where nothing else is possible.
+func findLayout(first string, next []string, column string) (l layout, err error) {
+	for i, comma := range separators {
+		found, ok, why := inColumn(first, next, column, comma)
+		switch {
+		case ok:
+			return found, nil
+		case i == 0:
+			l, err = found, why
+		}
+	}
+	return l, err
+}
+
+// inColumn is the layout with one separator; ok is true if blocks are found by it.
+func inColumn(first string, next []string, column string, comma byte) (l layout, ok bool, err error) {
+	l.comma = comma
+	cells := trimmed(first, comma)
+	if len(cells) > MaxColumns {
+		return l, false, fmt.Errorf("line 1 has more than %d columns", MaxColumns)
+	}
+	if comma != ',' && len(cells) < 2 {
+		return l, false, nil
+	}
+	number, notNumber := strconv.Atoi(column)
+	switch {
+	case column == "":
+		return byContent(cells, next, l)
+	case notNumber == nil && number < 1:
+		return l, false, fmt.Errorf("there is no column %d; the first is 1", number)
+	case notNumber == nil && number > len(cells):
+		return l, false, fmt.Errorf("there is no column %d; the first line has %d", number, len(cells))
+	case notNumber == nil:
+		l.block, l.header = number-1, isName(cells[number-1])
+		return l, true, nil
+	}
+	if l.block = indexFold(cells, column); l.block < 0 {
+		return l, false, fmt.Errorf("no column is called %q; the first line has %s", column, strings.Join(cells, ", "))
+	}
+	l.header = true
+	return l, true, nil
+}
+
+// byContent finds the column where the user names none.
+func byContent(first []string, next []string, l layout) (_ layout, ok bool, err error) {
+	if l.block = indexFold(first, blockNames[0]); l.block >= 0 {
+		l.header = true
+		return l, true, nil
+	}
+	l.block = 0
+	var rows [][]string
+	for _, line := range next {
+		rows = append(rows, trimmed(line, l.comma))
+	}
+	l.header = !slices.ContainsFunc(first, isBlock) && slices.ContainsFunc(first, isName)
+	if !l.header {
+		rows = append(rows, first)
+	}
+	if l.header {
+		var named []int
+		for i, cell := range first {
+			if slices.Contains(blockNames, strings.ToLower(cell)) && (len(rows) == 0 || mostly(rows, i, isBlock)) {
+				named = append(named, i)
+			}
+		}
+		if len(named) == 1 {
+			l.block = named[0]
+			return l, true, nil
+		}
+	}
+	// A column of numbers may be one of blocks such as 90, but then no other is.
+	var blocks, numbers []int
+	for i := range first {
+		switch {
+		case !mostly(rows, i, isBlock):
+		case mostly(rows, i, isDecimal):
+			numbers = append(numbers, i)
+		default:
+			blocks = append(blocks, i)
+		}
+	}
+	if len(blocks) == 0 {
+		blocks = numbers
+	}
+	switch {
+	case len(blocks) == 0:
+		l.header = isName(first[0])
+		return l, false, nil
+	case blocks[0] == 0 || len(blocks) == 1:
+		l.block = blocks[0]
+		return l, true, nil
+	}
+	return l, false, fmt.Errorf("columns %d and %d both look like blocks; name one with -column", blocks[0]+1, blocks[1]+1)
+}
+
+func trimmed(line string, comma byte) []string {
+	cells, _ := Split(line, comma, nil)
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
+}
+
+func indexFold(cells []string, name string) int {
+	return slices.IndexFunc(cells, func(cell string) bool { return strings.EqualFold(cell, name) })
+}
+
+// mostly reports whether more than half of the rows have such a cell.
+func mostly(rows [][]string, column int, is func(string) bool) bool {
+	n := 0
+	for _, cells := range rows {
+		if column < len(cells) && is(cells[column]) {
+			n++
+		}
+	}
+	return 2*n > len(rows)
+}
+
+// isBlock reports whether a cell is a block, also one that is too long to be profiled.
+func isBlock(cell string) bool {
+	_, err := asm.ParseHex(cell, profiler.MaxBlock)
+	var bad *asm.HexError
+	return err == nil || errors.As(err, &bad) && bad.TooLong
+}
+
+func isDecimal(cell string) bool { return strings.Trim(cell, "0123456789") == "" }
+
+// isName reports whether a first cell is a header's rather than a block's, damaged or
+// not: letters, also some that are no hexadecimal digits, and nothing that is a number.
+func isName(s string) bool {
+	name := false
+	for _, r := range s {
+		switch {
+		case 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z':
+			name = name || !strings.ContainsRune("abcdefABCDEF", r)
+		case r == '_' || r == '-' || r == ' ':
+		default:
+			return false
+		}
+	}
+	return name
+}
+
+// isRow reports whether a line is a row: blank ones and comments are not.
+func isRow(line string) bool {
+	line = strings.TrimSpace(line)
+	return line != "" && line[0] != '#'
+}
+
+// One in mixedShare of a text's bytes may be a control character, and mixedLeast of any text.
+const (
+	mixedShare = 20
+	mixedLeast = 16
+)
+
+// foreign names a file that is known to hold no rows of text, by its first bytes; "" if it may.
+func foreign(start []byte) string {
+	for _, k := range []struct{ magic, is string }{
+		{"\x7fELF", "an ELF file (a program or an object); bbprof extract takes its blocks"},
+		{"!<arch>\n", "an archive of objects; bbprof extract takes the blocks of an ELF file"},
+		{"MZ", "a Windows program; blocks are taken from ELF files, by bbprof extract"},
+		{"\xcf\xfa\xed\xfe", "a Mach-O file; blocks are taken from ELF files, by bbprof extract"},
+		{"PAR1", "Parquet; bbprof convert makes CSV of results, and DuckDB or pandas of anything else"},
+		{"PK\x03\x04", "a ZIP archive, as spreadsheets are; save it as CSV"},
+		{"BZh", "compressed with bzip2; gzip and zstd are read"},
+		{"\xfd7zXZ", "compressed with xz; gzip and zstd are read"},
+		{"\xff\xfe", "text in UTF-16; save it as UTF-8"},
+		{"\xfe\xff", "text in UTF-16; save it as UTF-8"},
+		{"%PDF", "a PDF"},
+	} {
+		if bytes.HasPrefix(start, []byte(k.magic)) && (k.magic != "MZ" || bytes.Contains(start, []byte{0})) {
+			return k.is
+		}
+	}
+	odd := 0
+	for _, b := range start {
+		if b < ' ' && b != '\t' && b != '\n' && b != '\r' && b != '\f' || b == 0x7f {
+			odd++
+		}
+	}
+	if odd >= mixedLeast && odd*mixedShare > len(start) {
+		return "binary data, not text"
+	}
+	return ""
+}
+
+// seems says what a text without a block may be.
+func seems(text string) string {
+	start := strings.TrimSpace(text)
+	switch {
+	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
+		return "it seems to be JSON; make CSV of it, with the blocks in a column hex"
+	case strings.Contains(text, "#include") || strings.Contains(text, ";\n") && strings.Contains(text, "{"):
+		return "it seems to be source code; compile it (cc -c) and take the blocks of the object with bbprof extract"
+	case strings.Contains(text, ".globl") || strings.Contains(text, "\t.") || strings.Contains(text, ":\n") || strings.Contains(text, ", %") || strings.Contains(text, "ptr ["):
+		return "it seems to be assembly; assemble it (cc -c FILE.s) and take the blocks of the object with bbprof extract"
+	}
+	return "blocks are hexadecimal, such as 4801c0; -column names another column"
+}
