@@ -371,7 +371,7 @@ func (s *session) plausible(quiet float64) bool {
 	if s.cpu.AddsPerCycle == 0 {
 		return true
 	}
-	ideal := float64(s.turns*(harness.ContentionAdds+2)) / float64(s.cpu.AddsPerCycle)
+	ideal := float64(s.turns*(harness.ContentionAdds+2)) / s.cpu.AddsPerCycle
 	return quiet <= 1.02*ideal+readingCycles
 }
 

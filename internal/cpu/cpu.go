@@ -39,7 +39,9 @@ type Core struct {
 	OpCache
 	StoreBuffer   int // stores that the core can hold back from L1D
 	DispatchWidth int // operations renamed a cycle at most, 0 if not known
-	AddsPerCycle  int // register adds executed a cycle at most, 0 if not known
+	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches on an idle
+	// core, 0 if that is not known: the ALUs, or fewer where ports are bound at rename.
+	AddsPerCycle float64
 	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
 	// Software Optimization Guide, 2.6.2.2).
 	WayPredicted bool
@@ -77,9 +79,9 @@ var cores = []Core{
 		since: []cpuid.FeatureID{cpuid.AVX512BW}},
 	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, AddsPerCycle: 4,
 		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
-	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 5,
-		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
-	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 5,
+	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 4.6,
+		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}}, // five ALUs; 4.6 was measured on Granite Rapids
+	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 4.6,
 		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
 
 	{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true},

@@ -128,14 +128,15 @@ func TestSizes(t *testing.T) {
 		vendor        string
 		family, model int
 		cache         OpCache
-		stores, adds  int
+		stores        int
+		adds          float64
 	}{
 		{"Sandy Bridge", intel, 6, 0x2a, small, 112, 0},
 		{"Haswell", intel, 6, 0x3c, small, 42, 4},
 		{"Skylake", intel, 6, 0x55, small, 56, 4},
 		{"Ice Lake server", intel, 6, 0x6a, OpCache{384, 6, 64}, 72, 4},
-		{"Sapphire Rapids", intel, 6, 0x8f, goldenCove, 112, 5},
-		{"Granite Rapids", intel, 6, 0xad, goldenCove, 112, 5},
+		{"Sapphire Rapids", intel, 6, 0x8f, goldenCove, 112, 4.6},
+		{"Granite Rapids", intel, 6, 0xad, goldenCove, 112, 4.6},
 		{"Zen", amd, 0x17, 0x01, OpCache{256, 8, 64}, 44, 4},
 		{"Zen+", amd, 0x17, 0x08, OpCache{256, 8, 64}, 44, 4},
 		{"Zen 2, its first model", amd, 0x17, 0x30, goldenCove, 48, 4},

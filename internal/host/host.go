@@ -29,9 +29,9 @@ type CPU struct {
 
 	// DispatchWidth is how many operations the core renames a cycle at most, 0 if it is not known.
 	DispatchWidth int `json:"dispatch_width"`
-	// AddsPerCycle is how many independent register adds the core executes a cycle at most,
+	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches,
 	// 0 if it is not known.
-	AddsPerCycle int `json:"adds_per_cycle"`
+	AddsPerCycle float64 `json:"adds_per_cycle"`
 
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
