@@ -3,14 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
@@ -20,160 +16,124 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-const usageAblate = `bbprof ablate switches on one by one what makes a block measurable.
-
-  bbprof ablate [flags] -hex HEX    cycles and misses of a block at each step
-  bbprof ablate [flags] FILE…       the share of a corpus that is measured at each step
-
-The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
+// ablateCommand switches on one by one what makes a block measurable.
+func ablateCommand() *command {
+	return &command{
+		name:     "ablate",
+		summary:  "switch on the techniques that make a block measurable, one by one",
+		synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
+		about: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
   nothing                        no page is mapped, 100 and 200 copies, subnormals computed
-  a physical page for each page  pages are mapped as the block asks for them, up to 128 frames
+  a physical page for each page  pages are mapped as the block accesses them, up to 128 frames
   one frame for all pages        all of them on one physical page
   no subnormals                  they count as zero
   smaller unroll factors         as many copies as the front end holds
-  as many frames as harmless     a frame for each page where sharing one would be felt
+  as many frames as harmless     a frame for each page where sharing one would cost time
   the trace judged               rejected for split accesses, aliasing, misses
   other initial states           for blocks that fail in the paper's
 
 With -hex, a block is measured whatever its addresses and its size say, until the trace is judged;
 misses are per iteration, predicted from addresses and sizes, or counted where hardware counters
 can be read, and the column says which. For a corpus, a block counts as measured if it is
-stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until the
-trace is judged. Beside the shares stand the paper's.
+stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
+the trace is judged. Beside the shares stand the paper's.
+`,
+		examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
+bbprof ablate blocks.csv
+`,
+		exits: map[int]string{exitOK: "measured at one step at least; the end of the corpus was reached", exitRejected: "the block is rejected at every step",
+			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: ""},
+		setup: func(f *flags) func(streams) error {
+			a := ablating{opts: profiler.Options{Detail: true}}
+			a.block.add(f)
+			f.operands = &a.files
+			a.out.add(f, "the table")
+			a.plot.add(f)
+			where(f, &a.opts)
+			return a.run
+		},
+	}
+}
 
-Flags:
-  -hex HEX        the block, as for bbprof -hex
-  -json           one JSON object on one line instead of the table
-` + usagePlot + `  -cpu N[,N...]   CPU to measure on, and others to move to when that is busy
-                  (default: all allowed, the last first)
-  -precision P, -budget TIME   as for bbprof -hex
+type ablating struct {
+	opts  profiler.Options
+	block blockFlags
+	files []string
+	out   output
+	plot  plots
+}
 
-Examples:
-  bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
-  bbprof ablate blocks.csv
-
-Exit codes:
-  0    measured at one step at least; the end of the corpus was reached
-  1    the block is rejected at every step
-  2    bad usage, or the input cannot be read
-  3    this host cannot measure; the message says what would help
-  4    bbprof itself failed
-  130  interrupted: nothing is written
-`
-
-// ablating is bbprof ablate.
-func ablating(args []string, std streams) int {
-	var (
-		opts   = profiler.Options{Detail: true}
-		f      = newFlags("bbprof ablate")
-		text   = f.String("hex", "", "")
-		asJSON = f.Bool("json", false, "")
-		plot   plots
-	)
-	where(f, &opts)
-	plot.add(f)
-	files, code, done := parse(f, args, usageAblate, std)
+func (a *ablating) run(std streams) error {
 	switch {
-	case done:
-		return code
-	case *text == "" && len(files) == 0:
-		return usageError(std, "ablate: no block: give one with -hex, or name a file of blocks")
-	case *text != "" && len(files) > 0:
-		return usageError(std, "ablate: -hex and %q: give a block or a file", files[0])
+	case !a.block.given() && len(a.files) == 0:
+		return badUsage("no block: give one with -hex, or name a file of blocks")
+	case a.block.given() && len(a.files) > 0:
+		return badUsage("-hex and %s: give a block or a file", a.files[0])
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	if len(files) > 0 {
-		return ablateCorpus(ctx, opts, files, *asJSON, plot, std)
+	if len(a.files) > 0 {
+		return a.corpus(ctx, std)
 	}
-	block, err := readBlock(*text, std.in)
+	block, err := a.block.read(std)
 	if err != nil {
-		return usageError(std, "ablate: %v", err)
+		return err
 	}
-	p, err := profiler.New(opts)
+	p, err := profiler.New(a.opts)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
 	defer p.Close()
 	stages, err := ablate.Block(ctx, p, block.Code)
 	if err != nil {
-		return ablateFailure(std, err)
+		return err
 	}
-	if err := putOut(std, stages, stageTable(stages), *asJSON); err != nil {
-		return failure(std, err)
+	if err := a.out.write(std, map[string]any{"steps": stages}, stageTable(stages)); err != nil {
+		return err
 	}
-	if err := plot.draw(ablate.StageFigure(stages)); err != nil {
-		return failure(std, err)
+	if err := a.plot.draw(ablate.StageFigure(stages)); err != nil {
+		return err
 	}
-	code = exitRejected
+	return stagesOutcome(stages)
+}
+
+// stagesOutcome is how the ablation of a block ends.
+func stagesOutcome(stages []ablate.Stage) error {
+	err := error(errRejected)
 	for _, s := range stages {
 		switch s.Result.Status {
 		case profiler.OK:
-			code = exitOK
+			err = nil
 		case profiler.Failed:
-			return failure(std, fmt.Errorf("%s: %s", s.Step, s.Result.Failure))
+			return fmt.Errorf("%s: %s", s.Step, s.Result.Failure)
 		}
 	}
-	return code
+	return err
 }
 
-func ablateFailure(std streams, err error) int {
-	if reading := (*input.ReadError)(nil); errors.As(err, &reading) {
-		return usageError(std, "ablate: %v", err)
-	}
-	return failure(std, err)
-}
-
-// ablateCorpus is bbprof ablate FILE.
-func ablateCorpus(ctx context.Context, opts profiler.Options, files []string, asJSON bool, plot plots, std streams) int {
-	in, err := input.Open(files, std.in, "", nil)
+// corpus is bbprof ablate FILE.
+func (a *ablating) corpus(ctx context.Context, std streams) error {
+	in, err := input.Open(a.files, std.in, "", nil)
 	if err != nil {
-		return usageError(std, "ablate: %v", err)
+		return &usageError{err}
 	}
 	defer in.Close()
-	p, err := profiler.New(opts)
+	p, err := profiler.New(a.opts)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
 	defer p.Close()
 	shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
 		row, err := in.Next()
 		return row.Code, row.Rejection, err
-	}, rowsDone(std))
+	}, progress(a.out.notes(std), 0, "blocks"))
 	if err != nil {
-		return ablateFailure(std, err)
+		return err
 	}
-	if err := putOut(std, shares, shareTable(shares), asJSON); err != nil {
-		return failure(std, err)
+	if err := a.out.write(std, map[string]any{"steps": shares}, shareTable(shares)); err != nil {
+		return err
 	}
-	if err := plot.draw(ablate.ShareFigure(shares)); err != nil {
-		return failure(std, err)
-	}
-	return exitOK
-}
-
-// rowsDone tells of the progress, now and then.
-func rowsDone(std streams) func(n int) {
-	last := time.Now()
-	return func(n int) {
-		if at := time.Now(); at.Sub(last) >= lineEvery {
-			last = at
-			fmt.Fprintf(std.err, "bbprof: %s done\n", plural(n, "block"))
-		}
-	}
-}
-
-// putOut writes the steps in either form.
-func putOut(std streams, steps any, table string, asJSON bool) (err error) {
-	if asJSON {
-		err = json.NewEncoder(std.out).Encode(map[string]any{"steps": steps})
-	} else {
-		_, err = io.WriteString(std.out, table)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
+	return a.plot.draw(ablate.ShareFigure(shares))
 }
 
 // stageTable is a block's way.

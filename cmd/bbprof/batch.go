@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,8 +19,54 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// batchCommand measures every row of some files.
+func batchCommand() *command {
+	return &command{
+		name:     "batch",
+		summary:  "measure every row of some files and write a row of results for each",
+		synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
+		about: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files
+may be compressed with gzip or zstd. A first line with a name where the block should be is a
+header. A row that is not a block is rejected as bad_hex, with its line number, and the run goes
+on. A block that comes again is not measured again. All other columns are copied.
+
+Workers measure side by side, one on each physical core that this process may use, and leave
+a core's second hardware thread idle. A block that was rejected for noise (unstable,
+clock_drift, context_switch) is measured again when the rest is done, by another worker.
+
+With -o a row is in the file as soon as its block is done, and when all are, the file is put
+in the order of the input. Whatever ends the run before that, bbprof batch -resume with the
+same arguments continues it. Ctrl-C ends it after the blocks in progress and prints that
+command; a second one ends it at once.
+`,
+		notes: `The columns are described in docs/results.md. The first are
+  hex,status,reason,cycles,ci_low,ci_high,...
+where status is ok, rejected or error, cycles are core cycles per iteration, and ci_low to
+ci_high is their 95 % interval. What is not known is empty.
+
+A summary goes to standard error, with the results of four blocks whose time is known, measured on
+each worker before the first row and after the last (bbprof selftest). If they fail, that is said at
+once, and the run goes on.
+`,
+		examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
+bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
+bbprof batch -shard 0/4 -o part0.csv blocks.csv      one of four machines
+cut -d, -f1 blocks.csv | head -100 | bbprof batch -
+`,
+		exits: map[int]string{exitOK: "the end was reached, whatever the verdicts", exitUsage: "bad usage, or the input cannot be read",
+			exitHost: "", exitInternal: "",
+			exitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
+		setup: func(f *flags) func(streams) error {
+			b := batchFlags{flags: f, retries: 2}
+			b.declare(f)
+			return b.measure
+		},
+	}
+}
+
 // batchFlags are what the user may say of a batch.
 type batchFlags struct {
+	flags     *flags
 	measuring profiler.Options
 	files     []string
 	column    string
@@ -31,7 +76,7 @@ type batchFlags struct {
 	unordered bool
 	shard     batch.Shard
 
-	output    string
+	out       output
 	format    resultfile.Format // "" goes by the output's name
 	resume    bool
 	overwrite bool
@@ -39,169 +84,165 @@ type batchFlags struct {
 	summary   string
 }
 
-// parseBatch reads the flags of bbprof batch. If done is true the command ends with code.
-func parseBatch(args []string, std streams) (b batchFlags, code int, done bool) {
-	f := newFlags("bbprof batch")
-	measuring(f, &b.measuring)
-	f.Func("cpus", "", f.Lookup("cpu").Value.Set)
-	f.StringVar(&b.column, "column", "", "")
-	f.IntVar(&b.workers, "workers", 0, "")
-	f.IntVar(&b.retries, "retries", 2, "")
-	f.BoolVar(&b.unordered, "unordered", false, "")
-	f.Func("shard", "", func(s string) (err error) {
-		b.shard, err = batch.ParseShard(s)
-		return err
-	})
-	f.StringVar(&b.output, "o", "", "")
+func (b *batchFlags) declare(f *flags) {
+	f.operands = &b.files
+	f.section("Input")
+	f.text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	parsed(f, &b.shard, batch.ParseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
+		"parts' results are joined by bbprof merge")
+	f.section("Output")
+	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")
 	formatFlag(f, &b.format)
-	f.BoolVar(&b.resume, "resume", false, "")
-	f.BoolVar(&b.overwrite, "overwrite", false, "")
-	f.BoolVar(&b.disasm, "disasm", false, "")
-	f.StringVar(&b.summary, "summary", "", "")
-	b.files, code, done = parse(f, args, usageBatch, std)
-	if done {
-		return b, code, true
-	}
-	if b.output == "-" {
-		b.output = ""
-	}
-	if err := b.check(); err != nil {
-		return b, usageError(std, "batch: %v", err), true
-	}
-	if err := chooseFormat(&b.format, b.output, std); err != nil {
-		return b, usageError(std, "batch: %v", err), true
-	}
-	b.measuring.Detail = b.disasm
-	return b, 0, false
-}
-
-// formatFlag adds -format.
-func formatFlag(f *flag.FlagSet, format *resultfile.Format) {
-	f.Func("format", "", func(s string) (err error) {
-		*format, err = parseName(s, resultfile.Formats())
-		return err
-	})
+	f.toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
+	f.toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
+	f.toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
+	f.toggle(&b.disasm, "disasm", "add a column with the block's instructions")
+	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
+	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
+	f.section("Workers")
+	f.number(&b.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+	f.number(&b.retries, 0, "retries", "N", "measure a noisy block up to N times more")
+	measuring(f, &b.measuring)
+	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
+		"busy (default: all allowed, the last first)"
 }
 
 // check finds what does not go together.
-func (b *batchFlags) check() error {
-	toFile := b.output != ""
+func (b *batchFlags) check(std streams) error {
+	if b.out.file == "-" {
+		b.out.file = ""
+	}
+	toFile := b.out.file != ""
 	switch {
 	case len(b.files) == 0:
-		return errors.New("0 files named; name one or more, or - for standard input")
-	case b.workers < 0:
-		return fmt.Errorf("-workers %d: write how many blocks to measure at a time, or 0 for one a core", b.workers)
-	case b.retries < 0:
-		return fmt.Errorf("-retries %d: write how often to measure a noisy block again, or 0", b.retries)
+		return badUsage("no file named; name one or more, or - for standard input")
 	case b.resume && !toFile:
-		return errors.New("-resume goes on with a file; name it with -o")
+		return badUsage("-resume continues a file; name it with -o")
 	case b.resume && b.overwrite:
-		return errors.New("-resume keeps what -overwrite would replace; choose one")
+		return badUsage("-resume keeps what -overwrite would replace; choose one")
 	case b.summary == "-" && !toFile:
-		return errors.New("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
-	case strings.HasSuffix(b.output, ".gz"), strings.HasSuffix(b.output, ".zst"):
-		return fmt.Errorf("-o %s: a compressed file cannot be gone on with; write another, and compress it with bbprof convert", b.output)
+		return badUsage("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
+	case strings.HasSuffix(b.out.file, ".gz"), strings.HasSuffix(b.out.file, ".zst"):
+		return badUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.file)
 	}
-	return b.measuring.Check()
+	if err := b.measuring.Check(); err != nil {
+		return &usageError{err}
+	}
+	if err := chooseFormat(&b.format, b.out.file, std); err != nil {
+		return err
+	}
+	b.measuring.Detail = b.disasm
+	return nil
 }
 
-// measureBatch measures every row of some files: bbprof batch.
-func measureBatch(args []string, std streams) int {
-	b, code, done := parseBatch(args, std)
-	if done {
-		return code
+// batchJob is a batch about to run: what it reads, where it writes, with what.
+type batchJob struct {
+	in     *input.Input
+	schema resultfile.Schema
+	cpus   host.Layout
+	run    resultfile.Run
+	dest   destination
+	out    *batch.Output // nil until it is known that this host can measure
+}
+
+// prepare finds out all that can be known before measuring. An old result is read first, for it may
+// be the wrong one, and changed last: a host that cannot measure must not cost it.
+func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
+	if err := b.check(std); err != nil {
+		return j, err
 	}
-	in, err := input.Open(b.files, std.in, b.column, resultfile.Reserved())
-	if err != nil {
-		return usageError(std, "batch: %v", err)
+	if j.in, err = input.Open(b.files, std.in, b.column, resultfile.Reserved()); err != nil {
+		return j, &usageError{err}
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
 	// the goroutine that reads ahead, and ends with the process.
-	for _, choice := range in.Choices() {
-		fmt.Fprintf(std.err, "bbprof: %s\n", choice)
+	for _, choice := range j.in.Choices() {
+		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
-	schema := resultfile.NewSchema(b.disasm, in.Carried())
-	cpus, err := workerCPUs(b.measuring.CPUs, b.workers)
-	if err != nil {
-		return layoutFailure(std, err)
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
+	if j.cpus, err = workerCPUs(b.measuring.CPUs, b.workers); err != nil {
+		return j, err
 	}
-	run, err := b.run(cpus)
-	if err != nil {
-		return failure(std, err)
+	if j.run, err = b.describe(j.cpus); err != nil {
+		return j, err
 	}
 	if err := b.resolve(std.err); err != nil {
-		return usageError(std, "batch: -o: %v", err)
+		return j, badUsage("-o: %w", err)
 	}
-	dest, err := b.destination(in)
-	if err != nil {
-		return usageError(std, "batch: %v", err)
+	if j.dest, err = b.destination(j.in); err != nil {
+		return j, &usageError{err}
 	}
-	if dest.complete {
-		fmt.Fprintf(std.err, "bbprof: %s is complete, for it is there and %s is not\n", b.output, dest.journal)
-		return exitOK
+	if j.dest.complete {
+		fmt.Fprintf(b.out.notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.file)
+		return j, exit(exitOK)
 	}
-	if err := b.summaryFits(in); err != nil {
-		return usageError(std, "batch: -summary: %v", err)
+	if err := b.summaryFits(j.in); err != nil {
+		return j, badUsage("-summary: %w", err)
 	}
-	garbage := newCollector()
-	// What there is of a result is looked at first, for it may be the wrong one. It is changed
-	// last: a host that cannot measure must not cost an old result.
-	var out *batch.Output
 	if b.resume {
-		if out, err = dest.resume(schema, run, std.err); err != nil {
-			return usageError(std, "batch: -resume: %v", err)
+		if j.out, err = j.dest.resume(j.schema, j.run, b.out.notes(std)); err != nil {
+			return j, badUsage("-resume: %w", err)
 		}
 	}
-	workers, err := startWorkers(b.measuring, cpus)
+	return j, nil
+}
+
+// measure is bbprof batch.
+func (b *batchFlags) measure(std streams) error {
+	garbage := newCollector()
+	j, err := b.prepare(std)
 	if err != nil {
-		return failure(std, err)
+		return err
+	}
+	workers, err := startWorkers(b.measuring, j.cpus)
+	if err != nil {
+		return err
 	}
 	defer workers.close()
 
 	// With SIGPIPE ignored a closed pipe is a write error like any other.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := untilSignal() // blocks in flight are finished
+	ctx, stop := untilSignal() // blocks in progress are finished
 	defer stop()
 
-	end := batchEnd{flags: b, args: args, in: in, std: std}
+	end := batchEnd{flags: b, in: j.in, std: std}
 	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)
-	run.Selftest, run.Clock = end.atStart, workers.clock()
-	if out == nil {
+	j.run.Selftest, j.run.Clock = end.atStart, workers.clock()
+	if j.out == nil {
 		var writing *batch.WriteError
-		if out, err = dest.create(schema, std.out); errors.As(err, &writing) {
+		if j.out, err = j.dest.create(j.schema, std.out); errors.As(err, &writing) {
 			return end.exit(err)
 		} else if err != nil {
-			return usageError(std, "batch: %v", err)
+			return &usageError{err}
 		}
 	}
-	watch := newWatch(std.err, in.Size())
+	watch := newWatch(b.out.notes(std), j.in.Size())
 	garbage.adjust()
-	end.tally, err = batch.Run(ctx, in, out, batch.Options{
-		Workers: workers.measurers(), Retries: b.retries, Shard: b.shard, Run: run,
+	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
+		Workers: workers.measurers(), Retries: b.retries, Shard: b.shard, Run: j.run,
 		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
 	})
 	watch.end()
 	garbage.rest()
-	defer out.Close()
+	defer j.out.Close()
 	var displaced *batch.DisplacedError
-	if flushErr := out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
+	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
 		err = flushErr
 	}
-	end.held = out.Held()
+	end.held = j.out.Held()
 	if err == nil {
-		err = dest.finish(out)
+		err = j.dest.finish(j.out)
 	}
 	if err == nil {
 		end.atEnd = workers.selftest(ctx)
 	}
-	end.run = run
+	end.run = j.run
 	return end.exit(err)
 }
 
 // batchEnd is what is told at the end.
 type batchEnd struct {
-	flags batchFlags
-	args  []string
+	flags *batchFlags
 	in    *input.Input
 	std   streams
 
@@ -211,52 +252,55 @@ type batchEnd struct {
 	atStart, atEnd string // the selftests, if they were run
 }
 
-// exit tells how the run went, and, if it did not reach its end, why and how to go on.
-func (e *batchEnd) exit(err error) int {
-	e.report()
-	code := e.why(err)
+// exit tells how the run went, and, if it did not reach its end, why and how to continue.
+func (e *batchEnd) exit(err error) error {
+	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
+	if !pipe {
+		e.report(e.flags.out.notes(e.std))
+		err = e.why(err)
+	}
 	if summaryErr := e.writeSummary(); summaryErr != nil {
 		fmt.Fprintf(e.std.err, "bbprof: writing the summary: %v\n", summaryErr)
-		if code == exitOK {
-			code = exitInternal
+		if err == nil {
+			err = exit(exitInternal)
 		}
 	}
-	return code
+	return err
 }
 
-func (e *batchEnd) report() {
-	e.tally.Report(e.std.err)
+func (e *batchEnd) report(w io.Writer) {
+	e.tally.Report(w)
 	for file, name := range e.in.Headers() {
 		of := ""
 		if len(e.flags.files) > 1 {
 			of = " of " + file
 		}
-		fmt.Fprintf(e.std.err, "bbprof: line 1%s was taken as a header, for its column of blocks has the name %q\n", of, name)
+		fmt.Fprintf(w, "bbprof: line 1%s was taken as a header, for its column of blocks holds the name %s\n", of, name)
 	}
 	if n := e.in.Surplus(); n > 0 {
-		fmt.Fprintf(e.std.err, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
 	}
 	if e.atStart != "" {
-		fmt.Fprintf(e.std.err, "bbprof: selftest at start: %s\n", e.atStart)
+		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
 	}
 	if e.atEnd != "" {
-		fmt.Fprintf(e.std.err, "bbprof: selftest at end: %s\n", e.atEnd)
+		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
 	}
 }
 
-// why says what ended the run, if not the end of its input, and gives the exit code.
-func (e *batchEnd) why(err error) int {
+// why says what ended the run, if not the end of its input, and ends with its exit code.
+func (e *batchEnd) why(err error) error {
 	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
-		return usageError(e.std, "batch: no row has a block in its column, so nothing was measured; -column names another column")
+		return badUsage("no row has a block in its column, so nothing was measured; -column names another column")
 	}
 	if err == nil {
-		return exitOK
+		return nil
 	}
 	var (
 		reading  *input.ReadError
 		mismatch *batch.MismatchError
 		writing  *batch.WriteError
-		code     int
+		code     exit
 	)
 	switch {
 	case errors.Is(err, batch.ErrInterrupted):
@@ -268,7 +312,7 @@ func (e *batchEnd) why(err error) int {
 	case errors.As(err, &writing):
 		err, code = fmt.Errorf("writing the results: %w", err), exitInternal
 	default:
-		code = exitOf(err)
+		code = exit(exitOf(err))
 	}
 	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
 		fmt.Fprintf(e.std.err, "bbprof: %v\n", err)
@@ -276,24 +320,24 @@ func (e *batchEnd) why(err error) int {
 		return code
 	}
 	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
-	if e.flags.output != "" && mismatch == nil {
-		fmt.Fprintf(e.std.err, "bbprof: to go on where it stopped: %s\n", goOn(os.Args[0], e.args))
+	if e.flags.out.file != "" && mismatch == nil {
+		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", goOn(os.Args[0], e.flags.flags.args))
 	}
 	return code
 }
 
-// afterDisplaced says how to go on where rows can be gone on with by their own format.
+// afterDisplaced says how to continue where rows can be continued by their own format.
 func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	switch {
 	case d.Rows == "":
-	case d.Rows == e.flags.output:
-		fmt.Fprintf(e.std.err, "bbprof: to go on with what is left: %s\n", goOn(os.Args[0], e.args))
+	case d.Rows == e.flags.out.file:
+		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", goOn(os.Args[0], e.flags.flags.args))
 	case e.flags.format.Appends():
-		fmt.Fprintf(e.std.err, "bbprof: to go on with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+		fmt.Fprintf(e.std.err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
 	}
 }
 
-// goOn is the command that goes on with a run.
+// goOn is the command that continues a run.
 func goOn(program string, args []string) string {
 	words := []string{quoted(program), "batch", "-resume"}
 	for _, a := range args {
@@ -357,7 +401,7 @@ func (b *batchFlags) summaryFits(in *input.Input) error {
 		return nil // a pipe is opened once
 	case err == nil && in.Holds(info):
 		return fmt.Errorf("%s is the input itself; name another file", b.summary)
-	case b.summary == b.output || err == nil && sameFile(info, b.output):
+	case b.summary == b.out.file || err == nil && sameFile(info, b.out.file):
 		return fmt.Errorf("%s is the result itself; name another file", b.summary)
 	}
 	return writable(b.summary)
@@ -368,8 +412,8 @@ func sameFile(a os.FileInfo, name string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// run describes the run, but for its selftest.
-func (b *batchFlags) run(cpus host.Layout) (resultfile.Run, error) {
+// describe tells of the run, except its selftest.
+func (b *batchFlags) describe(cpus host.Layout) (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(b.measuring)
 	return resultfile.Run{
 		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
@@ -390,19 +434,19 @@ type destination struct {
 
 // resolve makes of a symbolic link that -o names the file that it leads to, and says so.
 func (b *batchFlags) resolve(stderr io.Writer) error {
-	if info, err := os.Stat(b.output); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(b.out.file); err == nil && !info.Mode().IsRegular() {
 		return nil // such as /dev/stdout, which is a link
 	}
-	to, err := resultfile.ResolveLink(b.output)
-	if err == nil && to != b.output {
-		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.output, to)
-		b.output = to
+	to, err := resultfile.ResolveLink(b.out.file)
+	if err == nil && to != b.out.file {
+		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.file, to)
+		b.out.file = to
 	}
 	return err
 }
 
 func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
-	d = destination{path: b.output, journal: b.output, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
+	d = destination{path: b.out.file, journal: b.out.file, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
 		return d, nil
 	}
@@ -415,7 +459,7 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	case statErr == nil && !info.Mode().IsRegular():
 		d.special = true
 		if b.resume {
-			return d, fmt.Errorf("-o %s is no file that could be gone on with", d.path)
+			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path)
 		}
 		return d, nil
 	}
@@ -429,7 +473,7 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 		d.complete = b.resume && there && err != nil
 	}
 	if there && !b.resume && !b.overwrite {
-		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", d.path, info.Size())
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path, info.Size())
 	}
 	return d, nil
 }
@@ -448,7 +492,7 @@ func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(stderr, "bbprof: going on with %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
+	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
 	if torn > 0 {
 		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
 	}

@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,113 +18,125 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// checkFlags are what the user may say of a check.
-type checkFlags struct {
+// checkCommand finds blocks that have become slower than a baseline says.
+func checkCommand() *command {
+	return &command{
+		name:     "check",
+		summary:  "find blocks that have become slower than a baseline says",
+		synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
+		about: `It is for continuous integration: it exits with 1 if a block is slower by more than -threshold,
+and lists such blocks. When nothing has changed, fewer than 5 % of runs raise any alarm, however
+many blocks there are. A block that looks slower is a suspect: when all others are done it is
+measured again, once in each of eight new child processes. Only those values decide, by a test of
+whether the slowdown exceeds the threshold, corrected for the number of blocks (Holm). What would be
+an alarm is last measured with its code at four starts in a cache line: a block that is as fast as
+its baseline at one of them has several speeds and is cleared.
+
+A baseline of another microarchitecture, or measured with other flags, is refused.
+`,
+		notes: `docs/compare.md tells the method, its sources and an example in full.
+`,
+		examples: `bbprof batch -o baseline.csv blocks.csv      once
+bbprof check baseline.csv                    from then on
+bbprof check -threshold 5% -blocks new.csv baseline.csv
+bbprof check -json baseline.csv | jq 'select(.status == "slower")'
+`,
+		exits: map[int]string{exitOK: "no block is slower", exitRejected: "a block is slower",
+			exitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
+			exitHost:     "this host cannot measure, or left no block alone for long enough",
+			exitInternal: "", exitInterrupted: ""},
+		setup: func(f *flags) func(streams) error {
+			c := checking{threshold: 0.02}
+			f.operands = &c.operands
+			parsed(f, &c.threshold, parseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").fallback = "2%"
+			f.text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
+				"made of the same sources")
+			f.toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
+			f.toggle(&c.verbose, "v", "list all blocks")
+			f.toggle(&c.out.json, "json", "one JSON object on one line for each block")
+			c.out.addFile(f)
+			measuring(f, &c.measuring)
+			return c.run
+		},
+	}
+}
+
+type checking struct {
 	measuring profiler.Options
+	operands  []string
 	baseline  string
 	blocks    string
 	threshold float64
 	anyway    bool
-	json      bool
 	verbose   bool
+	out       output
 }
 
-// checking finds blocks that have become slower than a baseline says: bbprof check.
-func checking(args []string, std streams) int {
-	c, code, done := parseCheck(args, std)
-	if done {
-		return code
+func (c *checking) run(std streams) error {
+	if err := oneMode(c.measuring); err != nil {
+		return err
+	}
+	if len(c.operands) != 1 {
+		return badUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", got(c.operands))
+	}
+	c.baseline = c.operands[0]
+	if c.baseline == "-" && c.blocks == "-" {
+		return badUsage("standard input can be the baseline or the blocks, not both")
 	}
 	blocks, err := c.read(std)
 	if err != nil {
-		return usageError(std, "check: %v", err)
+		return &usageError{err}
 	}
 	ctx, stop := untilSignal()
 	defer stop()
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
 		Start:     func() (measure.ProfileCloser, error) { return profiler.New(c.measuring) },
-		Screened:  progress(std, len(blocks), "blocks"),
+		Screened:  progress(c.out.notes(std), len(blocks), "blocks"),
 	})
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
-	if c.json {
-		err = writeChecked(std.out, outcomes)
-	} else {
-		_, err = io.WriteString(std.out, c.report(outcomes))
-	}
+	err = c.out.stream(std, func(w io.Writer) error {
+		if c.out.json {
+			return writeChecked(w, outcomes)
+		}
+		_, err := io.WriteString(w, c.report(outcomes))
+		return err
+	})
 	if err != nil {
-		return failure(std, fmt.Errorf("writing the result: %w", err))
+		return err
 	}
-	return checkCode(outcomes, std)
+	return checkOutcome(outcomes)
 }
 
-// checkCode is the exit code: where nothing could be measured, nothing was checked.
-func checkCode(outcomes []check.Outcome, std streams) int {
+// got tells how many operands there are.
+func got(operands []string) string {
+	if len(operands) == 0 {
+		return "none is named"
+	}
+	return "these are " + strconv.Itoa(len(operands))
+}
+
+// checkOutcome is how a check ends: where nothing could be measured, nothing was checked.
+func checkOutcome(outcomes []check.Outcome) error {
 	disturbed := func(o check.Outcome) bool { return o.Rejection.Reason.Noise() }
 	switch n := statuses(outcomes); {
 	case n[check.Slower] > 0:
-		return exitRejected
+		return errRejected
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
-		return usageError(std, "check: not one of the blocks can be measured%s", reasons(outcomes))
+		return badUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
-		return failure(std, &verdict.HostError{
+		return &verdict.HostError{
 			Missing: "not one block of the baseline could be measured",
-			Remedy:  "bbprof check -v lists why; if other work keeps the core busy, choose another with -cpu or give more time with -budget",
-		})
+			Remedy:  "bbprof check -v lists why; if other work keeps the core busy, choose another with -cpus or give more time with -budget",
+		}
 	}
-	return exitOK
-}
-
-// parseCheck reads the flags of bbprof check. If done is true the command ends with code.
-func parseCheck(args []string, std streams) (c checkFlags, code int, done bool) {
-	f := newFlags("bbprof check")
-	c.threshold = 0.02
-	f.Func("threshold", "", func(s string) (err error) {
-		c.threshold, err = parseThreshold(s)
-		return err
-	})
-	f.StringVar(&c.blocks, "blocks", "", "")
-	f.BoolVar(&c.anyway, "anyway", false, "")
-	f.BoolVar(&c.json, "json", false, "")
-	f.BoolVar(&c.verbose, "v", false, "")
-	measuring(f, &c.measuring)
-	operands, code, done := parse(f, args, usageCheck, std)
-	if done {
-		return c, code, true
-	}
-	if err := c.measuring.Check(); err != nil {
-		return c, usageError(std, "check: %v", err), true
-	}
-	if c.measuring.Mode == profiler.Both {
-		return c, usageError(std, "check: -mode both gives two numbers; choose unroll or loop"), true
-	}
-	if len(operands) != 1 {
-		return c, usageError(std, "check: %d baselines named; name one, a file that bbprof batch wrote, or - for standard input", len(operands)), true
-	}
-	c.baseline = operands[0]
-	if c.baseline == "-" && c.blocks == "-" {
-		return c, usageError(std, "check: standard input can be the baseline or the blocks, not both"), true
-	}
-	return c, 0, false
-}
-
-// parseThreshold reads a share such as 0.05, or percent such as 5%.
-func parseThreshold(s string) (float64, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	t, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		t /= 100
-	}
-	if err != nil || !(t >= 0 && t < math.Inf(1)) {
-		return 0, errors.New("write a share such as 0.05, or 5%")
-	}
-	return t, nil
+	return nil
 }
 
 // read is the blocks to check. An error is about the baseline, or the code that replaces its.
-func (c *checkFlags) read(std streams) ([]check.Block, error) {
+func (c *checking) read(std streams) ([]check.Block, error) {
 	b, err := c.readBaseline(std.in)
 	if err != nil {
 		return nil, err
@@ -156,7 +166,7 @@ func (c *checkFlags) read(std streams) ([]check.Block, error) {
 }
 
 // readBaseline reads the file that is named, or standard input.
-func (c *checkFlags) readBaseline(stdin io.Reader) (baseline, error) {
+func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 	var (
 		in     resultfile.Reader
 		closer io.Closer = io.NopCloser(nil)
@@ -179,13 +189,13 @@ func (c *checkFlags) readBaseline(stdin io.Reader) (baseline, error) {
 }
 
 // here is what this check measures with, as a baseline tells of its run.
-func (c *checkFlags) here() (resultfile.Run, error) {
+func (c *checking) here() (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(c.measuring)
 	return resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings}, err
 }
 
 // replace puts other code, row by row, in the place of the baseline's.
-func (c *checkFlags) replace(rows []check.Block, std streams) error {
+func (c *checking) replace(rows []check.Block, std streams) error {
 	s, err := readSide("-blocks", c.blocks, std.in)
 	if err != nil {
 		return err
@@ -233,7 +243,7 @@ func writeChecked(w io.Writer, outcomes []check.Outcome) error {
 }
 
 // report lists the blocks that are slower, or with -v all, and counts the others.
-func (c *checkFlags) report(outcomes []check.Outcome) string {
+func (c *checking) report(outcomes []check.Outcome) string {
 	var w strings.Builder
 	listed := outcomes
 	if !c.verbose {

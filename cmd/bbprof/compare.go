@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,127 +14,143 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// compareFlags are what the user may say of a comparison.
-type compareFlags struct {
+// compareCommand tells which of two blocks or programs is faster, or of many pairs.
+func compareCommand() *command {
+	return &command{
+		name:    "compare",
+		summary: "tell which of two blocks or programs is faster, wherever they may stand",
+		synopsis: []string{"compare [flags] -a BLOCK -b BLOCK  (two blocks)",
+			"compare [flags] -a FILE -b FILE    (row by row: two files with a block in the first column)",
+			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)"},
+		about: `Where code and data stand changes the speed of both, by more than many a change does. So both
+sides are measured in many layouts drawn at random, the same for both; in each the difference is
+taken, and the mean of all differences is tested (paired t-test). It is called a difference if
+chance would make one as large in less than 5 % of such comparisons. Of two files, that is the
+chance of even one false difference among all pairs (Holm).
+
+A layout of blocks is: a start of the code in its page, a place of the data in their page, and
+which side goes first. Both sides get the same initial state. A layout of programs is a size of the
+environment (up to 4096 bytes more) and a start of the stack (up to 8 KiB lower), with address
+randomisation off; a program is measured from its entry to its end. Programs run with your rights
+and unconfined: bbprof does not protect your files from them. All processes that they start are
+ended with them.
+`,
+		notes: `How to read the report:
+  the first line  the verdict, b against a: the mean of the differences with its 95 % interval
+  a, b            cycles per iteration, or a run, over the layouts: mean, least and most
+  won             in how many layouts a, or b, took less
+  alone           what a comparison in one layout alone would have said, by its trials
+  detects         the true difference that so many layouts find in 4 of 5 runs; "no difference"
+                  says nothing of a smaller one. More layouts find smaller ones
+
+docs/compare.md tells the method, its sources and an example in full.
+`,
+		examples: `bbprof compare -a 4801c0 -b 480fafc0
+bbprof compare -a 488b03480fafc1 -b 480faf0b -layouts 99 -plot lea.svg
+bbprof compare -a './old in.txt' -b './new in.txt' -trials 5
+bbprof compare -a before.csv -b after.csv -json | jq 'select(.verdict == "slower")'
+`,
+		exits: map[int]string{exitOK: "compared, whatever the verdict", exitRejected: "a block is rejected (of files: in every pair); the report says why",
+			exitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
+			exitHost:  "", exitInternal: "", exitInterrupted: ""},
+		setup: func(f *flags) func(streams) error {
+			c := comparing{flags: f, layouts: 33, trials: 3, seed: 1}
+			c.declare(f)
+			return c.run
+		},
+	}
+}
+
+type comparing struct {
+	flags     *flags
 	measuring profiler.Options
 	a, b      string
 	layouts   int
 	trials    int
 	seed      uint64
 	unpaired  bool
+	out       output
 	plot      plots
-	json      bool
 	verbose   bool
-
-	programs program.Options
-	cleanEnv bool
-	ofBlocks []string // the flags given that programs do not have
-	ofRuns   []string // and those that blocks do not have
+	programs  program.Options
+	cleanEnv  bool
 }
 
-// comparing tells which of two blocks or programs is faster, or of many pairs: bbprof compare.
-func comparing(args []string, std streams) int {
-	c, code, done := parseCompare(args, std)
-	if done {
-		return code
+func (c *comparing) declare(f *flags) {
+	f.stray = "the sides are named by -a and -b"
+	f.text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it; what begins with the name of a program is a "+
+		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
+	f.text(&c.b, "b", "B", "the other side")
+	f.number(&c.layouts, 2, "layouts", "N", "layouts to measure in")
+	f.number(&c.trials, 1, "trials", "N", "measurements of each side in each layout; their median counts")
+	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
+	f.toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
+	f.toggle(&c.out.json, "json", "one JSON object on one line for each pair, with all values")
+	c.out.addFile(f)
+	c.plot.add(f)
+	f.toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
+	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
+	programFlags(f, &c.programs, &c.cleanEnv)
+	measuring(f, &c.measuring)
+}
+
+func (c *comparing) run(std streams) error {
+	if err := c.check(); err != nil {
+		return err
 	}
 	a, err := readSide("-a", c.a, std.in)
 	if err != nil {
-		return usageError(std, "compare: %v", err)
+		return &usageError{err}
 	}
 	b, err := readSide("-b", c.b, std.in)
 	if err != nil {
-		return usageError(std, "compare: %v", err)
+		return &usageError{err}
 	}
+	ofBlocks, ofRuns := c.flags.of(measuringTitle), c.flags.of(programsTitle)
 	switch {
 	case a.kind != b.kind:
-		return usageError(std, "compare: one side is a %s and the other a %s; give two of a kind", a.kind, b.kind)
-	case a.kind == aCommand && len(c.ofBlocks) > 0:
-		return usageError(std, "compare: -%s is for blocks, and these are programs", c.ofBlocks[0])
-	case a.kind != aCommand && len(c.ofRuns) > 0:
-		return usageError(std, "compare: -%s is for programs, and these are blocks", c.ofRuns[0])
-	case a.kind == aCommand:
-		return c.runs(a.words, b.words, std)
+		return badUsage("one side is a %s and the other a %s; give two of a kind", a.kind, b.kind)
+	case a.kind == aCommand && ofBlocks != "":
+		return badUsage("-%s is for blocks, and these are programs", ofBlocks)
+	case a.kind != aCommand && ofRuns != "":
+		return badUsage("-%s is for programs, and these are blocks", ofRuns)
 	case len(a.rows) != len(b.rows):
-		return usageError(std, "compare: %d blocks in %s and %d in %s: rows are compared in pairs, so there must be as many in both", len(a.rows), c.a, len(b.rows), c.b)
+		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	if a.kind == aCommand {
+		return c.runs(ctx, a.words, b.words, std)
 	}
 	p, err := profiler.New(c.measuring)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
 	defer p.Close()
-	ctx, stop := untilSignal()
-	defer stop()
 	if a.kind == aFile {
 		return c.files(ctx, p, a.rows, b.rows, std)
 	}
-	return c.one(ctx, p, a.rows[0], b.rows[0], std)
-}
-
-// parseCompare reads the flags of bbprof compare. If done is true the command ends with code.
-func parseCompare(args []string, std streams) (c compareFlags, code int, done bool) {
-	f := newFlags("bbprof compare")
-	f.StringVar(&c.a, "a", "", "")
-	f.StringVar(&c.b, "b", "", "")
-	f.IntVar(&c.layouts, "layouts", 33, "")
-	f.IntVar(&c.trials, "trials", 3, "")
-	f.Uint64Var(&c.seed, "seed", 1, "")
-	f.BoolVar(&c.unpaired, "unpaired", false, "")
-	c.plot.add(f)
-	f.BoolVar(&c.json, "json", false, "")
-	f.BoolVar(&c.verbose, "v", false, "")
-	measuring(f, &c.measuring)
-	f.Func("timeout", "", func(s string) (err error) {
-		c.programs.Timeout, err = parseTimeout(s)
+	out, err := c.compare(ctx, p, a.rows[0], b.rows[0])
+	if err != nil {
 		return err
-	})
-	f.StringVar(&c.programs.Stdin, "stdin", "", "")
-	f.BoolVar(&c.programs.AnyStatus, "any-status", false, "")
-	f.BoolVar(&c.cleanEnv, "clean-env", false, "")
-	operands, code, done := parse(f, args, usageCompare, std)
-	if done {
-		return c, code, true
 	}
-	if err := c.check(f, operands); err != nil {
-		return c, usageError(std, "compare: %v", err), true
-	}
-	return c, 0, false
+	return c.show(out, std)
 }
 
-func (c *compareFlags) check(f *flag.FlagSet, operands []string) error {
-	given := map[string]bool{}
-	f.Visit(func(g *flag.Flag) {
-		given[g.Name] = true
-		switch g.Name {
-		case "timeout", "stdin", "any-status", "clean-env":
-			c.ofRuns = append(c.ofRuns, g.Name)
-		case "a", "b", "layouts", "trials", "seed", "unpaired", "plot", "json", "v", "cpu":
-		default:
-			c.ofBlocks = append(c.ofBlocks, g.Name)
-		}
-	})
+func (c *comparing) check() error {
 	switch {
-	case len(operands) > 0:
-		return fmt.Errorf("unexpected argument %q: the sides are named by -a and -b", operands[0])
-	case !given["a"] || !given["b"]:
-		return errors.New("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
+	case !c.flags.has("a") || !c.flags.has("b"):
+		return badUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	case c.a == "-" && c.b == "-":
-		return errors.New("standard input can be one side only")
-	case c.layouts < 2:
-		return fmt.Errorf("-layouts %d: at least 2 are needed to know how much they differ", c.layouts)
-	case c.trials < 1:
-		return fmt.Errorf("-trials %d: write how often to measure in each layout, 1 or more", c.trials)
-	case c.measuring.Mode == profiler.Both:
-		return errors.New("-mode both gives two numbers; choose unroll or loop")
+		return badUsage("standard input can be one side only")
 	}
-	return c.measuring.Check()
+	return oneMode(c.measuring)
 }
 
 // side is what -a or -b names: a block, the rows of a file, or a program with its arguments.
@@ -172,7 +186,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
 		}
-		return side{}, fmt.Errorf("%s %q is neither a block (%v) nor a file nor a program", name, text, hexErr)
+		return side{}, fmt.Errorf("%s %s is not a block (%v), a file or a program", name, text, hexErr)
 	}
 	if err != nil {
 		return side{}, fmt.Errorf("%s: %w", name, err)
@@ -240,7 +254,7 @@ func (b *compared) measured(r profiler.Result) {
 }
 
 // compare measures one pair. What is wrong with a block is in the comparison.
-func (c *compareFlags) compare(ctx context.Context, p measure.Profiler, a, b input.Row) (*comparison, error) {
+func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.Row) (*comparison, error) {
 	out := &comparison{Seed: c.seed, Trials: c.trials, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
 	for i, row := range []input.Row{a, b} {
 		if row.Rejection != nil {
@@ -276,42 +290,19 @@ func (c *compareFlags) compare(ctx context.Context, p measure.Profiler, a, b inp
 	return out, err
 }
 
-// one compares two blocks.
-func (c *compareFlags) one(ctx context.Context, p measure.Profiler, a, b input.Row, std streams) int {
-	out, err := c.compare(ctx, p, a, b)
-	if err != nil {
-		return failure(std, err)
-	}
-	return c.show(out, std)
-}
-
 // show writes a comparison and draws it.
-func (c *compareFlags) show(out *comparison, std streams) (code int) {
-	var err error
-	if c.json {
-		err = json.NewEncoder(std.out).Encode(out)
-	} else {
-		_, err = io.WriteString(std.out, out.report(c))
-	}
-	if err != nil {
-		return failure(std, fmt.Errorf("writing the result: %w", err))
+func (c *comparing) show(out *comparison, std streams) error {
+	if err := c.out.write(std, out, out.report(c)); err != nil {
+		return err
 	}
 	if out.Rejection != nil {
-		return exitRejected
+		return errRejected
 	}
-	return c.draw(std, compare.Figure(out.unit, out.Conclusion, out.Pairs))
-}
-
-// draw writes the figure that -plot asks for.
-func (c *compareFlags) draw(std streams, f plot.Figure) int {
-	if err := c.plot.draw(f); err != nil {
-		return failure(std, err)
-	}
-	return exitOK
+	return c.plot.draw(compare.Figure(out.unit, out.Conclusion, out.Pairs))
 }
 
 // report is a comparison as text.
-func (out *comparison) report(c *compareFlags) string {
+func (out *comparison) report(c *comparing) string {
 	var w strings.Builder
 	line := func(name, format string, args ...any) {
 		w.WriteString(strings.TrimRight(fmt.Sprintf("%-12s"+format, append([]any{name}, args...)...), " ") + "\n")

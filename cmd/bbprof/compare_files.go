@@ -13,13 +13,13 @@ import (
 )
 
 // files compares the rows of two files in pairs.
-func (c *compareFlags) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) int {
+func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) error {
 	var all []*comparison
-	done := progress(std, len(a), "pairs")
+	done := progress(c.out.notes(std), len(a), "pairs")
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i])
-		if code := exitOf(err); err != nil && (code == exitHost || ctx.Err() != nil) {
-			return failure(std, err)
+		if err != nil && (exitOf(err) == exitHost || ctx.Err() != nil) {
+			return err
 		}
 		if err != nil { // a failure over one pair leaves the others what they are
 			out.Failure = err.Error()
@@ -29,8 +29,8 @@ func (c *compareFlags) files(ctx context.Context, p measure.Profiler, a, b []inp
 		done(len(all))
 	}
 	adjust(all)
-	if err := c.writeFiles(std.out, all); err != nil {
-		return failure(std, fmt.Errorf("writing the result: %w", err))
+	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all) }); err != nil {
+		return err
 	}
 	var measured []compare.Conclusion
 	for _, out := range all {
@@ -39,9 +39,9 @@ func (c *compareFlags) files(ctx context.Context, p measure.Profiler, a, b []inp
 		}
 	}
 	if len(measured) == 0 {
-		return exitRejected
+		return errRejected
 	}
-	return c.draw(std, compare.FigureAll(measured))
+	return c.plot.draw(compare.FigureAll(measured))
 }
 
 // adjust makes the verdicts those of so many tests: of a hundred pairs without a difference five
@@ -66,8 +66,8 @@ func adjust(all []*comparison) {
 }
 
 // writeFiles writes a row for each pair, and what they say together.
-func (c *compareFlags) writeFiles(w io.Writer, all []*comparison) error {
-	if c.json {
+func (c *comparing) writeFiles(w io.Writer, all []*comparison) error {
+	if c.out.json {
 		e := json.NewEncoder(w)
 		for _, out := range all {
 			if err := e.Encode(out); err != nil {

@@ -10,18 +10,16 @@ import (
 )
 
 // runs compares two programs.
-func (c *compareFlags) runs(a, b []string, std streams) int {
-	ctx, stop := untilSignal()
-	defer stop()
-	out, err := c.run(ctx, a, b, std)
+func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
+	out, err := c.comparePrograms(ctx, a, b, std)
 	if err != nil {
-		return programFailure(std, err)
+		return err
 	}
 	return c.show(out, std)
 }
 
-// run measures them and concludes.
-func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*comparison, error) {
+// comparePrograms measures them and concludes.
+func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std streams) (*comparison, error) {
 	var commands [2]program.Command
 	for i, words := range [][]string{a, b} {
 		var err error
@@ -43,7 +41,7 @@ func (c *compareFlags) run(ctx context.Context, a, b []string, std streams) (*co
 		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
 	}
 	pairs, err := program.Compare(ctx, r, program.Side{Command: commands[0], Setups: ofA}, program.Side{Command: commands[1], Setups: ofB},
-		program.Plan{Runs: c.trials, Seed: c.seed, Done: progress(std, c.layouts*c.trials, "runs")})
+		program.Plan{Runs: c.trials, Seed: c.seed, Done: progress(c.out.notes(std), c.layouts*c.trials, "runs")})
 	if err != nil {
 		return nil, err
 	}

@@ -18,34 +18,45 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// convert puts results into another format: bbprof convert.
-func convert(args []string, std streams) int {
-	var (
-		f      = newFlags("bbprof convert")
-		output = f.String("o", "", "")
-		format resultfile.Format
-	)
-	formatFlag(f, &format)
-	files, code, done := parse(f, args, usageConvert, std)
-	if done {
-		return code
+// convertCommand puts results into another format.
+func convertCommand() *command {
+	return &command{
+		name:     "convert",
+		summary:  "put results into another format: CSV, JSON lines, Parquet, BHive's",
+		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
+		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and goes by what is
+in a file, not by its name. Rows keep their order and files follow each other. Nothing is lost
+between CSV, JSON lines and Parquet; bhive keeps hex and cycles of accepted blocks alone.
+`,
+		examples: `bbprof convert -o results.parquet results.csv
+bbprof convert -format bhive results.csv > throughputs.csv
+`,
+		exits: map[int]string{exitOK: "done", exitUsage: "bad usage, or a file that is not a result", exitInternal: ""},
+		setup: func(f *flags) func(streams) error {
+			var c converting
+			f.operands = &c.files
+			c.out.addFile(f)
+			formatFlag(f, &c.format)
+			return c.run
+		},
 	}
-	if len(files) == 0 {
-		return usageError(std, "convert: no file named; name one or more, or - for standard input")
+}
+
+type converting struct {
+	files  []string
+	out    output
+	format resultfile.Format
+}
+
+func (c *converting) run(std streams) error {
+	if len(c.files) == 0 {
+		return badUsage("no file named; name one or more, or - for standard input")
 	}
-	if err := chooseFormat(&format, *output, std); err != nil {
-		return usageError(std, "convert: %v", err)
+	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
+		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	err := writeResults(*output, files, std.out, func(w io.Writer) error { return convertTo(w, files, std.in, format) })
-	var bad *inputError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &bad):
-		return usageError(std, "convert: %v", err)
-	}
-	return failure(std, fmt.Errorf("convert: writing the results: %w", err))
+	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return convertTo(w, c.files, std.in, c.format) })
 }
 
 // chooseFormat goes by the output's name where -format says nothing, and keeps what is binary off
@@ -57,20 +68,23 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	if *format == "" {
 		known := false
 		if *format, known = resultfile.FormatOf(output); !known {
-			return fmt.Errorf("-o %s: no format has that ending; use .csv, .jsonl, .parquet or .bhive, or name one with -format", output)
+			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet or .bhive, or name one with -format", output)
 		}
 		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
 			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
 		}
 	}
 	if f, ok := std.out.(*os.File); ok && output == "" && *format == resultfile.Parquet && term.IsTerminal(int(f.Fd())) {
-		return errors.New("Parquet is no text for a terminal; name a file with -o")
+		return badUsage("Parquet is binary, and standard output is a terminal; name a file with -o")
 	}
 	return nil
 }
 
-// inputError says what is wrong with a file that was to be read.
-type inputError struct{ error }
+// formatFlag declares -format.
+func formatFlag(f *flags, format *resultfile.Format) {
+	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; bhive, which is hex and "+
+		"cycles per 100 iterations of accepted blocks, without a header (default: as FILE is called, or csv)")
+}
 
 // convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
 // so.
@@ -99,11 +113,11 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 			return errors.Join(write(f), f.Close())
 		}
 		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
-			return &inputError{fmt.Errorf("-o %s is the input itself; name another file", name)}
+			return &usageError{fmt.Errorf("-o %s is the input itself; name another file", name)}
 		}
 	}
 	if name, err = resultfile.ResolveLink(name); err != nil {
-		return &inputError{fmt.Errorf("-o %w", err)}
+		return &usageError{fmt.Errorf("-o %w", err)}
 	}
 	f, err := resultfile.CreateBeside(name, "writing", 0o666)
 	if err != nil {
@@ -152,28 +166,27 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 	for _, name := range files {
 		in, closer, err := openResult(name, stdin)
 		if err != nil {
-			return &inputError{err}
+			return &usageError{err}
 		}
 		if err := isResult(in.Schema()); err != nil {
 			closer.Close()
-			return &inputError{fmt.Errorf("%s: %w", name, err)}
+			return &usageError{fmt.Errorf("%s: %w", name, err)}
 		}
 		if out == nil {
 			names = in.Schema().Names()
 			if out, err = resultfile.NewWriter(w, format, in.Schema()); err != nil {
 				closer.Close()
-				return &inputError{fmt.Errorf("%s: %w", name, err)}
+				return &usageError{fmt.Errorf("%s: %w", name, err)}
 			}
 		}
 		if !slices.Equal(names, in.Schema().Names()) {
 			closer.Close()
-			return &inputError{fmt.Errorf("%s: its columns are not those of %s", name, files[0])}
+			return &usageError{fmt.Errorf("%s: its columns are not those of %s", name, files[0])}
 		}
 		err = copyRows(out, in)
 		closer.Close()
-		var bad *inputError
-		if errors.As(err, &bad) {
-			return &inputError{fmt.Errorf("%s: %w", name, err)}
+		if bad := (*usageError)(nil); errors.As(err, &bad) {
+			return &usageError{fmt.Errorf("%s: %w", name, err)}
 		}
 		if err != nil {
 			return err
@@ -186,9 +199,9 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 func isResult(s resultfile.Schema) error {
 	switch {
 	case s == nil:
-		return errors.New("it has not even one whole line, so it is no result")
+		return errors.New("it does not have one whole line, so it is not a result")
 	case s.Index("hex") < 0 || s.Index("status") < 0:
-		return fmt.Errorf("it has no columns hex and status, so it is no result of bbprof batch: %.100q", s.Names())
+		return fmt.Errorf("it has no columns hex and status, so it is not a result of bbprof batch; it has %.100s", strings.Join(s.Names(), ", "))
 	}
 	return nil
 }
@@ -209,7 +222,7 @@ func copyRows(out resultfile.Writer, in resultfile.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return &inputError{err}
+			return &usageError{err}
 		}
 		if err := out.Write(cells); err != nil {
 			return err

@@ -176,7 +176,7 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 		"convert -format parquet": command("convert", "-format", "parquet", name),
 		"merge":                   command("merge", "-format", "jsonl", name),
 		"check": func() error {
-			c := checkFlags{baseline: name}
+			c := checking{baseline: name}
 			c.readBaseline(strings.NewReader("")) // it says why
 			return nil
 		},

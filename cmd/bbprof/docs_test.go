@@ -15,10 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -290,45 +287,6 @@ func TestNamedFiles(t *testing.T) {
 			}
 			if !found {
 				t.Errorf("%s names %s, which is not there", page, name[1])
-			}
-		}
-	}
-}
-
-// TestUsage: the help texts name what there is.
-func TestUsage(t *testing.T) {
-	var names []string
-	for _, init := range initial.States() {
-		names = append(names, init.Name)
-	}
-	for _, usage := range []string{usageOne, usageBatch} {
-		for _, mode := range profiler.Modes() {
-			if !strings.Contains(usage, string(mode)+": ") {
-				t.Errorf("mode %s is not told of in:\n%s", mode, usage)
-			}
-		}
-		for _, f := range profiler.FrontEnds() {
-			if !strings.Contains(usage, string(f)) {
-				t.Errorf("front end %s is not told of in:\n%s", f, usage)
-			}
-		}
-		if d := "(default: " + string(profiler.Modes()[0]) + ")"; !strings.Contains(usage, d) {
-			t.Errorf("%q is not in:\n%s", d, usage)
-		}
-		if d := "(default: " + string(profiler.FrontEnds()[0]) + ")"; !strings.Contains(usage, d) {
-			t.Errorf("%q is not in:\n%s", d, usage)
-		}
-		if states := strings.Join(names, ", "); !strings.Contains(usage, "initial state to use: "+states+"\n") {
-			t.Errorf("the initial states are not said to be %s in:\n%s", states, usage)
-		}
-	}
-	if columns := strings.Join(resultfile.NewSchema(false, nil).Names()[:6], ","); !strings.Contains(usageBatch, "\n  "+columns+",...\n") {
-		t.Errorf("the first columns are not said to be %s in:\n%s", columns, usageBatch)
-	}
-	for _, usage := range []string{usageBatch, usageMerge, usageConvert} {
-		for _, f := range resultfile.Formats() {
-			if !strings.Contains(usage, string(f)) {
-				t.Errorf("format %s is not told of in:\n%s", f, usage)
 			}
 		}
 	}

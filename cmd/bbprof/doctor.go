@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -14,37 +11,57 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// examine examines this host: bbprof doctor.
-func examine(args []string, std streams) int {
-	var (
-		opts   profiler.Options
-		f      = newFlags("bbprof doctor")
-		asJSON = f.Bool("json", false, "")
-	)
-	where(f, &opts)
-	operands, code, done := parse(f, args, usageDoctor, std)
-	if done {
-		return code
+// doctorCommand examines this host.
+func doctorCommand() *command {
+	return &command{
+		name:     "doctor",
+		summary:  "say what this host can do, how well, and which commands improve it",
+		synopsis: []string{"doctor [flags]"},
+		about: `It takes about a second, and measures with bbprof itself. Where it says that bbprof can measure
+here, it has just done so; the clock and the evidence that it names are those that bbprof -hex
+uses. The precision is that of a few built-in blocks, measured twice.
+
+It also tests what the method asks of a CPU (Chen et al., BHive, IISWC 2019):
+  aliased pages at no cost   what two virtual pages on one physical page cost: loads that wait
+                             for each other, loads that do not, a store with a load after it
+  counters for misses        whether misses of L1 are counted here, or inferred
+  subnormals controllable    whether flushing them to zero makes them as fast as other numbers
+`,
+		examples: `bbprof doctor
+bbprof doctor -json | jq -r '.shortcomings[].remedy'
+`,
+		exits: map[int]string{exitOK: "this host can measure, whatever could be improved", exitUsage: "",
+			exitHost: "this host cannot measure, or every block was disturbed; the report says what is missing", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			var d examining
+			f.stray = "it measures its own blocks"
+			d.out.add(f, "the report")
+			where(f, &d.opts)
+			f.lookup("budget").fallback = "500ms"
+			return d.run
+		},
 	}
-	if len(operands) > 0 {
-		return usageError(std, "doctor: unexpected argument %q: it has blocks of its own", operands[0])
-	}
-	r, err := doctor.Examine(context.Background(), doctor.ThisMachine(), opts)
+}
+
+type examining struct {
+	opts profiler.Options
+	out  output
+}
+
+func (d *examining) run(std streams) error {
+	ctx, stop := untilSignal()
+	defer stop()
+	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
-	if *asJSON {
-		err = json.NewEncoder(std.out).Encode(r)
-	} else {
-		_, err = io.WriteString(std.out, doctorReport(r))
+	if err := d.out.write(std, r, doctorReport(r)); err != nil {
+		return err
 	}
-	switch {
-	case err != nil:
-		return failure(std, fmt.Errorf("writing the result: %w", err))
-	case !r.CanMeasure:
-		return exitHost
+	if !r.CanMeasure {
+		return exit(exitHost)
 	}
-	return exitOK
+	return nil
 }
 
 // doctorReport says for a reader what a report says for a program.

@@ -1,130 +1,106 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-const usageExplain = `bbprof explain asks which part of a set-up makes a block's time.
-
-  bbprof explain [flags] -hex HEX
-
-The set-up is that of a harness which does nothing about it: all pages on one frame, subnormals
+// explainCommand asks which part of a set-up makes a block's time.
+func explainCommand() *command {
+	return &command{
+		name:     "explain",
+		summary:  "find which part of a set-up makes a block's time",
+		synopsis: []string{"explain [flags] -hex HEX"},
+		about: `The set-up is that of a harness that takes no precautions: all pages on one frame, subnormals
 computed, nothing rejected for what the addresses say, and the flags below on top. For each
-hypothesis that is of something in it, explain changes one thing that takes it away, holds all
-others, and measures both set-ups in turn, in random order:
+hypothesis that applies to it, explain changes the one thing that removes the cause, holds all
+else, and measures both set-ups alternately, in random order:
   4K aliasing         one pointer moves by some lines, until no load has the low 12 bits of a store
   frame sharing       each page gets a frame of its own
   line splits         the pointers move, together if possible, until no access crosses a line
-  code alignment      the copies move to that of 15 other places in a line that differs most
+  code alignment      the copies move to the one of 15 other places in a line that differs most
   subnormals          they count as zero
   L1I residency       as many copies as L1I holds, in both cases from the decoders
   op cache residency  as many copies as the op cache holds
 
 The verdict is one of
-  confirmed  the effect is at least 2 % of the cycles and its interval leaves out 0
+  confirmed  the effect is at least 2 % of the cycles and its interval does not contain 0
   no effect  the interval lies within 2 %
   unclear    the interval is too wide to tell
-  absent     the set-up has nothing of it
-  untested   no change was found that takes it away and changes nothing else
-The effect is with it minus without it, in cycles per iteration; all intervals together hold the
-truth with 95 % probability.
-
-Flags:
-  -hex HEX        the block, as for bbprof -hex
-  -rounds R       times that both set-ups are measured for each hypothesis (default 10)
-  -seed S         of the random order (default 1)
-  -json           one JSON object on one line instead of the table
-` + usagePlot + usageSetup + usageMeasuring + `
-Examples:
-  bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
-  bbprof explain -unroll 100,200 -hex HEX
-
-Exit codes:
-  0  every hypothesis was asked about, whatever the verdicts
-  1  the block is rejected in this set-up; the report says why
-  2  bad usage
-  3  this host cannot measure; the message says what would help
-  4  bbprof itself failed
-  130  interrupted
-`
-
-// explaining is bbprof explain.
-func explaining(args []string, std streams) int {
-	var (
-		opts   = profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: tolerateAll()}
-		ask    = explain.Options{Rounds: explain.DefaultRounds}
-		set    setupFlags
-		f      = newFlags("bbprof explain")
-		text   = f.String("hex", "", "")
-		asJSON = f.Bool("json", false, "")
-		plot   plots
-	)
-	measuring(f, &opts)
-	set.add(f)
-	plot.add(f)
-	f.Uint64Var(&ask.Seed, "seed", 1, "")
-	f.Func("rounds", "", func(s string) (err error) {
-		if ask.Rounds, err = strconv.Atoi(s); err != nil || ask.Rounds < 3 {
-			return errors.New("write a number of rounds from 3 on")
-		}
-		return nil
-	})
-	operands, code, done := parse(f, args, usageExplain, std)
-	switch {
-	case done:
-		return code
-	case len(operands) > 0:
-		return usageError(std, "explain: unexpected argument %q: quote a block that has spaces in it", operands[0])
-	case *text == "":
-		return usageError(std, "explain: no block: give one with -hex")
-	case opts.Mode == profiler.Both:
-		return usageError(std, "explain: -mode both gives two numbers; choose unroll or loop")
+  absent     the hypothesis does not apply to this set-up
+  untested   no change was found that removes the cause and changes nothing else
+The effect is with it minus without it, in cycles per iteration; all intervals together contain the
+true values with 95 % probability.
+`,
+		examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
+bbprof explain -unroll 100,200 -hex HEX
+`,
+		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the verdicts", exitRejected: "the block is rejected in this set-up; the report says why",
+			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			e := explaining{
+				opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: tolerateAll()},
+				ask:  explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
+			}
+			e.block.add(f)
+			f.number(&e.ask.Rounds, 3, "rounds", "N", "times that both set-ups are measured for each hypothesis")
+			f.seed(&e.ask.Seed, "seed of the random order")
+			e.out.add(f, "the table")
+			e.plot.add(f)
+			e.set.add(f)
+			measuring(f, &e.opts)
+			return e.run
+		},
 	}
-	if err := opts.Check(); err != nil {
-		return usageError(std, "%v", err)
-	}
-	block, err := readBlock(*text, std.in)
+}
+
+type explaining struct {
+	opts  profiler.Options
+	block blockFlags
+	ask   explain.Options
+	set   setupFlags
+	out   output
+	plot  plots
+}
+
+func (e *explaining) run(std streams) error {
+	block, err := e.block.read(std)
 	if err != nil {
-		return usageError(std, "explain: %v", err)
+		return err
 	}
-	setup := set.setup(opts)
-	if opts.NoFTZ {
-		setup.NoFTZ, opts.NoFTZ = true, false // so that one arm can do without
+	if err := oneMode(e.opts); err != nil {
+		return err
 	}
-	if opts.Frames == profiler.AutoFrames {
+	setup := e.set.setup(e.opts)
+	if e.opts.NoFTZ {
+		setup.NoFTZ, e.opts.NoFTZ = true, false // so that one arm can do without
+	}
+	if e.opts.Frames == profiler.AutoFrames {
 		setup.Frames = 1
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	p, err := profiler.New(opts)
+	p, err := profiler.New(e.opts)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
 	defer p.Close()
-	got, err := explain.Explain(ctx, p, block.Code, setup, ask)
+	got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
-	if *asJSON {
-		err = json.NewEncoder(std.out).Encode(got)
-	} else {
-		_, err = io.WriteString(std.out, explanation(got))
+	if err := e.out.write(std, got, explanation(got)); err != nil {
+		return err
 	}
-	if err == nil && got.Base.Status == profiler.OK {
-		err = plot.draw(explain.Figure(got))
+	if got.Base.Status == profiler.OK {
+		if err := e.plot.draw(explain.Figure(got)); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return failure(std, fmt.Errorf("writing the result: %w", err))
-	}
-	return verdictCode(got.Base, std)
+	return outcome(got.Base)
 }
 
 // explanation is the table.

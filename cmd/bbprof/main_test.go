@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
@@ -22,27 +24,32 @@ func TestExitCodes(t *testing.T) {
 	other := errors.New("it broke")
 	for _, c := range []struct {
 		name string
-		end  func(streams) int
+		end  func(streams) error
 		want int
 		says string
 	}{
-		{"one: a failed result", func(s streams) int {
-			return verdictCode(profiler.Result{Status: profiler.Failed, Failure: "child died"}, s)
+		{"one: a failed result", func(s streams) error {
+			return outcome(profiler.Result{Status: profiler.Failed, Failure: "child died"})
 		}, exitInternal, "bbprof: internal failure: child died\n"},
-		{"one: a host that cannot", func(s streams) int { return failure(s, host) }, exitHost,
+		{"one: a host that cannot", func(s streams) error { return host }, exitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
-		{"one: another error", func(s streams) int { return failure(s, other) }, exitInternal, "bbprof: it broke\n"},
-		{"batch: a host that cannot, after a row", func(s streams) int { return (&batchEnd{tally: batch.Tally{Rows: 1}, std: s}).why(host) }, exitHost,
+		{"one: another error", func(s streams) error { return other }, exitInternal, "bbprof: it broke\n"},
+		{"one: interrupted", func(s streams) error { return fmt.Errorf("waiting: %w", context.Canceled) }, exitInterrupted, "bbprof: interrupted\n"},
+		{"one: a reader that has had enough", func(s streams) error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, exitPipe, ""},
+		{"batch: a host that cannot, after a row", func(s streams) error {
+			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 1}, std: s}).why(host)
+		}, exitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
-		{"batch: the input breaks", func(s streams) int {
-			return (&batchEnd{tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&input.ReadError{Err: other})
+		{"batch: the input breaks", func(s streams) error {
+			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&input.ReadError{Err: other})
 		}, exitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
-		{"batch: another error", func(s streams) int { return (&batchEnd{std: s}).why(other) }, exitInternal,
+		{"batch: another error", func(s streams) error { return (&batchEnd{flags: &batchFlags{}, std: s}).why(other) }, exitInternal,
 			"bbprof: it broke, with 0 rows done and written in full\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			if got := c.end(streams{strings.NewReader(""), &stdout, &stderr}); got != c.want {
+			std := streams{strings.NewReader(""), &stdout, &stderr}
+			if got := finish("", c.end(std), std); got != c.want {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 			if stderr.String() != c.says || stdout.String() != "" {

@@ -13,65 +13,82 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// mergeResults joins results of one corpus: bbprof merge.
-func mergeResults(args []string, std streams) int {
-	var (
-		f      = newFlags("bbprof merge")
-		output = f.String("o", "", "")
-		mixed  = f.Bool("mixed", false, "")
-		of     []string
-		column = f.String("column", "", "")
-		format resultfile.Format
-	)
-	f.Func("of", "", func(s string) error { of = append(of, s); return nil })
-	formatFlag(f, &format)
-	files, code, done := parse(f, args, usageMerge, std)
-	if done {
-		return code
+// mergeCommand joins results of one corpus.
+func mergeCommand() *command {
+	return &command{
+		name:     "merge",
+		summary:  "join the results of a corpus's shards, or of runs that measured parts of it",
+		synopsis: []string{"merge [flags] FILE...  (results of bbprof batch)"},
+		about: `Rows go by their number in the corpus, column row, and come out in that order. What is missing is
+reported: shards that no file is of, and numbers that no file has.
+`,
+		examples: `bbprof merge -o all.csv part0.csv part1.csv part2.csv part3.csv
+bbprof merge -of blocks.csv -o all.parquet part*.csv
+`,
+		exits: map[int]string{exitOK: "nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
+			exitUsage: "bad usage, or files that do not belong together", exitInternal: ""},
+		setup: func(f *flags) func(streams) error {
+			var m merging
+			f.operands = &m.files
+			m.out.addFile(f)
+			formatFlag(f, &m.format)
+			f.declare(flagDecl{name: "of", arg: "CORPUS", help: "the corpus, to find also rows that are missing at the end; once for each of its files",
+				set: func(s string) error { m.of = append(m.of, s); return nil }})
+			f.text(&m.column, "column", "C", "its column of blocks, if bbprof batch was told")
+			f.toggle(&m.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
+			return m.run
+		},
 	}
-	if len(files) == 0 {
-		return usageError(std, "merge: no file named; name the parts")
+}
+
+type merging struct {
+	files  []string
+	out    output
+	format resultfile.Format
+	of     []string // the corpus
+	column string
+	mixed  bool
+}
+
+func (m *merging) run(std streams) error {
+	if len(m.files) == 0 {
+		return badUsage("no file named; name the parts")
 	}
-	if err := chooseFormat(&format, *output, std); err != nil {
-		return usageError(std, "merge: %v", err)
+	if err := chooseFormat(&m.format, m.out.file, std); err != nil {
+		return err
 	}
-	total, err := countRows(of, *column)
+	total, err := countRows(m.of, m.column)
 	if err != nil {
-		return usageError(std, "merge: -of: %v", err)
+		return badUsage("-of: %w", err)
 	}
-	m, err := batch.OpenMerge(files, *mixed)
+	parts, err := batch.OpenMerge(m.files, m.mixed)
 	if err != nil {
-		return usageError(std, "merge: %v", err)
+		return &usageError{err}
 	}
-	defer m.Close()
+	defer parts.Close()
 	signal.Ignore(syscall.SIGPIPE)
 	var report batch.MergeReport
-	write := func(w io.Writer) error {
-		out, err := resultfile.NewWriter(w, format, m.Schema())
+	err = writeResults(m.out.file, m.files, std.out, func(w io.Writer) error {
+		out, err := resultfile.NewWriter(w, m.format, parts.Schema())
 		if err != nil {
 			return err
 		}
-		if report, err = m.Run(total, out.Write); err != nil {
+		if report, err = parts.Run(total, out.Write); err != nil {
 			return err
 		}
 		return out.Close()
+	})
+	if wrong := (*batch.PartError)(nil); errors.As(err, &wrong) {
+		return &usageError{err}
 	}
-	err = writeResults(*output, files, std.out, write)
-	var (
-		bad   *inputError
-		wrong *batch.PartError
-	)
-	switch {
-	case errors.As(err, &bad), errors.As(err, &wrong):
-		return usageError(std, "merge: %v", err)
-	case err != nil:
-		return failure(std, fmt.Errorf("merge: %w", err))
+	if err != nil {
+		return err
 	}
-	io.WriteString(std.err, mergeText(report, total > 0))
+	io.WriteString(m.out.notes(std), mergeText(report, total > 0))
 	if report.Missing > 0 || len(report.Shards) > 0 {
-		return exitRejected
+		return errRejected
 	}
-	return exitOK
+	return nil
 }
 
 // countRows is how many rows a corpus has, 0 of none.

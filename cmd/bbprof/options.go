@@ -1,13 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"slices"
+	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -18,72 +17,114 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// where adds the flags that say where and for how long to measure. The flag package names
-// flag and value before each of their errors.
-func where(f *flag.FlagSet, o *profiler.Options) {
-	f.Func("cpu", "", func(s string) (err error) {
-		o.CPUs, err = host.ParseList(s)
-		return err
-	})
-	f.Func("precision", "", func(s string) (err error) {
-		o.Precision, err = parsePrecision(s)
-		return err
-	})
-	f.Func("budget", "", func(s string) (err error) {
-		o.Budget, err = parseBudget(s)
-		return err
-	})
+// cpuFlag declares -cpus.
+func cpuFlag(f *flags, cpus *[]int, help string) {
+	f.alias(parsed(f, cpus, host.ParseList, "cpus", "LIST", help+" (default: all allowed, the last first)"), "cpu")
 }
 
-// measuring adds the flags that all commands share which measure the user's blocks.
-func measuring(f *flag.FlagSet, o *profiler.Options) {
-	where(f, o)
-	f.Func("unroll", "", func(s string) (err error) {
-		o.Unroll, err = parseUnroll(s)
-		return err
-	})
-	f.Func("frames", "", func(s string) (err error) {
-		o.Frames, err = parseFrames(s)
-		return err
-	})
-	f.Func("init", "", func(s string) (err error) {
-		o.Init, err = parseInit(s)
-		return err
-	})
-	f.Func("mode", "", func(s string) (err error) {
-		o.Mode, err = parseName(s, profiler.Modes())
-		return err
-	})
-	f.Func("frontend", "", func(s string) (err error) {
-		o.FrontEnd, err = parseName(s, profiler.FrontEnds())
-		return err
-	})
-	f.Func("clock", "", func(s string) (err error) {
-		o.Clock, err = parseName(s, profiler.Clocks())
-		return err
-	})
-	f.Func("identical", "", func(s string) (err error) {
-		o.Identical, err = parseIdentical(s)
-		return err
-	})
-	f.Func("events", "", func(s string) (err error) {
-		o.Events, err = parseEvents(s)
-		return err
-	})
-	f.BoolFunc("rescue", "", parseSwitch(&o.NoRescue))
-	f.BoolFunc("ftz", "", parseSwitch(&o.NoFTZ))
-}
+// cpuHelp is for a command with one worker.
+const cpuHelp = "the CPU to measure on, and others to move to when that is busy, such as 3 or 2,3 or 0-3"
 
-// parseSwitch reads true or false for an option that is on by default; off is what it sets.
-func parseSwitch(off *bool) func(string) error {
-	return func(s string) error {
-		on, err := strconv.ParseBool(s)
-		if err != nil {
-			return errors.New("write true or false")
-		}
-		*off = !on
-		return nil
+// where declares the flags that say where and for how long to measure.
+func where(f *flags, o *profiler.Options) {
+	if f.lookup("cpus") == nil {
+		cpuFlag(f, &o.CPUs, cpuHelp)
 	}
+	parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
+		"that is more, or until more time does not help").fallback = "0.5%"
+	parsed(f, &o.Budget, parseDuration, "budget", "TIME", "longest time to spend on timing one block, such as 500ms; -mode both spends it on "+
+		"each of the two").fallback = "3s"
+}
+
+// measuringTitle is the group of the flags that all commands share which measure the user's blocks.
+const measuringTitle = "How to measure"
+
+// measuring declares those flags, as a group of their own.
+func measuring(f *flags, o *profiler.Options) {
+	f.section(measuringTitle)
+	f.topic = len(f.groups) - 1
+	where(f, o)
+	howToMeasure(f, o)
+}
+
+// howToMeasure declares the flags of measuring but for those of where.
+func howToMeasure(f *flags, o *profiler.Options) {
+	parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V (default: what the front end holds)")
+	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the "+
+		"other, with the likely cause where they differ by more than 5 %").fallback = string(profiler.Modes()[0])
+	choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
+		"legacy decoders, as in measurements without the op cache").fallback = string(profiler.FrontEnds()[0])
+	parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
+		"which is 1, and one for each page where sharing it would cost time)")
+	var inits []string
+	for _, i := range initial.States() {
+		inits = append(inits, i.Name)
+	}
+	choice(f, &o.Init, inits, "init", "NAME", "the one initial state to use: "+strings.Join(inits, ", ")+
+		" (default: paper, and the others where it makes the block fail)")
+	choice(f, &o.Clock, profiler.Clocks(), "clock", "NAME", "perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated "+
+		"against chains of adds; auto: perf where the kernel offers it").fallback = string(profiler.AutoClock)
+	parsed(f, &o.Identical, parseIdentical, "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
+		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
+	parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
+		"code, or cpu/event=0x..,umask=0x../ (docs/counters.md)")
+	off(f, &o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
+	off(f, &o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
+}
+
+// off declares a switch that is on by default; p is set when it is switched off.
+func off(f *flags, p *bool, name, help string) {
+	f.declare(flagDecl{name: name, help: help, choices: []string{"true", "false"}, set: func(s string) error {
+		on, err := parseBool(s)
+		*p = !on
+		return err
+	}})
+}
+
+// output is where and how a command writes its result.
+type output struct {
+	json  bool
+	file  string
+	quiet bool
+}
+
+// add declares -json, -o and -q. What is what -json replaces.
+func (o *output) add(f *flags, what string) {
+	f.toggle(&o.json, "json", "one JSON object on one line instead of "+what)
+	o.addFile(f)
+}
+
+// addFile declares -o and -q.
+func (o *output) addFile(f *flags) {
+	f.text(&o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
+	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
+}
+
+// notes is where a command tells of its progress.
+func (o *output) notes(std streams) io.Writer {
+	if o.quiet {
+		return io.Discard
+	}
+	return std.err
+}
+
+// write puts out a result as JSON or as text.
+func (o *output) write(std streams, result any, text string) error {
+	return o.stream(std, func(w io.Writer) error {
+		if o.json {
+			return json.NewEncoder(w).Encode(result)
+		}
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// stream has write write to where the result goes.
+func (o *output) stream(std streams, write func(io.Writer) error) error {
+	if err := writeResults(o.file, nil, std.out, write); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
 }
 
 // maxCopies is how many copies of a one-byte block there is room for.
@@ -98,11 +139,11 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 	case !ok || err1 != nil || err2 != nil:
 		return nil, errors.New("write two numbers of copies, such as 100,200")
 	case u < 1:
-		return nil, fmt.Errorf("%d copies are none; the first number must be at least 1", u)
+		return nil, fmt.Errorf("the first number of copies must be at least 1, not %d", u)
 	case u >= v:
 		return nil, fmt.Errorf("the second number must be larger than the first: the throughput comes from their difference")
 	case v > maxCopies:
-		return nil, fmt.Errorf("there is room for %d bytes of code, so for at most so many copies", maxCopies)
+		return nil, fmt.Errorf("there is room for %d bytes of code, so for at most as many copies", maxCopies)
 	}
 	return &unroll.Factors{Short: u, Long: v}, nil
 }
@@ -118,29 +159,6 @@ func parseFrames(s string) (int, error) {
 	return n, nil
 }
 
-func parseInit(s string) (string, error) {
-	var names []string
-	for _, init := range initial.States() {
-		if init.Name == s {
-			return s, nil
-		}
-		names = append(names, init.Name)
-	}
-	return "", fmt.Errorf("the initial states are %s", strings.Join(names, ", "))
-}
-
-// parseName reads one of some names.
-func parseName[T ~string](s string, names []T) (T, error) {
-	if i := slices.Index(names, T(s)); i >= 0 {
-		return names[i], nil
-	}
-	var list []string
-	for _, n := range names {
-		list = append(list, string(n))
-	}
-	return "", fmt.Errorf("write %s", strings.Join(list, " or "))
-}
-
 // parseIdentical reads how many timings have to be clean and identical.
 func parseIdentical(s string) (int, error) {
 	n, err := strconv.Atoi(s)
@@ -154,28 +172,19 @@ func parseIdentical(s string) (int, error) {
 // means only the kernel at hand knows.
 func parseEvents(s string) ([]string, error) {
 	names := pmu.SplitNames(s)
-	if slices.Contains(names, "") {
-		return nil, errors.New("write names or codes with commas between them, such as instructions,r01c2")
+	for _, n := range names {
+		if n == "" {
+			return nil, errors.New("write names or codes with commas between them, such as instructions,r01c2")
+		}
 	}
 	return names, nil
 }
 
-// parsePrecision reads a share such as 0.005.
+// parsePrecision reads a share such as 0.005 or 0.5%.
 func parsePrecision(s string) (float64, error) {
-	p, err := strconv.ParseFloat(s, 64)
+	p, err := parseShare(s)
 	if err != nil || !(p > 0 && p < 1) {
-		return 0, errors.New("write a share between 0 and 1, such as 0.005 for half a percent")
+		return 0, errors.New("write a fraction between 0 and 1, such as 0.005, or percent, such as 0.5%")
 	}
 	return p, nil
-}
-
-func parseBudget(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		return 0, errors.New("write a number with its unit, such as 500ms or 10s")
-	case d <= 0:
-		return 0, errors.New("no time is left to measure in; write a duration above 0, such as 500ms")
-	}
-	return d, nil
 }

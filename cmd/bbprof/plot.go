@@ -1,21 +1,16 @@
 package main
 
 import (
-	"flag"
 	"os"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// usagePlot is the flag of every command that draws.
-const usagePlot = `  -plot FILE      draw it; FILE ends in .svg, .png or .pdf; may be repeated
-`
-
 // plots are the files that -plot names.
 type plots []string
 
-func (p *plots) add(f *flag.FlagSet) {
-	f.Func("plot", "", func(file string) error {
+func (p *plots) add(f *flags) {
+	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it; FILE ends in .svg, .png or .pdf; may be repeated", set: func(file string) error {
 		if _, err := plot.Format(file); err != nil {
 			return err
 		}
@@ -25,7 +20,7 @@ func (p *plots) add(f *flag.FlagSet) {
 		}
 		*p = append(*p, file)
 		return nil
-	})
+	}})
 }
 
 // draw writes the figure to each file.

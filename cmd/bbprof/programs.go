@@ -2,34 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
-
-// behindDashes parts a command line at the first --: what stands behind it is a program with
-// its arguments, which are not ours to parse.
-func behindDashes(args []string) (own, words []string) {
-	if i := slices.Index(args, "--"); i >= 0 {
-		return args[:i], args[i+1:]
-	}
-	return args, nil
-}
-
-// programFailure reports an error of a command that runs programs: a program that cannot be
-// run or measured is bad input.
-func programFailure(std streams, err error) int {
-	if bad := (*program.Error)(nil); errors.As(err, &bad) {
-		return usageError(std, "%v", err)
-	}
-	return failure(std, err)
-}
 
 // sameSignal is how long a signal counts as the one before: timeout(1), say, sends it to the
 // process and then to the process's group.
@@ -47,24 +26,19 @@ func untilSignal() (context.Context, func()) {
 	}
 }
 
-// progress writes lines like "12 of 40 runs" to standard error, now and then.
-func progress(std streams, of int, what string) func(done int) {
-	began := time.Now()
-	last := began
-	return func(done int) {
-		if now := time.Now(); now.Sub(last) >= 10*time.Second && done < of {
-			last = now
-			left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-			fmt.Fprintf(std.err, "bbprof: %d of %d %s, about %v left\n", done, of, what, left.Round(time.Second))
-		}
-	}
+// runFlags declares what says how a program runs.
+func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) {
+	parsed(f, timeout, parseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").fallback = fallback
+	f.text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 }
 
-// parseTimeout reads the longest time that a program may run.
-func parseTimeout(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, errors.New("write a time above 0 with its unit, such as 30s or 5m")
-	}
-	return d, nil
+// programsTitle is the group of the flags of whole programs that are measured.
+const programsTitle = "Of programs"
+
+// programFlags declares those flags, as a group of their own.
+func programFlags(f *flags, o *program.Options, cleanEnv *bool) {
+	f.section(programsTitle)
+	runFlags(f, &o.Timeout, &o.Stdin, "1m")
+	f.toggle(&o.AnyStatus, "any-status", "accept a program that ends with an exit status other than 0")
+	f.toggle(cleanEnv, "clean-env", "give the program no environment but the padding")
 }

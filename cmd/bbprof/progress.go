@@ -120,3 +120,22 @@ func (t *watch) end() {
 		t.bar.Clear()
 	}
 }
+
+// progress writes lines like "12 of 40 runs", now and then; of is 0 where nobody knows.
+func progress(w io.Writer, of int, what string) func(done int) {
+	began := time.Now()
+	last := began
+	return func(done int) {
+		now := time.Now()
+		if now.Sub(last) < lineEvery {
+			return
+		}
+		last = now
+		if of == 0 {
+			fmt.Fprintf(w, "bbprof: %d %s done\n", done, what)
+			return
+		}
+		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
+		fmt.Fprintf(w, "bbprof: %d of %d %s, about %v left\n", done, of, what, left.Round(time.Second))
+	}
+}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,39 +14,71 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// selftesting measures blocks whose time is known: bbprof selftest.
-func selftesting(args []string, std streams) int {
-	var (
-		opts   profiler.Options
-		f      = newFlags("bbprof selftest")
-		short  = f.Bool("short", false, "")
-		asJSON = f.Bool("json", false, "")
-	)
-	where(f, &opts)
-	operands, code, done := parse(f, args, usageSelftest, std)
-	if done {
-		return code
+// selftestCommand measures blocks whose time is known.
+func selftestCommand() *command {
+	return &command{
+		name:     "selftest",
+		summary:  "measure blocks whose time is known",
+		synopsis: []string{"selftest [flags]"},
+		about: `Most are dependent chains: each copy waits for the one before, so a copy takes as many cycles
+as its instructions' documented latencies, whatever else the core can do at the same time. Some are
+of independent instructions, which the number of ports bounds. Together they go wrong where the
+clock is calibrated wrongly, the core is shared, or bbprof does not know the CPU.
+
+The expected value is a number, met within 1.5 % or 0.02 cycles, or a range: where cores of one
+kind differ or nothing confirmed a number. It comes from a table by microarchitecture, with its
+sources, answers.txt; a CPU that is not in it gets ranges that any core should pass.
+
+Where hardware counters are available too, all blocks are timed by both clocks, and the report says
+whether they agree, within the same tolerance or both intervals.
+
+The outcome is one of
+  pass
+  FAIL       a number, but not the expected one, or a rejection that other work does not explain
+  disturbed  other work on the core let none of three tries finish (of one, after three such
+             blocks): neither pass nor fail
+  skipped    this CPU does not execute the block, or no answer is known
+`,
+		examples: `bbprof selftest
+bbprof selftest -cpus 1 -budget 10s
+bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
+`,
+		exits: map[int]string{exitOK: "every block passed that was neither disturbed nor skipped", exitRejected: "a block failed, or the clocks differ",
+			exitUsage: "", exitHost: "this host cannot measure, or every block was disturbed; the message says what would help", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			var s selftesting
+			f.stray = "it measures its own blocks"
+			f.toggle(&s.short, "short", "only four blocks: a multiply, a load, a floating-point add, and independent adds")
+			s.out.add(f, "the table")
+			where(f, &s.opts)
+			return s.run
+		},
 	}
-	if len(operands) > 0 {
-		return usageError(std, "selftest: unexpected argument %q: it has blocks of its own", operands[0])
-	}
+}
+
+type selftesting struct {
+	opts  profiler.Options
+	short bool
+	out   output
+}
+
+func (s *selftesting) run(std streams) error {
 	cpu := host.Detect()
-	outcomes, clocks, err := selftestClocks(opts, cpu, selftest.Scope(*short))
+	ctx, stop := untilSignal()
+	defer stop()
+	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
 	if err != nil {
-		return failure(std, err)
+		return err
 	}
-	if *asJSON {
-		err = json.NewEncoder(std.out).Encode(selftestJSON{cpu, selftest.Count(outcomes), outcomes, clocks})
-	} else {
-		_, err = io.WriteString(std.out, selftestReport(cpu, outcomes)+clocks.report())
-	}
+	tally := selftest.Count(outcomes)
+	err = s.out.write(std, selftestJSON{cpu, tally, outcomes, clocks}, selftestReport(cpu, outcomes)+clocks.report())
 	if err != nil {
-		return failure(std, fmt.Errorf("writing the result: %w", err))
+		return err
 	}
-	if code := selftestCode(selftest.Count(outcomes), std); code != exitOK || clocks.agree() {
-		return code
+	if err := selftestOutcome(tally); err != nil || clocks.agree() {
+		return err
 	}
-	return exitRejected
+	return errRejected
 }
 
 type selftestJSON struct {
@@ -67,18 +97,18 @@ type clocksJSON struct {
 
 // selftestClocks measures the blocks by the best clock there is, and by the other too where
 // both exist.
-func selftestClocks(opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
-	outcomes, clocks, err = selftestBy(opts, cpu, scope)
+func selftestClocks(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+	outcomes, clocks, err = selftestBy(ctx, opts, cpu, scope)
 	if err != nil || clocks.TimedBy != profiler.PerfClock {
 		return outcomes, clocks, err
 	}
 	opts.Clock = profiler.TSCClock
-	byTSC, _, err := selftestBy(opts, cpu, scope)
+	byTSC, _, err := selftestBy(ctx, opts, cpu, scope)
 	clocks.Compared = selftest.CompareClocks(outcomes, byTSC)
 	return outcomes, clocks, err
 }
 
-func selftestBy(opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
 	p, err := profiler.New(opts)
 	if err != nil {
 		return nil, clocks, err
@@ -91,7 +121,7 @@ func selftestBy(opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outc
 			clocks.NoPerf = lacks.Missing
 		}
 	}
-	outcomes, err = selftest.Run(context.Background(), p, cpu, scope)
+	outcomes, err = selftest.Run(ctx, p, cpu, scope)
 	return outcomes, clocks, err
 }
 
@@ -118,19 +148,19 @@ func (c clocksJSON) report() string {
 	return lines.String()
 }
 
-// selftestCode is the exit code: where no block could be judged, nothing was tested.
-func selftestCode(t selftest.Tally, std streams) int {
+// selftestOutcome is how a selftest ends: where no block could be judged, nothing was tested.
+func selftestOutcome(t selftest.Tally) error {
 	switch {
 	case t.Fail > 0:
-		return exitRejected
+		return errRejected
 	case t.Pass == 0:
-		return failure(std, &verdict.HostError{
+		return &verdict.HostError{
 			Missing: "no block was left alone for long enough",
-			Remedy:  "choose another CPU with -cpu, give more time with -budget, or keep other work off this core",
+			Remedy:  "choose another CPU with -cpus, give more time with -budget, or keep other work off this core",
 			Busy:    true,
-		})
+		}
 	}
-	return exitOK
+	return nil
 }
 
 // selftestReport is a table, with a failure in capitals, and the count.

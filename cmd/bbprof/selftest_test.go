@@ -65,7 +65,7 @@ func TestSelftestCode(t *testing.T) {
 		{selftest.Tally{Skipped: 4}, exitHost},
 	} {
 		var stderr strings.Builder
-		if got := selftestCode(c.t, streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
+		if got := finish("selftest", selftestOutcome(c.t), streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}
 	}
@@ -98,7 +98,7 @@ func TestSummaryTellsOfSelftests(t *testing.T) {
 		{"a", "b", "bbprof: selftest at start: a\nbbprof: selftest at end: b\n"},
 	} {
 		var w strings.Builder
-		(&batchEnd{in: &input.Input{}, std: streams{err: &w}, atStart: c.start, atEnd: c.end}).report()
+		(&batchEnd{flags: &batchFlags{}, in: &input.Input{}, atStart: c.start, atEnd: c.end}).report(&w)
 		if _, got, _ := strings.Cut(w.String(), "blocks/s\n"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

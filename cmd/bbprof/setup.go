@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,12 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// usageSetup are the flags of a set-up, those of every command that compares set-ups.
-const usageSetup = `  -at N           page offset of the first copy, 0 to 4095 (default 0)
-  -set REG=VALUE  what a general register holds before each run, such as -set rdi=0x12346600; may
-                  be repeated. All others and memory are those of -init (default: paper)
-`
-
 // setupFlags are a set-up on the command line.
 type setupFlags struct {
 	at   int
@@ -32,27 +25,32 @@ type registerValue struct {
 	value uint64
 }
 
-func (s *setupFlags) add(f *flag.FlagSet) {
-	f.Func("at", "", func(text string) (err error) {
-		s.at, err = strconv.Atoi(text)
-		if err != nil || s.at < 0 || s.at >= layout.PageSize {
-			return fmt.Errorf("write a number of bytes from 0 to %d", layout.PageSize-1)
-		}
-		return nil
-	})
-	f.Func("set", "", func(text string) error {
-		name, value, ok := strings.Cut(text, "=")
-		reg, err := parseRegister(name)
-		if err != nil {
-			return err
-		}
-		v, err := strconv.ParseUint(value, 0, 64)
-		if !ok || err != nil {
-			return errors.New("write REGISTER=NUMBER, such as rdi=0x12346600")
-		}
-		s.regs = append(s.regs, registerValue{reg, v})
-		return nil
-	})
+func (s *setupFlags) add(f *flags) {
+	parsed(f, &s.at, parseOffset, "at", "N", "page offset of the first copy, 0 to 4095").fallback = "0"
+	f.declare(flagDecl{name: "set", arg: "REG=VALUE", help: "what a general register holds before each run, such as -set rdi=0x12346600; " +
+		"may be repeated. All others and memory are those of -init (default: paper)", set: s.addRegister})
+}
+
+func parseOffset(text string) (int, error) {
+	at, err := strconv.Atoi(text)
+	if err != nil || at < 0 || at >= layout.PageSize {
+		return 0, fmt.Errorf("write a number of bytes from 0 to %d", layout.PageSize-1)
+	}
+	return at, nil
+}
+
+func (s *setupFlags) addRegister(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	reg, err := parseRegister(name)
+	if err != nil {
+		return err
+	}
+	v, err := strconv.ParseUint(value, 0, 64)
+	if !ok || err != nil {
+		return errors.New("write REGISTER=NUMBER, such as rdi=0x12346600")
+	}
+	s.regs = append(s.regs, registerValue{reg, v})
+	return nil
 }
 
 // setup is what the flags and the options that stay the profiler's come to: one place for the
@@ -74,7 +72,7 @@ func parseRegister(name string) (asm.Reg, error) {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no general register; write its 64-bit name, such as rsp or r8", name)
+	return 0, fmt.Errorf("%q is not a general register; write its 64-bit name, such as rsp or r8", name)
 }
 
 func parseRegisters(text string) (regs []asm.Reg, err error) {
@@ -94,4 +92,15 @@ func tolerateAll() []verdict.Reason {
 		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss,
 		verdict.Nonlinear, verdict.Unstable,
 	}
+}
+
+// oneMode checks options that must lead to one number a block.
+func oneMode(o profiler.Options) error {
+	if o.Mode == profiler.Both {
+		return badUsage("-mode both gives two numbers; choose unroll or loop")
+	}
+	if err := o.Check(); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }

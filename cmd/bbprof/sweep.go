@@ -1,46 +1,186 @@
 package main
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/profiler"
 )
 
-const usageSweep = usageSweepBlock + `
-For a whole program instead of a block:
+// sweepCommand varies one factor and holds all others.
+func sweepCommand() *command {
+	return &command{
+		name:     "sweep",
+		summary:  "vary one factor of a set-up and hold all others",
+		synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]"},
+		about: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends.
 
-  bbprof sweep -env FROM:TO[:STEP] [flags] -- PROGRAM [ARG...]   (bbprof sweep -env -h)
-`
+Of a block, nothing is rejected for what the addresses say: its price is the question. Pages have a
+frame each, up to 16, unless -frames says otherwise, and code stands at one place. The columns
+written are the factor's and
+  status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,
+  splits,page_splits,l1d_misses,l1i_misses
+where cycles are core cycles per iteration in the run with the median cycles, ci_low to ci_high its
+95 % interval, and the rest is what the trace of the addresses predicts of an iteration: loads that
+alias one of the last stores in the low 12 bits of the address, and how many stores ago the
+nearest of those is; loads that receive their value from one of the last stores; accesses that reach
+a line of a frame by another page than the access before; accesses that cross a line and a page;
+misses of caches that replace what was least recently used. None is counted.
+Standard error has the correlation of each column with the cycles, and the values that stand out
+in it and in them.
 
-// A sweep varies one factor. Its flag names it, and picks the command that takes all flags.
-func sweeps() map[string]func(args []string, std streams) int {
-	all := map[string]func([]string, streams) int{"env": sweepEnv}
-	for name := range blockFactors() {
-		all[name] = sweepBlock
+With -events the block is swept again for every four of them. Each has a column more, its count per
+iteration, and they are ranked by their correlation with the cycles that were measured beside them.
+-events all stands for every event of this CPU that the kernel or bbprof has a name for.
+
+-env runs a whole program with its environment padded by FROM, FROM+STEP, ... TO bytes, address
+randomisation off, bound to one CPU. The padding is the value of the variable BBPROF_PAD, which
+is there with 0 bytes too; the stack starts lower by as much, to the multiple of 16 below. All
+sizes have a run, in random order, before one has its next. A run is measured from the program's
+entry, after exec and dynamic linking, to the end of the process: in core cycles in user mode where
+the CPU has a counter, else in CPU time, user and kernel, converted by the core's clock, which is
+timed beside each run. Standard error says which. The columns written are
+  env_bytes,cycles,ci_low,ci_high,runs
+where cycles is the median over the runs and ci_low to ci_high its 95 % interval, which takes at
+least 6 runs and is otherwise empty. What the program writes is dropped, except the first 1 MiB to
+standard error of a run that does not count. It runs with your rights and unconfined: bbprof does
+not protect your files from it. All processes that it starts are ended with it.
+`,
+		examples: `bbprof sweep -code 0:63 -hex 4801c0
+bbprof sweep -data 0:8192:16 -plot stack.svg -hex '8b 44 24 f8 89 44 24 fc' > stack.csv
+bbprof sweep -distance 0:8192:16 -regs rsi,rdi -hex '48 89 0b 48 8b 17'
+bbprof sweep -env 0:8192:16 -- ./prog args > sweep.csv
+bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
+`,
+		exits: map[int]string{exitOK: "all was measured", exitRejected: "no value could be measured; the table says why",
+			exitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", exitHost: "", exitInternal: "", exitInterrupted: ""},
+		setup: func(f *flags) func(streams) error {
+			s := sweeping{flags: f, seed: 1}
+			s.declare(f)
+			return s.run
+		},
 	}
-	return all
 }
 
-// sweep varies one factor and holds all others: bbprof sweep.
-func sweep(args []string, std streams) int {
-	own, _ := behindDashes(args)
-	asksHelp := func(a string) bool { return strings.Trim(a, "-") == "h" || strings.Trim(a, "-") == "help" }
-	var chosen []string
-	for _, a := range own {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if _, ok := sweeps()[name]; ok && strings.HasPrefix(a, "-") && !slices.Contains(chosen, name) {
-			chosen = append(chosen, name)
-		}
+// sweeping is a sweep as the command line asks for it.
+type sweeping struct {
+	flags  *flags
+	factor string // its flag
+	values []int
+	runs   int
+	seed   uint64
+	out    output
+	plot   plots
+
+	// of a block
+	opts   profiler.Options
+	block  blockFlags
+	setup  setupFlags
+	regs   []asm.Reg
+	events []string
+	listed []pmu.Selected // of -eventlist
+
+	// of a program
+	words    []string
+	programs program.Options
+	cleanEnv bool
+}
+
+// Groups of flags that do not go together.
+const (
+	factorTitle = "FACTOR, of which one is varied"
+	blockTitle  = "Of a block"
+)
+
+func (s *sweeping) declare(f *flags) {
+	f.section(factorTitle)
+	for _, d := range []struct{ name, help string }{
+		{"code", "where the first copy stands, in bytes from the start of a page"},
+		{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)"},
+		{"distance", "how many bytes the second of the two registers of -regs is above the first"},
+		{"copies", "copies in the longer image, four times those of the shorter"},
+		{"framecount", "on how many physical pages, called frames, the block's pages stand"},
+		{envFactor, "the size of a program's environment, in bytes"},
+	} {
+		f.declare(flagDecl{name: d.name, arg: "RANGE", help: d.help, set: func(text string) (err error) {
+			if s.factor != "" && s.factor != d.name {
+				return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
+			}
+			s.factor = d.name
+			s.values, err = parseValues(d.name, text)
+			return err
+		}})
 	}
+	f.section("Flags")
+	f.number(&s.runs, 1, "runs", "N", "runs with each value, in random order").fallback = "3, of a program 10"
+	f.seed(&s.seed, "seed of the random order")
+	s.out.addFile(f)
+	s.plot.add(f)
+	cpuFlag(f, &s.opts.CPUs, cpuHelp)
+	programFlags(f, &s.programs, &s.cleanEnv)
+	f.section(blockTitle)
+	s.block.add(f)
+	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
+	parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON besides those of -events, from "+
+		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
+	s.setup.add(f)
+	measuring(f, &s.opts)
+	f.program = &s.words
+	f.stray = "quote a block that has spaces in it, and write a program and its arguments behind --"
+}
+
+func (s *sweeping) run(std streams) error {
+	ofBlock := s.flags.of(blockTitle)
+	if ofBlock == "" {
+		ofBlock = s.flags.of(measuringTitle)
+	}
+	ofProgram := s.flags.of(programsTitle)
 	switch {
-	case len(chosen) == 1 && slices.Equal(chosen, []string{"env"}) && slices.ContainsFunc(own, asksHelp):
-		return sweepEnv([]string{"-h"}, std)
-	case len(chosen) == 1:
-		return sweeps()[chosen[0]](args, std)
-	case len(chosen) == 0 && slices.ContainsFunc(own, asksHelp):
-		return sweepBlock([]string{"-h"}, std)
-	case len(chosen) == 0:
-		return usageError(std, "sweep: no factor to vary: give one of -%s (bbprof sweep -h tells more)", strings.Join(slices.Sorted(maps.Keys(sweeps())), ", -"))
+	case s.factor == "":
+		return badUsage("no factor to vary: give one of -%s", strings.Join(s.flags.in(factorTitle), ", -"))
+	case s.factor == envFactor && ofBlock != "":
+		return badUsage("-%s is for a block, and -env varies a program's environment", ofBlock)
+	case s.factor == envFactor && len(s.words) == 0:
+		return badUsage("no program: write it and its arguments behind --")
+	case s.factor != envFactor && ofProgram != "":
+		return badUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
+	case s.factor != envFactor && len(s.words) > 0:
+		return badUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
 	}
-	return usageError(std, "sweep: -%s are several factors: vary one at a time", strings.Join(chosen, " and -"))
+	ctx, stop := untilSignal()
+	defer stop()
+	if s.factor == envFactor {
+		return s.sweepProgram(ctx, std)
+	}
+	return s.sweepBlock(ctx, std)
+}
+
+// orDefault is how many runs each value has.
+func (s *sweeping) orDefault(runs int) int {
+	if s.runs > 0 {
+		return s.runs
+	}
+	return runs
+}
+
+// maxValues is how many values a sweep of a block may have: both pages in single bytes.
+const maxValues = 2*layout.PageSize + 1
+
+func parseValues(factor, s string) ([]int, error) {
+	r, err := program.ParseRange(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case factor == envFactor:
+		if err := (program.Setup{EnvBytes: r.To}).Check(); err != nil {
+			return nil, err
+		}
+	case (r.To-r.From)/r.Step >= maxValues:
+		return nil, fmt.Errorf("%s has more than %d values: take a larger step", s, maxValues)
+	}
+	return r.Values(), nil
 }

@@ -18,15 +18,11 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	if err != nil {
 		return host.Layout{}, err
 	}
-	return host.PlanWorkers(allowed, chosen, host.Siblings, workers, host.Quota())
-}
-
-// layoutFailure tells a wish that cannot be met from a host that does not say what it has.
-func layoutFailure(std streams, err error) int {
+	plan, err := host.PlanWorkers(allowed, chosen, host.Siblings, workers, host.Quota())
 	if wish := (*host.LayoutError)(nil); errors.As(err, &wish) {
-		return usageError(std, "batch: %v; taskset -pc $$ lists the CPUs", err)
+		return plan, badUsage("%w; taskset -pc $$ lists the CPUs", err)
 	}
-	return failure(std, err)
+	return plan, err
 }
 
 // workers are profilers, each on CPUs of its own.

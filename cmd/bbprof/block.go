@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// blockCommand measures one block: bbprof -hex.
+func blockCommand() *command {
+	return &command{
+		summary:  "measure one block",
+		synopsis: []string{"[flags] -hex HEX", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
+		about: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
+steady state, with all its data and code in the first-level caches, or says why it cannot.
+`,
+		examples: `bbprof -hex 4801c0                         add rax, rax
+bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
+echo 4801c0 | bbprof -json -hex - | jq .cycles
+`,
+		exits: map[int]string{exitOK: "measured", exitRejected: "the block is rejected; the report says why",
+			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			m := measureBlock{out: output{}}
+			m.block.add(f)
+			m.out.add(f, "the report")
+			f.toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
+			measuring(f, &m.opts)
+			f.topic = -1 // listed in full: this is the first help that is read
+			f.stray = "quote a block that has spaces in it, and name a command before its flags"
+			return m.run
+		},
+	}
+}
+
+type measureBlock struct {
+	opts  profiler.Options
+	block blockFlags
+	out   output
+}
+
+func (m *measureBlock) run(std streams) error {
+	if err := m.opts.Check(); err != nil {
+		return &usageError{err}
+	}
+	block, err := m.block.read(std)
+	if err != nil {
+		return err
+	}
+	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
+		return badUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	result, err := profileOne(ctx, m.opts, block)
+	if err != nil {
+		return err
+	}
+	if err := m.out.write(std, result, report(result)); err != nil {
+		return err
+	}
+	return outcome(result)
+}
+
+// profileOne measures one block with a profiler of its own.
+func profileOne(ctx context.Context, opts profiler.Options, b profiler.Block) (profiler.Result, error) {
+	p, err := profiler.New(opts)
+	if err != nil {
+		return profiler.Result{}, err
+	}
+	defer p.Close()
+	return p.Profile(ctx, b)
+}
+
+// outcome is how a command ends that has written this result.
+func outcome(r profiler.Result) error {
+	switch r.Status {
+	case profiler.OK:
+		return nil
+	case profiler.Rejected:
+		return errRejected
+	}
+	return fmt.Errorf("internal failure: %s", r.Failure)
+}
+
+// blockFlags are how a command takes one block.
+type blockFlags struct {
+	hex   string
+	flags *flags
+}
+
+// add declares -hex.
+func (b *blockFlags) add(f *flags) {
+	b.flags = f
+	f.text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
+		"welcome; - reads it from standard input")
+	f.stray = "quote a block that has spaces in it"
+}
+
+// given reports whether the command line has a block.
+func (b *blockFlags) given() bool { return b.flags.has("hex") }
+
+// maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
+const maxText = 5 * profiler.MaxBlock
+
+// read is the block; -hex - is standard input.
+func (b *blockFlags) read(std streams) (profiler.Block, error) {
+	if !b.given() {
+		return profiler.Block{}, badUsage("no block: give one with -hex, such as %s -hex 4801c0", b.flags.command)
+	}
+	text, where := b.hex, "-hex"
+	if text == "-" {
+		where = "standard input"
+		all, err := io.ReadAll(io.LimitReader(std.in, maxText+1))
+		if err != nil {
+			return profiler.Block{}, badUsage("reading standard input: %w", err)
+		}
+		text = string(all)
+	}
+	code, err := asm.ParseHex(text, profiler.MaxBlock)
+	switch {
+	case err != nil:
+		return profiler.Block{}, badUsage("%s: %w%s", where, err, assemblyHint(text))
+	case len(text) > maxText:
+		return profiler.Block{}, badUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
+	}
+	return profiler.Block{Code: code}, nil
+}
+
+// registerName is found in assembly of either syntax, and never in digits.
+var registerName = regexp.MustCompile(`(?i)\b([re]?(ax|bx|cx|dx|si|di|sp|bp)|r(8|9|1[0-5])[dwb]?|[xyz]?mm[0-9]+|nop)\b`)
+
+// assemblyHint is what to do about a text that is assembly, "" of any other.
+func assemblyHint(text string) string {
+	if !registerName.MatchString(text) {
+		return ""
+	}
+	return "; this is assembly: assemble it first, such as with llvm-mc, and give the bytes"
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// A command is one subcommand, declared in a file of its own and listed in commands. Its help, its part
+// of the man page and its completion are made of what it declares.
+type command struct {
+	name     string   // "" is bbprof -hex, the main job
+	summary  string   // in the list of commands
+	synopsis []string // ways to call it, without "bbprof"; a comment may stand behind two spaces
+	about    string   // paragraphs; indented lines stand as they are
+	notes    string   // likewise, below the flags
+	examples string
+	exits    map[int]string // what exit codes mean; "" is what commonExits says
+
+	// setup declares the flags, bound to variables of this one run, and returns what runs.
+	setup func(f *flags) func(std streams) error
+}
+
+// commonExits are what exit codes mean to most commands.
+var commonExits = map[int]string{
+	exitUsage:       "bad input or usage",
+	exitHost:        "this host cannot measure; the message says what would help",
+	exitInternal:    "bbprof itself failed, or the results cannot be written",
+	exitInterrupted: "interrupted; what was measured until then is written, and marked as incomplete",
+}
+
+// Exit codes, as the help texts promise them.
+const (
+	exitOK          = 0
+	exitRejected    = 1
+	exitUsage       = 2
+	exitHost        = 3
+	exitInternal    = 4
+	exitInterrupted = 130 // 128 + SIGINT, the shells' convention
+	exitPipe        = 141 // 128 + SIGPIPE, likewise
+)
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// full is the command as a user writes it.
+func (c *command) full() string { return strings.TrimSpace("bbprof " + c.name) }
+
+// run parses the arguments behind the command's name, runs it and returns the exit code.
+func (c *command) run(args []string, std streams) int {
+	f := newFlags(c.full())
+	action := c.setup(f)
+	err := f.parse(args)
+	switch {
+	case errors.Is(err, errHelp):
+		err = writeText(std, c.help())
+	case err != nil:
+		err = &usageError{err}
+	default:
+		err = action(std)
+	}
+	return finish(c.name, err, std)
+}
+
+// usageError says what is wrong with the command line or the input.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+func badUsage(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// exit ends a command that has said all there is to say with this code.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// errRejected ends a command that has told of the rejection.
+const errRejected = exit(exitRejected)
+
+// finish reports an error by what kind it is and returns the exit code.
+func finish(name string, err error, std streams) int {
+	var code exit
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(err, syscall.EPIPE):
+		return exitPipe // whoever reads has had enough, which is no news
+	}
+	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
+		err = fmt.Errorf("-events: %w", event)
+	}
+	exits := exitOf(err)
+	if exits == exitInterrupted {
+		err = errors.New("interrupted")
+	}
+	prefix := "bbprof: "
+	if usage := (*usageError)(nil); name != "" && errors.As(err, &usage) {
+		prefix += name + ": "
+	}
+	fmt.Fprintf(std.err, "%s%v\n", prefix, err)
+	return exits
+}
+
+// exitOf tells the user's mistakes, a host that cannot measure and bbprof's own failures apart.
+func exitOf(err error) int {
+	var (
+		usage   *usageError
+		events  *profiler.EventError
+		bad     *program.Error
+		reading *input.ReadError
+		host    *verdict.HostError
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage), errors.As(err, &events), errors.As(err, &bad), errors.As(err, &reading):
+		return exitUsage
+	case errors.As(err, &host):
+		return exitHost
+	}
+	return exitInternal
+}
+
+// writeText writes to standard output.
+func writeText(std streams, text string) error {
+	if _, err := io.WriteString(std.out, text); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// find is the command of a name.
+func find(name string) *command {
+	all := commands()
+	if i := slices.IndexFunc(all, func(c *command) bool { return c.name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}

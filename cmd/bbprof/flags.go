@@ -1,0 +1,311 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A flagDecl is one flag: what sets it, and all that help, completion and the man page say of it.
+type flagDecl struct {
+	name    string
+	arg     string // what help calls the value; a switch has none
+	help    string // without the default, which comes from fallback
+	choices []string
+	set     func(string) error
+
+	fallback string // the default, "" where there is none to tell
+	group    int
+	hidden   bool // an older spelling: accepted, not listed
+}
+
+// flags are those of one run of a command, in the order in which help lists them.
+type flags struct {
+	command string // as the user writes it, such as "bbprof batch"
+	decls   []*flagDecl
+	groups  []string // titles
+	topic   int      // the group that bbprof help measuring lists; -1 is none
+	args    []string // the command line
+	given   []string // the names that were on the command line, without repetition
+
+	operands *[]string // where operands go; nil where there may be none
+	stray    string    // what to do about an operand where there may be none
+	program  *[]string // where what stands behind -- goes; nil where it is operands
+}
+
+func newFlags(command string) *flags {
+	return &flags{command: command, groups: []string{"Flags"}, topic: -1, stray: "this command takes flags alone"}
+}
+
+// declare adds a flag to the last group.
+func (f *flags) declare(d flagDecl) *flagDecl {
+	d.group = len(f.groups) - 1
+	f.decls = append(f.decls, &d)
+	return &d
+}
+
+// section begins a group of flags.
+func (f *flags) section(title string) {
+	if len(f.decls) == 0 {
+		f.groups = nil
+	}
+	f.groups = append(f.groups, title)
+}
+
+// toggle declares a flag without a value.
+func (f *flags) toggle(p *bool, name, help string) {
+	f.declare(flagDecl{name: name, help: help, set: func(s string) error {
+		on, err := parseBool(s)
+		*p = on
+		return err
+	}})
+}
+
+// text declares a flag whose value is taken as it is.
+func (f *flags) text(p *string, name, arg, help string) {
+	f.declare(flagDecl{name: name, arg: arg, help: help, fallback: *p, set: func(s string) error {
+		*p = s
+		return nil
+	}})
+}
+
+// number declares a flag whose value is a whole number; least is the smallest.
+func (f *flags) number(p *int, least int, name, arg, help string) *flagDecl {
+	d := parsed(f, p, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least {
+			return 0, fmt.Errorf("write a whole number from %d on", least)
+		}
+		return n, nil
+	}, name, arg, help)
+	d.fallback = strconv.Itoa(*p)
+	return d
+}
+
+// seed declares -seed.
+func (f *flags) seed(p *uint64, help string) {
+	parsed(f, p, func(s string) (uint64, error) {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return 0, errors.New("write a whole number from 0 on")
+		}
+		return n, nil
+	}, "seed", "N", help).fallback = strconv.FormatUint(*p, 10)
+}
+
+// parsed declares a flag whose value parse reads.
+func parsed[T any](f *flags, p *T, parse func(string) (T, error), name, arg, help string) *flagDecl {
+	return f.declare(flagDecl{name: name, arg: arg, help: help, set: func(s string) error {
+		v, err := parse(s)
+		if err == nil {
+			*p = v
+		}
+		return err
+	}})
+}
+
+// choice declares a flag whose value is one of some names.
+func choice[T ~string](f *flags, p *T, names []T, name, arg, help string) *flagDecl {
+	d := parsed(f, p, func(s string) (T, error) { return parseName(s, names) }, name, arg, help)
+	for _, n := range names {
+		d.choices = append(d.choices, string(n))
+	}
+	return d
+}
+
+// alias declares another spelling of the flag d.
+func (f *flags) alias(d *flagDecl, name string) {
+	other := *d
+	other.name, other.hidden = name, true
+	f.decls = append(f.decls, &other)
+}
+
+func (f *flags) lookup(name string) *flagDecl {
+	if i := slices.IndexFunc(f.decls, func(d *flagDecl) bool { return d.name == name }); i >= 0 {
+		return f.decls[i]
+	}
+	return nil
+}
+
+// has reports whether a flag was on the command line.
+func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
+
+// of is the first flag on the command line that is declared in a group, "" if there is none.
+func (f *flags) of(title string) string {
+	for _, name := range f.given {
+		if f.groups[f.lookup(name).group] == title {
+			return name
+		}
+	}
+	return ""
+}
+
+// in are the names of a group.
+func (f *flags) in(title string) (names []string) {
+	for _, d := range f.listed(slices.Index(f.groups, title)) {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// errHelp says that help was asked for.
+var errHelp = errors.New("help")
+
+// parse reads a command line in Go's style: -name value, -name=value, or -name of a switch, with one
+// dash or two, before or behind operands. A switch may be followed by true or false.
+func (f *flags) parse(args []string) error {
+	f.args = args
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		if word == "--" {
+			return f.behind(args)
+		}
+		if len(word) < 2 || word[0] != '-' {
+			if err := f.operand(word); err != nil {
+				return err
+			}
+			continue
+		}
+		name, value, joined := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		d := f.lookup(name)
+		switch {
+		case d == nil && (name == "h" || name == "help"):
+			return errHelp
+		case d == nil:
+			return fmt.Errorf("unknown flag -%s%s (%s -h lists the flags)", name, didYouMean("-", name, f.names()), f.command)
+		case joined:
+		case d.arg == "" && len(args) > 0 && (args[0] == "true" || args[0] == "false"):
+			value, args = args[0], args[1:]
+		case d.arg == "":
+			value = "true"
+		case len(args) == 0:
+			return fmt.Errorf("-%s needs a value: -%s %s (%s -h tells more)", name, name, d.arg, f.command)
+		default:
+			value, args = args[0], args[1:]
+		}
+		if err := d.set(value); err != nil {
+			return fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
+		}
+		if !f.has(name) {
+			f.given = append(f.given, name)
+		}
+	}
+	return nil
+}
+
+// operand takes one word that is no flag.
+func (f *flags) operand(word string) error {
+	if f.operands == nil {
+		return fmt.Errorf("unexpected argument %q: %s", word, f.stray)
+	}
+	*f.operands = append(*f.operands, word)
+	return nil
+}
+
+// behind takes what stands behind --.
+func (f *flags) behind(words []string) error {
+	if f.program != nil {
+		*f.program = words
+		return nil
+	}
+	for _, w := range words {
+		if err := f.operand(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names are those that help lists.
+func (f *flags) names() (names []string) {
+	for _, d := range f.decls {
+		if !d.hidden {
+			names = append(names, d.name)
+		}
+	}
+	return names
+}
+
+// didYouMean is a hint at the nearest name, "" if none is near.
+func didYouMean(prefix, name string, names []string) string {
+	const near = 2 // edits: two letters swapped, or one wrong or missing and one more
+	best, least := "", near+1
+	for _, n := range names {
+		if d := distance(name, n); d < least && d < len(n) {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + prefix + best + "?"
+}
+
+// distance is Levenshtein's: insertions, deletions and replacements that make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func parseBool(s string) (bool, error) {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, errors.New("write true or false")
+	}
+	return on, nil
+}
+
+// parseName reads one of some names.
+func parseName[T ~string](s string, names []T) (T, error) {
+	if i := slices.Index(names, T(s)); i >= 0 {
+		return names[i], nil
+	}
+	var list []string
+	for _, n := range names {
+		list = append(list, string(n))
+	}
+	last := len(list) - 1
+	return "", fmt.Errorf("write %s or %s", strings.Join(list[:last], ", "), list[last])
+}
+
+// parseShare reads a fraction such as 0.005, or percent such as 0.5%.
+func parseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < math.Inf(1)) {
+		return 0, errors.New("write a fraction such as 0.05, or 5%")
+	}
+	return v, nil
+}
+
+// parseDuration reads a time above 0.
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, errors.New("write a time above 0 with its unit, such as 500ms, 30s or 5m")
+	}
+	return d, nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestParse covers the ways to write a command line.
+func TestParse(t *testing.T) {
+	type line struct {
+		V, W     bool
+		N        int
+		Name     string
+		Operands []string
+		Program  []string
+	}
+	for _, c := range []struct {
+		args string
+		want line
+		err  string
+	}{
+		{args: "", want: line{N: 1}},
+		{args: "-v -n 2", want: line{V: true, N: 2}},
+		{args: "--v --n=2 a", want: line{V: true, N: 2, Operands: []string{"a"}}},
+		{args: "a -n 2 b -", want: line{N: 2, Operands: []string{"a", "b", "-"}}},
+		{args: "-v false a", want: line{N: 1, Operands: []string{"a"}}},
+		{args: "-v=false -w true", want: line{W: true, N: 1}},
+		{args: "-v falsehood", want: line{V: true, N: 1, Operands: []string{"falsehood"}}},
+		{args: "-name -n", want: line{N: 1, Name: "-n"}},
+		{args: "-name=", want: line{N: 1}},
+		{args: "-m 3", want: line{N: 3}}, // an alias
+		{args: "a -- -v -n x", want: line{N: 1, Operands: []string{"a"}, Program: []string{"-v", "-n", "x"}}},
+		{args: "-n", err: "-n needs a value: -n NUMBER (bbprof x -h tells more)"},
+		{args: "-n 0", err: `invalid value "0" for flag -n: write a whole number from 1 on`},
+		{args: "-v=maybe", err: `invalid value "maybe" for flag -v: write true or false`},
+		{args: "-nmae x", err: "unknown flag -nmae; did you mean -name? (bbprof x -h lists the flags)"},
+		{args: "-frobnicate", err: "unknown flag -frobnicate (bbprof x -h lists the flags)"},
+		{args: "-v -help", err: "help"},
+	} {
+		got := line{N: 1}
+		f := newFlags("bbprof x")
+		f.operands, f.program = &got.Operands, &got.Program
+		f.toggle(&got.V, "v", "")
+		f.toggle(&got.W, "w", "")
+		f.text(&got.Name, "name", "TEXT", "")
+		f.alias(f.number(&got.N, 1, "n", "NUMBER", ""), "m")
+		switch err := f.parse(strings.Fields(c.args)); {
+		case err != nil && err.Error() != c.err || err == nil && c.err != "":
+			t.Errorf("%q: error %v, want %q", c.args, err, c.err)
+		case err == nil:
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%q: %s", c.args, diff)
+			}
+		}
+	}
+}
+
+// TestShares: percent and fraction are both taken.
+func TestShares(t *testing.T) {
+	for text, want := range map[string]float64{"0.005": 0.005, "0.5%": 0.005, " 5 % ": 0.05, "0": 0, "110%": 1.1} {
+		if got, err := parseShare(text); err != nil || got != want {
+			t.Errorf("%q: %v, error %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "%", "-1%", "Inf", "NaN", "5%%", "half"} {
+		if got, err := parseShare(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	names := []string{"budget", "cpus", "o", "batch"}
+	for name, want := range map[string]string{
+		"bugdet": "; did you mean -budget?", "budgets": "; did you mean -budget?", "cpsu": "; did you mean -cpus?",
+		"x": "", "frobnicate": "", "bugs": "", "budget": "; did you mean -budget?",
+	} {
+		if got := didYouMean("-", name, names); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestHelp: every command tells of itself, and of each of its flags, within a terminal's width.
+func TestHelp(t *testing.T) {
+	for _, c := range commands() {
+		help := c.help()
+		for line := range strings.Lines(help) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > helpWidth {
+				t.Errorf("%s: this line of its help is wider than %d columns: %s", c.full(), helpWidth, line)
+			}
+		}
+		if c.name != "" && (c.summary == "" || !strings.HasPrefix(c.synopsis[0], c.name)) {
+			t.Errorf("%s: summary %q, synopsis %q", c.full(), c.summary, c.synopsis)
+		}
+		for code := range c.exits {
+			if c.exitHelp(code) == "" {
+				t.Errorf("%s: exit code %d has no meaning", c.full(), code)
+			}
+		}
+		seen := map[string]bool{}
+		for _, d := range c.declared().decls {
+			if seen[d.name] {
+				t.Errorf("%s: -%s is declared twice", c.full(), d.name)
+			}
+			seen[d.name] = true
+			if d.help == "" {
+				t.Errorf("%s: -%s has no help", c.full(), d.name)
+			}
+			if strings.Contains(d.help, "default") && d.fallback != "" {
+				t.Errorf("%s: -%s has two defaults: %s", c.full(), d.name, d.described())
+			}
+			for _, name := range d.choices {
+				if d.arg != "" && !strings.Contains(d.described(), name) {
+					t.Errorf("%s: the help of -%s does not tell of %s: %s", c.full(), d.name, name, d.help)
+				}
+			}
+		}
+	}
+}
+
+// TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
+func TestFlagsMeanOneThing(t *testing.T) {
+	apart := []string{"a", "b"} // sides of a comparison, and sets of arguments
+	args := map[string]*flagDecl{}
+	for _, c := range commands() {
+		for _, d := range c.declared().decls {
+			if slices.Contains(apart, d.name) {
+				continue
+			}
+			if first := args[d.name]; first != nil && first.arg != d.arg {
+				t.Errorf("%s: -%s takes %q, elsewhere %q", c.full(), d.name, d.arg, first.arg)
+			}
+			args[d.name] = d
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+const (
+	helpWidth  = 100 // columns of a help text
+	flagIndent = 18  // where the text of a flag begins
+)
+
+// help is what -h prints.
+func (c *command) help() string {
+	var w strings.Builder
+	if c.name == "" {
+		w.WriteString(c.about)
+	} else {
+		fmt.Fprintf(&w, "%s: %s.\n", c.full(), c.summary)
+	}
+	w.WriteString("\n")
+	for _, s := range c.synopsis {
+		fmt.Fprintf(&w, "  bbprof %s\n", s)
+	}
+	if c.name == "" {
+		writeCommands(&w)
+	} else if c.about != "" {
+		w.WriteString("\n" + c.about)
+	}
+	w.WriteString(c.flagHelp())
+	if c.notes != "" {
+		w.WriteString("\n" + c.notes)
+	}
+	if c.examples != "" {
+		w.WriteString("\nExamples:\n" + indent(c.examples))
+	}
+	w.WriteString("\nExit codes:\n")
+	for _, code := range slices.Sorted(maps.Keys(c.exits)) {
+		fmt.Fprintf(&w, "  %-4d %s\n", code, c.exitHelp(code))
+	}
+	if c.name == "" {
+		w.WriteString("\nResults go to standard output, everything else to standard error.\n")
+	}
+	return w.String()
+}
+
+// exitHelp is what an exit code means.
+func (c *command) exitHelp(code int) string {
+	if text := c.exits[code]; text != "" {
+		return text
+	}
+	return commonExits[code]
+}
+
+// declared are the flags of a command.
+func (c *command) declared() *flags {
+	f := newFlags(c.full())
+	c.setup(f)
+	return f
+}
+
+// flagHelp lists the command's own flags, and points to those that all measuring commands share.
+func (c *command) flagHelp() string {
+	f := c.declared()
+	var w strings.Builder
+	for i, title := range f.groups {
+		list := f.listed(i)
+		if len(list) == 0 {
+			continue
+		}
+		fmt.Fprintf(&w, "\n%s:\n", title)
+		if i == f.topic {
+			w.WriteString("  " + wrap("the flags that say how to measure, such as -cpus, -budget, -precision, -mode and -unroll: see bbprof help measuring", 2) + "\n")
+			continue
+		}
+		for _, d := range list {
+			w.WriteString(d.text())
+		}
+	}
+	return w.String()
+}
+
+// listed are the flags of a group that help shows.
+func (f *flags) listed(group int) (list []*flagDecl) {
+	for _, d := range f.decls {
+		if d.group == group && !d.hidden {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// text is a flag's lines in help.
+func (d *flagDecl) text() string {
+	head := strings.TrimRight("  -"+d.name+" "+d.arg, " ")
+	body := wrap(d.described(), flagIndent)
+	if len(head) >= flagIndent {
+		return head + "\n" + strings.Repeat(" ", flagIndent) + body + "\n"
+	}
+	return fmt.Sprintf("%-*s%s\n", flagIndent, head, body)
+}
+
+// described is a flag's help with its default.
+func (d *flagDecl) described() string {
+	if d.fallback == "" {
+		return d.help
+	}
+	return d.help + " (default: " + d.fallback + ")"
+}
+
+// wrap breaks text into lines; all but the first are indented by at columns.
+func wrap(text string, at int) string {
+	var w strings.Builder
+	column := at
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > helpWidth:
+			w.WriteString("\n" + strings.Repeat(" ", at))
+			column = at
+		default:
+			w.WriteByte(' ')
+			column++
+		}
+		w.WriteString(word)
+		column += len(word)
+	}
+	return w.String()
+}
+
+// indent puts lines two columns to the right.
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}
+
+// writeCommands lists all commands by subject.
+func writeCommands(w *strings.Builder) {
+	for _, s := range subjects() {
+		fmt.Fprintf(w, "\n%s:\n", s.title)
+		for _, c := range s.commands {
+			fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+		}
+	}
+}
+
+// helpCommand prints the help of a command.
+func helpCommand() *command {
+	return &command{
+		name:     "help",
+		summary:  "print the help of a command, or on measuring, or the man page",
+		synopsis: []string{"help", "help COMMAND", "help measuring   (the flags that say how to measure)"},
+		exits:    map[int]string{exitOK: "done", exitUsage: ""},
+		setup: func(f *flags) func(streams) error {
+			var words []string
+			f.operands = &words
+			return func(std streams) error { return helpOn(words, std) }
+		},
+	}
+}
+
+const measuringTopic = "measuring"
+
+func helpOn(words []string, std streams) error {
+	switch {
+	case len(words) == 0:
+		return writeText(std, blockCommand().help())
+	case len(words) == 1 && words[0] == measuringTopic:
+		return writeText(std, measuringHelp())
+	case len(words) == 1 && find(words[0]) != nil:
+		return writeText(std, find(words[0]).help())
+	}
+	topics := append(commandNames(), measuringTopic)
+	return badUsage("no help on %s%s; there is help on %s and %s", strings.Join(words, " "), didYouMean("", words[0], topics), strings.Join(commandNames(), ", "), measuringTopic)
+}
+
+// measuringHelp lists the flags of all commands that measure the user's blocks.
+func measuringHelp() string {
+	var o profiler.Options
+	f := newFlags("bbprof")
+	measuring(f, &o)
+	var w strings.Builder
+	w.WriteString("These flags say how to measure. All commands take them that measure your blocks.\n\n")
+	for _, d := range f.listed(f.topic) {
+		w.WriteString(d.text())
+	}
+	return w.String()
+}
