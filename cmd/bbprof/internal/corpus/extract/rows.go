@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 )
 
 // Rows say how blocks are written.
 type Rows struct {
 	Unique bool // each block once, counts added
 	Text   bool // with a column asm
+	Syntax assemble.Syntax
 }
 
 // Columns are those of a corpus that Write writes.
@@ -114,25 +115,9 @@ func (w *rowWriter) write(b *Block) error {
 		strconv.Itoa(b.Instructions), strconv.Itoa(len(b.Code)), b.Terminator,
 		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section)
 	if w.rows.Text {
-		w.cell = append(w.cell, Text(b.Code))
+		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
 	}
 	return w.csv.Write(w.cell)
-}
-
-// Text is a block in assembly, its instructions separated by semicolons.
-func Text(code []byte) string {
-	insts, err := asm.Decode(code)
-	if err != nil {
-		return ""
-	}
-	var s strings.Builder
-	for i := range insts {
-		if i > 0 {
-			s.WriteString("; ")
-		}
-		s.WriteString(insts[i].Text())
-	}
-	return s.String()
 }
 
 // Summary says in a few lines what was found and what was left out.
