@@ -9,10 +9,6 @@ import (
 	"strings"
 )
 
-type readerAt = io.ReaderAt
-
-type sectionReader = io.SectionReader
-
 // Archives as GNU ar and llvm-ar write them, System V's format (ar(5)): each member is behind a
 // header of 60 bytes, name 16, time 12, owner 6, group 6, mode 8, size 10, "`\n", and starts at
 // an even offset. "/" and "/SYM64/" are tables of symbols, "//" holds names longer than 15 bytes.
@@ -30,7 +26,7 @@ func isArchive(r io.ReaderAt) bool {
 }
 
 // archive calls member for each ELF file in an archive.
-func archive(name string, r io.ReaderAt, size int64, member func(name string, r *io.SectionReader) error) error {
+func archive(name string, r io.ReaderAt, size int64, member func(name string, r io.ReaderAt) error) error {
 	var magic [len(thinMagic)]byte
 	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) == thinMagic {
 		return &InputError{File: name, Problem: "a thin archive, which holds names alone", Remedy: "name the object files"}

@@ -27,7 +27,8 @@ func demangled(symbol string) string {
 // cut gives out the blocks of the function that was walked.
 func (e *extraction) cut(f *function, name string) error {
 	w := &e.w
-	e.block = Block{File: e.o.name, Function: name, Section: f.where.Name}
+	e.name = name
+	e.block = Block{File: e.o.name, Section: f.where.Name}
 	for at := 0; at < w.cut; {
 		if w.marks[at]&markStart == 0 {
 			at++
@@ -103,6 +104,15 @@ func (e *extraction) give(f *function, b bounds) error {
 	}
 	if n == 0 || b.broken || b.pads || b.instructions == 0 || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
 		return nil
+	}
+	e.block.Function = e.name
+	if e.o.regions != nil {
+		lo := f.lo + uint64(b.start)
+		r := e.o.regionOf(lo, lo+uint64(b.end-b.start))
+		if r == nil {
+			return nil
+		}
+		e.block.Function = r.name
 	}
 	e.block.Code = e.w.code[b.start:b.end]
 	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n

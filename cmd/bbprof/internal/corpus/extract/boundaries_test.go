@@ -208,7 +208,7 @@ func compareBoundaries(t *testing.T, dir string, command []string) {
 func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	t.Helper()
 	ours := map[span]bool{}
-	err := File(file, Options{Cut: cut}, new(Stats), func(b *Block) error {
+	err := File(t.Context(), file, Options{Cut: cut}, new(Stats), func(b *Block) error {
 		ours[span{b.Addr, b.Addr + uint64(len(b.Code))}] = true
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,10 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 		c := newExactCounts(m)
 		total := c.sums[len(c.addrs)]
 		p.Total += total
+		if strings.HasPrefix(path.Base(name), "vgpreload_") { // valgrind's own
+			p.Total -= total
+			continue
+		}
 		if !strings.HasPrefix(name, "/") { // code made at run time, or the kernel's: no file has it
 			p.Lost += total
 			continue

@@ -11,8 +11,11 @@
 package extract
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -37,6 +40,7 @@ type Options struct {
 	Min     int      // instructions
 	Max     int      // 0: any number
 	Profile *Profile // only what ran, with its count; nil: all that there is
+	Lenient bool     // files that cannot be read, or hold no code, are counted and passed over
 }
 
 // A Block is a basic block without the transfer that ends it.
@@ -63,13 +67,23 @@ type Stats struct {
 	Overlaps       int    // branches into the middle of an instruction
 	BadRelocations int
 	BadFrames      int    // tables of functions that are damaged or unknown
+	PassedOver     int    // files that ran and could not be read
 	Whole          int    // sections about whose functions nothing is known
 	Executed       uint64 // executions of instructions in these files, or samples, by the profile
 	Found          uint64 // of those, in blocks and the transfers that end them
 }
 
 // File extracts one file's blocks, in the order of their addresses.
-func File(name string, opts Options, stats *Stats, yield func(*Block) error) error {
+func File(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+	err := file(ctx, name, opts, stats, yield)
+	if bad := (*InputError)(nil); opts.Lenient && errors.As(err, &bad) {
+		stats.PassedOver++
+		return nil
+	}
+	return err
+}
+
+func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return &InputError{File: name, Problem: plain(err)}
@@ -85,28 +99,46 @@ func File(name string, opts Options, stats *Stats, yield func(*Block) error) err
 		return &InputError{File: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
 	}
 	if isArchive(f) {
-		return archive(name, f, info.Size(), func(member string, r *sectionReader) error {
-			return one(member, name, r, opts, stats, yield)
+		return archive(name, f, info.Size(), func(member string, r io.ReaderAt) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return one(input{name: member, path: name, from: r}, opts, stats, yield)
 		})
 	}
-	return one(name, name, f, opts, stats, yield)
+	if filepath.Ext(name) == ".s" {
+		return assembly(ctx, name, opts, stats, yield)
+	}
+	return one(input{name: name, path: name, from: f}, opts, stats, yield)
 }
 
-// one extracts one object's blocks. path is the file that a profile would name.
-func one(name, path string, r readerAt, opts Options, stats *Stats, yield func(*Block) error) (err error) {
-	counts, err := opts.Profile.of(path)
+// An input is one ELF file.
+type input struct {
+	name  string // as rows have it
+	path  string // as a profile has it
+	from  io.ReaderAt
+	marks []string // of the regions in the assembly that it was made of
+}
+
+// one extracts one object's blocks.
+func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err error) {
+	counts, err := opts.Profile.of(in.path)
 	if err != nil {
 		return err
 	}
-	o, err := openObject(name, r, stats)
+	o, err := openObject(in.name, in.from, stats)
 	if err != nil {
+		return err
+	}
+	o.marks = in.marks
+	if err := o.findRegions(); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(o.sections, func(s *section) bool { return s.executable }) {
 		if o.relocatable { // such as a member of an archive that holds only data
 			return nil
 		}
-		return &InputError{File: name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
+		return &InputError{File: in.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
 	}
 	o.findFunctions()
 	o.addExecuted(counts)
@@ -117,14 +149,8 @@ func one(name, path string, r readerAt, opts Options, stats *Stats, yield func(*
 	e := &extraction{o: o, opts: opts, stats: stats, yield: yield, counts: counts, entries: map[*section]bitmap{}}
 	e.w = walker{o: o}
 	e.survey()
-	err = e.blocks()
-	if errors.Is(err, errStop) {
-		return nil
-	}
-	return err
+	return e.blocks()
 }
-
-var errStop = errors.New("stop")
 
 // An extraction is the two passes over one object.
 type extraction struct {
@@ -139,6 +165,7 @@ type extraction struct {
 	offsets []int
 	ran     []int
 	block   Block
+	name    string // of the function that is being cut
 }
 
 // A bitmap has a bit for each byte of a section.
@@ -215,6 +242,13 @@ func (e *extraction) walk(f *function) {
 	}
 	if e.counts != nil {
 		e.ran = e.counts.addresses(f.lo-f.where.addr+f.where.shown, f.hi-f.where.addr+f.where.shown, e.ran)
+	}
+	for _, r := range e.o.regions {
+		for _, at := range []uint64{r.lo, r.hi} {
+			if at > f.lo && at < f.hi {
+				e.offsets = append(e.offsets, int(at-f.lo))
+			}
+		}
 	}
 	e.w.walk(f, e.offsets, e.ran)
 	if e.counts != nil {

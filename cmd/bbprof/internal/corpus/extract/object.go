@@ -32,6 +32,8 @@ type object struct {
 	sections    []*section // those that take memory, by address
 	externals   map[string]uint64
 	functions   []function
+	regions     []region // where there are any, blocks come from there alone
+	marks       []string // names of those that assembly marks
 	stats       *Stats
 }
 

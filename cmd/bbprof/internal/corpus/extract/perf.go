@@ -72,6 +72,7 @@ type perfReader struct {
 	stacks  bool
 	process string // of a sample whose address stands on the next line
 	pending bool
+	chain   bool // the lines up to the next blank one are callers
 }
 
 // mapped reads "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]:
@@ -107,7 +108,7 @@ func (p *perfReader) mapped(s string) error {
 func (p *perfReader) sample(line string) {
 	cells := strings.Fields(line)
 	if len(cells) == 0 {
-		p.pending = false
+		p.pending, p.chain = false, false
 		return
 	}
 	from, header := 0, false
@@ -125,15 +126,14 @@ func (p *perfReader) sample(line string) {
 				break
 			}
 		}
-		p.pending = true
-	}
-	if !p.pending && header || !header && !p.pending && line[0] != ' ' && line[0] != '\t' {
+		p.pending, p.chain = true, false
+	} else if p.chain { // callers
 		return
 	}
 	if from < len(cells) {
 		if ip, err := strconv.ParseUint(cells[from], 16, 64); err == nil && ip > 1<<12 {
 			p.total++
-			p.pending = false
+			p.pending, p.chain = false, p.pending && !header
 			if f, at := p.file(ip); f != nil {
 				f.samples[at]++
 			} else {

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/hex"
 	"fmt"
@@ -28,9 +29,9 @@ func (r Rows) Columns() []string {
 }
 
 // Write writes the blocks of some files as CSV with a header.
-func Write(w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
+func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
 	var stats Stats
-	out := &rowWriter{csv: csv.NewWriter(w), rows: rows}
+	out := &rowWriter{ctx: ctx, csv: csv.NewWriter(w), rows: rows}
 	if rows.Unique {
 		out.seen = map[string]int{}
 	}
@@ -38,12 +39,12 @@ func Write(w io.Writer, files []string, opts Options, rows Rows) (Stats, error) 
 		return stats, err
 	}
 	if opts.Profile != nil {
-		if err := out.sum(files, opts); err != nil {
+		if err := out.sum(ctx, files, opts); err != nil {
 			return stats, err
 		}
 	}
 	for _, name := range files {
-		if err := File(name, opts, &stats, out.block); err != nil {
+		if err := File(ctx, name, opts, &stats, out.block); err != nil {
 			return stats, err
 		}
 	}
@@ -55,6 +56,7 @@ func Write(w io.Writer, files []string, opts Options, rows Rows) (Stats, error) 
 
 // A rowWriter writes blocks, at once or, if each is wanted once, at the end.
 type rowWriter struct {
+	ctx  context.Context
 	csv  *csv.Writer
 	rows Rows
 	cell []string
@@ -65,10 +67,10 @@ type rowWriter struct {
 }
 
 // sum adds up what the weights are shares of.
-func (w *rowWriter) sum(files []string, opts Options) error {
-	all := Options{Cut: opts.Cut, Profile: opts.Profile}
+func (w *rowWriter) sum(ctx context.Context, files []string, opts Options) error {
+	all := Options{Cut: opts.Cut, Profile: opts.Profile, Lenient: opts.Lenient}
 	for _, name := range files {
-		err := File(name, all, new(Stats), func(b *Block) error {
+		err := File(ctx, name, all, new(Stats), func(b *Block) error {
 			w.total += b.Count
 			return nil
 		})
@@ -80,6 +82,9 @@ func (w *rowWriter) sum(files []string, opts Options) error {
 }
 
 func (w *rowWriter) block(b *Block) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
 	if w.seen == nil {
 		return w.write(b)
 	}
@@ -123,10 +128,10 @@ func (w *rowWriter) write(b *Block) error {
 // Summary says in a few lines what was found and what was left out.
 func (s Stats) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "bbprof: %d blocks of %d functions in %d files\n", s.Blocks, s.Functions, s.Files)
+	fmt.Fprintf(&b, "%d blocks of %d functions in %d files\n", s.Blocks, s.Functions, s.Files)
 	note := func(n uint64, format string, args ...any) {
 		if n > 0 {
-			fmt.Fprintf(&b, "bbprof: "+format+"\n", args...)
+			fmt.Fprintf(&b, format+"\n", args...)
 		}
 	}
 	note(uint64(s.CutShort), "%d functions do not decode through: %d bytes of theirs are left out", s.CutShort, s.BytesCutShort)
@@ -134,6 +139,7 @@ func (s Stats) Summary() string {
 	note(uint64(s.Overlaps), "%d branches into the middle of an instruction start no block", s.Overlaps)
 	note(uint64(s.BadRelocations), "%d relocations are unknown or damaged and fill nothing", s.BadRelocations)
 	note(uint64(s.BadFrames), "%d tables of functions are damaged or of an unknown kind", s.BadFrames)
+	note(uint64(s.PassedOver), "%d files that ran cannot be read and are passed over", s.PassedOver)
 	note(uint64(s.Whole), "%d sections name no functions: only what their first byte leads to is taken", s.Whole)
 	if s.Executed > 0 && s.Found > 0 {
 		note(1, "%.2f %% of what ran in these files is in blocks, or in the transfers that end them", 100*float64(s.Found)/float64(s.Executed))

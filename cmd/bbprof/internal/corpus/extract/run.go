@@ -148,7 +148,7 @@ func (r *Run) failed(err error, where string) error {
 		return err
 	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return &InputError{File: r.Program[0], Problem: fmt.Sprintf("killed by %v %s", s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
+		return &InputError{File: r.Program[0], Problem: fmt.Sprintf("ended by signal %d (%v) %s", int(s.Signal()), s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
 	}
 	return &InputError{
 		File: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),

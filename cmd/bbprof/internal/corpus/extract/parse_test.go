@@ -1,0 +1,280 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/tinyelf"
+)
+
+var allow = cmp.AllowUnexported(span{}, region{}, fill{})
+
+// frames is an .eh_frame section of one common entry with this augmentation, and frame
+// descriptions of these distances from their field to the code, and sizes.
+func frames(augmentation string, functions ...[2]int32) []byte {
+	entry := func(body []byte) []byte {
+		for len(body)%4 != 0 {
+			body = append(body, 0)
+		}
+		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...)
+	}
+	common := append([]byte{0, 0, 0, 0, 1}, augmentation...)
+	common = append(common, 0, 1, 0x78, 16, 1, encodePCRel|encodeS4)
+	out := entry(common)
+	for _, f := range functions {
+		body := binary.LittleEndian.AppendUint32(nil, uint32(len(out)+4)) // back to the common entry
+		body = binary.LittleEndian.AppendUint32(body, uint32(f[0]))
+		body = binary.LittleEndian.AppendUint32(body, uint32(f[1]))
+		out = append(out, entry(append(body, 0))...)
+	}
+	return append(out, 0, 0, 0, 0)
+}
+
+func TestFrameSpans(t *testing.T) {
+	const at = 0x3000
+	good := frames("zR", [2]int32{-0x2000, 16}, [2]int32{-0x1000, 1})
+	first := uint64(at + 20 + 8 - 0x2000) // the field stands behind the common entry, a length and an identifier
+	for _, tt := range []struct {
+		name  string
+		data  []byte
+		want  []span
+		whole bool
+	}{
+		{"two functions", good, []span{{first, first + 16}, {first + 0x1000 + 20, first + 0x1000 + 21}}, true},
+		{"a return from a signal handler starts a byte early", frames("zRS", [2]int32{-0x2000, 16}), []span{{first + 1, first + 16}}, true},
+		{"an augmentation that is not known", frames("zQ", [2]int32{-0x2000, 16}), nil, true},
+		{"no code", frames("zR", [2]int32{-0x2000, 0}), nil, true},
+		{"cut within the second", good[:50], []span{{first, first + 16}}, false},
+		{"a length beyond the end", []byte{0xff, 0, 0, 0, 1}, nil, false},
+		{"nothing", nil, nil, true},
+	} {
+		got, whole := frameSpans(tt.data, at)
+		if diff := cmp.Diff(tt.want, got, allow); diff != "" || whole != tt.whole {
+			t.Errorf("%s: whole %t, want %t; -want +got:\n%s", tt.name, whole, tt.whole, diff)
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const callgrindText = `# callgrind format
+version: 1
+cmd: ./a --b=c
+positions: instr
+events: Ir
+summary: 20
+
+ob=(1) /bin/none
+fn=(1) f
+0x1000 5
++2 5
+calls=3 0x2000
+* 700
+-1 2
+ob=(2) ???
+fn=(2)
+0x9 4
+ob=(1)
+fn=(1)
+0x1000 1
+jcnd=1/2 0x1000
+0x1010
+`
+
+func TestReadCallgrind(t *testing.T) {
+	p, err := ReadCallgrind(write(t, "callgrind.out", callgrindText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.objects["/bin/none"].counts.(*exactCounts)
+	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "counts": []uint64{6, 2, 5}, "lost": uint64(4), "total": uint64(17)},
+		map[string]any{"addrs": c.addrs, "counts": c.counts, "lost": p.Lost, "total": p.Total}); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, bad := range []struct{ text, want string }{
+		{"hello\n", ":1: not a file of callgrind's"},
+		{"int main() { return 0; }\n", "not a file of callgrind's"},
+		{"positions: line\n", "no addresses"},
+		{"positions: instr\n0x1 5\n", "before any object"},
+		{"positions: instr\nob=(7)\n", "(7) was not named"},
+		{"positions: instr\nob=(7) /x\n0x1 many\n", `"many" is not a count`},
+		{"positions: instr\nob=(7) /x\n0xg 1\n", `"0xg" is not an address`},
+		{"positions: instr\nob=(7) /x\n0x1 0\n", "no instruction has a count"},
+		{"", "no instruction has a count"},
+	} {
+		_, err := ReadCallgrind(write(t, "bad", bad.text))
+		if in := (*InputError)(nil); !errors.As(err, &in) || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%q: error %v, want one with %q", bad.text, err, bad.want)
+		}
+	}
+}
+
+// TestReadPerf: addresses become the file's by where it was mapped, and branch records count
+// what lies between two branches.
+func TestReadPerf(t *testing.T) {
+	path := tinyelf.Write(t, []byte{0x89, 0xc8, 0x89, 0xd0, 0xeb, 0xfa}, tinyelf.Symbol{Name: "f"})
+	mapped := fmt.Sprintf("a b 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp %s\n", path)
+	samples := mapped + `a b 7/7 2.0: 1000 cpu-clock:u: 7f0000001002 f+0x2 (x)
+a b 7/7 2.0: 1000 cpu-clock:u: 7f0000001002
+a b 7/7 2.0: 1000 cpu-clock:u: 10
+a b 8/8 2.0: 1000 cycles:u:
+	7f0000001000 f
+	7f0000001002 g
+
+`
+	p, err := ReadPerf("samples", strings.NewReader(samples))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.objects[path].counts
+	got := []uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total}
+	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
+		t.Errorf("samples: -want +got:\n%s", diff)
+	}
+	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
+	p, err = ReadPerf("branches", strings.NewReader(stack))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = p.objects[path].counts
+	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
+	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
+		t.Errorf("branches: -want +got:\n%s", diff)
+	}
+	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
+		if _, err := ReadPerf("bad", strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestLabel(t *testing.T) {
+	got, names, err := label("f.s", "nop\n# LLVM-MCA-BEGIN one\nnop # LLVM-MCA-END\n// OSACA-BEGIN\n nop\n# OSACA-END\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "nop\n; bbprof.begin.0:\nnop ; bbprof.end.0:\n; bbprof.begin.1:\n nop\n; bbprof.end.1:\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"one", "region 2"}, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, bad := range []string{"# LLVM-MCA-END\n", "# LLVM-MCA-BEGIN\n", "# OSACA-BEGIN\n# OSACA-BEGIN\n"} {
+		if _, _, err := label("f.s", bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+// ar writes an archive.
+func ar(members ...[2]string) []byte {
+	out := []byte(archiveMagic)
+	for _, m := range members {
+		out = fmt.Appendf(out, "%-16s%-12d%-6d%-6d%-8s%-10d`\n%s", m[0], 0, 0, 0, "644", len(m[1]), m[1])
+		if len(out)%2 != 0 {
+			out = append(out, '\n')
+		}
+	}
+	return out
+}
+
+func TestArchive(t *testing.T) {
+	const object = "\x7fELF and more"
+	data := ar([2]string{"/", "symbols"}, [2]string{"//", "a_long_name_of_a_member.o/\nother.o/\n"},
+		[2]string{"a.o/", object}, [2]string{"/0", object + "."}, [2]string{"/27", object}, [2]string{"text/", "none"})
+	var got []string
+	list := func(data []byte) error {
+		got = nil
+		return archive("x.a", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
+			got = append(got, name)
+			return nil
+		})
+	}
+	if err := list(data); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"x.a(a.o)", "x.a(a_long_name_of_a_member.o)", "x.a(other.o)"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, cut := range []int{10, 67, 80, len(data) - 3} {
+		if err := list(data[:cut]); err == nil {
+			t.Errorf("cut at %d of %d: no error", cut, len(data))
+		}
+	}
+}
+
+// extractBytes runs all of an extraction over a file in memory.
+func extractBytes(data []byte) error {
+	var stats Stats
+	yield := func(b *Block) error { return nil }
+	if isArchive(bytes.NewReader(data)) {
+		return archive("fuzz", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
+			return one(input{name: name, from: r}, Options{Cut: CutTransfer}, &stats, yield)
+		})
+	}
+	return one(input{name: "fuzz", from: bytes.NewReader(data)}, Options{Cut: CutLeader}, &stats, yield)
+}
+
+func FuzzExtract(f *testing.F) {
+	f.Add(tinyelf.File([]byte{0x89, 0xc8, 0x75, 0xfc, 0xc3}, tinyelf.Symbol{Name: "f"}))
+	f.Add(ar([2]string{"a.o/", string(tinyelf.File([]byte{0xc3}, tinyelf.Symbol{Name: "g"}))}))
+	for _, name := range []string{"object.o", "program"} {
+		if data, err := os.ReadFile(filepath.Join("testdata", name)); err == nil {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := extractBytes(data); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("an error of several lines: %v", err)
+		}
+	})
+}
+
+func FuzzFrameSpans(f *testing.F) {
+	f.Add(frames("zR", [2]int32{-0x2000, 16}), uint64(0x3000))
+	f.Add(frames("zPLRS", [2]int32{-0x2000, 16}), uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, addr uint64) {
+		spans, _ := frameSpans(data, addr)
+		for _, s := range spans {
+			if s.lo >= s.hi {
+				t.Errorf("%#x-%#x is no range", s.lo, s.hi)
+			}
+		}
+	})
+}
+
+func FuzzCallgrind(f *testing.F) {
+	f.Add(callgrindText)
+	f.Fuzz(func(t *testing.T, text string) {
+		r := callgrindReader{objects: map[string]string{}}
+		byObject := map[string]map[uint64]uint64{}
+		for line := range strings.Lines(text) {
+			r.line++
+			if r.take(strings.TrimRight(line, "\n"), byObject) != nil {
+				return
+			}
+		}
+	})
+}
+
+func FuzzPerf(f *testing.F) {
+	f.Add("a 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp /bin/none\na 7/7 2.0: 1 c:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P\n")
+	f.Fuzz(func(t *testing.T, text string) { ReadPerf("fuzz", strings.NewReader(text)) })
+}
