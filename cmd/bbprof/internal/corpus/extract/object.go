@@ -94,6 +94,12 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 			executable: s.Flags&elf.SHF_EXECINSTR != 0 && s.Type == elf.SHT_PROGBITS,
 		})
 	}
+	for _, s := range o.sections {
+		if s.executable { // of a damaged file not more than there is
+			s.Section.Size = uint64(len(s.data()))
+		}
+	}
+	o.sections = slices.DeleteFunc(o.sections, func(s *section) bool { return s.size() == 0 })
 	if o.relocatable {
 		o.layOut()
 	}

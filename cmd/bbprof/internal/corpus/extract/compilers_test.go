@@ -1,0 +1,212 @@
+package extract
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// source has what compilers make blocks of: loops, a switch whose cases run into each other,
+// calls, thread-local and common variables, string instructions.
+const source = `
+#include <stdio.h>
+#include <string.h>
+extern int elsewhere(int), other;
+static __thread int local;
+int common[100];
+double sum(const double *a, int n) { double s = 0; for (int i = 0; i < n; i++) s += a[i] * 2; return s; }
+int choose(int x, int y) {
+	switch (x) {
+	case 0: y += 3;
+	case 1: y *= 5; break;
+	case 2: return y / 3;
+	case 3: y -= 9;
+	case 4: return y ^ 3;
+	case 5: return y * y;
+	case 7: puts("seven"); break;
+	case 8: y = common[y % 100];
+	}
+	return y + local++;
+}
+int (*table[])(int, int) = {choose, 0};
+__attribute__((noinline)) static int cold(int x) { if (x > 3) __builtin_abort(); return x * 3; }
+int main(int argc, char **argv) {
+	double d[10];
+	memset(d, argc, sizeof d);
+	return table[0](argc, cold(argc)) + (int)sum(d, 10);
+}
+int elsewhere(int x) { return x + 1; }
+int other;
+`
+
+// objdumpInstructions are a file's instructions by section (of an object) and address: bytes.
+func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]string {
+	t.Helper()
+	out, err := exec.Command("objdump", "-d", "-z", "-w", file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	section := ""
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(line, "Disassembly of section "); ok && bySection {
+			section = strings.TrimRight(name, ":\n")
+			continue
+		}
+		cells := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
+		if len(cells) == 3 && !strings.Contains(cells[2], "(bad)") {
+			all[section+strings.TrimSuffix(strings.TrimSpace(cells[0]), ":")] = strings.ReplaceAll(cells[1], " ", "")
+		}
+	}
+	return all
+}
+
+// compareInstructions fails for each block that is not a sequence of objdump's instructions, but
+// for bytes that a relocation fills, and says what share of those instructions are in blocks.
+func compareInstructions(t *testing.T, file string) (blocks int, share float64) {
+	t.Helper()
+	object := strings.HasSuffix(file, ".o")
+	theirs := objdumpInstructions(t, file, object)
+	found := 0
+	err := File(t.Context(), file, Options{Cut: CutLeader}, new(Stats), func(b *Block) error {
+		blocks++
+		code := hex.EncodeToString(b.Code)
+		n := 0
+		for at := 0; at < len(code); n++ {
+			key := strconv.FormatUint(b.Addr+uint64(at/2), 16)
+			if object {
+				key = b.Section + key
+			}
+			want, ok := theirs[key]
+			if !ok || !b.Relocated && !strings.HasPrefix(code[at:], want) || len(want) > len(code)-at {
+				t.Errorf("%s: %s %#x: %s: objdump has %q at %s", filepath.Base(file), b.Function, b.Addr, code, want, key)
+				return nil
+			}
+			at += len(want)
+			found++
+		}
+		if n != b.Instructions {
+			t.Errorf("%s: %#x: %d instructions, objdump has %d", file, b.Addr, b.Instructions, n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return blocks, float64(found) / float64(len(theirs))
+}
+
+// TestCompilers extracts what gcc and clang make, at all levels of optimisation and in all kinds
+// of file, and compares it with objdump instruction by instruction.
+func TestCompilers(t *testing.T) {
+	require.Tool(t, require.GCC, "gcc")
+	require.Tool(t, require.Binutils, "objdump")
+	dir := t.TempDir()
+	c := filepath.Join(dir, "a.c")
+	if err := os.WriteFile(c, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]string{
+		"object.o": {"-c"}, "sections.o": {"-c", "-ffunction-sections", "-fPIC"}, "pie": {"-pie", "-fPIE"}, "fixed": {"-no-pie", "-fno-pie"},
+		"shared.so": {"-shared", "-fPIC"}, "stripped": {"-s"}, "noframes": {"-no-pie", "-fno-asynchronous-unwind-tables"},
+	}
+	for _, compiler := range []string{"gcc", "clang"} {
+		if _, err := exec.LookPath(compiler); err != nil {
+			t.Logf("%s is not installed", compiler)
+			continue
+		}
+		for _, level := range []string{"-O0", "-O1", "-O2", "-O3"} {
+			least, most := 1<<30, 0
+			for kind, args := range kinds {
+				file := filepath.Join(dir, compiler+level+kind)
+				if out, err := exec.Command(compiler, append(args, level, "-fcommon", "-o", file, c)...).CombinedOutput(); err != nil {
+					t.Fatalf("%s %s %v: %v\n%s", compiler, level, args, err, out)
+				}
+				n, share := compareInstructions(t, file)
+				if share < 0.4 { // the rest are transfers, padding, the C library's start and linkage
+					t.Errorf("%s: blocks hold %.2f of objdump's instructions", filepath.Base(file), share)
+				}
+				least, most = min(least, n), max(most, n)
+			}
+			t.Logf("%s %s: %d to %d blocks", compiler, level, least, most)
+		}
+	}
+}
+
+// TestInstalled compares installed programs and libraries with objdump.
+func TestInstalled(t *testing.T) {
+	require.Tool(t, require.Binutils, "objdump")
+	files := []string{"/usr/bin/gzip"}
+	if more := os.Getenv("BBPROF_INSTALLED"); more != "" { // others
+		files = strings.Fields(more)
+	}
+	for _, file := range files {
+		if _, err := os.Stat(file); err != nil {
+			t.Logf("no %s", file)
+			continue
+		}
+		n, share := compareInstructions(t, file)
+		t.Logf("%s: %d blocks, %.3f of objdump's instructions", file, n, share)
+	}
+}
+
+// TestDamaged changes bytes of objects and programs: whatever comes of it is one line of error or
+// some blocks, in bounded time.
+func TestDamaged(t *testing.T) {
+	require.Tool(t, require.GCC, "gcc")
+	dir := t.TempDir()
+	c := filepath.Join(dir, "a.c")
+	if err := os.WriteFile(c, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 300
+	if n, err := strconv.Atoi(os.Getenv("BBPROF_DAMAGED")); err == nil {
+		rounds = n
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for kind, args := range map[string][]string{"object.o": {"-c"}, "program": {"-pie"}} {
+		file := filepath.Join(dir, kind)
+		if out, err := exec.Command("gcc", append(args, "-O2", "-o", file, c)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := 0
+		for round := range rounds {
+			data := append([]byte(nil), good...)
+			switch round % 4 {
+			case 0: // cut off
+				data = data[:random.IntN(len(data))]
+			case 1: // the table of section headers, which is at the end
+				for range 1 + random.IntN(4) {
+					data[len(data)-1-random.IntN(min(len(data), 2048))] = byte(random.Uint32())
+				}
+			default:
+				for range 1 + random.IntN(20) {
+					data[random.IntN(len(data))] ^= 1 << random.IntN(8)
+				}
+			}
+			start := time.Now()
+			if err := extractBytes(data); err != nil {
+				failed++
+				if strings.Contains(err.Error(), "\n") {
+					t.Errorf("an error of several lines: %v", err)
+				}
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("round %d of %s took %v", round, kind, took)
+			}
+		}
+		t.Logf("%s: %d of %d damaged files are refused", kind, failed, rounds)
+	}
+}
