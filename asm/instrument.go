@@ -178,7 +178,33 @@ func (p *Probe) Behind(e *Emitter, i int, log uint64) {
 
 // LeaMem is lea r, m, without a segment base, a vector index or rip; with al as index it
 // takes rax for it.
-func (e *Emitter) LeaMem(r Reg, m Mem) {
+func (e *Emitter) LeaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
+
+// Clflush is clflush of the line that an access's first byte, or the one so far behind it, is on. It
+// faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.
+// The byte is at target if its address is relative to rip.
+func (e *Emitter) Clflush(m Mem, behind int64, target uint64) {
+	switch m.Segment {
+	case FS:
+		e.Raw(0x64)
+	case GS:
+		e.Raw(0x65)
+	}
+	if m.Base == RIP {
+		if m.AddrSize == 32 {
+			e.Raw(0x67)
+		}
+		e.Raw(0x0f, 0xae, 0x3d)
+		e.rel32(target+uint64(behind), 0)
+		return
+	}
+	m.Disp += behind
+	e.memOp(7, m, false, 0x0f, 0xae)
+}
+
+// memOp is an instruction with ModRM for an access that is not relative to rip, but for segment
+// prefixes.
+func (e *Emitter) memOp(r Reg, m Mem, wide bool, opcode ...byte) {
 	base, hasBase := m.Base.GPR()
 	index, hasIndex := m.Index.GPR()
 	if m.Index == AL {
@@ -187,14 +213,19 @@ func (e *Emitter) LeaMem(r Reg, m Mem) {
 	if m.AddrSize == 32 {
 		e.Raw(0x67)
 	}
-	rex := byte(0x48) | byte(r>>3)<<2
+	rex := byte(0x40)
+	if wide {
+		rex = 0x48
+	}
+	rex |= byte(r>>3) << 2
 	if hasBase {
 		rex |= byte(base >> 3)
 	}
 	if hasIndex {
 		rex |= byte(index>>3) << 1
 	}
-	e.Raw(rex, 0x8d)
+	e.Raw(rex)
+	e.Raw(opcode...)
 	reg := byte(r&7) << 3
 	const sib, none = 4, 4 // rm 100 announces a SIB byte; index 100 means none
 	var scale byte
@@ -250,6 +281,18 @@ func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 // Accesses reads the log of a run of copies and lists what they accessed, in program order.
 // Of start only the segment bases and rip, the address of the block's first instruction, are used.
 func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
+	return p.accesses(log, copies, start, false)
+}
+
+// Suppressed reads from the log what Accesses leaves out because a mask suppressed it.
+func (p *Probe) Suppressed(log []byte, copies int, start *Regs) []Access {
+	if !slices.ContainsFunc(p.insts, func(in Inst) bool { return slices.ContainsFunc(in.Mem, Mem.CanBeSuppressed) }) {
+		return nil
+	}
+	return p.accesses(log, copies, start, true)
+}
+
+func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) []Access {
 	mems := 0
 	for i := range p.insts {
 		mems += max(len(p.insts[i].Mem), 1)
@@ -263,6 +306,9 @@ func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
 			in := &p.insts[i]
 			values = p.values(values[:0], i, part, start.RIP)
 			for k, m := range in.Mem {
+				if suppressed == (m.Mask == NoRegister || m.Masked(values[k].mask)) {
+					continue
+				}
 				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, start)
 			}
 			switch in.Mnemonic {
@@ -360,9 +406,6 @@ func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, do
 	case GS:
 		segment = start.GSBase
 	}
-	if m.Mask != NoRegister && !m.Masked(v.mask) {
-		return all
-	}
 	switch {
 	case m.Elements > 0:
 		for n := range m.Elements {
@@ -406,6 +449,12 @@ func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, do
 	a.Addr += segment
 	return append(all, a)
 }
+
+// CanBeSuppressed reports whether a mask can suppress all of an access that counts as one. The CPU
+// then looks up its pages all the same, and takes long where one is not mapped or, of a store, not
+// written before (Intel Optimization Manual, "Masked loads and stores"). The elements of gathers and
+// scatters it looks up one by one, only those that are enabled.
+func (m Mem) CanBeSuppressed() bool { return m.Mask != NoRegister && m.Elements == 0 }
 
 // Masked reports whether a mask of these bytes enables anything. Of a masked access that is
 // not a gather all bytes count if any is enabled.

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 )
 
@@ -77,4 +78,27 @@ func TestRepeat(t *testing.T) {
 	e.Nop(1)
 	e.Nop(2)
 	e.Repeat(0, 1, 1)
+}
+
+// A masked access is in one of the lists, whatever the mask.
+func TestSuppressed(t *testing.T) {
+	insts := mustDecode(t, "62f17cc9104701 488b03 c4e2752c4720") // vmovups zmm0{k1}{z}, [rdi+64]; mov rax, [rbx]; vmaskmovps ymm0, ymm1, [rdi+32]
+	p, err := NewProbe(insts, Features{AVX: true, AVX512: true, AVX512BW: true}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := make([]byte, 2*p.LogSize())
+	log[8] = 1 // the first copy's opmask; all vectors are 0
+	count := func(all []Access) (insts []int) {
+		for _, a := range all {
+			insts = append(insts, 10*a.Copy+a.Inst)
+		}
+		return insts
+	}
+	if got := count(p.Accesses(log, 2, &Regs{})); !slices.Equal(got, []int{0, 1, 11}) {
+		t.Errorf("made are %v", got)
+	}
+	if got := count(p.Suppressed(log, 2, &Regs{})); !slices.Equal(got, []int{2, 10, 12}) {
+		t.Errorf("suppressed are %v", got)
+	}
 }

@@ -3,7 +3,11 @@
 // block pops at 1.0, and flags clear.
 package initial
 
-import "github.com/bbprof/bbprof/asm"
+import (
+	"math"
+
+	"github.com/bbprof/bbprof/asm"
+)
 
 // State is the state that a block starts from, the same before every run.
 type State struct {
@@ -13,6 +17,7 @@ type State struct {
 	GSBase uint64     `json:"gs_base"` //
 	Fill   uint64     `json:"fill"`    // every aligned word of every page
 	MXCSR  uint32     `json:"mxcsr"`
+	Opmask uint64     `json:"opmask"` // k0 to k7, each: by default all ones, so that a masked access is made
 }
 
 // DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
@@ -38,7 +43,7 @@ const paperWord = 0x1234_5600
 func Paper() State { return uniform("paper", paperWord) }
 
 func uniform(name string, word uint64) State {
-	s := State{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ}
+	s := State{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ, Opmask: math.MaxUint64}
 	for i := range s.GPR {
 		s.GPR[i] = word
 	}

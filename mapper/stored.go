@@ -10,6 +10,17 @@ import (
 // Stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
 // earlier list. A store beyond the pages is left out.
 func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
+	return m.words(accesses, earlier, func(a asm.Access) bool { return a.Write })
+}
+
+// Suppressed lists likewise the words that accesses would have reached which a mask suppressed. When
+// these are stored before each run, their pages are present and dirty; while a page is not, each
+// suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
+func (m Mapping) Suppressed(accesses []asm.Access, earlier []uint64) []uint64 {
+	return m.words(accesses, earlier, func(asm.Access) bool { return true })
+}
+
+func (m Mapping) words(accesses []asm.Access, earlier []uint64, wanted func(asm.Access) bool) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
@@ -33,7 +44,7 @@ func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
 		add(addr)
 	}
 	for _, a := range accesses {
-		if !a.Write {
+		if !wanted(a) {
 			continue
 		}
 		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {

@@ -207,6 +207,14 @@ func (r *run) trace() error {
 	}
 	r.tracing.Copies = r.tracedEnough(probe, copies)
 	r.tracing.Accesses = harness.Accesses(probe, r.child.Log(), r.tracing.Copies, r.plan.Init)
+	if suppressed := harness.Suppressed(probe, r.child.Log(), r.tracing.Copies, r.plan.Init); len(suppressed) > 0 {
+		reached := r.tracing
+		reached.Accesses = suppressed
+		if f := invariants.Contained(reached); f.Rejection != nil {
+			return f.Rejection
+		}
+		r.dirty = r.mapping.Suppressed(suppressed, r.dirty)
+	}
 	r.complete = copies == r.factors.Long
 	if !r.complete {
 		r.warn("only the first %d of %d copies were traced: the log is full", copies, r.factors.Long)

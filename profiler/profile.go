@@ -134,7 +134,7 @@ func resetFor(insts []asm.Inst) harness.Reset {
 	reset.Filled, _, _ = asm.X87Stack(insts)
 	for i := range insts {
 		for _, m := range insts[i].Mem {
-			reset.Memory = reset.Memory || m.Write
+			reset.Memory = reset.Memory || m.Write || m.CanBeSuppressed()
 		}
 	}
 	return reset

@@ -18,8 +18,12 @@ type Image struct {
 	At     uint64 // address of Code[0], the prologue
 	First  uint64 // address of the first copy: a multiple of 64, and Harness.Offset
 	Copies int
-	block  int // bytes of one copy, 0 if copies are not plain
+	block  int    // bytes of one copy, 0 if each logs
+	added  []span // what a copy has beside the block's bytes, ascending
 }
+
+// span is code of a copy that belongs to the instruction behind it.
+type span struct{ at, size int }
 
 // End is the address behind the image.
 func (im Image) End() uint64 { return im.At + uint64(len(im.Code)) }
@@ -31,7 +35,15 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 		return 0, 0, false
 	}
 	d := int(addr - im.First)
-	return d / im.block, d % im.block, true
+	copy, offset = d/im.block, d%im.block
+	skipped := 0
+	for _, a := range im.added {
+		if offset < a.at {
+			break
+		}
+		skipped += min(offset-a.at, a.size)
+	}
+	return copy, offset - skipped, true
 }
 
 // Harness is what stands around the copies.
@@ -78,9 +90,6 @@ type shape struct {
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
 	im := Image{At: (at + 63) &^ 63, Copies: copies}
-	if s.probe == nil {
-		im.block = length(insts)
-	}
 	var memory []byte
 	if h.Memory != nil {
 		memory = h.Memory(im.At)
@@ -104,8 +113,12 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	second := im.First
 	for k := range min(copies, 2) { // by hand; the rest is like these
 		second = e.PC()
-		if err := emitCopy(e, insts, k, s.probe); err != nil {
+		added, err := emitCopy(e, insts, k, s)
+		if err != nil {
 			return Image{}, err
+		}
+		if im.added = added; s.probe == nil {
+			im.block = int(e.PC() - second)
 		}
 	}
 	if copies > 2 {
@@ -129,30 +142,53 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	return im, nil
 }
 
-// emitCopy appends copy k of the block, with a probe one that logs.
-func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, probe *asm.Probe) error {
+// emitCopy appends copy k of the block, with a probe one that logs. In a dry run the pages of an
+// access that a mask may suppress are asked for first: see [asm.Mem.CanBeSuppressed].
+func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, s shape) (added []span, err error) {
 	var log uint64
-	if probe != nil {
-		log = harness.LogAt(probe, k)
+	if s.probe != nil {
+		log = harness.LogAt(s.probe, k)
 	}
+	from := e.PC()
 	for i := range insts {
-		if probe != nil {
-			probe.Before(e, i, log)
+		if s.probe != nil {
+			s.probe.Before(e, i, log)
+		}
+		if s.trial {
+			at := e.PC()
+			touch(e, &insts[i])
+			if n := int(e.PC() - at); n > 0 {
+				added = append(added, span{int(at - from), n})
+			}
 		}
 		code, err := relocate(&insts[i], i, e.PC())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if field := insts[i].RIPDisp; field != 0 {
 			e.RawRelative(field, code...)
 		} else {
 			e.Raw(code...)
 		}
-		if probe != nil {
-			probe.Behind(e, i, log)
+		if s.probe != nil {
+			s.probe.Behind(e, i, log)
 		}
 	}
-	return nil
+	return added, nil
+}
+
+// touch faults where a page is not mapped that an instruction's masked accesses can reach.
+func touch(e *asm.Emitter, in *asm.Inst) {
+	for _, m := range in.Mem {
+		if !m.CanBeSuppressed() {
+			continue
+		}
+		target := layout.Home + uint64(in.Offset+len(in.Bytes)) + uint64(m.Disp)
+		e.Clflush(m, 0, target)
+		if last := int64(m.Width) - 1; last > 0 && m.Disp+last <= math.MaxInt32 {
+			e.Clflush(m, last, target)
+		}
+	}
 }
 
 // relocate gives an instruction's bytes for address at, with a rip-relative displacement

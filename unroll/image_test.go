@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
@@ -167,5 +169,29 @@ func TestRelocationReach(t *testing.T) {
 func TestFactorsString(t *testing.T) {
 	if s := fmt.Sprint(Factors{16, 48}); s != "16,48" {
 		t.Error(s)
+	}
+}
+
+// In a dry run the pages of a masked access are asked for by code that belongs to its instruction.
+func TestDryRunTouchesMasked(t *testing.T) {
+	insts := decode(t, append(append([]byte{}, nop5...), 0xc4, 0xe2, 0x75, 0x2c, 0x07, 0x66, 0x90)...) // nop; vmaskmovps ymm0, ymm1, [rdi]; nop
+	im, err := BuildDryRun(insts, 3, plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	touches := []byte{0x40, 0x0f, 0xae, 0xbf, 0, 0, 0, 0, 0x40, 0x0f, 0xae, 0xbf, 31, 0, 0, 0} // rex clflush [rdi], [rdi+31]
+	want := slices.Concat(nop5, touches, insts[1].Bytes, insts[2].Bytes)
+	if diff := cmp.Diff(bytes.Repeat(want, 3), im.Code[im.First-im.At:][:3*len(want)]); diff != "" {
+		t.Errorf("copies (-want +got):\n%s", diff)
+	}
+	offsets := []int{0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10, 11}
+	for d := range 3 * len(want) {
+		copy, offset, ok := im.Locate(im.First + uint64(d))
+		if !ok || copy != d/len(want) || offset != offsets[d%len(want)] {
+			t.Errorf("byte %d is byte %d of copy %d, %v; want %d of %d", d, offset, copy, ok, offsets[d%len(want)], d/len(want))
+		}
+	}
+	if _, _, ok := im.Locate(im.First + uint64(3*len(want))); ok {
+		t.Error("what follows the copies is located in them")
 	}
 }

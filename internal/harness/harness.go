@@ -61,7 +61,7 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 		clearVectors(e, features)
 	}
 	if reset.High && features.AVX512 {
-		clearHigh(e)
+		resetHigh(e, init.Opmask, features)
 	}
 	if reset.Flags {
 		e.MovImm(asm.RSP, layout.SlotFlags)
@@ -95,7 +95,7 @@ func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	clearX87(e, true, reset.Filled)
 	clearVectors(e, features)
 	if reset.High && features.AVX512 {
-		clearHigh(e)
+		resetHigh(e, init.Opmask, features)
 	}
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
@@ -177,8 +177,8 @@ func clearVectors(e *asm.Emitter, features asm.Features) {
 	}
 }
 
-// clearHigh zeroes zmm16–31 and the opmasks, which vzeroall leaves alone.
-func clearHigh(e *asm.Emitter) {
+// resetHigh zeroes zmm16–31, which vzeroall leaves alone, and sets the opmasks. It changes rax.
+func resetHigh(e *asm.Emitter, opmask uint64, features asm.Features) {
 	for r := byte(0); r < 16; r++ {
 		// vpxord zmm, zmm, zmm for 16+r: EVEX.512.66.0F.W0 EF; R', X (as bit 4 of rm) and V'
 		// are inverted and so 0 for registers 16–31, R and B take bit 3 (SDM vol. 2, 2.7.1).
@@ -186,9 +186,13 @@ func clearHigh(e *asm.Emitter) {
 		hi := (r >> 3) ^ 1
 		e.Raw(0x62, 0x01|hi<<7|hi<<5, 0x05|(^r&15)<<3, 0x40, 0xef, 0xc0|low<<3|low)
 	}
+	e.MovImm(asm.RAX, opmask)
 	for k := byte(0); k < 8; k++ {
-		// kxorw k, k, k: VEX.L1.0F.W0 47
-		e.Raw(0xc5, 0x80|(^k&15)<<3|0x04, 0x47, 0xc0|k<<3|k)
+		if features.AVX512BW {
+			e.Raw(0xc4, 0xe1, 0xfb, 0x92, 0xc0|k<<3) // kmovq k, rax: VEX.L0.F2.0F.W1 92
+		} else {
+			e.Raw(0xc5, 0xf8, 0x92, 0xc0|k<<3) // kmovw k, eax: VEX.L0.0F.W0 92
+		}
 	}
 }
 

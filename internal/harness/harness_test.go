@@ -233,11 +233,16 @@ func TestPrologueParts(t *testing.T) {
 		pxor = append(pxor, fmt.Sprintf("pxor xmm%d,xmm%d", r, r))
 		high = append(high, fmt.Sprintf("vpxord zmm%d,zmm%d,zmm%d", r+16, r+16, r+16))
 	}
+	words := slices.Concat(high, []string{"mov rax,0xffffffffffffffff"})
+	quads := slices.Clone(words)
 	for k := range 8 {
-		high = append(high, fmt.Sprintf("kxorw k%d,k%d,k%d", k, k, k))
+		words = append(words, fmt.Sprintf("kmovw k%d,eax", k))
+		quads = append(quads, fmt.Sprintf("kmovq k%d,rax", k))
 	}
 	expect("vector without AVX", plain(Reset{Vector: true}, asm.Features{}), pxor...)
-	expect("high", plain(Reset{High: true}, all), high...)
+	expect("high", plain(Reset{High: true}, all), words...)
+	all.AVX512BW = true
+	expect("high with 64 bits of mask", plain(Reset{High: true}, all), quads...)
 
 	mxcsr := plain(Reset{MXCSR: true}, all)
 	if len(mxcsr) != 1 || !strings.HasPrefix(mxcsr[0].text, "ldmxcsr DWORD PTR [rip") || mxcsr[0].target != layout.SlotMXCSR {

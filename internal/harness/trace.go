@@ -24,6 +24,12 @@ func NewProbe(insts []asm.Inst, features asm.Features) (*asm.Probe, error) {
 // LogAt is where instrumented copy k logs its accesses.
 func LogAt(probe *asm.Probe, k int) uint64 { return layout.Log + uint64(k*probe.LogSize()) }
 
+// Suppressed reads what a mask suppressed of their accesses.
+func Suppressed(probe *asm.Probe, log []byte, copies int, init initial.State) []asm.Access {
+	start := Start(init)
+	return probe.Suppressed(log, copies, &start.Regs)
+}
+
 // Accesses reads what instrumented copies have logged, in program order.
 func Accesses(probe *asm.Probe, log []byte, copies int, init initial.State) []asm.Access {
 	start := Start(init)
