@@ -33,6 +33,7 @@ type flags struct {
 	given   []string // the names that were on the command line, without repetition
 
 	operands *[]string // where operands go; nil where there may be none
+	choices  []string  // what completion offers for operands; empty is files
 	stray    string    // what to do about an operand where there may be none
 	program  *[]string // where what stands behind -- goes; nil where it is operands
 }

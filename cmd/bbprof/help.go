@@ -152,17 +152,30 @@ func helpCommand() *command {
 	return &command{
 		name:     "help",
 		summary:  "print the help of a command, or on measuring, or the man page",
-		synopsis: []string{"help", "help COMMAND", "help measuring   (the flags that say how to measure)"},
+		synopsis: []string{"help", "help COMMAND", "help measuring  (the flags that say how to measure)", "help -man       (all of it as a man page)"},
 		exits:    map[int]string{exitOK: "done", exitUsage: ""},
 		setup: func(f *flags) func(streams) error {
-			var words []string
+			var (
+				words []string
+				man   bool
+			)
 			f.operands = &words
-			return func(std streams) error { return helpOn(words, std) }
+			f.choices = []string{measuringTopic}
+			f.toggle(&man, "man", "print the man page, in the language of man(7)")
+			return func(std streams) error {
+				if man {
+					return writeText(std, manPage())
+				}
+				return helpOn(words, std)
+			}
 		},
 	}
 }
 
-const measuringTopic = "measuring"
+const (
+	measuringTopic = "measuring"
+	measuringAbout = "These flags say how to measure. All commands take them that measure your blocks.\n"
+)
 
 func helpOn(words []string, std streams) error {
 	switch {
@@ -183,7 +196,7 @@ func measuringHelp() string {
 	f := newFlags("bbprof")
 	measuring(f, &o)
 	var w strings.Builder
-	w.WriteString("These flags say how to measure. All commands take them that measure your blocks.\n\n")
+	w.WriteString(measuringAbout + "\n")
 	for _, d := range f.listed(f.topic) {
 		w.WriteString(d.text())
 	}

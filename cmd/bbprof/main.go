@@ -37,7 +37,7 @@ func subjects() []subject {
 		{"Measure a corpus", []*command{batchCommand(), mergeCommand(), convertCommand()}},
 		{"Understand a block", []*command{explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
 		{"Decide between two", []*command{compareCommand(), checkCommand()}},
-		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), helpCommand()}},
+		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
 	}
 }
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// completionCommand prints what a shell needs to complete bbprof's command line. The scripts ask
+// bbprof itself what may come next, so what they offer is what is declared.
+func completionCommand() *command {
+	return &command{
+		name:     "completion",
+		summary:  "print a script that completes command lines in bash, zsh or fish",
+		synopsis: []string{"completion bash|zsh|fish"},
+		about: `To use it in every shell that is started from now on, add one of these lines
+  to ~/.bashrc                  source <(bbprof completion bash)
+  to ~/.zshrc, after compinit   source <(bbprof completion zsh)
+  to ~/.config/fish/config.fish bbprof completion fish | source
+`,
+		exits: map[int]string{exitOK: "done", exitUsage: ""},
+		setup: func(f *flags) func(streams) error {
+			var words []string
+			f.operands, f.choices = &words, shells
+			f.program = new([]string)
+			return func(std streams) error { return complete(words, *f.program, std) }
+		},
+	}
+}
+
+var shells = []string{"bash", "zsh", "fish"}
+
+// Each asks for bbprof completion words -- WORDS, with the word to complete as the last. Where bbprof
+// offers nothing, files are offered.
+var completionScripts = map[string]string{
+	"bash": `_bbprof() {
+	local IFS=$'\n'
+	COMPREPLY=($("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+}
+complete -o default -F _bbprof bbprof
+`,
+	"zsh": `#compdef bbprof
+_bbprof() {
+	local -a offers
+	offers=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+	offers=("${(@)offers:#}")
+	if (( $#offers )); then
+		offers=("${(@)offers//$'\t'/:}")
+		_describe bbprof offers
+	else
+		_files
+	fi
+}
+compdef _bbprof bbprof
+`,
+	"fish": `function __bbprof_offers
+	set -l words (commandline -opc)
+	set -l last (commandline -ct)
+	$words[1] completion words -- $words[2..-1] "$last" 2>/dev/null
+end
+complete -c bbprof -f -n 'string length -q -- (__bbprof_offers)' -a '(__bbprof_offers)'
+`,
+}
+
+func complete(operands, words []string, std streams) error {
+	switch {
+	case len(operands) == 1 && completionScripts[operands[0]] != "":
+		return writeText(std, completionScripts[operands[0]])
+	case len(operands) == 1 && operands[0] == "words" && len(words) > 0:
+		return writeText(std, offers(words))
+	}
+	return badUsage("name one shell: %s", strings.Join(shells, ", "))
+}
+
+// offers are what the last word may become: a name, a tab and what it means, each on a line.
+func offers(words []string) string {
+	last := words[len(words)-1]
+	c := blockCommand()
+	if !strings.HasPrefix(words[0], "-") {
+		if len(words) == 1 {
+			return offered(last, "", commandNames(), func(name string) string { return find(name).summary })
+		}
+		if c, words = find(words[0]), words[1:]; c == nil {
+			return ""
+		}
+	}
+	f := c.declared()
+	if d := f.valueOf(words); d != nil {
+		return offered(last, "", d.choices, func(string) string { return "" })
+	}
+	if strings.HasPrefix(last, "-") {
+		return offered(strings.TrimLeft(last, "-"), "-", f.names(), func(name string) string { return f.lookup(name).help })
+	}
+	return offered(last, "", f.choices, func(string) string { return "" })
+}
+
+// valueOf is the flag whose value the last word is, nil if it is none's.
+func (f *flags) valueOf(words []string) *flagDecl {
+	for i := 0; i < len(words)-1; i++ {
+		if words[i] == "--" {
+			return nil
+		}
+		d := f.lookup(strings.TrimLeft(words[i], "-"))
+		if !strings.HasPrefix(words[i], "-") || d == nil || d.arg == "" {
+			continue
+		}
+		if i++; i == len(words)-1 {
+			return d
+		}
+	}
+	return nil
+}
+
+// offered lists the names that begin as the word does.
+func offered(word, prefix string, names []string, text func(string) string) string {
+	var w strings.Builder
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if strings.HasPrefix(name, word) {
+			first, _, _ := strings.Cut(text(name), ";")
+			fmt.Fprintf(&w, "%s%s\t%s\n", prefix, name, strings.ReplaceAll(first, ":", ","))
+		}
+	}
+	return w.String()
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// manPage is the help of all commands in the language of man(7).
+func manPage() string {
+	var w manWriter
+	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(versionText()))
+	w.line(".SH NAME")
+	w.line("bbprof \\- measure the core cycles of basic blocks of x86\\-64 code")
+	w.line(".SH SYNOPSIS")
+	w.line(".nf")
+	for _, c := range commands() {
+		for _, s := range c.synopsis {
+			w.line("%s", roff("bbprof "+s))
+		}
+	}
+	w.line(".fi")
+	w.line(".SH DESCRIPTION")
+	main := blockCommand()
+	w.text(main.about)
+	w.flags(main, measuringTitle)
+	w.line(".SH MEASURING")
+	w.text(measuringAbout)
+	var o profiler.Options
+	f := newFlags("bbprof")
+	measuring(f, &o)
+	w.declared(f.listed(f.topic))
+	w.line(".SH COMMANDS")
+	for _, c := range commands()[1:] {
+		w.line(".SS %s", roff(c.full()))
+		w.text(strings.ToUpper(c.summary[:1]) + c.summary[1:] + ".\n\n" + c.about)
+		w.flags(c, measuringTitle)
+		w.text(c.notes)
+		w.examples(c)
+	}
+		w.examples(main)
+	w.line(".SH EXIT STATUS")
+	w.text("Of bbprof -hex; those of a command are in its help.\n")
+	for _, code := range slices.Sorted(maps.Keys(main.exits)) {
+		w.line(".TP\n%d\n%s", code, roff(main.exitHelp(code)))
+	}
+	return onceBetween.ReplaceAllString(w.String(), "$1")
+}
+
+// onceBetween finds paragraphs' starts with no text before the next macro.
+var onceBetween = regexp.MustCompile(`(?m)(?:^\.PP\n)+(^\.(?:PP|S[HS].*)\n)`)
+
+type manWriter struct{ strings.Builder }
+
+func (w *manWriter) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// text writes paragraphs; indented lines stand as they are.
+func (w *manWriter) text(text string) {
+	asIs := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if indented := strings.HasPrefix(line, "  "); indented != asIs {
+			asIs = indented
+			w.line("%s", map[bool]string{true: ".nf", false: ".fi"}[asIs])
+		}
+		if line == "" {
+			w.line(".PP")
+		} else {
+			w.line("%s", roff(line))
+		}
+	}
+	if asIs {
+		w.line(".fi")
+	}
+}
+
+// flags lists those of a command, but for a group that stands elsewhere.
+func (w *manWriter) flags(c *command, elsewhere string) {
+	f := c.declared()
+	for i, title := range f.groups {
+		switch list := f.listed(i); {
+		case len(list) == 0:
+		case title == elsewhere:
+			w.line(".PP\nand the flags of MEASURING.")
+		default:
+			w.line(".PP\n%s:", roff(title))
+			w.declared(list)
+		}
+	}
+}
+
+func (w *manWriter) declared(list []*flagDecl) {
+	for _, d := range list {
+		w.line(".TP\n%s\n%s", roff(strings.TrimSpace("-"+d.name+" "+d.arg)), roff(d.described()))
+	}
+}
+
+func (w *manWriter) examples(c *command) {
+	if c.examples != "" {
+		w.line(".PP\nExamples:\n.nf\n%s.fi", roff(c.examples))
+	}
+}
+
+// roff escapes what the typesetter would take for its own.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
+	var w strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			w.WriteString(`\&`)
+		}
+		w.WriteString(line)
+	}
+	return w.String()
+}
