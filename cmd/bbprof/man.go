@@ -42,7 +42,7 @@ func manPage() string {
 		w.text(c.notes)
 		w.examples(c)
 	}
-		w.examples(main)
+	w.examples(main)
 	w.line(".SH EXIT STATUS")
 	w.text("Of bbprof -hex; those of a command are in its help.\n")
 	for _, code := range slices.Sorted(maps.Keys(main.exits)) {
