@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+)
+
+// extractCommand takes blocks out of programs.
+func extractCommand() *command {
+	return &command{
+		name:    "extract",
+		summary: "take the blocks out of programs, libraries and assembly, with how often they run",
+		synopsis: []string{
+			"extract [flags] FILE...",
+			"extract -run [flags] [FILE...] -- PROGRAM [ARGUMENT...]  (what it runs, with counts)",
+		},
+		about: `It writes a corpus for bbprof batch: CSV with a header, a row a block, in the order of the
+addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), stripped or not, an
+archive of them (.a), or assembly (.s), which GNU as or llvm-mc assembles. Where a file has regions
+between markers of LLVM-MCA, OSACA or IACA, blocks come from there alone.
+
+A block starts at a function's entry, at the target of a direct branch, after every control
+transfer, calls included, at endbr64 and at the entries of jump tables. The transfer that ends it
+is cut off and stands in the column terminator. Functions come from symbols, frame descriptions
+(.eh_frame) and Go's table. Where bytes do not decode, the rest of the function is left out, and a
+note says so.
+
+Columns:
+  hex, file, function   the block's bytes; C++ and Rust names are demangled
+  address               as in the file; in an object from the section's start
+  instructions, bytes   how many
+  terminator            the transfer that ends the block, empty if control falls into the next
+  weight                share of all executions, empty without counts
+  count                 executions, or samples; 1 without counts
+  relocated             true: a linker would fill a field, which holds a plausible value here
+  section, asm          of the file; the instructions, with -asm
+`,
+		notes: `Counts come from valgrind's callgrind, exactly, or from perf's samples, which say where time goes
+and not how often a block runs; with branch records (perf record -b) they estimate executions. With
+counts only blocks that ran are written, from all files that ran or from those that are named. The
+program's own output goes to standard error unless -o names a file for the blocks.
+docs/extract.md tells more.
+`,
+		examples: `bbprof extract ./prog | bbprof batch -              measure all blocks of a program
+bbprof extract -unique -func '^sort' -asm libx.a    each block of some functions once, with text
+bbprof extract -run -o blocks.csv -- gzip -c FILE   what gzip and its libraries run, how often
+`,
+		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: ""},
+		setup: func(f *flags) func(streams) error {
+			e := extracting{}
+			e.add(f)
+			return e.run
+		},
+	}
+}
+
+type extracting struct {
+	options   extract.Options
+	rows      extract.Rows
+	files     []string
+	program   []string
+	runs      bool
+	anyExit   bool
+	stdin     string
+	callgrind []string
+	perf      string
+	out       output
+}
+
+func (e *extracting) add(f *flags) {
+	f.operands, f.program = &e.files, &e.program
+	e.out.addFile(f)
+	e.options.Cut, e.options.Min = extract.CutLeader, 1
+	choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
+		"transfer: it goes on to the next control transfer, so blocks overlap").fallback = string(extract.CutLeader)
+	parsed(f, &e.options.Func, regexp.Compile, "func", "NAME", "functions whose demangled name matches NAME, a regular expression")
+	parsed(f, &e.options.Section, regexp.Compile, "section", "NAME", "sections whose name matches NAME, a regular expression")
+	f.number(&e.options.Min, 1, "min", "N", "blocks of at least so many instructions")
+	f.number(&e.options.Max, 0, "max", "N", "blocks of at most so many instructions; 0 is any number")
+	f.toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
+	f.toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
+	choice(f, &e.rows.Syntax, assemble.Syntaxes(), "syntax", "NAME", "of that column: intel, att (GNU's) or go").fallback = string(assemble.Intel)
+	f.section("How often each block runs")
+	f.toggle(&e.runs, "run", "run the program behind -- under valgrind's callgrind; where that does not know its instructions, under perf")
+	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")
+	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
+	parsed(f, &e.callgrind, func(s string) ([]string, error) { return append(e.callgrind, s), nil }, "callgrind", "FILE",
+		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
+	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
+}
+
+// check finds what does not go together.
+func (e *extracting) check() error {
+	sources := 0
+	for _, given := range []bool{e.runs, len(e.callgrind) > 0, e.perf != ""} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return badUsage("-run, -callgrind and -perf each say what ran; choose one")
+	case e.runs && len(e.program) == 0:
+		return badUsage("-run: name the program behind --, such as bbprof extract -run -- ./prog")
+	case !e.runs && len(e.program) > 0:
+		return badUsage("a program behind -- is run with -run")
+	case sources == 0 && len(e.files) == 0:
+		return badUsage("name a program, a library, an object, an archive or assembly")
+	case e.options.Max > 0 && e.options.Max < e.options.Min:
+		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
+	}
+	return nil
+}
+
+func (e *extracting) run(std streams) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	if err := e.profile(ctx, std); err != nil {
+		return badInput(err)
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	var stats extract.Stats
+	err := writeResults(e.out.file, e.files, std.out, func(w io.Writer) (err error) {
+		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
+		return err
+	})
+	if err != nil {
+		return badInput(err)
+	}
+	for _, note := range e.notes(stats) {
+		fmt.Fprintln(e.out.notes(std), "bbprof: "+note)
+	}
+	return nil
+}
+
+// badInput makes an error about a file that was named one of usage.
+func badInput(err error) error {
+	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
+		return &usageError{err}
+	}
+	return err
+}
+
+// profile finds out what ran, if that is asked for.
+func (e *extracting) profile(ctx context.Context, std streams) (err error) {
+	p := e.options.Profile
+	switch {
+	case e.runs:
+		p, err = e.runProgram(ctx, std)
+	case len(e.callgrind) > 0:
+		p, err = extract.ReadCallgrind(e.callgrind...)
+	case e.perf != "":
+		p, err = extract.ReadPerfFile(e.perf)
+	}
+	if err != nil || p == nil {
+		return err
+	}
+	e.options.Profile = p
+	if len(e.files) == 0 {
+		e.files = p.Files()
+		e.options.Lenient = true
+	}
+	return nil
+}
+
+// openInput opens what a program reads as standard input.
+func openInput(name string) (*os.File, error) {
+	if name == "" {
+		name = os.DevNull
+	}
+	return os.Open(name)
+}
+
+func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {
+	in, err := openInput(e.stdin)
+	if err != nil {
+		return nil, badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	r := extract.Run{
+		Program: e.program, Stdin: in, Out: std.err, Err: std.err, AnyExit: e.anyExit,
+		Note: func(note string) { fmt.Fprintln(e.out.notes(std), "bbprof: "+note) },
+	}
+	if e.out.file != "" && e.out.file != "-" {
+		r.Out = std.out
+	}
+	return r.Profile(ctx)
+}
+
+// notes are what a user should know of what was found, and of what was not.
+func (e *extracting) notes(stats extract.Stats) []string {
+	notes := strings.Split(strings.TrimSpace(stats.Summary()), "\n")
+	p := e.options.Profile
+	if p == nil {
+		return notes
+	}
+	what := "executed instructions"
+	if p.Samples {
+		what = "samples"
+	}
+	if p.Lost > 0 {
+		notes = append(notes, fmt.Sprintf("%.2g %% of all %s are of code that no file holds, such as code made at run time, and is not extracted", 100*float64(p.Lost)/float64(p.Total), what))
+	}
+	return slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+}
