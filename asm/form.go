@@ -77,42 +77,43 @@ const (
 type operandKind uint8
 
 const (
-	opNone  operandKind = iota
-	opE                 // E: general register or memory, ModRM.rm
-	opR                 // R: general register, ModRM.rm
-	opM                 // M: memory, ModRM.rm
-	opG                 // G: general register, ModRM.reg
-	opB                 // B: general register, VEX.vvvv
-	opZ                 // Z: general register, low three bits of the opcode
-	opA                 // A: al, ax, eax or rax
-	opV                 // V: vector register, ModRM.reg
-	opH                 // H: vector register, VEX.vvvv
-	opW                 // W: vector register or memory, ModRM.rm
-	opU                 // U: vector register, ModRM.rm
-	opL                 // L: vector register, imm8[7:4]
-	opVSIB              // memory through a vector index
-	opP                 // P: MMX register, ModRM.reg
-	opQ                 // Q: MMX register or memory, ModRM.rm
-	opN                 // N: MMX register, ModRM.rm
-	opKReg              // opmask register, ModRM.reg
-	opKVVVV             // opmask register, VEX.vvvv
-	opKMem              // opmask register or memory, ModRM.rm
-	opKRM               // opmask register, ModRM.rm
-	opImm               // immediate, shown unsigned in its own size
-	opImmS              // immediate, sign-extended to the operand size
-	opRel               // displacement from the next instruction
-	opMoffs             // memory at an absolute address
-	opX                 // memory at rsi, string operations
-	opY                 // memory at rdi, string operations
-	opSeg               // segment register, ModRM.reg
-	opCR                // control register, ModRM.reg
-	opDR                // debug register, ModRM.reg
-	opSTI               // x87 register, ModRM.rm
-	opBound             // MPX register, ModRM.reg
-	opTile              // AMX register, ModRM.reg
-	opTileM             // AMX register, ModRM.rm
-	opTileV             // AMX register, VEX.vvvv
-	opFixed             // a name that the encoding does not hold: cl, dx, 1, st …
+	opNone    operandKind = iota
+	opE                   // E: general register or memory, ModRM.rm
+	opR                   // R: general register, ModRM.rm
+	opM                   // M: memory, ModRM.rm
+	opG                   // G: general register, ModRM.reg
+	opB                   // B: general register, VEX.vvvv
+	opZ                   // Z: general register, low three bits of the opcode
+	opA                   // A: al, ax, eax or rax
+	opV                   // V: vector register, ModRM.reg
+	opH                   // H: vector register, VEX.vvvv
+	opW                   // W: vector register or memory, ModRM.rm
+	opU                   // U: vector register, ModRM.rm
+	opL                   // L: vector register, imm8[7:4]
+	opVSIB                // memory through a vector index
+	opP                   // P: MMX register, ModRM.reg
+	opQ                   // Q: MMX register or memory, ModRM.rm
+	opN                   // N: MMX register, ModRM.rm
+	opKReg                // opmask register, ModRM.reg
+	opKVVVV               // opmask register, VEX.vvvv
+	opKMem                // opmask register or memory, ModRM.rm
+	opKRM                 // opmask register, ModRM.rm
+	opImm                 // immediate, shown unsigned in its own size
+	opImmS                // immediate, sign-extended to the operand size
+	opRel                 // displacement from the next instruction
+	opMoffs               // memory at an absolute address
+	opX                   // memory at rsi, string operations
+	opY                   // memory at rdi, string operations
+	opSeg                 // segment register, ModRM.reg
+	opCR                  // control register, ModRM.reg
+	opDR                  // debug register, ModRM.reg
+	opSTI                 // x87 register, ModRM.rm
+	opBound               // MPX register, ModRM.reg
+	opBoundRM             // MPX register, ModRM.rm
+	opTile                // AMX register, ModRM.reg
+	opTileM               // AMX register, ModRM.rm
+	opTileV               // AMX register, VEX.vvvv
+	opFixed               // a name that the encoding does not hold: cl, dx, 1, st …
 )
 
 // operandSize is a size in bytes, or a letter for one that other parts decide.
@@ -160,7 +161,7 @@ func (k operandKind) isMemory() bool {
 // usesModRM reports whether the operand needs a ModRM byte.
 func (k operandKind) usesModRM() bool {
 	switch k {
-	case opR, opG, opV, opU, opP, opN, opKReg, opKRM, opSeg, opCR, opDR, opSTI, opBound, opTile, opTileM:
+	case opR, opG, opV, opU, opP, opN, opKReg, opKRM, opSeg, opCR, opDR, opSTI, opBound, opBoundRM, opTile, opTileM:
 		return true
 	}
 	return k.isMemory()

@@ -136,6 +136,9 @@ func TestRefuse(t *testing.T) {
 		{"0f01ef", verdict.UnsupportedISA},       // wrpkru
 		{"0fae2b", verdict.UnsupportedISA},       // xrstor
 		{"0fae0b", ""},                           // fxrstor
+		{"660f1ac0", verdict.UnsupportedISA},     // bndmov bnd0, bnd0
+		{"660f1bc8", verdict.UnsupportedISA},     // bndmov bnd0, bnd1
+		{"0f1ac0", ""},                           // nop
 		{"c7f800000000", verdict.UnsupportedISA}, // xbegin
 		{"c4e2784903", verdict.UnsupportedISA},   // ldtilecfg
 		{"660faef0", verdict.UnsupportedISA},     // tpause

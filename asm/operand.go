@@ -99,7 +99,7 @@ func (d *rawInst) number(k operandKind) int {
 			n |= int(d.x) << 1
 		}
 		return n
-	case opQ, opN, opKMem, opKRM, opSTI, opTileM:
+	case opQ, opN, opKMem, opKRM, opSTI, opBoundRM, opTileM:
 		return rm
 	case opB, opH, opKVVVV, opTileV:
 		return int(d.vvvv)

@@ -189,7 +189,7 @@ func (f *form) finish(class encoding) {
 		switch o.kind {
 		case opM, opVSIB:
 			f.mod = modMem
-		case opR, opU, opN, opKRM, opSTI, opTileM:
+		case opR, opU, opN, opKRM, opSTI, opBoundRM, opTileM:
 			if f.mod == modAny {
 				f.mod = modReg
 			}

@@ -57,7 +57,7 @@ var operandKinds = []struct {
 	kind   operandKind
 }{
 	{"kg", opKReg}, {"kh", opKVVVV}, {"ke", opKMem}, {"ku", opKRM},
-	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bnd", opBound}, {"sti", opSTI},
+	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bndm", opBoundRM}, {"bnd", opBound}, {"sti", opSTI},
 	{"E", opE}, {"R", opR}, {"M", opM}, {"G", opG}, {"B", opB}, {"Z", opZ}, {"A", opA},
 	{"V", opV}, {"H", opH}, {"W", opW}, {"U", opU}, {"L", opL},
 	{"P", opP}, {"Q", opQ}, {"N", opN},

@@ -187,11 +187,13 @@ const table0F = `
 19 nop -Ev agen
 1a np bndldx bnd,M agen
 1a 66 bndmov bnd,M16
+1a 66 bndmov bnd,bndm
 1a f3 bndcl -bnd,Eq agen
 1a f2 bndcu -bnd,Eq agen
 1a nop -Ev agen
 1b np bndstx -M,bnd agen
 1b 66 bndmov M16,bnd
+1b 66 bndmov bndm,bnd
 1b f3 bndmk bnd,M agen
 1b f2 bndcn -bnd,Eq agen
 1b nop -Ev agen

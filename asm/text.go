@@ -141,7 +141,7 @@ func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 		return appendNumbered(b, "cr", n)
 	case opDR:
 		return appendNumbered(b, "dr", n)
-	case opBound:
+	case opBound, opBoundRM:
 		return appendNumbered(b, "bnd", n)
 	case opTile, opTileM, opTileV:
 		return appendNumbered(b, "tmm", n)

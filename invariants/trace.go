@@ -242,11 +242,19 @@ type user struct {
 
 func (u *user) harmful(core Core) bool { return u.several && (u.stored || core.WayPredicted) }
 
+// flushes take a line out of L1D, or write it back, each time (SDM vol. 2): the block's own doing,
+// which no context and no repetition changes.
+var flushes = []string{"clflush", "clflushopt", "clwb"}
+
 // Residency counts the lines of each L1D set, bbprof's own in the same sets included, and
 // infers from them that nothing is evicted. L1D is indexed by the address within a page and
 // tagged by the physical one, so pages on one frame share their lines. Instructions that move lines
-// besides are not followed: then nothing is inferred.
+// besides are not followed: then nothing is inferred, and a block that flushes lines is rejected.
 func Residency(t Trace, core Core, own [page / line]int) Finding {
+	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return slices.Contains(flushes, in.Mnemonic) }); i >= 0 {
+		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Inst: t.Insts[i].Verdict(i), Detail: fmt.Sprintf(
+			"the block itself takes lines out of L1D or writes them back (%s): its time is that of the memory behind", t.Insts[i].Mnemonic)}}
+	}
 	used := make([][page / line]bool, t.lastFrame()+1)
 	at := lookup{of: t.Frame}
 	lines, perSet, full := 0, own, -1

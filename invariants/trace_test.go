@@ -325,7 +325,7 @@ func TestResidencyUnchecked(t *testing.T) {
 		crowd[i] = load(P+uint64(i)*page, 8)
 	}
 	for hex, kind := range map[string]Kind{
-		"488b03": Inferred, "0fae3b": Unchecked, "660fae33": Unchecked, "0fc303": Unchecked, "0f180b": Unchecked, "0f0d0b": Unchecked, "0f1c03": Unchecked, "0f1f03": Inferred,
+		"488b03": Inferred, "0fc303": Unchecked, "0f180b": Unchecked, "0f0d0b": Unchecked, "0f1c03": Unchecked, "0f1f03": Inferred,
 	} {
 		tr := trace(t, crowd[1:], nil)
 		tr.Insts = insts(t, hex)
@@ -336,6 +336,20 @@ func TestResidencyUnchecked(t *testing.T) {
 		tr.Insts = insts(t, hex)
 		if f := Residency(tr, small, [page / line]int{}); reasonOf(f) != verdict.L1DMiss {
 			t.Errorf("%s and a line too many: %+v", tr.Insts[0].Text(), f)
+		}
+	}
+}
+
+// A block that flushes is rejected, whatever it accesses.
+func TestResidencyFlushes(t *testing.T) {
+	for hex, want := range map[string]verdict.Reason{
+		"0fae3b": verdict.L1DMiss, "660fae3b": verdict.L1DMiss, "660fae33": verdict.L1DMiss, "90660fae33": verdict.L1DMiss,
+		"0f1c03": "", "0fae2b": "", "0faef8": "", // cldemote, xrstor, sfence
+	} {
+		tr := trace(t, nil, nil)
+		tr.Insts = insts(t, hex)
+		if got := reasonOf(Residency(tr, small, [page / line]int{})); got != want {
+			t.Errorf("%s: %q, want %q", tr.Insts[0].Text(), got, want)
 		}
 	}
 }
