@@ -73,9 +73,14 @@ func TestCollectorRests(t *testing.T) {
 	}
 }
 
+// TestGCPercent: the heap grows to its goal, which is less where the cgroup leaves less, and by a
+// quarter where more is in use.
 func TestGCPercent(t *testing.T) {
+	if got := gcPercent(16<<20, 4<<20); got != 300 {
+		t.Errorf("4 MiB may grow by %d %%, to a goal of 16 MiB", got)
+	}
 	for live, want := range map[uint64]int{0: 2300, 4 << 20: 2300, 48 << 20: 100, 96 << 20: leastPercent, 1 << 30: leastPercent} {
-		if got := gcPercent(live); got != want {
+		if got := gcPercent(heapGoal, live); got != want {
 			t.Errorf("of %d MiB: %d, want %d", live>>20, got, want)
 		}
 	}

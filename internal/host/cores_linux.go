@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"strconv"
@@ -33,6 +34,39 @@ func siblings(sys fs.FS, cpu int) []int {
 func Quota() int { return quota(os.DirFS("/")) }
 
 func quota(root fs.FS) (least int) {
+	for g := range cgroups(root, "cpu") { // any parent may set a limit
+		limit := parseQuota(g("cpu.cfs_quota_us") + " " + g("cpu.cfs_period_us"))
+		if v2 := g("cpu.max"); v2 != "" {
+			limit = parseQuota(v2)
+		}
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least
+}
+
+// MemoryLimit is how many bytes this process's cgroups leave it together with its children, 0 if
+// they set no limit.
+func MemoryLimit() int64 { return memoryLimit(os.DirFS("/")) }
+
+func memoryLimit(root fs.FS) (least int64) {
+	for g := range cgroups(root, "memory") {
+		for _, file := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
+			// Version 1 has a number near the largest for none, version 2 the word max.
+			limit, err := strconv.ParseInt(g(file), 10, 64)
+			if err == nil && limit > 0 && limit < 1<<60 && (least == 0 || limit < least) {
+				least = limit
+			}
+		}
+	}
+	return least
+}
+
+// cgroups are those of this process and their parents, of version 2 and of version 1 with a
+// controller, each as a function that reads one of its files, "" of one that is not there
+// (cgroups(7)).
+func cgroups(root fs.FS, controller string) iter.Seq[func(file string) string] {
 	read := func(name string) string {
 		text, err := fs.ReadFile(root, name)
 		if err != nil {
@@ -40,29 +74,23 @@ func quota(root fs.FS) (least int) {
 		}
 		return strings.TrimSpace(string(text))
 	}
-	note := func(limit int) {
-		if limit > 0 && (least == 0 || limit < least) {
-			least = limit
-		}
-	}
-	for line := range strings.Lines(read("proc/self/cgroup")) { // cgroups(7)
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		for dir := strings.Trim(parts[2], "/"); ; dir = path.Dir(dir) { // any parent may set a limit
-			if parts[1] == "" {
-				note(parseQuota(read(path.Join("sys/fs/cgroup", dir, "cpu.max"))))
-			} else if strings.Contains(","+parts[1]+",", ",cpu,") {
+	return func(yield func(func(string) string) bool) {
+		for line := range strings.Lines(read("proc/self/cgroup")) {
+			parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			if len(parts) != 3 || parts[1] != "" && !strings.Contains(","+parts[1]+",", ","+controller+",") {
+				continue
+			}
+			for dir := strings.Trim(parts[2], "/"); ; dir = path.Dir(dir) {
 				at := path.Join("sys/fs/cgroup", parts[1], dir)
-				note(parseQuota(read(path.Join(at, "cpu.cfs_quota_us")) + " " + read(path.Join(at, "cpu.cfs_period_us"))))
-			}
-			if dir == "" || dir == "." {
-				break
+				if !yield(func(file string) string { return read(path.Join(at, file)) }) {
+					return
+				}
+				if dir == "" || dir == "." {
+					break
+				}
 			}
 		}
 	}
-	return least
 }
 
 // Confine binds all threads that this process has, and so all that they start, to some CPUs.

@@ -20,6 +20,9 @@ func Siblings(cpu int) []int { return []int{cpu} }
 // Quota needs Linux.
 func Quota() int { return 0 }
 
+// MemoryLimit needs Linux.
+func MemoryLimit() int64 { return 0 }
+
 // Confine needs Linux.
 func Confine([]int) error { return notLinux() }
 

@@ -66,6 +66,14 @@ func TestDictionary(t *testing.T) {
 	if got := section("Of these", "tried\nagain"); !slices.Equal(got, noise) {
 		t.Errorf("documented as noise are %q, tried again are %q", got, noise)
 	}
+	for _, want := range []string{
+		fmt.Sprintf("read up to\n%d MiB;", input.MaxRow>>20), fmt.Sprintf("within %d MiB is no text", input.MaxLine>>20), fmt.Sprintf("at most %d,%03d columns", input.MaxColumns/1000, input.MaxColumns%1000),
+		fmt.Sprintf("result that is read back has at most %d MiB", maxLine>>20), fmt.Sprintf("Parquet %d MiB of data and 1,048,576 values", maxPage>>20), fmt.Sprintf("together %d MiB", maxPages>>20),
+	} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the limits do not say %q", want)
+		}
+	}
 	kinds := []string{string(invariants.Counted), string(invariants.Inferred), string(invariants.Unchecked)}
 	if got := section("`evidence_l1d_miss` | text |", "|"); !slices.Equal(got, kinds) {
 		t.Errorf("documented kinds of evidence are %q, want %q", got, kinds)
