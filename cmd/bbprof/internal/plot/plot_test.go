@@ -4,28 +4,56 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"image/color"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-
-	gonum "gonum.org/v1/plot"
 )
 
 func example() Figure {
 	x := []float64{0, 1, 2, 3}
 	return Figure{
-		Title: "a title", X: "the axis",
+		Title: "a title", Subject: "block 4801c0", Machine: "a CPU", X: "the axis", Keys: []string{"1 one thing", "2 another"},
 		Panels: []Panel{
 			{Y: "cycles", Zero: true, Series: []Series{
 				{Name: "first", X: x, Y: []float64{1, 2, 3, 4}, Low: []float64{0, 1, 2, 3}, High: []float64{2, 3, 4, 5}},
-				{Name: "second", X: x, Y: []float64{4, 3, 2, 1}, Low: []float64{3, 2, 1, 0}, High: []float64{5, 4, 3, 2}, Dots: true},
+				{Name: "second", X: x, Y: []float64{4, 3, 2, 1}, Low: []float64{3, 2, 1, 0}, High: []float64{5, 4, 3, 2}, Kind: Dots},
 			}},
 			{Y: "constant", Series: []Series{{X: x, Y: []float64{0, 0, 0, 0}}}},
 		},
 	}
+}
+
+// beside has all that panels next to each other can.
+func beside() Figure {
+	return Figure{Subject: strings.Repeat("4801c0", 60), Beside: true, Panels: []Panel{
+		{Title: "left", X: "its axis", Y: "cycles", Series: example().Panels[0].Series},
+		{Title: "middle", Y: "cycles a run", Names: []string{"op cache residency", "b\nrejected"}, Series: []Series{
+			{Kind: Dots, X: []float64{0.2, 1.2}, Y: []float64{2e9, 3e9}},
+			{Kind: Boxes, Width: 0.25, X: []float64{0, 1}, Values: [][]float64{{1e9, 2e9, 4e9}, {3e9}}},
+		}},
+		{Title: "right", X: "another", Y: "layouts", Series: []Series{
+			{Kind: Bars, Width: 1, X: []float64{-1, 0, 1}, Y: []float64{2, 5, 1}},
+			{Name: "mean", Kind: Dots, Across: true, X: []float64{0.2}, Y: []float64{5.5}, Low: []float64{-3}, High: []float64{3}},
+			{Name: "no difference", Kind: Rule, X: []float64{0}},
+		}},
+	}}
+}
+
+// odd is a figure of what measurements can degenerate to.
+func odd() Figure {
+	nan, inf := math.NaN(), math.Inf(1)
+	return Figure{Panels: []Panel{
+		{Y: "nothing"},
+		{Y: "nothing finite", Series: []Series{{X: []float64{0, nan}, Y: []float64{nan, inf}, Low: []float64{nan, nan}, High: []float64{inf, inf}}}},
+		{Y: "a gap", Series: []Series{{X: []float64{0, 1, 2, 3}, Y: []float64{1, nan, 2, 3}}, {Kind: Boxes, X: []float64{1}, Values: [][]float64{nil}}}},
+		{Y: "one point", Series: []Series{{Kind: Dots, X: []float64{7}, Y: []float64{1e-12}, Low: []float64{0}, High: []float64{inf}}}},
+	}}
 }
 
 // TestSave: the file's ending chooses the format, and all that has to be read is in it.
@@ -46,10 +74,13 @@ func TestSave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"a title", "the axis", "cycles", "constant", "first", "second"} {
+	for _, want := range []string{"a title", "block 4801c0", "a CPU", "the axis", "cycles", "constant", "first", "second", "1 one thing", "2 another"} {
 		if !strings.Contains(string(text), ">"+want+"<") {
 			t.Errorf("%q is not in the drawing", want)
 		}
+	}
+	if !strings.Contains(string(text), `font-family="`+fonts+`"`) {
+		t.Error("the text names no list of fonts")
 	}
 	name := filepath.Join(dir, "a.PNG")
 	if err := example().Save(name); err != nil {
@@ -83,44 +114,109 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestBeside: side by side each panel has a title and an axis of its own, and what it draws itself.
-func TestBeside(t *testing.T) {
-	f := Figure{Beside: true, Panels: []Panel{
-		{Title: "left", X: "its axis", Y: "cycles", Series: example().Panels[0].Series},
-		{Title: "right", X: "another", Y: "layouts", Draw: func(p *gonum.Plot) error {
-			p.NominalX("drawn")
-			return nil
-		}},
-	}}
-	for _, format := range Formats() {
-		var out bytes.Buffer
-		if err := f.Draw(&out, format); err != nil {
-			t.Fatalf("%s: %v", format, err)
-		}
-		if format != "svg" {
-			continue
-		}
-		for _, want := range []string{"left", "right", "its axis", "another", "drawn", "first"} {
-			if !strings.Contains(out.String(), ">"+want+"<") {
-				t.Errorf("%q is not in the drawing", want)
+// TestAllFormats: every format draws every figure, and the same figure is the same file, so that plots
+// can be kept under version control.
+func TestAllFormats(t *testing.T) {
+	for name, f := range map[string]Figure{"example": example(), "beside": beside(), "odd": odd(), "empty": {}} {
+		for _, format := range Formats() {
+			var a, b bytes.Buffer
+			for _, w := range []*bytes.Buffer{&a, &b} {
+				if err := f.Draw(w, format); err != nil {
+					t.Fatalf("%s as %s: %v", name, format, err)
+				}
+			}
+			if !bytes.Equal(a.Bytes(), b.Bytes()) || a.Len() == 0 {
+				t.Errorf("%s as %s: two drawings of %d and %d bytes differ", name, format, a.Len(), b.Len())
+			}
+			if format == "svg" && strings.Contains(a.String(), "NaN") {
+				t.Errorf("%s: a place is no number:\n%s", name, a.String())
 			}
 		}
 	}
-	f.Panels[1].Draw = func(*gonum.Plot) error { return io.ErrUnexpectedEOF }
-	if err := f.Draw(io.Discard, "svg"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error(err)
+}
+
+// TestTicks: what a tick's label says is exactly where it is.
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		most      int
+		step      float64
+		want      string
+	}{
+		{0, 1, 5, 0, "0.0 0.2 0.4 0.6 0.8 1.0"},
+		{0, 1, 4, 0, "0.0 0.5 1.0"},
+		{-0.3, 0.3, 6, 0, "-0.3 -0.2 -0.1 0.0 0.1 0.2 0.3"},
+		{1.914, 2.703, 5, 0, "2.0 2.2 2.4 2.6"},
+		{0.99, 1.01, 4, 0, "0.990 0.995 1.000 1.005 1.010"},
+		{0, 25, 10, 0, "0 5 10 15 20 25"},
+		{0, 99999, 5, 0, "0 20000 40000 60000 80000"},
+		{0, 8192, 10, 1024, "0 1024 2048 3072 4096 5120 6144 7168 8192"},
+		{0, 8192, 5, 1024, "0 2048 4096 6144 8192"},
+		{100, 1000, 10, 256, "256 512 768"},
+	} {
+		var labels []string
+		for _, tick := range ticks(span{c.low, c.high}, c.most, c.step) {
+			if v, err := strconv.ParseFloat(tick.label, 64); err != nil || math.Abs(v-tick.value) > 1e-9*math.Max(1, math.Abs(v)) {
+				t.Errorf("the tick at %v says %q", tick.value, tick.label)
+			}
+			labels = append(labels, tick.label)
+		}
+		if got := strings.Join(labels, " "); got != c.want {
+			t.Errorf("%v to %v, at most %d: %s, want %s", c.low, c.high, c.most, got, c.want)
+		}
 	}
 }
 
-// TestEqual: the same figure is the same file, so that pictures can be kept under version control.
-func TestEqual(t *testing.T) {
-	var a, b bytes.Buffer
-	for _, w := range []*bytes.Buffer{&a, &b} {
-		if err := example().Draw(w, "svg"); err != nil {
-			t.Fatal(err)
-		}
+type rgba = color.NRGBA
+
+// recorder is a canvas that notes where text and data are.
+type recorder struct {
+	texts []label
+	discs []point
+}
+
+func (r *recorder) line([]point, stroke)             {}
+func (r *recorder) area([]point, rgba)               {}
+func (r *recorder) disc(at point, _ float64, _ rgba) { r.discs = append(r.discs, at) }
+func (r *recorder) text(l label)                     { r.texts = append(r.texts, l) }
+func (r *recorder) write(io.Writer) error            { return nil }
+
+// box is what a text may cover.
+func (l label) box() (left, top, right, bottom float64) {
+	w, h := textWidth(l.text, l.size), 0.75*l.size
+	along := -w * float64(l.anchor) / 2
+	if l.up {
+		return l.at.x - h, l.at.y - along - w, l.at.x, l.at.y - along
 	}
-	if !bytes.Equal(a.Bytes(), b.Bytes()) {
-		t.Error("two drawings of one figure differ")
+	return l.at.x + along, l.at.y - h, l.at.x + along + w, l.at.y
+}
+
+// TestNothingOverlaps: no text covers another, leaves the page, or stands where data are.
+func TestNothingOverlaps(t *testing.T) {
+	wide := example()
+	wide.Panels[0].Y = "effect, % of the cycles without, and some more words"
+	wide.Names = []string{"4K aliasing", "frame sharing", "line splits", "code alignment", "subnormals", "L1I residency", "op cache residency"}
+	dense := Figure{X: "bytes", Ticks: 1, Panels: []Panel{{Y: "cycles", Series: []Series{{X: []float64{0, 100000}, Y: []float64{1, 1.00001}}}}}}
+	for name, f := range map[string]Figure{"example": example(), "beside": beside(), "odd": odd(), "wide": wide, "dense": dense} {
+		l := newLayout(f)
+		var r recorder
+		l.draw(&r)
+		for i, a := range r.texts {
+			left, top, right, bottom := a.box()
+			if left < 0 || top < 0 || right > figureWidth || bottom > l.height {
+				t.Errorf("%s: %q leaves the page: %.0f to %.0f, %.0f to %.0f of %.0f × %.0f", name, a.text, left, right, top, bottom, figureWidth, l.height)
+			}
+			for _, b := range r.texts[i+1:] {
+				l2, t2, r2, b2 := b.box()
+				if a.text != "" && b.text != "" && left < r2 && l2 < right && top < b2 && t2 < bottom {
+					t.Errorf("%s: %q and %q overlap", name, a.text, b.text)
+				}
+			}
+			for _, p := range l.panels {
+				if left < p.x.to && right > p.x.from && top < p.y.from && bottom > p.y.to {
+					t.Errorf("%s: %q is within the axes", name, a.text)
+				}
+			}
+		}
 	}
 }

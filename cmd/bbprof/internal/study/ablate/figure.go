@@ -9,7 +9,7 @@ import (
 
 // StageFigure draws a block's cycles at the steps at which it was measured.
 func StageFigure(stages []Stage) plot.Figure {
-	cycles := plot.Series{Name: "measured", Dots: true}
+	cycles := plot.Series{Name: "measured", Kind: plot.Dots}
 	f := plot.Figure{}
 	for i, s := range stages {
 		r, outcome := s.Result, ""
@@ -24,14 +24,14 @@ func StageFigure(stages []Stage) plot.Figure {
 		}
 		f.Names = append(f.Names, fmt.Sprintf("%d\n%s", i+1, outcome))
 	}
-	f.X = legend(len(stages), func(i int) string { return stages[i].Step })
+	f.X, f.Keys = "step", keys(len(stages), func(i int) string { return stages[i].Step })
 	f.Panels = []plot.Panel{{Y: "cycles per iteration", Zero: true, Series: []plot.Series{cycles}}}
 	return f
 }
 
 // ShareFigure draws a corpus's shares beside the paper's.
 func ShareFigure(shares []Share) plot.Figure {
-	ours, paper := plot.Series{Name: "here", Dots: true}, plot.Series{Name: "paper", Dots: true}
+	ours, paper := plot.Series{Name: "here", Kind: plot.Dots}, plot.Series{Name: "paper", Kind: plot.Dots}
 	f := plot.Figure{}
 	for i, s := range shares {
 		f.Names = append(f.Names, fmt.Sprint(i+1))
@@ -40,23 +40,15 @@ func ShareFigure(shares []Share) plot.Figure {
 			paper.X, paper.Y = append(paper.X, float64(i)), append(paper.Y, s.Paper)
 		}
 	}
-	f.X = legend(len(shares), func(i int) string { return shares[i].Step })
+	f.X, f.Keys = "step", keys(len(shares), func(i int) string { return shares[i].Step })
 	f.Panels = []plot.Panel{{Y: "% of the blocks measured", Zero: true, Series: []plot.Series{ours, paper}}}
 	return f
 }
 
-// legend spells the numbered steps out, in as many lines as it takes.
-func legend(steps int, step func(int) string) string {
-	text, line := "", ""
+// keys spell the numbered steps out.
+func keys(steps int, step func(int) string) (list []string) {
 	for i := range steps {
-		entry := fmt.Sprintf("%d %s", i+1, step(i))
-		if line != "" && len(line)+len(entry) > 90 {
-			text, line = text+line+"\n", ""
-		}
-		if line != "" {
-			line += "    "
-		}
-		line += entry
+		list = append(list, fmt.Sprintf("%d %s", i+1, step(i)))
 	}
-	return text + line
+	return list
 }

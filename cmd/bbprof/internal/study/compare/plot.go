@@ -2,14 +2,8 @@ package compare
 
 import (
 	"cmp"
-	"image/color"
 	"math"
 	"slices"
-
-	gonum "gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
@@ -18,82 +12,56 @@ import (
 // differences with the mean and its interval. unit is that of the values.
 func Figure(unit string, c Conclusion, pairs []Pair) plot.Figure {
 	return plot.Figure{Beside: true, Panels: []plot.Panel{
-		{Title: "each layout", Y: unit, Draw: func(p *gonum.Plot) error { return drawValues(p, pairs) }},
-		{Title: string(c.Verdict), X: "b against a, %", Y: "layouts", Draw: c.drawDifferences},
+		{Title: "each layout", Y: unit, Names: []string{"a", "b"}, Series: values(pairs)},
+		{Title: string(c.Verdict), X: "b against a, %", Y: "layouts", Series: c.distribution()},
 	}}
 }
 
-// drawValues has a column of points for each side, with a box around the middle half.
-func drawValues(p *gonum.Plot, pairs []Pair) error {
-	for side, colour := range plot.Colours()[:2] {
-		var ys plotter.Values
-		points := make(plotter.XYs, len(pairs))
+// values are a box for each side with a column of points beside it, in the order of the layouts.
+func values(pairs []Pair) []plot.Series {
+	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // of the distance between the sides
+	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
+	var columns []plot.Series
+	for side := range sides {
+		column := plot.Series{Kind: plot.Dots}
 		for i, pair := range pairs {
-			y := Value([][]float64{pair.A, pair.B}[side])
-			ys = append(ys, y)
-			// Side by side in the order of the layouts, beside the box.
-			points[i] = plotter.XY{X: float64(side) + 0.2 + 0.3*float64(i)/float64(len(pairs)), Y: y}
+			column.X = append(column.X, float64(side)+left+columnWidth*float64(i)/float64(len(pairs)))
+			column.Y = append(column.Y, Value([][]float64{pair.A, pair.B}[side]))
 		}
-		box, err := plotter.NewBoxPlot(vg.Points(30), float64(side), ys)
-		if err != nil {
-			return err
-		}
-		box.Offset = -vg.Points(12)
-		scatter, err := plotter.NewScatter(points)
-		if err != nil {
-			return err
-		}
-		scatter.GlyphStyle = draw.GlyphStyle{Color: colour, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
-		p.Add(box, scatter)
+		columns = append(columns, column)
+		boxes.X, boxes.Values = append(boxes.X, float64(side)), append(boxes.Values, column.Y)
 	}
-	p.NominalX("a", "b")
-	p.X.Min, p.X.Max = -0.6, 1.6
-	return nil
+	return append(columns, boxes)
 }
 
-// drawDifferences is a histogram, with 0 and the mean with its interval above it.
-func (c Conclusion) drawDifferences(p *gonum.Plot) error {
-	d := plotter.Values(c.differences())
+// distribution is a histogram of the differences, with 0 and, above it, the mean with its interval.
+func (c Conclusion) distribution() []plot.Series {
+	d := c.differences()
+	low, high := slices.Min(d), slices.Max(d)
 	// As many bins as Sturges' rule has (Journal of the American Statistical Association 21, 1926).
-	h, err := plotter.NewHist(d, int(math.Ceil(math.Log2(float64(len(d)))))+1)
-	if err != nil {
-		return err
+	bins := int(math.Ceil(math.Log2(float64(len(d))))) + 1
+	width := (high - low) / float64(bins)
+	if width == 0 {
+		bins, width = 1, max(math.Abs(low)/100, 0.01)
 	}
-	h.FillColor = color.RGBA{0xcc, 0xdd, 0xee, 0xff}
-	top := 0.0
-	for _, b := range h.Bins {
-		top = max(top, b.Weight)
+	histogram := plot.Series{Kind: plot.Bars, Width: width}
+	counts := make([]float64, bins)
+	for _, x := range d {
+		counts[min(int((x-low)/width), bins-1)]++
 	}
-	zero, err := plotter.NewLine(plotter.XYs{{X: 0, Y: 0}, {X: 0, Y: 1.2 * top}})
-	if err != nil {
-		return err
+	for i, n := range counts {
+		histogram.X, histogram.Y = append(histogram.X, low+(float64(i)+0.5)*width), append(histogram.Y, n)
 	}
-	zero.Color, zero.Dashes = color.Gray{0x80}, []vg.Length{vg.Points(4), vg.Points(3)}
-	orange := plot.Colours()[1]
-	at := plotter.XYs{{X: c.Mean, Y: 1.1 * top}}
-	mean, err := plotter.NewScatter(at)
-	if err != nil {
-		return err
+	top := slices.Max(counts)
+	return []plot.Series{histogram,
+		{Name: "mean, 95 % interval", Kind: plot.Dots, Across: true, X: []float64{c.Mean}, Y: []float64{1.1 * top}, Low: []float64{c.Low}, High: []float64{c.High}},
+		{Name: "no difference", Kind: plot.Rule, X: []float64{0}},
 	}
-	mean.GlyphStyle = draw.GlyphStyle{Color: orange, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
-	interval, err := plotter.NewXErrorBars(struct {
-		plotter.XYs
-		plotter.XErrors
-	}{at, plotter.XErrors{{Low: c.Mean - c.Low, High: c.High - c.Mean}}})
-	if err != nil {
-		return err
-	}
-	interval.Color, interval.Width = orange, vg.Points(1.5)
-	p.Add(h, zero, interval, mean)
-	p.Legend.Add("mean, 95 % interval", mean)
-	p.Legend.Add("no difference", zero)
-	p.Y.Max = 1.5 * top // the legend's room
-	return nil
 }
 
 // FigureAll draws the differences of many pairs of blocks with their intervals, the smallest first.
 func FigureAll(all []Conclusion) plot.Figure {
-	differences := plot.Series{Dots: true}
+	differences := plot.Series{Kind: plot.Dots}
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
 	for i, c := range sorted {
 		differences.X, differences.Y = append(differences.X, float64(i+1)), append(differences.Y, c.Mean)

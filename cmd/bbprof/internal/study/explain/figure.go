@@ -8,7 +8,7 @@ import (
 
 // Figure draws the effects that were measured, in percent of the time without.
 func Figure(e Explanation) plot.Figure {
-	effects := plot.Series{Dots: true}
+	effects := plot.Series{Kind: plot.Dots}
 	f := plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration as set up", e.Base.Cycles)}
 	for _, finding := range e.Findings {
 		if finding.Without == 0 {
