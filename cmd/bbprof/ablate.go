@@ -91,7 +91,7 @@ func (a *ablating) run(std streams) error {
 	if err := a.out.write(std, map[string]any{"steps": stages}, stageTable(stages)); err != nil {
 		return err
 	}
-	if err := a.plot.draw(ablate.StageFigure(stages)); err != nil {
+	if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), ablate.StageFigure(stages)); err != nil {
 		return err
 	}
 	return stagesOutcome(stages)
@@ -133,7 +133,7 @@ func (a *ablating) corpus(ctx context.Context, std streams) error {
 	if err := a.out.write(std, map[string]any{"steps": shares}, shareTable(shares)); err != nil {
 		return err
 	}
-	return a.plot.draw(ablate.ShareFigure(shares))
+	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
 }
 
 // stageTable is a block's way.

@@ -298,7 +298,7 @@ func (c *comparing) show(out *comparison, std streams) error {
 	if out.Rejection != nil {
 		return errRejected
 	}
-	return c.plot.draw(compare.Figure(out.unit, out.Conclusion, out.Pairs))
+	return c.plot.draw("a: "+out.A.subject()+"\nb: "+out.B.subject(), compare.Figure(out.unit, out.Conclusion, out.Pairs))
 }
 
 // report is a comparison as text.
@@ -371,6 +371,14 @@ func cycles(n float64) string {
 		return fmt.Sprintf("%.0f", n)
 	}
 	return fmt.Sprintf("%.3f", n)
+}
+
+// subject names a side in a figure.
+func (b compared) subject() string {
+	if b.Command != "" {
+		return b.Command
+	}
+	return blockSubject(b.Hex)
 }
 
 func (b compared) text() string {

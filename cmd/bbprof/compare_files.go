@@ -41,7 +41,7 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 	if len(measured) == 0 {
 		return errRejected
 	}
-	return c.plot.draw(compare.FigureAll(measured))
+	return c.plot.draw("a: "+c.a+"\nb: "+c.b, compare.FigureAll(measured))
 }
 
 // adjust makes the verdicts those of so many tests: of a hundred pairs without a difference five

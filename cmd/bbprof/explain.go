@@ -96,7 +96,7 @@ func (e *explaining) run(std streams) error {
 		return err
 	}
 	if got.Base.Status == profiler.OK {
-		if err := e.plot.draw(explain.Figure(got)); err != nil {
+		if err := e.plot.draw(blockSubject(got.Base.Hex), explain.Figure(got)); err != nil {
 			return err
 		}
 	}

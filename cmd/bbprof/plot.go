@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/internal/host"
 )
 
 // plots are the files that -plot names.
@@ -23,14 +25,28 @@ func (p *plots) add(f *flags) {
 	}})
 }
 
-// draw writes the figure to each file.
-func (p plots) draw(f plot.Figure) error {
+// draw writes the figure of a subject, such as "block 4801c0", to each file.
+func (p plots) draw(subject string, f plot.Figure) error {
+	if len(p) == 0 {
+		return nil
+	}
+	cpu := host.Detect()
+	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
 	for _, file := range p {
 		if err := f.Save(file); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// blockSubject names a block in a figure.
+func blockSubject(hex string) string {
+	const shown = 160 // two lines
+	if len(hex) > shown {
+		hex = hex[:shown] + "…"
+	}
+	return "block " + hex
 }
 
 // writable tries whether a file can be written, before time is spent on what will be in it.

@@ -163,7 +163,7 @@ func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f swee
 	if err := s.out.stream(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
 		return err
 	}
-	if err := s.plot.draw(sweep.Figure(points, f)); err != nil {
+	if err := s.plot.draw(blockSubject(points[0].Result.Hex), sweep.Figure(points, f)); err != nil {
 		return err
 	}
 	io.WriteString(s.out.notes(std), sweepSummary(points, f)+screening(screened))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -25,7 +26,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, std streams) error {
 	if err := s.out.stream(std, func(w io.Writer) error { return writeSweep(w, points) }); err != nil {
 		return err
 	}
-	return s.plot.draw(envFigure(points))
+	return s.plot.draw(strings.Join(s.words, " "), envFigure(points))
 }
 
 func (s *sweeping) runPrograms(ctx context.Context, std streams) ([]program.Point, error) {

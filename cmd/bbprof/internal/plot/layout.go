@@ -90,21 +90,27 @@ func newLayout(f Figure) *layout {
 
 // stack puts the panels below each other; they share the left margin and the last one's axis.
 func (l *layout) stack(f Figure, y float64) float64 {
-	margin := 0.0
+	margin, shared := 0.0, nothing()
+	for _, p := range f.Panels {
+		xs, _ := p.spans(len(f.Names))
+		shared.add(xs.low, xs.high)
+	}
 	for i, p := range f.Panels {
-		at := newPlaced(p, stackedArea, f.Names, f.Ticks, figureWidth-60)
+		at := newPlaced(p, stackedArea, f.Names)
+		at.x.low, at.x.high = shared.low, shared.high
 		at.bottom = i == len(f.Panels)-1
 		margin = max(margin, at.margin())
 		l.panels = append(l.panels, at)
 	}
 	for i := range l.panels {
 		p := &l.panels[i]
-		p.Panel.Title = ""
-		p.X = ""
+		p.Title, p.X = "", ""
 		if p.bottom {
 			p.X = f.X
 		}
-		y = p.place(gap+margin, figureWidth-3*gap, y, stackedArea) + panelGap/2
+		p.x.from, p.x.to = gap+margin, figureWidth-4*gap
+		p.tick(f.Ticks)
+		y = p.place(y+p.above(), stackedArea) + panelGap/2
 	}
 	return y
 }
@@ -112,24 +118,24 @@ func (l *layout) stack(f Figure, y float64) float64 {
 // beside puts the panels next to each other, their axes at one height.
 func (l *layout) beside(f Figure, y float64) float64 {
 	width := (figureWidth - 2*gap - panelGap*float64(len(f.Panels)-1)) / float64(max(len(f.Panels), 1))
-	top, bottom := y, y
+	top, bottom, left := y, y, gap
 	for _, p := range f.Panels {
-		at := newPlaced(p, besideArea, p.Names, 0, width-45)
+		at := newPlaced(p, besideArea, p.Names)
 		at.bottom = true
-		top = max(top, y+at.above(width))
+		at.x.from, at.x.to = left+at.margin(), left+width-gap
+		at.tick(0)
+		top = max(top, y+at.above())
+		left += width + panelGap
 		l.panels = append(l.panels, at)
 	}
-	left := gap
 	for i := range l.panels {
-		p := &l.panels[i]
-		bottom = max(bottom, p.place(left+p.margin(), left+width-gap, top-p.above(width), besideArea))
-		left += width + panelGap
+		bottom = max(bottom, l.panels[i].place(top, besideArea))
 	}
 	return bottom
 }
 
-// newPlaced finds a panel's ranges and ticks. width is about that of its axes.
-func newPlaced(p Panel, height float64, names []string, step int, width float64) placed {
+// newPlaced finds a panel's ranges, and the ticks of its vertical axis.
+func newPlaced(p Panel, height float64, names []string) placed {
 	at := placed{Panel: p, names: names}
 	xs, ys := p.spans(len(names))
 	by, name := thousands(ys)
@@ -138,14 +144,30 @@ func newPlaced(p Panel, height float64, names []string, step int, width float64)
 	}
 	at.x.low, at.x.high, at.y.low, at.y.high = xs.low, xs.high, ys.low, ys.high
 	at.yTicks = ticks(span{ys.low / by, ys.high / by}, int(height/(2.2*typeSize)), 0)
-	if len(names) == 0 {
-		at.xTicks = ticks(xs, int(width/40), float64(step))
-	}
 	for _, t := range at.yTicks {
 		at.besideTicks = max(at.besideTicks, textWidth(t.label, typeSize))
 	}
 	at.besideTicks += tickLength + gap
 	return at
+}
+
+// tick puts as many ticks onto the horizontal axis as there is room for their labels; step is between
+// two of them, or 0.
+func (p *placed) tick(step int) {
+	if len(p.names) > 0 {
+		return
+	}
+	const closest = 20 // of two ticks, in points
+	for most := int((p.x.to - p.x.from) / closest); most > 1; most-- {
+		p.xTicks = ticks(span{p.x.low, p.x.high}, most, float64(step))
+		room := 0.0
+		for _, t := range p.xTicks {
+			room += textWidth(t.label, typeSize) + 3*gap
+		}
+		if room <= p.x.to-p.x.from {
+			return
+		}
+	}
 }
 
 // spans are the ranges of a panel's axes.
@@ -206,12 +228,12 @@ func (p *placed) margin() float64 {
 func (p *placed) labelRoom() float64 { return stackedArea + 2*gap }
 
 // above is what a panel needs above its axes: its title and its legend.
-func (p *placed) above(width float64) float64 {
+func (p *placed) above() float64 {
 	h := gap
 	if p.Title != "" {
 		h += lineSpacing * typeSize
 	}
-	return h + float64(len(p.legendRows(width)))*lineSpacing*typeSize
+	return h + float64(len(p.legendRows()))*lineSpacing*typeSize
 }
 
 // named are the series that a legend lists: two or more.
@@ -227,9 +249,9 @@ func (p *placed) named() (series []int) {
 	return series
 }
 
-// legendRows breaks the legend into rows of at most a width.
-func (p *placed) legendRows(width float64) (rows [][]int) {
-	x := 0.0
+// legendRows breaks the legend into rows as wide as the axes.
+func (p *placed) legendRows() (rows [][]int) {
+	x, width := 0.0, p.x.to-p.x.from
 	for _, i := range p.named() {
 		w := keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
 		if x+w > width || len(rows) == 0 {
@@ -241,13 +263,14 @@ func (p *placed) legendRows(width float64) (rows [][]int) {
 	return rows
 }
 
-// place puts a panel's axes between left and right, below y, and returns where the panel ends.
-func (p *placed) place(left, right, y, height float64) float64 {
+// place puts a panel's axes below top, with title and legend above, and returns where the panel ends.
+func (p *placed) place(top, height float64) float64 {
+	left, right, y := p.x.from, p.x.to, top-p.above()
 	if p.Title != "" {
 		y += lineSpacing * typeSize
 		p.labels = append(p.labels, label{at: point{(left + right) / 2, y}, text: p.Title, anchor: middle, size: typeSize, colour: ink})
 	}
-	for _, row := range p.legendRows(right - left) {
+	for _, row := range p.legendRows() {
 		y += lineSpacing * typeSize
 		x := left
 		for _, i := range row {
@@ -255,8 +278,7 @@ func (p *placed) place(left, right, y, height float64) float64 {
 			x += keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
 		}
 	}
-	top := y + gap
-	p.x.from, p.x.to, p.y.from, p.y.to = left, right, top+height, top
+	p.y.from, p.y.to = top+height, top
 	lines := wrap(p.Y, typeSize, p.labelRoom())
 	for i, line := range lines {
 		x := left - p.besideTicks - float64(len(lines)-1-i)*lineSpacing*typeSize - gap/2
