@@ -280,7 +280,7 @@ func TestNamedFiles(t *testing.T) {
 	named := regexp.MustCompile("`([A-Za-z0-9_./-]+/[A-Za-z0-9_.-]+\\.[a-z]+|[a-z0-9]+(/[a-z0-9]+)+)`")
 	for _, page := range []string{"../../ARCHITECTURE.md", "../../CONTRIBUTING.md"} {
 		for _, name := range named.FindAllStringSubmatch(pages(t)[page], -1) {
-			found := false
+			found := strings.Contains(name[1], "NAME")           // stands for any
 			for _, root := range []string{"../..", "internal"} { // corpus/batch is below cmd/bbprof/internal
 				_, err := os.Stat(filepath.Join(root, name[1]))
 				found = found || err == nil
