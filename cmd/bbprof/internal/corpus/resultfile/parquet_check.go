@@ -183,10 +183,8 @@ func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64
 		case values < 0 || values > maxPageValues:
 			return 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
 		}
-		if c.Codec == format.Zstd {
-			if err := checkZstd(header, r, data); err != nil {
-				return 0, err
-			}
+		if err := checkCompressed(c.Codec, header, r, data); err != nil {
+			return 0, err
 		}
 		if header.Type != format.DictionaryPage {
 			left -= values
@@ -226,10 +224,10 @@ func pageValues(h *format.PageHeader) int64 {
 	return 0
 }
 
-// checkZstd holds the size that a page's first frame announces against the page's.
-func checkZstd(h *format.PageHeader, r io.ReaderAt, at int64) error {
+// checkCompressed holds the size that a page's compressed bytes announce against the page's.
+func checkCompressed(codec format.CompressionCodec, h *format.PageHeader, r io.ReaderAt, at int64) error {
 	levels := int64(0)
-	if v2 := h.DataPageHeaderV2; v2.Valid { // levels stand before the frame, not compressed
+	if v2 := h.DataPageHeaderV2; v2.Valid { // levels stand before the rest, not compressed
 		levels = int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			return nil
@@ -242,12 +240,25 @@ func checkZstd(h *format.PageHeader, r io.ReaderAt, at int64) error {
 	if n, err := r.ReadAt(start, at+levels); n < len(start) {
 		return err
 	}
-	var frame zstd.Header
-	if err := frame.Decode(start); err != nil {
-		return fmt.Errorf("a page of no Zstandard: %w", err)
+	announced := uint64(0)
+	switch codec {
+	case format.Uncompressed, format.Gzip: // gzip announces nothing before its end
+	case format.Snappy: // its length as a varint
+		announced, _ = binary.Uvarint(start)
+	case format.Zstd:
+		var frame zstd.Header
+		if err := frame.Decode(start); err != nil {
+			return fmt.Errorf("a page of no Zstandard: %w", err)
+		}
+		if frame.WindowSize > maxPage {
+			return fmt.Errorf("a page that refers back by %d bytes", frame.WindowSize)
+		}
+		announced = frame.FrameContentSize
+	default: // the library's decoder of LZ4 doubles its memory on damage without end
+		return fmt.Errorf("its compression, %v, is not read; write it with Zstandard, Snappy or gzip", codec)
 	}
-	if frame.HasFCS && frame.FrameContentSize > uint64(h.UncompressedPageSize) || frame.WindowSize > maxPage {
-		return fmt.Errorf("a page of %d bytes is said to hold %d", h.UncompressedPageSize, max(frame.FrameContentSize, frame.WindowSize))
+	if announced > uint64(h.UncompressedPageSize) {
+		return fmt.Errorf("a page of %d bytes is said to hold %d", h.UncompressedPageSize, announced)
 	}
 	return nil
 }

@@ -9,16 +9,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -400,8 +405,75 @@ func TestRun(t *testing.T) {
 	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
 	if d := strings.Join(a.Difference(c), "; "); a.ID() == c.ID() ||
 		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||
-		!strings.HasSuffix(d, `setting Mode: "unroll", here "loop"; setting Precision: 0.005, here 0.01`) {
+		!strings.HasSuffix(d, `setting mode: "unroll", here "loop"; setting precision: 0.005, here 0.01`) {
 		t.Error(d)
+	}
+}
+
+// TestSettings: settings are named as the flags are, and none is left out.
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		options profiler.Options
+		want    string
+	}{
+		{profiler.Options{}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
+			`"mode":"unroll","precision":0.005,"rescue":true,"unroll":"auto"}`},
+		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.01, Frames: 1, Init: "zero", NoFTZ: true,
+			NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
+			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
+			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
+				`"mode":"both","precision":0.01,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
+	} {
+		settings, err := SettingsOf(c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(settings)
+		if diff := cmp.Diff(c.want, string(text)); diff != "" {
+			t.Errorf("settings differ (-want +got):\n%s", diff)
+		}
+		again, err := ParseRun(Run{Settings: settings}.String())
+		if diff := cmp.Diff(settings, again.Settings); err != nil || diff != "" {
+			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
+		}
+	}
+	known := []string{"Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Mode", "NoFTZ", "NoRescue", "Precision", "Tolerate", "Unroll"}
+	var fields []string
+	for f := range reflect.TypeFor[profiler.Options]().Fields() {
+		if f.IsExported() {
+			fields = append(fields, f.Name)
+		}
+	}
+	slices.Sort(fields)
+	if diff := cmp.Diff(known, fields); diff != "" {
+		t.Errorf("put a new option into SettingsOf, or leave it out there as CPUs is (-known +fields):\n%s", diff)
+	}
+}
+
+// TestOldSettings: a file of the time when settings had Go's names is of the same run as one of now.
+func TestOldSettings(t *testing.T) {
+	const old = `{"version":"1","settings":{"Budget":3000000000,"Clock":"auto","Events":null,"Frames":0,"FrontEnd":"opcache","Identical":0,"Init":"",` +
+		`"Mode":"unroll","NoFTZ":false,"NoRescue":false,"Precision":0.005,"Tolerate":null,"Unroll":null}}`
+	const other = `{"version":"1","settings":{"Budget":1500000000,"Clock":"tsc","Events":["a","b"],"Frames":1,"FrontEnd":"decode","Identical":4,"Init":"zero",` +
+		`"Mode":"both","NoFTZ":true,"NoRescue":true,"Precision":0.01,"Tolerate":["l1i_miss","unstable"],"Unroll":{"Short":50,"Long":100}}}`
+	for text, options := range map[string]profiler.Options{old: {}, other: {
+		Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.01, Frames: 1, Init: "zero", NoFTZ: true,
+		NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
+		Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable},
+	}} {
+		there, err := ParseRun(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, _ := SettingsOf(options)
+		here := Run{Version: "1", Settings: settings}
+		if d := there.Difference(here); d != nil || there.ID() != here.ID() {
+			t.Errorf("%q, %s and %s", d, there.ID(), here.ID())
+		}
+	}
+	there, _ := ParseRun(`{"settings":{"Budget":"x","Unroll":7,"New":1}}`)
+	if d := there.SettingsDifference(Run{}); len(d) != 3 {
+		t.Errorf("%q", d)
 	}
 }
 

@@ -1,15 +1,19 @@
 package resultfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -19,7 +23,7 @@ type Run struct {
 	// These decide about the results, so they are the same in all rows of one Run.ID.
 	Version  string         `json:"version"`
 	Host     Host           `json:"host"`
-	Settings map[string]any `json:"settings"` // profiler.Options, defaults put in
+	Settings map[string]any `json:"settings"` // how to measure, named as the flags are, defaults put in
 
 	// Which rows of the input it takes.
 	Shard string `json:"shard,omitempty"`
@@ -47,26 +51,107 @@ func HostOf(c host.CPU) Host {
 	return Host{c.Microarchitecture, c.Vendor, c.Brand, c.Family, c.Model}
 }
 
-// SettingsOf are all options but those that say where to measure and what else to tell.
+// auto is a setting that bbprof chooses for each block.
+const auto = "auto"
+
+// SettingsOf are all options but those that say where to measure and what else to tell, with the
+// names and values of the flags: what a user reads in a result, a command line takes.
 func SettingsOf(o profiler.Options) (map[string]any, error) {
 	o = o.WithDefaults()
-	o.CPUs, o.Detail = nil, false
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
+	settings := map[string]any{
+		"unroll":    auto,
+		"budget":    o.Budget.String(),
+		"precision": o.Precision,
+		"frames":    auto,
+		"init":      cmp.Or(o.Init, auto),
+		"ftz":       !o.NoFTZ,
+		"rescue":    !o.NoRescue,
+		"mode":      string(o.Mode),
+		"frontend":  string(o.FrontEnd),
+		"clock":     string(o.Clock),
+		"identical": float64(cmp.Or(o.Identical, invariants.PaperIdentical)),
+		"events":    strings.Join(o.Events, ","),
 	}
-	var settings map[string]any
-	err = json.Unmarshal(text, &settings)
-	delete(settings, "CPUs")
-	delete(settings, "Detail")
-	return settings, err
+	if o.Unroll != nil {
+		settings["unroll"] = fmt.Sprintf("%d,%d", o.Unroll.Short, o.Unroll.Long)
+	}
+	if o.Frames != profiler.AutoFrames {
+		settings["frames"] = float64(o.Frames)
+	}
+	if len(o.Tolerate) > 0 { // by no flag of batch
+		settings["tolerate"] = joined(o.Tolerate)
+	}
+	return settings, nil
+}
+
+func joined[T ~string](list []T) string {
+	var texts []string
+	for _, x := range list {
+		texts = append(texts, string(x))
+	}
+	return strings.Join(texts, ",")
+}
+
+// oldSettings has the names and values of SettingsOf for settings that bbprof wrote when these were
+// the fields of profiler.Options in Go. What it does not know stays as it is, and so differs.
+func oldSettings(settings map[string]any) map[string]any {
+	now := map[string]any{}
+	for name, v := range settings {
+		switch name {
+		case "Unroll":
+			now["unroll"] = auto
+			if f, ok := v.(map[string]any); ok {
+				now["unroll"] = fmt.Sprintf("%v,%v", f["Short"], f["Long"])
+			}
+		case "Budget":
+			now["budget"] = v
+			if ns, ok := v.(float64); ok {
+				now["budget"] = time.Duration(ns).String()
+			}
+		case "Frames":
+			if now["frames"] = v; v == 0.0 {
+				now["frames"] = auto
+			}
+		case "Init":
+			if now["init"] = v; v == "" {
+				now["init"] = auto
+			}
+		case "NoFTZ":
+			now["ftz"] = v != true
+		case "NoRescue":
+			now["rescue"] = v != true
+		case "Identical":
+			if now["identical"] = v; v == 0.0 {
+				now["identical"] = float64(invariants.PaperIdentical)
+			}
+		case "Events", "Tolerate":
+			list, _ := v.([]any)
+			if text := joinedAny(list); text != "" || name == "Events" {
+				now[strings.ToLower(name)] = text
+			}
+		case "Precision", "Mode", "FrontEnd", "Clock":
+			now[strings.ToLower(name)] = v
+		default:
+			now[name] = v
+		}
+	}
+	return now
+}
+
+func joinedAny(list []any) string {
+	var texts []string
+	for _, x := range list {
+		texts = append(texts, fmt.Sprint(x))
+	}
+	return strings.Join(texts, ",")
 }
 
 // ParseRun reads a run_header.
 func ParseRun(text string) (r Run, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return Run{}, fmt.Errorf("its run_header %.60q is none: %w", text, err)
+		return Run{}, fmt.Errorf("its run_header %.60q cannot be read: %w", text, err)
 	}
+	r.Settings = oldSettings(r.Settings)
 	return r, nil
 }
 
