@@ -1,0 +1,148 @@
+package asm
+
+import "strings"
+
+// Category says what most of a block's work is.
+type Category string
+
+// The categories of BHive's classification (Chen et al., IISWC 2019, section V), which finds them
+// with a topic model; here a rule assigns them.
+const (
+	Load         Category = "load"
+	Store        Category = "store"
+	LoadStore    Category = "load/store"
+	Scalar       Category = "scalar"
+	Vector       Category = "vector"
+	ScalarVector Category = "scalar/vector"
+)
+
+// Categories lists them.
+func Categories() []Category {
+	return []Category{Load, Store, LoadStore, Scalar, Vector, ScalarVector}
+}
+
+// CategoryOf assigns a category by counting instructions. If at least half of them access memory, it
+// is load or store if at most a third of the accesses go the other way, else load/store. Otherwise
+// the block is vector or scalar by its instructions that compute, or scalar/vector if there are both
+// kinds. An instruction that reads and writes memory counts as one access each way. A move computes
+// nothing and counts only if the block has nothing else. An empty block has no category.
+func CategoryOf(insts []Inst) Category {
+	if len(insts) == 0 {
+		return ""
+	}
+	var accessing, loads, stores int
+	var computing, moving struct{ scalar, vector int }
+	for i := range insts {
+		in := &insts[i]
+		reads, writes := in.Accesses()
+		if reads {
+			loads++
+		}
+		if writes {
+			stores++
+		}
+		if reads || writes {
+			accessing++
+		}
+		kind := &computing
+		if in.moves() {
+			kind = &moving
+		}
+		if in.IsVector() {
+			kind.vector++
+		} else {
+			kind.scalar++
+		}
+	}
+	if 2*accessing >= len(insts) {
+		switch total := loads + stores; {
+		case 3*stores <= total:
+			return Load
+		case 3*loads <= total:
+			return Store
+		}
+		return LoadStore
+	}
+	if computing.scalar+computing.vector == 0 {
+		computing = moving
+	}
+	switch {
+	case computing.vector == 0:
+		return Scalar
+	case computing.scalar == 0:
+		return Vector
+	}
+	return ScalarVector
+}
+
+// Accesses reports whether the instruction reads memory and whether it writes memory.
+func (in *Inst) Accesses() (reads, writes bool) {
+	for i := range in.Mem {
+		reads = reads || in.Mem[i].Read
+		writes = writes || in.Mem[i].Write
+	}
+	return reads, writes
+}
+
+// IsVector reports whether the instruction works on vector registers, wide or scalar, or on MMX
+// registers.
+func (in *Inst) IsVector() bool { return in.raw.form.isVec || in.raw.form.isMMX }
+
+// moves reports whether the instruction copies a value and computes none.
+func (in *Inst) moves() bool {
+	name := strings.TrimPrefix(in.Mnemonic, "v")
+	switch name {
+	case "push", "pop", "nop", "lddqu":
+		return true
+	}
+	return strings.HasPrefix(name, "mov") && !strings.HasPrefix(name, "movmsk")
+}
+
+// Shape is the instruction without its registers and values, such as "add r64, m64" or
+// "vaddps ymm, ymm, m256": what decides how a core executes it.
+func (in *Inst) Shape() string {
+	d := &in.raw
+	b := make([]byte, 0, 48)
+	b = d.appendPrefixes(b)
+	b = append(b, in.Mnemonic...)
+	for i, o := range d.form.ops {
+		if i == 0 {
+			b = append(b, ' ')
+		} else {
+			b = append(b, ", "...)
+		}
+		b = d.appendShape(b, o)
+		if i == 0 && d.opmask != 0 {
+			b = append(b, "{k}"...)
+		}
+	}
+	return string(b)
+}
+
+func (d *rawInst) appendShape(b []byte, o operand) []byte {
+	memory := o.kind == opM || o.kind == opX || o.kind == opY || o.kind == opMoffs || o.kind == opVSIB
+	switch {
+	case memory, o.kind.isMemory() && d.hasMem:
+		if d.form.agen {
+			return append(b, 'm')
+		}
+		return appendNumbered(b, "m", 8*d.memWidth(o))
+	}
+	switch o.kind {
+	case opE, opR, opG, opB, opZ, opA:
+		return appendNumbered(b, "r", 8*d.width(o.size))
+	case opV, opH, opW, opU, opL:
+		name := map[int]string{16: "xmm", 32: "ymm", 64: "zmm"}[d.vectorWidth(o.size)]
+		return append(b, name...)
+	case opP, opN, opQ:
+		return append(b, "mm"...)
+	case opKReg, opKVVVV, opKRM, opKMem:
+		return append(b, 'k')
+	case opImm, opImmS:
+		return append(b, 'i')
+	case opSTI:
+		return append(b, "st(i)"...)
+	}
+	imm := 0
+	return d.appendOperand(b, o, &imm)
+}

@@ -1,0 +1,91 @@
+package stat
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Kendall is Kendall's tau-b of pairs of values: the share of pairs of pairs that are in the same
+// order in xs and ys less the share that is not, corrected for ties (Kendall, Biometrika 33, 1945).
+// It counts exchanges of a merge sort, which takes n log n (Knight, JASA 61, 1966). NaN where all
+// values of a side are equal, or any is NaN. xs and ys must be equally long.
+func Kendall(xs, ys []float64) float64 {
+	type pair struct{ x, y float64 }
+	pairs := make([]pair, len(xs))
+	for i := range xs {
+		if math.IsNaN(xs[i]) || math.IsNaN(ys[i]) {
+			return math.NaN()
+		}
+		pairs[i] = pair{xs[i], ys[i]}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) })
+	tiedX := tied(pairs, func(a, b pair) bool { return a.x == b.x })
+	tiedBoth := tied(pairs, func(a, b pair) bool { return a == b })
+	sorted := make([]float64, len(pairs))
+	for i, p := range pairs {
+		sorted[i] = p.y
+	}
+	discordant := sortCounting(sorted, make([]float64, len(sorted)))
+	tiedY := tied(sorted, func(a, b float64) bool { return a == b })
+
+	n := int64(len(xs))
+	all := n * (n - 1) / 2
+	concordantLess := all - tiedX - tiedY + tiedBoth - 2*discordant
+	return float64(concordantLess) / math.Sqrt(float64(all-tiedX)) / math.Sqrt(float64(all-tiedY))
+}
+
+// tied counts the pairs of equal values among sorted ones.
+func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
+	run := int64(1)
+	for i := 1; i < len(sorted); i++ {
+		if !equal(sorted[i-1], sorted[i]) {
+			run = 0
+		}
+		pairs += run
+		run++
+	}
+	return pairs
+}
+
+// sortCounting sorts xs and counts the pairs that were in descending order. spare is as long as xs.
+func sortCounting(xs, spare []float64) (descending int64) {
+	const few = 8 // a size at which insertion is no slower
+	if len(xs) <= few {
+		for i := 1; i < len(xs); i++ {
+			for j := i; j > 0 && xs[j] < xs[j-1]; j-- {
+				xs[j], xs[j-1] = xs[j-1], xs[j]
+				descending++
+			}
+		}
+		return descending
+	}
+	half := len(xs) / 2
+	descending = sortCounting(xs[:half], spare) + sortCounting(xs[half:], spare)
+	left := spare[:copy(spare, xs[:half])]
+	right := xs[half:]
+	for out := 0; len(left) > 0; out++ {
+		if len(right) > 0 && right[0] < left[0] {
+			descending += int64(len(left))
+			xs[out], right = right[0], right[1:]
+		} else {
+			xs[out], left = left[0], left[1:]
+		}
+	}
+	return descending
+}
+
+// Pearson is the correlation coefficient of pairs of values. NaN where all values of a side are
+// equal. xs and ys must be equally long.
+func Pearson(xs, ys []float64) float64 {
+	mx, my := Mean(xs), Mean(ys)
+	var xy, xx, yy float64
+	for i := range xs {
+		dx, dy := xs[i]-mx, ys[i]-my
+		xy += dx * dy
+		xx += dx * dx
+		yy += dy * dy
+	}
+	r := xy / math.Sqrt(xx) / math.Sqrt(yy)
+	return min(1, max(-1, r))
+}
