@@ -1,0 +1,89 @@
+package score
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Grouping is a property by which blocks are told apart.
+type Grouping struct {
+	Name string
+	Of   func(*Block) string
+	less func(a, b string) int
+}
+
+// Groupings are those that figures are given by.
+func Groupings() []Grouping {
+	return []Grouping{
+		{"category", func(b *Block) string { return b.Category }, nil},
+		{"bound", func(b *Block) string { return b.Bound }, nil},
+		{"length", func(b *Block) string { return bin(float64(b.Instructions), lengths) }, byBin(lengths)},
+		{"cycles", func(b *Block) string { return bin(b.Cycles, cycles) }, byBin(cycles)},
+		{"application", func(b *Block) string { return b.Application }, nil},
+	}
+}
+
+// A step of a scale ends below a limit.
+type step struct {
+	below float64
+	name  string
+}
+
+const most = 1e300
+
+var (
+	lengths = []step{{2, "1 instruction"}, {4, "2–3"}, {7, "4–6"}, {11, "7–10"}, {21, "11–20"}, {most, "21 and more"}}
+	cycles  = []step{{0.5, "below 0.5"}, {1, "0.5–1"}, {2, "1–2"}, {4, "2–4"}, {8, "4–8"}, {16, "8–16"}, {most, "16 and more"}}
+)
+
+func bin(v float64, scale []step) string {
+	i := slices.IndexFunc(scale, func(s step) bool { return v < s.below })
+	return scale[max(i, 0)].name
+}
+
+func byBin(scale []step) func(a, b string) int {
+	at := func(name string) int { return slices.IndexFunc(scale, func(s step) bool { return s.name == name }) }
+	return func(a, b string) int { return cmp.Compare(at(a), at(b)) }
+}
+
+// maxGroups is how many groups of one property are told apart; the smallest share one.
+const maxGroups = 30
+
+// others is the group of all that are too small.
+const others = "(others)"
+
+// Group is the blocks that have a property in common.
+type Group struct {
+	Name   string
+	Blocks []int
+}
+
+// Split groups blocks: scales in their order, other properties by size.
+func (g Grouping) Split(blocks []Block) []Group {
+	by := map[string][]int{}
+	for i := range blocks {
+		if name := g.Of(&blocks[i]); name != "" {
+			by[name] = append(by[name], i)
+		}
+	}
+	names := slices.Collect(maps.Keys(by))
+	bySize := func(a, b string) int { return cmp.Or(cmp.Compare(len(by[b]), len(by[a])), strings.Compare(a, b)) }
+	if g.less == nil {
+		slices.SortFunc(names, bySize)
+	} else {
+		slices.SortFunc(names, g.less)
+	}
+	if len(names) > maxGroups {
+		for _, name := range names[maxGroups-1:] {
+			by[others] = append(by[others], by[name]...)
+		}
+		names = append(names[:maxGroups-1], others)
+	}
+	var groups []Group
+	for _, name := range names {
+		groups = append(groups, Group{name, by[name]})
+	}
+	return groups
+}

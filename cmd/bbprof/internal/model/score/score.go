@@ -1,0 +1,289 @@
+// Package score judges models by measured blocks: how far predictions are off, how sure that is, which
+// of two models is better, and which mistakes cost a model most. It is pure. docs/score.md defines
+// every figure.
+//
+// All errors are shares of the measured cycles. What lies within a measurement's interval is no
+// error that can be blamed on a model; [Figures.Excess] leaves it out.
+package score
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Block is a measured block and what is known of it.
+type Block struct {
+	Hex       string
+	Cycles    float64
+	Low, High float64 // the interval; both Cycles where there is none
+	Weight    float64 // 0 where blocks have none
+
+	Application  string // or the file it comes from
+	Category     string
+	Bound        string // what limits it, by the widths of the core
+	Instructions int
+	Forwards     bool // a load takes its value from a store of the block
+}
+
+// Prediction is what a model says of a block. Failure says why it says nothing.
+type Prediction struct {
+	Cycles  float64
+	Failure string
+}
+
+// Failed is a prediction that there is not.
+func Failed(why string) Prediction { return Prediction{math.NaN(), why} }
+
+// Known reports whether there is a prediction. No block takes zero cycles.
+func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
+
+// Model is the predictions of one model, in the order of the blocks.
+type Model struct {
+	Name string
+	Kind Kind
+	// Source says where the predictions are from.
+	Source      string
+	Predictions []Prediction
+}
+
+// Kind tells models from what they are compared with.
+type Kind string
+
+const (
+	Candidate Kind = "model"
+	Bound     Kind = "bound" // a lower bound, which every model should beat
+	Again     Kind = "again" // the blocks measured once more: the noise floor
+)
+
+// limits are the errors, in percent, whose shares are given.
+var limits = [...]int{1, 5, 10, 25}
+
+// Figures say how good a model is on some blocks.
+type Figures struct {
+	Blocks    int // measured
+	Predicted int // of these
+
+	Coverage     Number // share predicted
+	MAPE         Number // mean |m − p| / m
+	MAPEWeighted Number // the same, weighted
+	MAPEFailures Number // a failure counted as an error of 100 %
+	MedianError  Number
+	Excess       Number // mean error outside the interval
+	TauB         Number
+	TauBRounded  Number // of values rounded to Step
+	Pearson      Number
+	Within       [len(limits)]Number
+
+	Intervals []stat.Interval // in the order of Names; nil if not asked for
+}
+
+// rounding is what an error that is exactly at a limit may exceed it by: 2.2 is within 10 % of 2.
+const rounding = 1e-12
+
+// Step is what TauBRounded rounds cycles to. Differences below are mostly noise.
+const Step = 0.05
+
+// Number is a figure that is null in JSON where there is none.
+type Number float64
+
+// MarshalJSON writes what is no finite number as null.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
+}
+
+// Names are the names of the figures in JSON, but for the counts.
+func Names() []string {
+	names := []string{"coverage", "mape", "mape_weighted", "mape_failures_100", "median_error", "excess"}
+	for _, l := range limits {
+		names = append(names, "within_"+strconv.Itoa(l))
+	}
+	return append(names, "tau_b", "tau_b_rounded", "pearson")
+}
+
+// correlations is how many of the last of Names take sorting.
+const correlations = 3
+
+// values are the figures in the order of Names.
+func (f *Figures) values() []*Number {
+	v := []*Number{&f.Coverage, &f.MAPE, &f.MAPEWeighted, &f.MAPEFailures, &f.MedianError, &f.Excess}
+	for i := range f.Within {
+		v = append(v, &f.Within[i])
+	}
+	return append(v, &f.TauB, &f.TauBRounded, &f.Pearson)
+}
+
+// Detail says which intervals Of gives.
+type Detail int
+
+const (
+	Estimates Detail = iota // none
+	Errors                  // all but the correlations'
+	All
+)
+
+// Of computes a model's figures of some blocks, which subset names.
+func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, seed uint64) Figures {
+	s := newSample(blocks, predictions, subset)
+	all := make([]int, len(subset))
+	for i := range all {
+		all[i] = i
+	}
+	estimate := s.figures(all, true)
+	f := Figures{Blocks: len(subset)}
+	for i, v := range f.values() {
+		*v = Number(estimate[i])
+	}
+	for _, e := range s.err {
+		if !math.IsNaN(e) {
+			f.Predicted++
+		}
+	}
+	if detail != Estimates && len(subset) > 0 {
+		f.Intervals = stat.Bootstrap(len(subset), estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+	}
+	return f
+}
+
+// sample is what figures are computed from; NaN where a prediction is missing.
+type sample struct {
+	measured, predicted        []float64
+	roundMeasured, roundedPred []float64
+	err, excess, weight        []float64
+	// What a resample needs, kept between them.
+	x, y, rx, ry, errs []float64
+}
+
+func newSample(blocks []Block, predictions []Prediction, subset []int) *sample {
+	s := new(sample)
+	for _, i := range subset {
+		b, p := &blocks[i], predictions[i]
+		predicted, err, excess := math.NaN(), math.NaN(), math.NaN()
+		if p.Known() {
+			predicted, err, excess = p.Cycles, Error(b, p), Excess(b, p)
+		}
+		s.measured = append(s.measured, b.Cycles)
+		s.predicted = append(s.predicted, predicted)
+		s.roundMeasured = append(s.roundMeasured, math.Round(b.Cycles/Step))
+		s.roundedPred = append(s.roundedPred, math.Round(predicted/Step))
+		s.err = append(s.err, err)
+		s.excess = append(s.excess, excess)
+		s.weight = append(s.weight, b.Weight)
+	}
+	return s
+}
+
+// Error is how far a prediction is off.
+func Error(b *Block, p Prediction) float64 { return math.Abs(b.Cycles-p.Cycles) / b.Cycles }
+
+// Excess is how far a prediction lies outside the measurement's interval.
+func Excess(b *Block, p Prediction) float64 {
+	return max(0, b.Low-p.Cycles, p.Cycles-b.High) / b.Cycles
+}
+
+// figures are those of the observations that indices names, in the order of Names; NaN for the
+// correlations if they are not asked for.
+func (s *sample) figures(indices []int, correlated bool) []float64 {
+	var (
+		failed, sum, excess, weighted, weight float64
+		within                                [len(limits)]float64
+	)
+	s.x, s.y, s.rx, s.ry, s.errs = s.x[:0], s.y[:0], s.rx[:0], s.ry[:0], s.errs[:0]
+	for _, i := range indices {
+		e := s.err[i]
+		if math.IsNaN(e) {
+			failed++
+			continue
+		}
+		s.errs = append(s.errs, e)
+		sum += e
+		excess += s.excess[i]
+		weighted += s.weight[i] * e
+		weight += s.weight[i]
+		for k, l := range limits {
+			if e <= float64(l)/100+rounding {
+				within[k]++
+			}
+		}
+		if correlated {
+			s.x, s.y = append(s.x, s.measured[i]), append(s.y, s.predicted[i])
+			s.rx, s.ry = append(s.rx, s.roundMeasured[i]), append(s.ry, s.roundedPred[i])
+		}
+	}
+	n, known := float64(len(indices)), float64(len(s.errs))
+	slices.Sort(s.errs)
+	v := []float64{known / n, sum / known, weighted / weight, (sum + failed) / n, middle(s.errs), excess / known}
+	for _, w := range within {
+		v = append(v, w/known)
+	}
+	if !correlated {
+		return append(v, math.NaN(), math.NaN(), math.NaN())
+	}
+	return append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
+}
+
+// middle is the median of sorted values.
+func middle(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Pair is a paired test of two models on the blocks that both predict.
+type Pair struct {
+	A, B       string
+	Blocks     int
+	Difference float64       // mean error of A less that of B: B is better where it is above 0
+	Interval   stat.Interval // of Difference
+	P          float64       // adjusted for the number of pairs (Holm)
+	BetterA    int           // blocks that A predicts better, beyond the measurement's interval
+	BetterB    int
+}
+
+// Pairs tests every two models.
+func Pairs(blocks []Block, models []Model) []Pair {
+	var (
+		pairs []Pair
+		ps    []float64
+	)
+	for i := range models {
+		for j := i + 1; j < len(models); j++ {
+			pair := pairOf(blocks, &models[i], &models[j])
+			pairs = append(pairs, pair)
+			ps = append(ps, pair.P)
+		}
+	}
+	for i, p := range stat.Holm(ps) {
+		pairs[i].P = p
+	}
+	return pairs
+}
+
+func pairOf(blocks []Block, a, b *Model) Pair {
+	pair := Pair{A: a.Name, B: b.Name}
+	var differences []float64
+	for i := range blocks {
+		p, q := a.Predictions[i], b.Predictions[i]
+		if !p.Known() || !q.Known() {
+			continue
+		}
+		differences = append(differences, Error(&blocks[i], p)-Error(&blocks[i], q))
+		switch x, y := Excess(&blocks[i], p), Excess(&blocks[i], q); {
+		case x < y:
+			pair.BetterA++
+		case x > y:
+			pair.BetterB++
+		}
+	}
+	test := stat.OneSample(differences)
+	pair.Blocks, pair.Difference, pair.P = len(differences), test.Mean, test.P
+	pair.Interval = stat.Interval{Low: test.Low, High: test.High}
+	return pair
+}

@@ -1,0 +1,234 @@
+package score
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// Ten rows, whose figures were computed by hand.
+func TestFiguresByHand(t *testing.T) {
+	rows := []struct{ cycles, low, high, weight, predicted float64 }{
+		{1, 1, 1, 10, 1},            // exact
+		{1, 0.99, 1.01, 0, 1.01},    // 1 %, within the interval
+		{2, 1.9, 2.1, 0, 2.2},       // 10 %, 5 % outside
+		{2, 2, 2, 5, 1},             // 50 %, all of it outside
+		{4, 4, 4, 0, 4.2},           // 5 %
+		{4, 4, 4, 0, 5},             // 25 %
+		{5, 4, 6, 0, 10},            // 100 %, 80 % outside
+		{10, 10, 10, 5, 10},         // exact
+		{10, 10, 10, 7, math.NaN()}, // failed
+		{8, 8, 8, 1, 0},             // no block takes 0 cycles: failed
+	}
+	var (
+		blocks      []Block
+		predictions []Prediction
+	)
+	for _, r := range rows {
+		blocks = append(blocks, Block{Cycles: r.cycles, Low: r.low, High: r.high, Weight: r.weight})
+		predictions = append(predictions, Prediction{Cycles: r.predicted})
+	}
+	want := Figures{
+		Blocks: 10, Predicted: 8,
+		Coverage:     0.8,
+		MAPE:         (0 + 0.01 + 0.1 + 0.5 + 0.05 + 0.25 + 1 + 0) / 8,
+		MAPEWeighted: 0.5 * 5 / 20,
+		MAPEFailures: (1.91 + 2) / 10,
+		MedianError:  (0.05 + 0.1) / 2,
+		Excess:       (0 + 0 + 0.05 + 0.5 + 0.05 + 0.25 + 0.8 + 0) / 8,
+		Within:       [...]Number{3. / 8, 4. / 8, 5. / 8, 6. / 8},
+		// Of 28 pairs, measured cycles tie (0,1), (2,3) and (4,5), predictions (0,3) and (6,7). Of the
+		// 23 others (1,3) alone is in another order.
+		TauB: Number((22. - 1) / math.Sqrt(25*26)),
+		// 1.01 becomes 1.00: (0,1) ties on both sides, and (1,3) in the predictions.
+		TauBRounded: Number(22 / math.Sqrt(25*24)),
+		Pearson:     Number(pearsonByHand()),
+	}
+	got := Of(blocks, predictions, upTo(10), Estimates, 1)
+	if diff := cmp.Diff(want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+}
+
+// pearsonByHand is the textbook's formula over the eight pairs.
+func pearsonByHand() float64 {
+	x := []float64{1, 1, 2, 2, 4, 4, 5, 10}
+	y := []float64{1, 1.01, 2.2, 1, 4.2, 5, 10, 10}
+	var sx, sy, sxx, syy, sxy float64
+	for i := range x {
+		sx, sy = sx+x[i], sy+y[i]
+		sxx, syy, sxy = sxx+x[i]*x[i], syy+y[i]*y[i], sxy+x[i]*y[i]
+	}
+	return (8*sxy - sx*sy) / math.Sqrt((8*sxx-sx*sx)*(8*syy-sy*sy))
+}
+
+func TestNothingIsNull(t *testing.T) {
+	f := Of(nil, nil, nil, All, 1)
+	text, err := json.Marshal(f.MAPE)
+	if err != nil || string(text) != "null" {
+		t.Errorf("the MAPE of no block is %s, %v; want null", text, err)
+	}
+}
+
+// A toy core: what limits a block is known, so is what a wrong model of it gets wrong.
+type toy struct{ instructions, loads, multiplies int }
+
+func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
+	return max(float64(b.instructions)/6, float64(b.loads)/loadPorts, float64(b.multiplies)*multiplyLatency, 0.2)
+}
+
+func toys(n int) ([]toy, []Block, func(*Block) []string) {
+	random := rand.New(rand.NewPCG(7, 8))
+	var (
+		all    []toy
+		blocks []Block
+	)
+	properties := map[string][]string{}
+	for i := range n {
+		b := toy{instructions: 1 + random.IntN(12)}
+		b.loads = random.IntN(b.instructions + 1)
+		if random.IntN(5) == 0 {
+			b.multiplies = 1
+		}
+		c := b.cycles(3, 3)
+		hex := fmt.Sprint(i)
+		all = append(all, b)
+		blocks = append(blocks, Block{Hex: hex, Cycles: c, Low: c * 0.998, High: c * 1.002, Instructions: b.instructions})
+		list := []string{"add"}
+		if b.loads > 0 {
+			list = append(list, "load")
+		}
+		if b.loads*2 > b.instructions {
+			list = append(list, "load ports")
+		}
+		if b.multiplies > 0 {
+			list = append(list, "imul", "imul r64, r64")
+		}
+		if random.IntN(3) == 0 {
+			list = append(list, "unrelated")
+		}
+		properties[hex] = list
+	}
+	return all, blocks, func(b *Block) []string { return properties[b.Hex] }
+}
+
+func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
+	all, blocks, properties := toys(3000)
+	random := rand.New(rand.NewPCG(3, 4))
+	noise := func(share float64) func(toy) float64 {
+		return func(b toy) float64 { return b.cycles(3, 3) * (1 + share*random.NormFloat64()) }
+	}
+	for _, test := range []struct {
+		name    string
+		predict func(toy) float64
+		blamed  string // of the first mistake; "" if none may stand out
+		slow    bool
+	}{
+		{"right", noise(0.0005), "", false},
+		{"5 % noise", noise(0.05), "", false},
+		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", true},
+		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", true},
+		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", false},
+	} {
+		var predictions []Prediction
+		for _, b := range all {
+			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
+		}
+		found := Mistakes(blocks, predictions, properties, 5, 3)
+		switch {
+		case test.blamed == "" && found[0].What != Others:
+			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
+		case test.blamed != "" && (found[0].What != test.blamed || found[0].Slow != test.slow):
+			t.Errorf("%s: blames %q (too slow: %v), want %q (%v)", test.name, found[0].What, found[0].Slow, test.blamed, test.slow)
+		}
+	}
+
+	right, wrong := Model{Name: "right"}, Model{Name: "one load port fewer"}
+	for i, b := range all {
+		right.Predictions = append(right.Predictions, Prediction{Cycles: blocks[i].Cycles * 1.0001})
+		wrong.Predictions = append(wrong.Predictions, Prediction{Cycles: b.cycles(2, 3)})
+	}
+	wrong.Predictions[0] = Failed("by order")
+	pairs := Pairs(blocks, []Model{wrong, right})
+	if len(pairs) != 1 || pairs[0].Blocks != len(blocks)-1 || pairs[0].Difference <= 0 || pairs[0].P > 1e-6 || pairs[0].BetterA > 0 || pairs[0].BetterB == 0 {
+		t.Errorf("the pair is %+v", pairs)
+	}
+}
+
+func TestMistakesAreWeighted(t *testing.T) {
+	var (
+		blocks      []Block
+		predictions []Prediction
+	)
+	for i := range 3 * leastWrong {
+		b := Block{Hex: []string{"a", "b", "c"}[i%3], Cycles: 1, Low: 1, High: 1, Weight: []float64{1, 9, 9}[i%3]}
+		blocks = append(blocks, b)
+		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
+	}
+	found := Mistakes(blocks, predictions, func(b *Block) []string { return []string{b.Hex} }, 1, 1)
+	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
+		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
+	}
+}
+
+// What is wrong once has nothing in common with other blocks, and is listed last, on its own.
+func TestOtherMistakesAreListed(t *testing.T) {
+	var (
+		blocks      []Block
+		predictions []Prediction
+	)
+	for i := range 20 {
+		blocks = append(blocks, Block{Hex: fmt.Sprint(i), Cycles: 1, Low: 1, High: 1})
+		predictions = append(predictions, Prediction{Cycles: 1})
+	}
+	predictions[3].Cycles, predictions[5].Cycles = 5, 9
+	predictions[7] = Failed("no such instruction")
+	found := Mistakes(blocks, predictions, func(b *Block) []string { return []string{b.Hex} }, 5, 1)
+	want := []Mistake{{What: Others, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("mistakes (-want +got):\n%s", diff)
+	}
+}
+
+func TestGroupings(t *testing.T) {
+	blocks := []Block{
+		{Instructions: 1, Cycles: 0.4999}, {Instructions: 2, Cycles: 0.5}, {Instructions: 3, Cycles: 16},
+		{Instructions: 20, Cycles: 1}, {Instructions: 21, Cycles: 1},
+	}
+	sizes := map[string]map[string]int{}
+	for _, g := range Groupings() {
+		sizes[g.Name] = map[string]int{}
+		for _, group := range g.Split(blocks) {
+			sizes[g.Name][group.Name] = len(group.Blocks)
+		}
+	}
+	want := map[string]map[string]int{
+		"category": {}, "bound": {}, "application": {},
+		"length": {"1 instruction": 1, "2–3": 2, "11–20": 1, "21 and more": 1},
+		"cycles": {"below 0.5": 1, "0.5–1": 1, "1–2": 2, "16 and more": 1},
+	}
+	if diff := cmp.Diff(want, sizes); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	var many []Block
+	for i := range 100 {
+		many = append(many, Block{Application: fmt.Sprint(i)}, Block{Application: "big"})
+	}
+	groups := Groupings()[4].Split(many)
+	if len(groups) != maxGroups || groups[0].Name != "big" || groups[maxGroups-1].Name != others || len(groups[maxGroups-1].Blocks) != 100-maxGroups+2 {
+		t.Errorf("%d groups, the last %q with %d blocks", len(groups), groups[len(groups)-1].Name, len(groups[len(groups)-1].Blocks))
+	}
+}

@@ -1,0 +1,237 @@
+package score
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Mistake is a group of blocks that a model gets wrong in the same direction and that have a property
+// in common.
+type Mistake struct {
+	What    string // the property, such as "instruction imul r64, r64"
+	Slow    bool   // the model takes the blocks for slower than they are
+	Blocks  int    // with the property
+	Wrong   int    // of these, predicted outside the interval in this direction
+	Share   Number // of the model's whole excess error
+	Removed Number // share of it that would go if these blocks were predicted as well as all others
+	Ratio   Number // predicted / measured, the median of those that are wrong
+	Worst   []Offender
+}
+
+// Offender is a block that is predicted wrongly.
+type Offender struct {
+	Block     int // its index
+	Predicted float64
+	Excess    float64
+	Share     Number // of the model's whole excess error
+}
+
+// A group has to hold so much of the error, and so much of that has to be above what other blocks of
+// the same number would have, to be called a mistake: even noise gives some property the largest share.
+const (
+	leastRemoved = 0.005
+	leastAbove   = 0.35
+	leastWrong   = 3 // blocks; fewer have nothing in common
+	// near is how close to the best a property with fewer blocks may come to be preferred: of
+	// "imul" and "imul r64, r64" the one that says more.
+	near = 0.97
+)
+
+// Mistakes finds at most groups of a model's mistakes, the most expensive first, each with some of its
+// worst blocks. properties gives what a block is, has and does, without repetition.
+//
+// It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
+// many of the other blocks have. The property that costs most is taken, its errors are set aside, and
+// the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
+// weighted where blocks have weights.
+func Mistakes(blocks []Block, predictions []Prediction, properties func(*Block) []string, groups, worst int) []Mistake {
+	s := newSearch(blocks, predictions, properties)
+	var found []Mistake
+	for len(found) < groups && s.total > 0 {
+		best, ok := s.best()
+		if !ok {
+			break
+		}
+		found = append(found, s.take(best, worst))
+	}
+	if rest := s.rest(worst); rest.Wrong > 0 {
+		found = append(found, rest)
+	}
+	return found
+}
+
+// Others names the last group: wrong predictions in either direction that no group holds.
+const Others = "other blocks"
+
+// search is the state of Mistakes.
+type search struct {
+	blocks      []Block
+	predictions []Prediction
+	names       []string
+	properties  [][]int32    // of each block
+	excess      [2][]float64 // by direction: too fast, too slow; what is not set aside yet
+	aside       [2][]bool
+	total       float64
+}
+
+func newSearch(blocks []Block, predictions []Prediction, properties func(*Block) []string) *search {
+	s := &search{blocks: blocks, predictions: predictions, properties: make([][]int32, len(blocks))}
+	ids := map[string]int32{}
+	for d := range s.excess {
+		s.excess[d] = make([]float64, len(blocks))
+		s.aside[d] = make([]bool, len(blocks))
+	}
+	weighted := slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
+	for i := range blocks {
+		b, p := &blocks[i], predictions[i]
+		if !p.Known() {
+			s.aside[0][i], s.aside[1][i] = true, true
+			continue
+		}
+		e := Excess(b, p)
+		if weighted {
+			e *= b.Weight
+		}
+		s.excess[direction(b, p)][i] = e
+		s.total += e
+		for _, name := range properties(b) {
+			id, ok := ids[name]
+			if !ok {
+				id = int32(len(ids))
+				ids[name] = id
+				s.names = append(s.names, name)
+			}
+			s.properties[i] = append(s.properties[i], id)
+		}
+	}
+	return s
+}
+
+// direction is 1 where the prediction is too slow.
+func direction(b *Block, p Prediction) int {
+	if p.Cycles > b.Cycles {
+		return 1
+	}
+	return 0
+}
+
+// suspect is a property as the reason of errors in one direction.
+type suspect struct {
+	property  int32
+	direction int
+	blocks    int
+	wrong     int
+	excess    float64
+	removed   float64 // excess above that of as many other blocks
+}
+
+// best is the property that costs most, if any stands out.
+func (s *search) best() (suspect, bool) {
+	var all []suspect
+	for d := range s.excess {
+		by := make([]suspect, len(s.names))
+		n, sum := 0, 0.0
+		for i := range s.blocks {
+			if s.aside[d][i] {
+				continue
+			}
+			e := s.excess[d][i]
+			n++
+			sum += e
+			for _, id := range s.properties[i] {
+				by[id].blocks++
+				by[id].excess += e
+				if e > 0 {
+					by[id].wrong++
+				}
+			}
+		}
+		for id, c := range by {
+			if c.blocks == 0 || c.blocks == n {
+				continue
+			}
+			c.property, c.direction = int32(id), d
+			c.removed = c.excess - float64(c.blocks)*(sum-c.excess)/float64(n-c.blocks)
+			if c.wrong >= leastWrong && c.removed >= leastRemoved*s.total && c.removed >= leastAbove*c.excess {
+				all = append(all, c)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return suspect{}, false
+	}
+	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.removed, b.removed) })
+	return slices.MinFunc(all, func(a, b suspect) int {
+		return cmp.Or(-compareBool(a.removed >= near*most.removed, b.removed >= near*most.removed),
+			cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.removed, a.removed), cmp.Compare(s.names[a.property], s.names[b.property]))
+	}), true
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// take sets the errors of a property aside and tells of them.
+func (s *search) take(c suspect, worst int) Mistake {
+	m := Mistake{What: s.names[c.property], Slow: c.direction == 1, Blocks: c.blocks,
+		Share: Number(c.excess / s.total), Removed: Number(c.removed / s.total)}
+	var wrong []int
+	for i := range s.blocks {
+		if s.aside[c.direction][i] || !slices.Contains(s.properties[i], c.property) {
+			continue
+		}
+		s.aside[c.direction][i] = true
+		if s.excess[c.direction][i] > 0 {
+			wrong = append(wrong, i)
+		}
+	}
+	s.tell(&m, wrong, worst)
+	return m
+}
+
+// rest tells of the errors that are left.
+func (s *search) rest(worst int) Mistake {
+	m := Mistake{What: Others}
+	var (
+		wrong  []int
+		excess float64
+	)
+	for i := range s.blocks {
+		left := !s.aside[0][i] || !s.aside[1][i]
+		if !left {
+			continue
+		}
+		m.Blocks++
+		d := direction(&s.blocks[i], s.predictions[i])
+		if e := s.excess[d][i]; e > 0 && !s.aside[d][i] {
+			wrong = append(wrong, i)
+			excess += e
+		}
+	}
+	m.Share = Number(excess / s.total)
+	s.tell(&m, wrong, worst)
+	return m
+}
+
+// tell adds what the wrong predictions are like, and the worst.
+func (s *search) tell(m *Mistake, wrong []int, worst int) {
+	var (
+		ratios    []float64
+		offenders []Offender
+	)
+	for _, i := range wrong {
+		b, p := &s.blocks[i], s.predictions[i]
+		ratios = append(ratios, p.Cycles/b.Cycles)
+		offenders = append(offenders, Offender{i, p.Cycles, Excess(b, p), Number(s.excess[direction(b, p)][i] / s.total)})
+	}
+	slices.Sort(ratios)
+	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
+	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
+	m.Worst = offenders[:min(worst, len(offenders))]
+}
