@@ -1,0 +1,113 @@
+package predict
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// command is any program that reads blocks, one a line, and writes hex,cycles. It may answer in any
+// order, and with another text than cycles where it has no prediction.
+type command struct {
+	text    string
+	words   []string
+	timeout time.Duration
+}
+
+// commandChunk is how many blocks a program gets before its input ends: many, since a learned model
+// takes long to start.
+const commandChunk = 4096
+
+func newCommand(text string, o Options) (Source, error) {
+	words, err := shellwords.Parse(text)
+	if err != nil || len(words) == 0 {
+		return nil, usage("exec:%s: write a command behind exec:", text)
+	}
+	if _, err := find(words[0], "write a command behind exec:"); err != nil {
+		return nil, err
+	}
+	return &command{text, words, o.Timeout}, nil
+}
+
+func (c *command) String() string { return c.text }
+
+// Predict runs the program, once unless it fails.
+func (c *command) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	return inChunks(ctx, len(blocks), commandChunk, 1, func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
+		return c.run(ctx, blocks, list)
+	})
+}
+
+// run lets the program answer some blocks, until it ends or says nothing for too long.
+func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %v", c.timeout)) })
+	defer quiet.Stop()
+
+	var (
+		in     strings.Builder
+		index  = map[string]int{}
+		stderr bytes.Buffer
+	)
+	for _, i := range list {
+		index[blocks[i]] = i
+		in.WriteString(blocks[i] + "\n")
+	}
+	cmd := exec.CommandContext(ctx, c.words[0], c.words[1:]...)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), &limited{&stderr}
+	cmd.WaitDelay = time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, usage("%s: %w", c.text, err)
+	}
+	answers := map[int]score.Prediction{}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		quiet.Reset(c.timeout)
+		block, text, _ := strings.Cut(lines.Text(), ",")
+		if i, ok := index[strings.ToLower(strings.TrimSpace(block))]; ok {
+			answers[i] = answerOf(text)
+		}
+	}
+	if lines.Err() != nil {
+		cancel(fmt.Errorf("it wrote what is no line of text: %w", lines.Err()))
+	}
+	err = cmd.Wait()
+	switch exit := (*exec.ExitError)(nil); {
+	case context.Cause(ctx) != nil:
+		return answers, context.Cause(ctx)
+	case errors.As(err, &exit):
+		return answers, fmt.Errorf("%v: %s", exit, lastWords(stderr.String()))
+	case err != nil && !errors.Is(err, io.ErrClosedPipe) && !strings.Contains(err.Error(), "broken pipe"):
+		return answers, err
+	}
+	return answers, nil
+}
+
+// answerOf reads what stands behind the block. A further comma ends the number.
+func answerOf(text string) score.Prediction {
+	number, why, _ := strings.Cut(text, ",")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if p := (score.Prediction{Cycles: v}); err == nil && p.Known() {
+		return p
+	}
+	if why = strings.TrimSpace(why); why != "" {
+		return score.Failed(oneLine(why))
+	}
+	return score.Failed(oneLine(fmt.Sprintf("it answers %q", number)))
+}

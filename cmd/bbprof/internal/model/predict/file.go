@@ -1,0 +1,138 @@
+package predict
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// file is a table of predictions.
+type file struct {
+	name   string
+	column string
+	scale  float64
+	open   func(string) (Rows, error)
+}
+
+func newFile(name string, s *settings, o Options) (Source, error) {
+	scale, err := s.number("scale", 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &file{name: name, column: s.take("column", ""), scale: scale, open: o.Open}, nil
+}
+
+func (f *file) String() string { return f.name }
+
+// Columns finds the columns of blocks and of cycles in a table. A column of blocks has the name hex, or
+// is the first of a table without a header, of which the first row is then a header in appearance. The
+// one of cycles is named, or called cycles, prediction or predicted, or the only other one.
+func Columns(names []string, column string) (block, cycles int, headless bool, err error) {
+	_, notHex := hex.DecodeString(strings.TrimSpace(names[0]))
+	headless = notHex == nil && names[0] != ""
+	block = slices.Index(names, "hex")
+	switch {
+	case block >= 0:
+		headless = false
+	case headless:
+		block = 0
+	default:
+		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100q", names)
+	}
+	if column != "" {
+		cycles = slices.Index(names, column)
+		if n, err := strconv.Atoi(column); cycles < 0 && err == nil && n >= 1 && n <= len(names) {
+			cycles = n - 1
+		}
+		if cycles < 0 || cycles == block {
+			return 0, 0, false, fmt.Errorf("it has no column %s of cycles; there are %s", column, strings.Join(names, ", "))
+		}
+		return block, cycles, headless, nil
+	}
+	for _, name := range []string{"cycles", "prediction", "predicted"} {
+		if i := slices.Index(names, name); i >= 0 {
+			return block, i, headless, nil
+		}
+	}
+	if len(names) == 2 {
+		return block, 1 - block, headless, nil
+	}
+	return 0, 0, false, fmt.Errorf("say which column holds the cycles, with column=NAME; there are %s", strings.Join(names, ", "))
+}
+
+// Predict looks the blocks up.
+func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	rows, err := f.open(f.name)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	defer rows.Close()
+	names := rows.Columns()
+	if len(names) == 0 {
+		return nil, usage("%s: it is empty", f.name)
+	}
+	block, cycles, headless, err := Columns(names, f.column)
+	if err != nil {
+		return nil, usage("%s: %w", f.name, err)
+	}
+	why := slices.IndexFunc(names, func(n string) bool { return n == "failure" || n == "error" || n == "reason" })
+	index := make(map[string]int32, len(blocks))
+	out := make([]score.Prediction, len(blocks))
+	missing := score.Failed("not in " + f.name)
+	for i, b := range blocks {
+		index[b] = int32(i)
+		out[i] = missing
+	}
+	take := func(cells []string) {
+		if block >= len(cells) || cycles >= len(cells) {
+			return
+		}
+		i, ok := index[cells[block]]
+		if !ok {
+			i, ok = index[strings.ToLower(strings.TrimSpace(cells[block]))]
+		}
+		if ok && !out[i].Known() { // the first of several stands
+			out[i] = f.read(cells, cycles, why)
+		}
+	}
+	if headless {
+		take(names)
+	}
+	for n := 0; ; n++ {
+		cells, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, usage("%s: %w", f.name, err)
+		}
+		take(cells)
+		if n&0xffff == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// read is a row's prediction.
+func (f *file) read(cells []string, cycles, why int) score.Prediction {
+	text := strings.TrimSpace(cells[cycles])
+	v, err := strconv.ParseFloat(text, 64)
+	p := score.Prediction{Cycles: v * f.scale}
+	if err == nil && p.Known() {
+		return p
+	}
+	switch {
+	case why >= 0 && why < len(cells) && cells[why] != "":
+		return score.Failed(oneLine(cells[why]))
+	case text == "":
+		return score.Failed("no prediction in " + f.name)
+	}
+	return score.Failed(fmt.Sprintf("%s has %.40q", f.name, text))
+}

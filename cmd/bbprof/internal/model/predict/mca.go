@@ -1,0 +1,345 @@
+package predict
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// mca is llvm-mca: a region of assembly for each block, many in one process.
+//
+// A block's cycles are (T(2n) − T(n))/n of n iterations, since T(n) holds the time to fill the pipeline,
+// and BlockRThroughput ignores dependencies. The text comes from llvm-mc of the same version. One line
+// that llvm-mca cannot parse ends its whole run, so the block is taken out and the others are run again.
+// Instructions that it knows and has no model for it may drop in silence: their number is checked.
+type mca struct {
+	tool, disassembler string
+	cpu                string
+	version            string
+	iterations         int
+	timeout            time.Duration
+}
+
+const (
+	triple = "x86_64-unknown-linux-gnu"
+	// Iterations: (T(100) − T(50))/50 is within 5 % of (T(400) − T(200))/200 for 99.9 % of blocks.
+	iterations = 50
+)
+
+func newMCA(name string, s *settings, o Options) (Source, error) {
+	version := strings.TrimPrefix(name, "llvm-mca")
+	remedy := "Debian has it in package llvm" + version
+	tool, err := find(name, remedy)
+	if err != nil {
+		return nil, err
+	}
+	disassembler, err := find("llvm-mc"+version, remedy)
+	if err != nil {
+		return nil, err
+	}
+	m := &mca{tool: tool, disassembler: disassembler, timeout: o.Timeout}
+	m.cpu = s.take("mcpu", cmp.Or(o.MCPU, o.Core.LLVM))
+	if m.cpu == "" {
+		return nil, usage("%s: say which core to predict with -mcpu, such as -mcpu znver4; the results do not tell", name)
+	}
+	n, err := s.number("iterations", iterations)
+	if err != nil {
+		return nil, usage("%s: %w", name, err)
+	}
+	m.iterations = int(n)
+	m.version = m.firstLine()
+	return m, m.check()
+}
+
+// firstLine is what the tool calls itself.
+func (m *mca) firstLine() string {
+	out, _ := exec.Command(m.tool, "--version").Output()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "version") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "llvm-mca"
+}
+
+// check finds out whether the tool knows the core: of one that it does not know it warns and predicts
+// another.
+func (m *mca) check() error {
+	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
+	defer cancel()
+	_, message, err := pipe(ctx, "# LLVM-MCA-BEGIN b0\nnop\n# LLVM-MCA-END b0\n", m.tool, m.arguments(1)...)
+	if strings.Contains(message, "is not a recognized processor") || err != nil {
+		return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, oneLine(message))
+	}
+	return nil
+}
+
+func (m *mca) String() string { return fmt.Sprintf("%s, -mcpu=%s", m.version, m.cpu) }
+
+func (m *mca) arguments(iterations int) []string {
+	return []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
+}
+
+// Predict runs the blocks in as many processes as there are CPUs.
+func (m *mca) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	return inChunks(ctx, len(blocks), chunk, workers(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
+		return m.run(ctx, blocks, list)
+	})
+}
+
+// region is a block as text.
+type region struct {
+	index int
+	lines []string
+}
+
+func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
+	answers := map[int]score.Prediction{}
+	regions, err := disassemble(ctx, m.disassembler, m.timeout, blocks, list, answers)
+	if err != nil {
+		return nil, err
+	}
+	for len(regions) > 0 {
+		short, refused, err := m.simulate(ctx, regions, m.iterations)
+		if len(refused) > 0 {
+			var rest []region
+			for _, r := range regions {
+				if why, ok := refused[r.index]; ok {
+					answers[r.index] = score.Failed(why)
+				} else {
+					rest = append(rest, r)
+				}
+			}
+			regions = rest
+			continue
+		}
+		if err != nil {
+			return answers, err
+		}
+		long, _, err := m.simulate(ctx, regions, 2*m.iterations)
+		if err != nil {
+			return answers, err
+		}
+		for _, r := range regions {
+			answers[r.index] = m.steady(short[r.index], long[r.index], len(r.lines))
+		}
+		return answers, nil
+	}
+	return answers, nil
+}
+
+// steady is the cycles of an iteration, once the pipeline is full.
+func (m *mca) steady(short, long summary, instructions int) score.Prediction {
+	if short.Instructions != instructions*m.iterations || long.Instructions != 2*instructions*m.iterations {
+		return score.Failed(fmt.Sprintf("it ran %d instructions in %d iterations of %d", short.Instructions, m.iterations, instructions))
+	}
+	p := score.Prediction{Cycles: float64(long.TotalCycles-short.TotalCycles) / float64(m.iterations)}
+	if !p.Known() {
+		return score.Failed(fmt.Sprintf("it predicts 0 cycles: %d for %d iterations and %d for twice as many", short.TotalCycles, m.iterations, long.TotalCycles))
+	}
+	return p
+}
+
+// summary is llvm-mca's of a region.
+type summary struct{ Instructions, TotalCycles int }
+
+// lineError is a message about a line of standard input.
+var lineError = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: error: (.*)$`)
+
+// simulate runs some regions. refused are those with a line that the tool does not understand.
+func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]string, err error) {
+	var (
+		text   strings.Builder
+		ofLine = []int{-1}    // the region of each line; lines are counted from 1
+		lines  = []string{""} // their text
+		add    = func(r int, line string) {
+			text.WriteString(line + "\n")
+			ofLine, lines = append(ofLine, r), append(lines, line)
+		}
+	)
+	for i, r := range regions {
+		add(-1, fmt.Sprintf("# LLVM-MCA-BEGIN b%d", r.index))
+		for _, l := range r.lines {
+			add(i, l)
+		}
+		add(-1, fmt.Sprintf("# LLVM-MCA-END b%d", r.index))
+	}
+	// A model may loop forever at an instruction, as LLVM's of Golden Cove does at xsave.
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("no answer within %v", m.timeout))
+	defer cancel()
+	out, message, err := pipe(ctx, text.String(), m.tool, m.arguments(iterations)...)
+	if err != nil {
+		refused = map[int]string{}
+		for _, match := range lineError.FindAllStringSubmatch(message, -1) {
+			if n, err := strconv.Atoi(match[1]); err == nil && n < len(ofLine) && ofLine[n] >= 0 {
+				r := regions[ofLine[n]]
+				refused[r.index] = fmt.Sprintf("%s: %s", match[2], strings.ReplaceAll(lines[n], "\t", " "))
+			}
+		}
+		return nil, refused, err
+	}
+	var report struct {
+		CodeRegions []struct {
+			Name        string
+			SummaryView summary
+		}
+	}
+	if err := json.Unmarshal(bytes.ReplaceAll(out, []byte{0}, nil), &report); err != nil { // version 14 writes NUL bytes
+		return nil, nil, fmt.Errorf("llvm-mca wrote no JSON: %w: %s", err, message)
+	}
+	sums = map[int]summary{}
+	for _, r := range report.CodeRegions {
+		if i, err := strconv.Atoi(strings.TrimPrefix(r.Name, "b")); err == nil {
+			sums[i] = r.SummaryView
+		}
+	}
+	return sums, nil, nil
+}
+
+// Blocks are told apart in what llvm-mc writes by a nop before each whose displacement is its place in
+// the list. Its other operands are unlike any compiler's.
+const markerText = "(%rbp,%riz,8)"
+
+func marker(n int) []byte {
+	return []byte{0x0f, 0x1f, 0x84, 0xe5, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
+}
+
+// invalid is a warning of llvm-mc about a line of its input.
+var invalid = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: warning: (.*)$`)
+
+// disassemble has llvm-mc make text of blocks, in its own syntax (AT&T's), which reads back without
+// loss. Blocks that it cannot read are answered.
+func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks []string, list []int, answers map[int]score.Prediction) ([]region, error) {
+	var in strings.Builder
+	line := func(code []byte) {
+		in.WriteByte('[') // keeps a cut-off instruction from taking bytes of the next line
+		for i, b := range code {
+			if i > 0 {
+				in.WriteByte(',')
+			}
+			fmt.Fprintf(&in, "0x%02x", b)
+		}
+		in.WriteString("]\n")
+	}
+	for n, i := range list {
+		code, _ := hex.DecodeString(blocks[i]) // what is none is an empty line, and an empty region
+		line(marker(n + 1))
+		line(code)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("llvm-mc: no answer within %v", timeout))
+	defer cancel()
+	out, message, err := pipe(ctx, in.String(), tool, "--disassemble", "-triple="+triple)
+	warned := map[int]bool{}
+	for _, match := range invalid.FindAllStringSubmatch(message, -1) {
+		n, _ := strconv.Atoi(match[1])
+		if k := (n - 1) / 2; n > 0 && k < len(list) {
+			warned[list[k]] = true
+			answers[list[k]] = score.Failed("llvm-mc: " + match[2])
+		}
+	}
+	if err != nil && len(warned) == 0 {
+		return nil, err
+	}
+	var regions []region
+	current := -1
+	for text := range strings.Lines(string(out)) {
+		text = strings.TrimSpace(text)
+		if before, ok := strings.CutSuffix(text, markerText); ok && strings.HasPrefix(text, "nopl") {
+			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(before, "nopl")))
+			if err == nil && n >= 1 && n <= len(list) {
+				current = list[n-1]
+				regions = append(regions, region{index: current})
+				continue
+			}
+		}
+		if current < 0 || text == "" || strings.HasPrefix(text, ".") {
+			continue
+		}
+		last := &regions[len(regions)-1]
+		last.lines = append(last.lines, text)
+	}
+	kept := regions[:0]
+	for _, r := range regions {
+		switch {
+		case warned[r.index]:
+		case len(r.lines) == 0:
+			answers[r.index] = score.Failed("it holds no instruction")
+		default:
+			kept = append(kept, joinPrefixes(r))
+		}
+	}
+	return kept, nil
+}
+
+// joinPrefixes puts prefixes that llvm-mc writes on lines of their own before their instruction.
+// llvm-mca would take them for instructions, as it takes addr32 in front of one on the same line, which
+// says nothing: an address of 32 bits shows in its registers.
+func joinPrefixes(r region) region {
+	joined := r.lines[:0]
+	held := ""
+	for _, l := range r.lines {
+		l = strings.TrimSpace(strings.TrimPrefix(l, "addr32"))
+		switch l {
+		case "":
+			continue
+		case "lock", "rep", "repne", "data16", "notrack":
+			held += l + " "
+			continue
+		}
+		joined = append(joined, held+l)
+		held = ""
+	}
+	if held != "" {
+		joined = append(joined, strings.TrimSpace(held))
+	}
+	r.lines = joined
+	return r
+}
+
+// pipe runs a program on some input. The error holds the last of what it said, if it failed.
+func pipe(ctx context.Context, in, program string, args ...string) (out []byte, message string, err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = strings.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &limited{&stderr}
+	cmd.WaitDelay = time.Second // for those who hold its output open when it is killed
+	out, err = cmd.Output()
+	message = stderr.String()
+	if ctx.Err() != nil {
+		return out, message, context.Cause(ctx)
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("%v: %s", exit, lastWords(message))
+	}
+	return out, message, err
+}
+
+// lastWords is the part of an output that says why a program ended: its last lines.
+func lastWords(message string) string {
+	const most = 200
+	message = strings.TrimSpace(message)
+	if len(message) > most {
+		message = message[len(message)-most:]
+	}
+	return cmp.Or(message, "it said nothing")
+}
+
+// limited keeps the first megabyte of what is written and drops the rest.
+type limited struct{ *bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	const most = 1 << 20
+	l.Buffer.Write(p[:min(len(p), max(0, most-l.Len()))])
+	return len(p), nil
+}

@@ -1,0 +1,291 @@
+// Package predict asks models how many cycles blocks take. A [Source] is a file of predictions, a tool
+// that bbprof knows how to call, or any command that reads blocks and writes cycles.
+//
+// A tool that dies of a block, hangs at one or refuses one must not cost its neighbours theirs:
+// [isolate] runs many blocks at a time and splits those that failed, until one is to blame.
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// Source predicts blocks.
+type Source interface {
+	// Predict gives each block's prediction, in their order. Blocks are lower-case hexadecimal
+	// digits, each at most once.
+	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
+	// String says what predicts, with its version and settings.
+	String() string
+}
+
+// Options are what sources may need beside their names.
+type Options struct {
+	Core    Core // whose cycles are asked for
+	MCPU    string
+	Timeout time.Duration // without an answer
+	// Open opens a file of predictions.
+	Open func(name string) (Rows, error)
+}
+
+// Rows are those of a table.
+type Rows interface {
+	Columns() []string
+	Next() ([]string, error) // io.EOF behind the last
+	Close() error
+}
+
+// A UsageError says what is wrong with what the user asked for.
+type UsageError struct{ error }
+
+func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// Unwrap gives the cause.
+func (e *UsageError) Unwrap() error { return e.error }
+
+// execPrefix begins a source that is a command.
+const execPrefix = "exec:"
+
+// Parse reads a source: exec:COMMAND, a tool's name or a file's, the last two with settings behind
+// commas, such as uica.csv,column=uiCA,scale=0.01.
+func Parse(text string, o Options) (Source, error) {
+	if command, ok := strings.CutPrefix(text, execPrefix); ok {
+		return newCommand(command, o)
+	}
+	name, settings, err := split(text)
+	if err != nil {
+		return nil, err
+	}
+	var s Source
+	switch {
+	case name == "llvm-mca" || strings.HasPrefix(name, "llvm-mca-"):
+		s, err = newMCA(name, settings, o)
+	case name == "osaca":
+		s, err = newOSACA(settings, o)
+	case name == "uica":
+		s, err = newUICA(settings, o)
+	case name == "facile":
+		s, err = newFacile(settings, o)
+	default:
+		s, err = newFile(name, settings, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unknown := settings.left(); unknown != "" {
+		return nil, usage("%s: no setting %q; %s", name, unknown, settings.known())
+	}
+	return s, nil
+}
+
+// settings are what stands behind a source's name.
+type settings struct {
+	values map[string]string
+	asked  []string
+}
+
+func split(text string) (name string, s *settings, err error) {
+	parts := strings.Split(text, ",")
+	s = &settings{values: map[string]string{}}
+	for _, p := range parts[1:] {
+		key, value, ok := strings.Cut(p, "=")
+		if !ok {
+			return "", nil, usage("%s: %q is no setting; write NAME=VALUE behind a comma", parts[0], p)
+		}
+		s.values[key] = value
+	}
+	if parts[0] == "" {
+		return "", nil, usage("no source named; give a file, a tool such as llvm-mca-22, or exec:COMMAND")
+	}
+	return parts[0], s, nil
+}
+
+// take is a setting's value, or the default.
+func (s *settings) take(key, otherwise string) string {
+	s.asked = append(s.asked, key)
+	if v, ok := s.values[key]; ok {
+		return v
+	}
+	return otherwise
+}
+
+func (s *settings) left() string {
+	for key := range s.values {
+		if !slices.Contains(s.asked, key) {
+			return key
+		}
+	}
+	return ""
+}
+
+func (s *settings) known() string {
+	if len(s.asked) == 0 {
+		return "it has none"
+	}
+	return "there are " + strings.Join(s.asked, ", ")
+}
+
+// number reads a setting that is a number above 0.
+func (s *settings) number(key string, otherwise float64) (float64, error) {
+	text := s.take(key, "")
+	if text == "" {
+		return otherwise, nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) {
+		return 0, usage("%s=%s: write a number above 0", key, text)
+	}
+	return v, nil
+}
+
+// find is where a program is. wanted says what it is for.
+func find(program, remedy string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", usage("%s is not installed, or not in PATH; %s", program, remedy)
+	}
+	return path, nil
+}
+
+// chunk is how many blocks a tool gets at a time: many enough for its start not to matter, few enough
+// for one that fails not to cost much.
+const chunk = 256
+
+// run asks a tool about some blocks, by their indices. What it does not answer failed with err; without
+// one, it said nothing of them.
+type run func(ctx context.Context, blocks []int) (map[int]score.Prediction, error)
+
+// inChunks runs all blocks through a tool, on all CPUs.
+func inChunks(ctx context.Context, n, size, workers int, tool run) ([]score.Prediction, error) {
+	out := make([]score.Prediction, n)
+	iso := &isolation{tool: tool, out: out}
+	starts := make(chan int)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for at := range starts {
+				var blocks []int
+				for i := at; i < min(n, at+size); i++ {
+					blocks = append(blocks, i)
+				}
+				if err := iso.run(ctx, blocks); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for at := 0; at < n && ctx.Err() == nil; at += size {
+		starts <- at
+	}
+	close(starts)
+	working.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// isolation finds the blocks that a tool fails at.
+type isolation struct {
+	tool run
+	out  []score.Prediction
+
+	mu       sync.Mutex
+	answered bool
+	failed   int // blocks on which the tool failed alone, while it has not answered any
+}
+
+// hopeless is how many blocks a tool may fail at one by one, without an answer to any, before it is
+// taken to be broken.
+const hopeless = 8
+
+// run asks about some blocks. Where the tool failed, the first that it did not answer is the suspect,
+// if it answered those before, and is tried alone; else the blocks are halved.
+func (s *isolation) run(ctx context.Context, blocks []int) error {
+	for len(blocks) > 0 {
+		answers, err := s.tool(ctx, blocks)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if fatal := (*UsageError)(nil); errors.As(err, &fatal) {
+			return err
+		}
+		rest := s.take(blocks, answers)
+		switch {
+		case len(rest) == 0:
+			return nil
+		case err == nil:
+			for _, i := range rest {
+				s.out[i] = score.Failed("no answer")
+			}
+			return nil
+		case len(blocks) == 1:
+			return s.blame(blocks[0], err)
+		case len(rest) < len(blocks):
+			if err := s.run(ctx, rest[:1]); err != nil {
+				return err
+			}
+			blocks = rest[1:]
+		default:
+			half := len(blocks) / 2
+			if err := s.run(ctx, blocks[:half]); err != nil {
+				return err
+			}
+			blocks = blocks[half:]
+		}
+	}
+	return nil
+}
+
+// take notes answers and returns the blocks without one.
+func (s *isolation) take(blocks []int, answers map[int]score.Prediction) (rest []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range blocks {
+		p, ok := answers[i]
+		if !ok {
+			rest = append(rest, i)
+			continue
+		}
+		s.out[i] = p
+		s.answered = true
+	}
+	return rest
+}
+
+// blame notes a block that the tool fails at. The error says that the tool fails at all.
+func (s *isolation) blame(block int, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out[block] = score.Failed(oneLine(err.Error()))
+	s.failed++
+	if !s.answered && s.failed >= hopeless {
+		return usage("it has failed at each of %d blocks: %w", s.failed, err)
+	}
+	return nil
+}
+
+// oneLine is the text of a message that may have several lines, cut off where it is long.
+func oneLine(message string) string {
+	const most = 300
+	s := strings.Join(strings.Fields(message), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + " …"
+	}
+	return s
+}
+
+// workers is how many processes predict at a time.
+func workers() int { return runtime.NumCPU() }
