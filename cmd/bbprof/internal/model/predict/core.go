@@ -2,6 +2,7 @@ package predict
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -82,4 +83,13 @@ func (c Core) Limit(insts []asm.Inst, measured float64) string {
 		return limit
 	}
 	return Latency
+}
+
+// CoreNames lists them in a sentence.
+func CoreNames() string {
+	var names []string
+	for _, c := range cores {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
 }

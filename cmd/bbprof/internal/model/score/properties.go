@@ -3,13 +3,22 @@ package score
 import (
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Properties are what a block is, has and does, for [Mistakes]: its instructions by name and by shape,
-// its accesses, category and bound.
-func Properties(b *Block) []string {
+// A Property is what a block is, has or does.
+type Property struct {
+	Name string
+	// Coarse says that it tells of the block as a whole, and so says less of what a model gets wrong than
+	// an instruction does.
+	Coarse bool
+}
+
+// Properties are those of a block, for [Mistakes]: its instructions by name and by shape, its accesses,
+// category and bound.
+func Properties(b *Block) []Property {
 	code, err := hex.DecodeString(b.Hex)
 	if err != nil {
 		return nil
@@ -18,16 +27,21 @@ func Properties(b *Block) []string {
 	if err != nil {
 		return nil
 	}
-	var list []string
-	add := func(p string) {
+	var list []Property
+	note := func(p Property) {
 		if !slices.Contains(list, p) {
 			list = append(list, p)
 		}
 	}
+	add := func(name string) { note(Property{Name: name}) }
 	for i := range insts {
 		in := &insts[i]
 		add("instruction " + in.Mnemonic)
-		add("instruction " + in.Shape())
+		shape := in.Shape()
+		add("instruction " + shape)
+		if sameRegisters(in.Text()) {
+			add("instruction " + shape + ", the same register twice")
+		}
 		reads, writes := in.Accesses()
 		if reads {
 			add("loads")
@@ -40,13 +54,22 @@ func Properties(b *Block) []string {
 		}
 	}
 	if b.Category != "" {
-		add("category " + b.Category)
+		note(Property{"category " + b.Category, true})
 	}
 	if b.Bound != "" {
-		add("bound by " + b.Bound)
+		note(Property{"bound by " + b.Bound, true})
 	}
 	if b.Forwards {
 		add("store forwarding")
 	}
 	return list
+}
+
+// sameRegisters reports whether the last two operands are the same register, as in xor eax, eax, whose
+// result many cores know without executing it.
+func sameRegisters(text string) bool {
+	_, operands, _ := strings.Cut(text, " ")
+	list := strings.Split(operands, ", ")
+	n := len(list)
+	return n >= 2 && list[n-1] == list[n-2] && !strings.HasPrefix(list[n-1], "0x")
 }

@@ -25,7 +25,8 @@ type Block struct {
 	Category     string
 	Bound        string // what limits it, by the widths of the core
 	Instructions int
-	Forwards     bool // a load takes its value from a store of the block
+	Evidence     string // how sure the conditions of the measurement are
+	Forwards     bool   // a load takes its value from a store of the block
 }
 
 // Prediction is what a model says of a block. Failure says why it says nothing.
@@ -80,6 +81,9 @@ type Figures struct {
 	Intervals []stat.Interval // in the order of Names; nil if not asked for
 }
 
+// Limits are the errors, in percent, of Figures.Within.
+func Limits() []int { return limits[:] }
+
 // rounding is what an error that is exactly at a limit may exceed it by: 2.2 is within 10 % of 2.
 const rounding = 1e-12
 
@@ -105,9 +109,6 @@ func Names() []string {
 	}
 	return append(names, "tau_b", "tau_b_rounded", "pearson")
 }
-
-// correlations is how many of the last of Names take sorting.
-const correlations = 3
 
 // values are the figures in the order of Names.
 func (f *Figures) values() []*Number {

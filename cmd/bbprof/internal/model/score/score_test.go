@@ -90,13 +90,13 @@ func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
 	return max(float64(b.instructions)/6, float64(b.loads)/loadPorts, float64(b.multiplies)*multiplyLatency, 0.2)
 }
 
-func toys(n int) ([]toy, []Block, func(*Block) []string) {
+func toys(n int) ([]toy, []Block, func(*Block) []Property) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var (
 		all    []toy
 		blocks []Block
 	)
-	properties := map[string][]string{}
+	properties := map[string][]Property{}
 	for i := range n {
 		b := toy{instructions: 1 + random.IntN(12)}
 		b.loads = random.IntN(b.instructions + 1)
@@ -107,22 +107,22 @@ func toys(n int) ([]toy, []Block, func(*Block) []string) {
 		hex := fmt.Sprint(i)
 		all = append(all, b)
 		blocks = append(blocks, Block{Hex: hex, Cycles: c, Low: c * 0.998, High: c * 1.002, Instructions: b.instructions})
-		list := []string{"add"}
+		list := []Property{{Name: "add"}}
 		if b.loads > 0 {
-			list = append(list, "load")
+			list = append(list, Property{Name: "load"})
 		}
 		if b.loads*2 > b.instructions {
-			list = append(list, "load ports")
+			list = append(list, Property{"load ports", true})
 		}
 		if b.multiplies > 0 {
-			list = append(list, "imul", "imul r64, r64")
+			list = append(list, Property{Name: "imul"}, Property{Name: "imul r64, r64"})
 		}
 		if random.IntN(3) == 0 {
-			list = append(list, "unrelated")
+			list = append(list, Property{Name: "unrelated"})
 		}
 		properties[hex] = list
 	}
-	return all, blocks, func(b *Block) []string { return properties[b.Hex] }
+	return all, blocks, func(b *Block) []Property { return properties[b.Hex] }
 }
 
 func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
@@ -178,7 +178,7 @@ func TestMistakesAreWeighted(t *testing.T) {
 		blocks = append(blocks, b)
 		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
 	}
-	found := Mistakes(blocks, predictions, func(b *Block) []string { return []string{b.Hex} }, 1, 1)
+	found := Mistakes(blocks, predictions, func(b *Block) []Property { return []Property{{Name: b.Hex}} }, 1, 1)
 	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
@@ -196,7 +196,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	}
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
-	found := Mistakes(blocks, predictions, func(b *Block) []string { return []string{b.Hex} }, 5, 1)
+	found := Mistakes(blocks, predictions, func(b *Block) []Property { return []Property{{Name: b.Hex}} }, 5, 1)
 	want := []Mistake{{What: Others, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)

@@ -43,8 +43,8 @@ const (
 // It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
 // many of the other blocks have. The property that costs most is taken, its errors are set aside, and
 // the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
-// weighted where blocks have weights.
-func Mistakes(blocks []Block, predictions []Prediction, properties func(*Block) []string, groups, worst int) []Mistake {
+// weighted where blocks have weights. Coarse properties are taken only when no other stands out.
+func Mistakes(blocks []Block, predictions []Prediction, properties func(*Block) []Property, groups, worst int) []Mistake {
 	s := newSearch(blocks, predictions, properties)
 	var found []Mistake
 	for len(found) < groups && s.total > 0 {
@@ -67,16 +67,16 @@ const Others = "other blocks"
 type search struct {
 	blocks      []Block
 	predictions []Prediction
-	names       []string
+	names       []Property
 	properties  [][]int32    // of each block
 	excess      [2][]float64 // by direction: too fast, too slow; what is not set aside yet
 	aside       [2][]bool
 	total       float64
 }
 
-func newSearch(blocks []Block, predictions []Prediction, properties func(*Block) []string) *search {
+func newSearch(blocks []Block, predictions []Prediction, properties func(*Block) []Property) *search {
 	s := &search{blocks: blocks, predictions: predictions, properties: make([][]int32, len(blocks))}
-	ids := map[string]int32{}
+	ids := map[Property]int32{}
 	for d := range s.excess {
 		s.excess[d] = make([]float64, len(blocks))
 		s.aside[d] = make([]bool, len(blocks))
@@ -157,13 +157,17 @@ func (s *search) best() (suspect, bool) {
 			}
 		}
 	}
+	coarse := func(c suspect) bool { return s.names[c.property].Coarse }
+	if fine := slices.DeleteFunc(slices.Clone(all), coarse); len(fine) > 0 {
+		all = fine
+	}
 	if len(all) == 0 {
 		return suspect{}, false
 	}
 	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.removed, b.removed) })
 	return slices.MinFunc(all, func(a, b suspect) int {
 		return cmp.Or(-compareBool(a.removed >= near*most.removed, b.removed >= near*most.removed),
-			cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.removed, a.removed), cmp.Compare(s.names[a.property], s.names[b.property]))
+			cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.removed, a.removed), cmp.Compare(s.names[a.property].Name, s.names[b.property].Name))
 	}), true
 }
 
@@ -179,7 +183,7 @@ func compareBool(a, b bool) int {
 
 // take sets the errors of a property aside and tells of them.
 func (s *search) take(c suspect, worst int) Mistake {
-	m := Mistake{What: s.names[c.property], Slow: c.direction == 1, Blocks: c.blocks,
+	m := Mistake{What: s.names[c.property].Name, Slow: c.direction == 1, Blocks: c.blocks,
 		Share: Number(c.excess / s.total), Removed: Number(c.removed / s.total)}
 	var wrong []int
 	for i := range s.blocks {
@@ -234,4 +238,15 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
 	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
+}
+
+// Direction says which way the predictions are wrong.
+func (m *Mistake) Direction() string {
+	switch {
+	case m.What == Others:
+		return "either way"
+	case m.Slow:
+		return "too slow"
+	}
+	return "too fast"
 }

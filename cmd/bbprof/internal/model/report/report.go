@@ -1,0 +1,163 @@
+// Package report writes what was measured, and how good models are at it, as one page of HTML that needs
+// no other file and no network: style, script and pictures (SVG) stand in it. It follows the reader's
+// choice of light or dark. Its tables can be sorted and searched.
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+)
+
+// Page is all that a page shows.
+type Page struct {
+	Title   string
+	Made    string // by whom and when
+	Facts   []Fact // what was measured on what
+	Counts  []Count
+	Reasons []Count   // why blocks were rejected, the most frequent first
+	Widths  []float64 // of the intervals: half of each, as a share of the cycles
+
+	Models    []Model
+	Pairs     []string // a sentence each
+	Groupings []Grouping
+	Weights   []float64 // of the blocks; nil where they have none
+
+	Blocks []Block // in the order to show
+	Left   int     // how many measured blocks are not among them
+	By     string  // by what they were chosen
+}
+
+// Fact is a name and a value.
+type Fact struct{ Name, Value string }
+
+// Count is how many there are of something.
+type Count struct {
+	Name string
+	N    int
+}
+
+// Model is one model's column, line and pictures.
+type Model struct {
+	Name, Source string
+	Baseline     bool // no model but what models are compared with
+	Figures      []Figure
+	Errors       []float64    // of all blocks that it predicts, as shares
+	Points       [][2]float64 // measured and predicted
+	Failures     []Count
+	Mistakes     []Mistake
+}
+
+// Figure is a number with its text.
+type Figure struct {
+	Value float64
+	Text  string
+	Note  string // its interval
+}
+
+// Grouping is errors by a property.
+type Grouping struct {
+	Name   string
+	Groups []Group
+}
+
+// Group is the error of each model on some blocks.
+type Group struct {
+	Name   string
+	Blocks int
+	MAPE   []float64
+}
+
+// Mistake is a group of wrong predictions.
+type Mistake struct {
+	Line  string
+	Worst []Block
+}
+
+// Block is a row of the table of blocks.
+type Block struct {
+	Hex, Text, Category, Bound, Evidence string
+	Cycles, Low, High, Weight            float64
+	Predictions                          []float64 // of each model, NaN where there is none; of a mistake, the one
+	Share                                string    // of the error, of a mistake
+}
+
+// FigureNames head the table of models.
+var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
+
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"style":    func() template.CSS { return template.CSS(style) },
+	"script":   func() template.JS { return template.JS(script) },
+	"names":    func() []string { return FigureNames },
+	"bars":     bars,
+	"ecdf":     errorCurves,
+	"widths":   widthCurve,
+	"heat":     heatMap,
+	"weights":  weightCurve,
+	"cycles":   func(v float64) string { return number(v, 2) },
+	"sortable": sortable,
+	"percent":  percent,
+	"shade":    shade,
+	"offBy":    offBy,
+	"color":    func(i int) string { return fmt.Sprintf("c%d", i%colors+1) },
+	"half":     func(b Block) string { return "±" + number(100*(b.High-b.Low)/2/b.Cycles, 2) + " %" },
+}).Parse(pageText))
+
+// Write writes the page.
+func Write(w io.Writer, p *Page) error { return page.Execute(w, p) }
+
+func number(v float64, digits int) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return fmt.Sprintf("%.*f", digits, v)
+}
+
+// sortable is a value for the script to sort by; what is none comes last.
+func sortable(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return fmt.Sprintf("%.6g", v)
+}
+
+func percent(share float64) string {
+	v := 100 * share
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v < 10:
+		return number(v, 1)
+	}
+	return number(v, 0)
+}
+
+// shade is the strength of a cell's colour, 0 to 5, by its error.
+func shade(mape float64) int {
+	level := 0
+	for _, limit := range []float64{0.02, 0.05, 0.1, 0.25, 0.5} {
+		if mape > limit {
+			level++
+		}
+	}
+	return level
+}
+
+// offBy is a prediction's error with its sign, as percent.
+func offBy(b Block, predicted float64) string {
+	if math.IsNaN(predicted) {
+		return ""
+	}
+	return fmt.Sprintf("%+.0f %%", 100*(predicted-b.Cycles)/b.Cycles)
+}

@@ -1,0 +1,215 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// colors is how many colours of lines the style sheet has.
+const colors = 6
+
+// A chart is a plot area with axes, in a coordinate system of its own.
+type chart struct {
+	strings.Builder
+	width, height            float64
+	left, right, top, bottom float64               // margins
+	x, y                     func(float64) float64 // to shares of the plot area
+}
+
+func newChart(label string, width, height float64) *chart {
+	c := &chart{width: width, height: height, left: 52, right: 12, top: 10, bottom: 40}
+	fmt.Fprintf(c, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`, width, height, html.EscapeString(label), html.EscapeString(label))
+	return c
+}
+
+func (c *chart) px(v float64) float64 { return c.left + c.x(v)*(c.width-c.left-c.right) }
+func (c *chart) py(v float64) float64 { return c.height - c.bottom - c.y(v)*(c.height-c.top-c.bottom) }
+
+// A tick is a place on an axis.
+type tick struct {
+	at   float64
+	name string
+}
+
+func (c *chart) axes(xs, ys []tick, xName, yName string) {
+	for _, t := range xs {
+		fmt.Fprintf(c, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
+			c.px(t.at), c.px(t.at), c.top, c.height-c.bottom, c.px(t.at), c.height-c.bottom+15, html.EscapeString(t.name))
+	}
+	for _, t := range ys {
+		fmt.Fprintf(c, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
+			c.left, c.width-c.right, c.py(t.at), c.py(t.at), c.left-6, c.py(t.at)+4, html.EscapeString(t.name))
+	}
+	fmt.Fprintf(c, `<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (c.left+c.width-c.right)/2, c.height-6, html.EscapeString(xName))
+	middle := (c.top + c.height - c.bottom) / 2
+	fmt.Fprintf(c, `<text class="axis" x="12" y="%.1f" text-anchor="middle" transform="rotate(-90 12 %.1f)">%s</text>`, middle, middle, html.EscapeString(yName))
+}
+
+func (c *chart) done() template.HTML {
+	c.WriteString("</svg>")
+	return template.HTML(c.String())
+}
+
+func linear(from, to float64) func(float64) float64 {
+	return func(v float64) float64 { return min(1, max(0, (v-from)/(to-from))) }
+}
+
+func logarithmic(from, to float64) func(float64) float64 {
+	return func(v float64) float64 {
+		return min(1, max(0, math.Log(max(v, from)/from)/math.Log(to/from)))
+	}
+}
+
+var shares = []tick{{0, "0"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1, "100 %"}}
+
+// line draws how values are distributed: the share of all at most as large, in steps merged to pixels.
+func (c *chart) distribution(values []float64, all int, class string) {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	fmt.Fprintf(c, `<path class="line %s" d="M%.1f %.1f`, class, c.left, c.py(0))
+	last := math.Inf(-1)
+	for i, v := range sorted {
+		x := c.px(v)
+		if x-last < 0.5 && i < len(sorted)-1 && c.px(sorted[i+1])-last < 0.5 {
+			continue
+		}
+		last = x
+		fmt.Fprintf(c, "L%.1f %.1f", x, c.py(float64(i+1)/float64(all)))
+	}
+	fmt.Fprintf(c, `L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
+}
+
+// errorCurves shows for each error which share of the measured blocks a model predicts as well or better.
+func errorCurves(p *Page) template.HTML {
+	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
+	c.x, c.y = logarithmic(0.001, 10), linear(0, 1)
+	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
+	for i, m := range p.Models {
+		c.distribution(m.Errors, len(m.Points)+total(m.Failures), fmt.Sprintf("c%d", i%colors+1))
+	}
+	return c.done()
+}
+
+func total(counts []Count) (n int) {
+	for _, c := range counts {
+		n += c.N
+	}
+	return n
+}
+
+// widthCurve shows how precise the measurements are.
+func widthCurve(p *Page) template.HTML {
+	c := newChart("Half-widths of the measurements' intervals", 640, 240)
+	c.x, c.y = logarithmic(0.0001, 0.1), linear(0, 1)
+	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
+	c.distribution(p.Widths, len(p.Widths), "c1")
+	return c.done()
+}
+
+// Heat maps have bins of 0.1 cycles up to 10.
+const (
+	binsPerCycle = 10
+	heatCycles   = 10
+	heatLevels   = 8
+)
+
+// heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
+func heatMap(m Model) template.HTML {
+	const bins = binsPerCycle * heatCycles
+	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
+	c.x, c.y = linear(0, heatCycles), linear(0, heatCycles)
+	var ticks []tick
+	for v := 0; v <= heatCycles; v += 2 {
+		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
+	}
+	counts := map[[2]int]int{}
+	most, outside := 0, 0
+	for _, p := range m.Points {
+		if p[0] >= heatCycles || p[1] >= heatCycles {
+			outside++
+			continue
+		}
+		at := [2]int{int(p[0] * binsPerCycle), int(p[1] * binsPerCycle)}
+		counts[at]++
+		most = max(most, counts[at])
+	}
+	name := "measured, cycles"
+	if outside > 0 {
+		name += fmt.Sprintf(" (%d blocks lie outside)", outside)
+	}
+	c.axes(ticks, ticks, name, "predicted, cycles")
+	paths := make([]strings.Builder, heatLevels)
+	w, h := (c.width-c.left-c.right)/bins, (c.height-c.top-c.bottom)/bins
+	for at, n := range counts {
+		level := 0
+		if most > 1 {
+			level = min(heatLevels-1, int(heatLevels*math.Log(float64(n))/math.Log(float64(most))))
+		}
+		fmt.Fprintf(&paths[level], "M%.1f %.1fh%.1fv-%.1fh-%.1fz", c.left+float64(at[0])*w, c.height-c.bottom-float64(at[1])*h, w, h, w)
+	}
+	for level := range paths {
+		if paths[level].Len() > 0 {
+			fmt.Fprintf(c, `<path class="h%d" d="%s"/>`, level, paths[level].String())
+		}
+	}
+	fmt.Fprintf(c, `<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(0), c.py(0), c.px(heatCycles), c.py(heatCycles))
+	return c.done()
+}
+
+// weightCurve shows how many blocks hold how much of the weight.
+func weightCurve(p *Page) template.HTML {
+	weights := slices.Clone(p.Weights)
+	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	c := newChart("Share of the weight that the heaviest blocks hold", 640, 240)
+	c.x, c.y = logarithmic(1, float64(max(10, len(weights)))), linear(0, 1)
+	var ticks []tick
+	for v := 1; v <= max(10, len(weights)); v *= 10 {
+		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
+	}
+	c.axes(ticks, shares, "blocks, the heaviest first", "share of the weight")
+	held, last := 0.0, math.Inf(-1)
+	c.WriteString(`<path class="line c1" d="`)
+	for i, w := range weights {
+		held += w
+		x := c.px(float64(i + 1))
+		if x-last < 0.5 && i < len(weights)-1 {
+			continue
+		}
+		command := "L"
+		if i == 0 {
+			command = "M"
+		}
+		last = x
+		fmt.Fprintf(c, "%s%.1f %.1f", command, x, c.py(held/sum))
+	}
+	c.WriteString(`"/>`)
+	return c.done()
+}
+
+// bars shows counts.
+func bars(counts []Count) template.HTML {
+	const rowHeight, names, numbers = 20, 170, 70
+	height := float64(rowHeight*len(counts) + 4)
+	c := newChart("Rejected blocks by reason", 640, height)
+	most := 1
+	for _, n := range counts {
+		most = max(most, n.N)
+	}
+	for i, n := range counts {
+		y := float64(i*rowHeight) + 2
+		width := float64(n.N) / float64(most) * (640 - names - numbers)
+		fmt.Fprintf(c, `<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
+			names-8, y+14, html.EscapeString(n.Name), names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, n.N)
+	}
+	return c.done()
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// predictCommand has a model predict blocks.
+func predictCommand() *command {
+	return &command{
+		name:     "predict",
+		summary:  "have a model such as llvm-mca predict the blocks of a corpus",
+		synopsis: []string{"predict -model SOURCE [flags] FILE...  (a corpus or a result; - is standard input)"},
+		about: `It writes hex,cycles,failure of each distinct block: cycles of an iteration, or why there is no
+prediction, in the tool's words. A SOURCE is what bbprof score -h lists, or lower-bound.
+`,
+		examples: `bbprof predict -model llvm-mca-22 -mcpu znver4 blocks.csv > mca.csv
+bbprof score -model mca=mca.csv results.csv
+`,
+		exits: map[int]string{exitOK: "done, whether or not every block has a prediction", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			c := predictingBlocks{}
+			f.operands = &c.files
+			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "what predicts", set: c.addModel})
+			c.addPredicting(f)
+			f.text(&c.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
+			f.toggle(&c.out.json, "json", "one JSON object on one line for each block")
+			c.out.addFile(f)
+			return c.run
+		},
+	}
+}
+
+type predictingBlocks struct {
+	predicting
+	files  []string
+	column string
+	out    output
+}
+
+func (c *predictingBlocks) run(std streams) error {
+	if len(c.models) != 1 {
+		return badUsage("name one model, such as -model llvm-mca-22")
+	}
+	if len(c.files) == 0 {
+		return badUsage("no file named; name one or more, or - for standard input")
+	}
+	blocks, err := distinctBlocks(c.files, std.in, c.column)
+	if err != nil {
+		return &usageError{err}
+	}
+	source, err := c.source()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	predictions, err := source.Predict(ctx, blocks)
+	if err != nil {
+		return sourceError(c.models[0].name, err)
+	}
+	return c.out.stream(std, func(w io.Writer) error { return writePredictions(w, blocks, predictions, c.out.json) })
+}
+
+// lowerBound names the source that needs no tool.
+const lowerBound = "lower-bound"
+
+// source is the model, for the core that is named, or else this host's.
+func (c *predictingBlocks) source() (predict.Source, error) {
+	name := c.core
+	if name == "" {
+		name = string(host.Detect().Microarchitecture)
+	}
+	core, ok := predict.CoreOf(name)
+	if !ok && c.core != "" {
+		return nil, badUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
+	}
+	if c.models[0].text == lowerBound {
+		if !ok {
+			return nil, badUsage("-model %s: bbprof does not know this CPU's core; name one with -core", lowerBound)
+		}
+		return predict.LowerBounds(core), nil
+	}
+	sources, err := c.sources(core)
+	if err != nil {
+		return nil, err
+	}
+	return sources[0], nil
+}
+
+// distinctBlocks reads the blocks of a corpus.
+func distinctBlocks(files []string, stdin io.Reader, column string) ([]string, error) {
+	in, err := input.Open(files, stdin, column, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	var blocks []string
+	seen := map[string]bool{}
+	for {
+		row, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if row.Rejection != nil {
+			continue
+		}
+		if h := row.Hex(); !seen[h] {
+			seen[h] = true
+			blocks = append(blocks, h)
+		}
+	}
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("%s: it holds no block", files[0])
+	}
+	return blocks, nil
+}
+
+// predictionJSON is one block's prediction.
+type predictionJSON struct {
+	Hex     string   `json:"hex"`
+	Cycles  *float64 `json:"cycles"`
+	Failure string   `json:"failure,omitempty"`
+}
+
+func writePredictions(w io.Writer, blocks []string, predictions []score.Prediction, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		for i, p := range predictions {
+			j := predictionJSON{Hex: blocks[i], Failure: p.Failure}
+			if p.Known() {
+				j.Cycles = &p.Cycles
+			}
+			if err := e.Encode(j); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	out := csv.NewWriter(w)
+	out.Write([]string{"hex", "cycles", "failure"}) // errors stay, for Error
+	for i, p := range predictions {
+		cycles := ""
+		if p.Known() {
+			cycles = strconv.FormatFloat(p.Cycles, 'g', 8, 64)
+		}
+		out.Write([]string{blocks[i], cycles, p.Failure})
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// scoreCommand judges models by measured blocks.
+func scoreCommand() *command {
+	return &command{
+		name:     "score",
+		summary:  "judge models by measured blocks: errors, which is better, where they are wrong",
+		synopsis: []string{"score [-model [NAME=]SOURCE]... [flags] RESULTS...  (of bbprof batch; - is standard input)"},
+		about: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
+  FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
+                    FILE,column=NAME,scale=0.01 names the column and multiplies it
+  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
+  osaca, uica, facile   where they are installed; osaca,arch=ZEN4 names their core
+  exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
+A block that a tool fails at costs its neighbours nothing. It counts as not covered.
+
+Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
+ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
+the noise floor that no model can beat. Blocks that another initial state makes faster or slower
+(column state_sensitive) are left out.
+`,
+		notes: `docs/score.md defines all figures.
+`,
+		examples: `bbprof batch -o results.csv blocks.csv
+bbprof score -model mca=llvm-mca-22 results.csv
+bbprof score -model old=old.csv -model new=exec:'python3 predict.py' -worst 20 results.csv
+bbprof score -model uica=uica.csv,column=uiCA,scale=0.01 -report report.html results.csv
+bbprof score -report report.html results.csv      what was measured, without a model
+`,
+		exits: map[int]string{exitOK: "done, whatever the figures", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			c := scoring{seed: 1}
+			f.operands = &c.files
+			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "judge this model; may be repeated", set: c.addModel})
+			f.declare(flagDecl{name: "again", arg: "FILE", help: "a second result of the same blocks: the noise floor; may be repeated", set: func(s string) error {
+				c.again = append(c.again, s)
+				return nil
+			}})
+			c.addPredicting(f)
+			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that are sensitive to the initial state, too")
+			f.number(&c.worst, 0, "worst", "N", "list the N worst blocks of each model, grouped by what they have in common")
+			f.text(&c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
+			f.seed(&c.seed, "seed of the bootstrap intervals")
+			f.toggle(&c.out.json, "json", "one JSON object instead of the report")
+			c.out.addFile(f)
+			return c.run
+		},
+	}
+}
+
+// predictTimeout is how long a tool may be silent. Learned models take long to start.
+const predictTimeout = time.Minute
+
+// scoring is one run of bbprof score.
+type scoring struct {
+	predicting
+	files  []string
+	again  []string
+	truth  truthOptions
+	worst  int
+	report string
+	seed   uint64
+	out    output
+}
+
+// predicting is what score and predict share: models, and what they have to be told.
+type predicting struct {
+	models  []namedSource
+	mcpu    string
+	core    string
+	timeout time.Duration
+}
+
+// namedSource is a model as the user gives it.
+type namedSource struct{ name, text string }
+
+func (p *predicting) addModel(s string) error {
+	name, source, ok := strings.Cut(s, "=")
+	if !ok || strings.ContainsAny(name, ",:") { // the = is one of the source's own
+		name, source = s, s
+	}
+	if name == "" || source == "" {
+		return errors.New("write NAME=SOURCE, such as mca=llvm-mca-22")
+	}
+	if slices.ContainsFunc(p.models, func(m namedSource) bool { return m.name == name }) {
+		return fmt.Errorf("there are two models of the name %s", name)
+	}
+	p.models = append(p.models, namedSource{name, source})
+	return nil
+}
+
+func (p *predicting) addPredicting(f *flags) {
+	if p.timeout == 0 {
+		p.timeout = predictTimeout
+	}
+	f.text(&p.mcpu, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
+	f.text(&p.core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
+	parsed(f, &p.timeout, parseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").fallback = p.timeout.String()
+}
+
+// sources are the models' sources, in their order.
+func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
+	var list []predict.Source
+	for _, m := range p.models {
+		s, err := predict.Parse(m.text, predict.Options{Core: core, MCPU: p.mcpu, Timeout: p.timeout, Open: openTable})
+		if err != nil {
+			return nil, badUsage("-model %s: %w", m.name, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (c *scoring) run(std streams) error {
+	if len(c.files) == 0 {
+		return badUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
+	}
+	c.truth.core = c.core
+	t, err := readTruth(c.files, std.in, c.truth)
+	if err != nil {
+		return &usageError{err}
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	models, err := c.predictAll(ctx, t, std)
+	if err != nil {
+		return err
+	}
+	s := newScored(t, models, c.seed, c.worst)
+	if c.report != "" {
+		if err := s.writePage(c.report, c.files); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
+	return c.out.stream(std, func(w io.Writer) error {
+		if c.out.json {
+			return json.NewEncoder(w).Encode(s.json())
+		}
+		_, err := io.WriteString(w, s.text(c.files))
+		return err
+	})
+}
+
+// predictAll gives the predictions of all models and of what they are compared with.
+func (c *scoring) predictAll(ctx context.Context, t *truth, std streams) ([]score.Model, error) {
+	sources, err := c.sources(t.core)
+	if err != nil {
+		return nil, err
+	}
+	var models []score.Model
+	if len(c.again) > 0 {
+		m, err := t.again(c.again, std.in)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		models = append(models, m)
+	}
+	blocks := t.hexes()
+	for i, s := range sources {
+		began := time.Now()
+		predictions, err := s.Predict(ctx, blocks)
+		if err != nil {
+			return nil, sourceError(c.models[i].name, err)
+		}
+		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: predictions})
+		if took := time.Since(began); took > time.Second {
+			fmt.Fprintf(c.out.notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, plural(len(blocks), "block"), took.Seconds())
+		}
+	}
+	if t.core.Name == "" {
+		fmt.Fprintln(c.out.notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
+		return models, nil
+	}
+	widths := predict.LowerBounds(t.core)
+	predictions, err := widths.Predict(ctx, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), nil
+}
+
+// sourceError tells what a user can mend from what he cannot.
+func sourceError(name string, err error) error {
+	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
+		return badUsage("-model %s: %w", name, err)
+	}
+	return fmt.Errorf("-model %s: %w", name, err)
+}
+
+// scored is all that score finds.
+type scored struct {
+	truth    *truth
+	models   []score.Model
+	figures  []score.Figures // of each model
+	groups   []scoredGrouping
+	pairs    []score.Pair
+	mistakes [][]score.Mistake // of each model
+	worst    int               // how many blocks to list
+}
+
+// scoredGrouping is the figures by one property.
+type scoredGrouping struct {
+	name   string
+	groups []scoredGroup
+}
+
+type scoredGroup struct {
+	score.Group
+	figures []score.Figures // of each model
+}
+
+// maxMistakes is how many groups of mistakes there are at most.
+const maxMistakes = 10
+
+func newScored(t *truth, models []score.Model, seed uint64, worst int) *scored {
+	s := &scored{truth: t, models: models, worst: worst, figures: make([]score.Figures, len(models)), mistakes: make([][]score.Mistake, len(models))}
+	all := make([]int, len(t.blocks))
+	for i := range all {
+		all[i] = i
+	}
+	inParallel(len(models), func(m int) {
+		s.figures[m] = score.Of(t.blocks, models[m].Predictions, all, score.All, seed)
+	})
+	for _, g := range score.Groupings() {
+		grouping := scoredGrouping{name: g.Name}
+		for _, group := range g.Split(t.blocks) {
+			scored := scoredGroup{group, make([]score.Figures, len(models))}
+			inParallel(len(models), func(m int) {
+				scored.figures[m] = score.Of(t.blocks, models[m].Predictions, group.Blocks, score.Errors, seed)
+			})
+			grouping.groups = append(grouping.groups, scored)
+		}
+		if len(grouping.groups) > 1 {
+			s.groups = append(s.groups, grouping)
+		}
+	}
+	var candidates []score.Model
+	for _, m := range models {
+		if m.Kind != score.Again {
+			candidates = append(candidates, m)
+		}
+	}
+	s.pairs = score.Pairs(t.blocks, candidates)
+	inParallel(len(models), func(m int) {
+		if models[m].Kind != score.Candidate {
+			return
+		}
+		each := max(3, (worst+maxMistakes-1)/maxMistakes)
+		s.mistakes[m] = cutOffenders(score.Mistakes(t.blocks, models[m].Predictions, score.Properties, maxMistakes, each), max(worst, maxMistakes))
+	})
+	return s
+}
+
+// cutOffenders keeps n blocks of all groups together, of the most expensive groups first one each.
+func cutOffenders(mistakes []score.Mistake, n int) []score.Mistake {
+	left := n
+	keep := make([]int, len(mistakes))
+	for more := true; more && left > 0; {
+		more = false
+		for i := range mistakes {
+			if left > 0 && keep[i] < len(mistakes[i].Worst) {
+				keep[i]++
+				left--
+				more = true
+			}
+		}
+	}
+	for i := range mistakes {
+		mistakes[i].Worst = mistakes[i].Worst[:keep[i]]
+	}
+	return mistakes
+}
+
+// inParallel calls do for 0 to n-1, on all CPUs.
+func inParallel(n int, do func(int)) {
+	const atATime = 1024 // enough for taking turns not to matter, if n is large
+	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
+	var (
+		next    int
+		mu      sync.Mutex
+		working sync.WaitGroup
+	)
+	for range min(n, runtime.NumCPU()) {
+		working.Go(func() {
+			for {
+				mu.Lock()
+				from := next
+				next += step
+				mu.Unlock()
+				if from >= n {
+					return
+				}
+				for i := from; i < min(n, from+step); i++ {
+					do(i)
+				}
+			}
+		})
+	}
+	working.Wait()
+}
+
+// interval is an interval as JSON: two numbers, null where there is none.
+type interval [2]score.Number
+
+func intervalOf(i stat.Interval) interval {
+	return interval{score.Number(i.Low), score.Number(i.High)}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// truth is measured blocks, which models are judged by. Each block is there once.
+type truth struct {
+	blocks    []score.Block
+	rows      int            // of the files
+	repeated  int            // of these, with a block that came before
+	rejected  map[string]int // not measured, by reason
+	sensitive int            // left out: another initial state gives another number
+	run       resultfile.Run // the first, of which there may be several
+	core      predict.Core   // that was measured on; without a name if nobody said
+}
+
+// truthOptions say how results are read.
+type truthOptions struct {
+	by        string // the column that is the application
+	core      string // the core, where the results do not tell
+	sensitive bool   // keep blocks that are sensitive to the initial state
+}
+
+// readTruth reads files of results.
+func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
+	t := &truth{rejected: map[string]int{}}
+	seen := map[string]int{}
+	for _, name := range names {
+		if err := t.readFile(name, stdin, o, seen); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if len(t.blocks) == 0 {
+		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], plural(t.rows, "row"))
+	}
+	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
+	found, ok := predict.CoreOf(core)
+	if !ok && o.core != "" {
+		return nil, fmt.Errorf("-core %s: bbprof does not know it; it knows %s", core, predict.CoreNames())
+	}
+	t.core = found
+	t.describe()
+	return t, nil
+}
+
+// truthColumns are where things stand in a file of results; -1 where they do not.
+type truthColumns struct {
+	hex, status, reason, cycles, low, high, weight, application, forwarding, sensitive, header int
+	evidence                                                                                   []int
+}
+
+func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
+	names := s.Names()
+	if len(names) == 0 {
+		return c, errors.New("it is empty")
+	}
+	if c.hex, c.cycles, _, err = predict.Columns(names, ""); err != nil {
+		return c, err
+	}
+	first := func(list ...string) int {
+		for _, name := range list {
+			if i := s.Index(name); i >= 0 {
+				return i
+			}
+		}
+		return -1
+	}
+	c.status, c.reason, c.low, c.high = s.Index("status"), s.Index("reason"), s.Index("ci_low"), s.Index("ci_high")
+	c.weight, c.forwarding = s.Index("weight"), s.Index("self_forwarding_loads")
+	c.sensitive, c.header = s.Index("state_sensitive"), s.Index("run_header")
+	c.application = first("application", "app", "program", "source", "column2", "file")
+	for i, name := range names {
+		if strings.HasPrefix(name, evidencePrefix) {
+			c.evidence = append(c.evidence, i)
+		}
+	}
+	if by != "" {
+		if c.application = s.Index(by); c.application < 0 {
+			return c, fmt.Errorf("-by %s: it has no such column; there are %q", by, names)
+		}
+	}
+	return c, nil
+}
+
+// evidencePrefix begins the names of the columns that say how sure a condition is.
+const evidencePrefix = "evidence_"
+
+// evidence is how sure the conditions of a row's number are: which were counted, inferred, not checked.
+func (c *truthColumns) evidenceOf(names []string, cell func(int) string) string {
+	by := map[string][]string{}
+	for _, i := range c.evidence {
+		if kind := cell(i); kind != "" {
+			by[kind] = append(by[kind], strings.TrimPrefix(names[i], evidencePrefix))
+		}
+	}
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, kind+": "+strings.Join(by[kind], ", "))
+	}
+	return strings.Join(list, "; ")
+}
+
+func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
+	in, closer, err := openResult(name, stdin)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	c, err := truthColumnsOf(in.Schema(), o.by)
+	if err != nil {
+		return err
+	}
+	columns, names := in.Schema().Names(), texts{}
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		cell := func(i int) string {
+			if i < 0 || i >= len(cells) {
+				return ""
+			}
+			return cells[i]
+		}
+		if text := cell(c.header); text != "" && t.run.Host.Microarchitecture == "" {
+			if run, err := resultfile.ParseRun(text); err == nil {
+				t.run = run
+			}
+		}
+		t.rows++
+		weight, _ := strconv.ParseFloat(cell(c.weight), 64)
+		if at, again := seen[cell(c.hex)]; again {
+			t.repeated++
+			if at >= 0 {
+				t.blocks[at].Weight += weight
+			}
+			continue
+		}
+		block := cell(c.hex)
+		b := score.Block{Hex: string([]byte(block)), Weight: weight, Application: names.one(cell(c.application)),
+			Forwards: cell(c.forwarding) != "" && cell(c.forwarding) != "0"}
+		seen[b.Hex] = -1
+		if c.status >= 0 && cell(c.status) != "ok" {
+			t.rejected[names.one(cmp.Or(cell(c.reason), cell(c.status)))]++
+			continue
+		}
+		if b.Cycles, err = strconv.ParseFloat(cell(c.cycles), 64); err != nil || !(b.Cycles > 0) || math.IsInf(b.Cycles, 0) {
+			t.rejected["no cycles"]++
+			continue
+		}
+		if cell(c.sensitive) == "true" && !o.sensitive {
+			t.sensitive++
+			continue
+		}
+		b.Low, b.High = bound(cell(c.low), b.Cycles), bound(cell(c.high), b.Cycles)
+		b.Evidence = names.one(c.evidenceOf(columns, cell))
+		seen[b.Hex] = len(t.blocks)
+		t.blocks = append(t.blocks, b)
+	}
+}
+
+// bound is an end of an interval, or the value itself where there is none.
+func bound(text string, value float64) float64 {
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v
+	}
+	return value
+}
+
+// texts keeps one copy of texts that come often.
+type texts map[string]string
+
+func (m texts) one(s string) string {
+	if kept, ok := m[s]; ok {
+		return kept
+	}
+	kept := string([]byte(s))
+	m[kept] = kept
+	return kept
+}
+
+// describe adds what follows from the code.
+func (t *truth) describe() {
+	inParallel(len(t.blocks), func(i int) {
+		b := &t.blocks[i]
+		code, err := hex.DecodeString(b.Hex)
+		if err != nil {
+			return
+		}
+		insts, err := asm.Decode(code)
+		if err != nil {
+			return
+		}
+		b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
+		if t.core.Name != "" {
+			b.Bound = t.core.Limit(insts, b.Cycles)
+		}
+	})
+}
+
+// hexes are the blocks' digits.
+func (t *truth) hexes() []string {
+	list := make([]string, len(t.blocks))
+	for i := range t.blocks {
+		list[i] = t.blocks[i].Hex
+	}
+	return list
+}
+
+// rejections is how many blocks were not measured.
+func (t *truth) rejections() (n int) {
+	for _, rows := range t.rejected {
+		n += rows
+	}
+	return n
+}
+
+// weighted reports whether blocks have weights.
+func (t *truth) weighted() bool {
+	return slices.ContainsFunc(t.blocks, func(b score.Block) bool { return b.Weight > 0 })
+}
+
+// again are the cycles of the same blocks in another result: bbprof as a model of itself.
+func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
+	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
+	other := &truth{rejected: map[string]int{}}
+	seen := map[string]int{}
+	for _, name := range files {
+		if err := other.readFile(name, stdin, truthOptions{sensitive: true}, seen); err != nil {
+			return m, fmt.Errorf("-again %s: %w", name, err)
+		}
+	}
+	for _, b := range t.blocks {
+		at, there := seen[b.Hex]
+		switch {
+		case !there:
+			m.Predictions = append(m.Predictions, score.Failed("not in "+m.Source))
+		case at < 0:
+			m.Predictions = append(m.Predictions, score.Failed("rejected"))
+		default:
+			m.Predictions = append(m.Predictions, score.Prediction{Cycles: other.blocks[at].Cycles})
+		}
+	}
+	return m, nil
+}
+
+// tableRows are a file of predictions, for package predict.
+type tableRows struct {
+	resultfile.Reader
+	io.Closer
+}
+
+func (r tableRows) Columns() []string { return r.Schema().Names() }
+
+func openTable(name string) (predict.Rows, error) {
+	in, closer, err := resultfile.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return tableRows{in, closer}, nil
+}
