@@ -1,12 +1,36 @@
 FUZZTIME ?= 30s
 SOAKTIME ?= 30m
 
-.PHONY: build test lint fuzz fuzz-targets soak state bench check readme
+.PHONY: build release image test lint fuzz fuzz-targets soak state bench check readme
+
+# What bbprof version says, also where Go does not stamp it or the checkout is an archive.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Where there is a C compiler, Go would link the C library for package net, which the Parquet library
 # pulls in and bbprof never calls: a binary for this system alone, slower to start.
 build:
-	CGO_ENABLED=0 go build -o bbprof ./cmd/bbprof
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bbprof ./cmd/bbprof
+
+# One archive with the static binary, its man page, completions for three shells, and checksums of all
+# of them; beside it the checksum of the archive. The same commit gives the same bytes.
+OUT ?= out
+NAME = bbprof-$(VERSION)-linux-amd64
+release:
+	rm -rf $(OUT)/$(NAME) && mkdir -p $(OUT)/$(NAME)
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
+	cp LICENSE README.md CITATION.cff $(OUT)/$(NAME)
+	cd $(OUT)/$(NAME) && ./bbprof help -man > bbprof.1 && ./bbprof completion bash > bbprof.bash && \
+		./bbprof completion zsh > _bbprof && ./bbprof completion fish > bbprof.fish && \
+		sha256sum bbprof bbprof.1 bbprof.bash _bbprof bbprof.fish LICENSE README.md CITATION.cff > SHA256SUMS
+	cd $(OUT) && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - $(NAME) | gzip -n > $(NAME).tar.gz
+	cd $(OUT) && sha256sum $(NAME).tar.gz > $(NAME).tar.gz.sha256
+
+# The image of Containerfile, with podman or ENGINE=docker.
+ENGINE ?= podman
+image:
+	$(ENGINE) build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t bbprof -f Containerfile .
 
 test:
 	go test ./...

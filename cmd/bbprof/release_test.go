@@ -1,0 +1,60 @@
+package main
+
+import (
+	"debug/elf"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// TestRelease: the archive holds a static binary that knows its version, what goes with it, and
+// checksums that are right.
+func TestRelease(t *testing.T) {
+	for _, tool := range []string{"make", "tar", "gzip", "sha256sum"} {
+		require.Tool(t, require.Gzip, tool)
+	}
+	out := t.TempDir()
+	shell := func(dir, command string) string {
+		cmd := exec.Command("sh", "-ec", command)
+		cmd.Dir = dir
+		text, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, text)
+		}
+		return string(text)
+	}
+	shell("../..", "make release VERSION=v9.8.7 COMMIT=0123abc OUT="+out)
+	const name = "bbprof-v9.8.7-linux-amd64"
+	shell(out, "sha256sum -c "+name+".tar.gz.sha256 && rm -r "+name+" && tar -xzf "+name+".tar.gz")
+	files, err := filepath.Glob(filepath.Join(out, name, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		files[i] = filepath.Base(f)
+	}
+	slices.Sort(files)
+	want := []string{"CITATION.cff", "LICENSE", "README.md", "SHA256SUMS", "_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish"}
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Error(diff)
+	}
+	in := filepath.Join(out, name)
+	shell(in, "sha256sum -c SHA256SUMS")
+	if got := shell(in, "./bbprof --version"); !strings.HasPrefix(got, "bbprof v9.8.7 0123abc go1.") {
+		t.Errorf("version: %s", got)
+	}
+	binary, err := elf.Open(filepath.Join(in, "bbprof"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binary.Close()
+	if slices.ContainsFunc(binary.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Error("the binary is not static")
+	}
+}
