@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // blockCommand measures one block: bbprof -hex.
@@ -91,36 +94,39 @@ func outcome(r profiler.Result) error {
 // blockFlags are how a command takes one block.
 type blockFlags struct {
 	hex   string
+	asm   string
 	flags *flags
 }
 
-// add declares -hex.
+// add declares -hex and -asm.
 func (b *blockFlags) add(f *flags) {
 	b.flags = f
 	f.text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
+	f.text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
+		"GNU as or llvm-mc assembles it; - reads it from standard input")
 	f.stray = "quote a block that has spaces in it"
 }
 
 // given reports whether the command line has a block.
-func (b *blockFlags) given() bool { return b.flags.has("hex") }
+func (b *blockFlags) given() bool { return b.flags.has("hex") || b.flags.has("asm") }
 
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
-// read is the block; -hex - is standard input.
+// read is the block; - is standard input.
 func (b *blockFlags) read(std streams) (profiler.Block, error) {
-	if !b.given() {
-		return profiler.Block{}, badUsage("no block: give one with -hex, such as %s -hex 4801c0", b.flags.command)
+	switch {
+	case !b.given():
+		return profiler.Block{}, badUsage("no block: give one with -hex, such as %s -hex 4801c0, or with -asm", b.flags.command)
+	case b.flags.has("hex") && b.flags.has("asm"):
+		return profiler.Block{}, badUsage("-hex and -asm are two ways to give one block; choose one")
+	case b.flags.has("asm"):
+		return b.assemble(std)
 	}
-	text, where := b.hex, "-hex"
-	if text == "-" {
-		where = "standard input"
-		all, err := io.ReadAll(io.LimitReader(std.in, maxText+1))
-		if err != nil {
-			return profiler.Block{}, badUsage("reading standard input: %w", err)
-		}
-		text = string(all)
+	text, where, err := textOf(b.hex, "-hex", std.in)
+	if err != nil {
+		return profiler.Block{}, err
 	}
 	code, err := asm.ParseHex(text, profiler.MaxBlock)
 	switch {
@@ -128,6 +134,44 @@ func (b *blockFlags) read(std streams) (profiler.Block, error) {
 		return profiler.Block{}, badUsage("%s: %w%s", where, err, assemblyHint(text))
 	case len(text) > maxText:
 		return profiler.Block{}, badUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
+	}
+	return profiler.Block{Code: code}, nil
+}
+
+// textOf is a flag's value, or what standard input holds if that is -; where names the one.
+func textOf(value, flag string, in io.Reader) (text, where string, err error) {
+	if value != "-" {
+		return value, flag, nil
+	}
+	all, err := io.ReadAll(io.LimitReader(in, maxText+1))
+	if err != nil {
+		return "", "", badUsage("reading standard input: %w", err)
+	}
+	return string(all), "standard input", nil
+}
+
+// assemble is the block that -asm gives.
+func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
+	text, where, err := textOf(b.asm, "-asm", std.in)
+	if err != nil {
+		return profiler.Block{}, err
+	}
+	tool, err := assemble.New()
+	if errors.Is(err, assemble.ErrMissing) {
+		return profiler.Block{}, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
+	} else if err != nil {
+		return profiler.Block{}, err
+	}
+	defer tool.Close()
+	code, err := tool.Block(context.Background(), text)
+	bad := (*assemble.Error)(nil)
+	switch {
+	case errors.As(err, &bad):
+		return profiler.Block{}, badUsage("%s: %w", where, bad)
+	case err != nil:
+		return profiler.Block{}, err
+	case len(code) > profiler.MaxBlock:
+		return profiler.Block{}, badUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
 	return profiler.Block{Code: code}, nil
 }
@@ -140,5 +184,5 @@ func assemblyHint(text string) string {
 	if !registerName.MatchString(text) {
 		return ""
 	}
-	return "; this is assembly: assemble it first, such as with llvm-mc, and give the bytes"
+	return "; this is assembly: give it with -asm"
 }

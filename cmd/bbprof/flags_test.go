@@ -125,7 +125,8 @@ func TestHelp(t *testing.T) {
 
 // TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
 func TestFlagsMeanOneThing(t *testing.T) {
-	apart := []string{"a", "b"} // sides of a comparison, and sets of arguments
+	// Sides of a comparison, and sets of arguments; a block in assembly, and extract's column of it.
+	apart := []string{"a", "b", "asm"}
 	args := map[string]*flagDecl{}
 	for _, c := range commands() {
 		for _, d := range c.declared().decls {

@@ -131,6 +131,17 @@ func (f *file) start() error {
 	}
 	f.packed = packed
 	f.close = func() { decoderDone(); done() }
+	text, assembly, toolDone, err := withAssembly(plain)
+	if err != nil {
+		f.close()
+		return err
+	}
+	if assembly {
+		plain, f.packed = text, true // positions in the file are not those of the text
+		f.close = func() { toolDone(); decoderDone(); done() }
+	} else {
+		plain = text
+	}
 	if f.reader, err = newReader(plain, f.column, f.path != ""); err != nil {
 		f.close()
 	}

@@ -205,6 +205,11 @@ func (row *Row) Size() int {
 }
 
 func (row *Row) parse() {
+	if why, ok := strings.CutPrefix(row.Text, notAssembled); ok {
+		row.Text = ""
+		row.reject(verdict.BadHex, why)
+		return
+	}
 	code, err := asm.ParseHex(row.Text, profiler.MaxBlock)
 	var bad *asm.HexError
 	switch {

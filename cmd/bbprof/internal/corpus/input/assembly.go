@@ -1,0 +1,157 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+)
+
+// asmColumn is called what holds assembly in a corpus without machine code.
+const asmColumn = "asm"
+
+// notAssembled marks a cell that holds, in the place of a block, why the assembler refused it.
+const notAssembled = "\x01"
+
+// atOnce is how many rows go through one run of the assembler: it takes some 5 ms to start.
+const atOnce = 512
+
+// An assembled reader puts a column hex ahead of the rows of a corpus that has its blocks as
+// assembly. Lines stay lines, so that messages name the right ones.
+type assembled struct {
+	in    *bufio.Reader
+	tool  *assemble.Assembler
+	asm   int // the column; -1: a line is nothing but a block
+	ready bytes.Buffer
+	err   error
+}
+
+// withAssembly reads through r as it is, or, if its header has a column asm and none of blocks,
+// with one of machine code. done is called at the end.
+func withAssembly(r io.Reader) (_ io.Reader, is bool, done func(), err error) {
+	in := bufio.NewReaderSize(r, sampleSize)
+	line, _, _ := strings.Cut(string(firstLine(in)), "\n")
+	cells := trimmed(strings.TrimPrefix(line, "\ufeff"), ',')
+	at := indexFold(cells, asmColumn)
+	if at < 0 || slices.ContainsFunc(blockNames, func(name string) bool { return indexFold(cells, name) >= 0 }) {
+		return in, false, func() {}, nil
+	}
+	tool, err := assemble.New()
+	if errors.Is(err, assemble.ErrMissing) {
+		return nil, false, nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
+	} else if err != nil {
+		return nil, false, nil, err
+	}
+	a := &assembled{in: in, tool: tool, asm: at}
+	if len(cells) == 1 {
+		a.asm = -1
+	}
+	text, _ := in.ReadString('\n')
+	a.ready.WriteString("hex," + strings.TrimPrefix(text, "\ufeff"))
+	return a, true, func() { tool.Close() }, nil
+}
+
+// firstLine is the start of the stream up to the end of a line, without waiting for more than that.
+func firstLine(in *bufio.Reader) []byte {
+	for want := 1; ; {
+		_, err := in.Peek(want)
+		start, _ := in.Peek(in.Buffered())
+		if err != nil || len(start) == sampleSize || bytes.IndexByte(start, '\n') >= 0 {
+			return start
+		}
+		want = len(start) + 1
+	}
+}
+
+func (a *assembled) Read(p []byte) (int, error) {
+	for a.ready.Len() == 0 {
+		if a.err != nil {
+			return 0, a.err
+		}
+		a.more()
+	}
+	return a.ready.Read(p)
+}
+
+// more assembles a row, and as many more as need not be waited for.
+func (a *assembled) more() {
+	var lines, texts []string
+	var rows []int // index in lines of each text
+	for len(lines) < atOnce && (len(lines) == 0 || a.in.Buffered() > 0) {
+		line, err := a.line()
+		if line != "" {
+			lines = append(lines, line)
+			if text := a.text(line); text != "" {
+				texts, rows = append(texts, text), append(rows, len(lines)-1)
+			}
+		}
+		if err != nil {
+			a.err = err
+			break
+		}
+	}
+	results, err := a.tool.Blocks(context.Background(), texts)
+	if err != nil {
+		a.err = err
+		return
+	}
+	cells := make([]string, len(lines))
+	for n, r := range results {
+		if r.Err != nil {
+			cells[rows[n]] = `"` + notAssembled + strings.ReplaceAll(OneLine(reason(r.Err)), `"`, `""`) + `",`
+		} else {
+			cells[rows[n]] = hex.EncodeToString(r.Code) + ","
+		}
+	}
+	for n, line := range lines {
+		if a.asm < 0 && cells[n] != "" && !strings.HasPrefix(line, `"`) {
+			line = `"` + strings.ReplaceAll(strings.TrimRight(line, "\r\n"), `"`, `""`) + "\"\n"
+		}
+		a.ready.WriteString(cells[n] + line)
+	}
+}
+
+// reason is what is wrong with one row, whose line the reader adds.
+func reason(err error) string {
+	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {
+		return bad.Tool + ": " + bad.Message
+	}
+	return err.Error()
+}
+
+// line is the next line with its end, cut off where the reader behind would end it.
+func (a *assembled) line() (string, error) {
+	var line []byte
+	for {
+		part, err := a.in.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > MaxLine {
+			return string(line), err
+		}
+	}
+}
+
+// text is a line's assembly, "" of one that is no row.
+func (a *assembled) text(line string) string {
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] == '#' {
+		return ""
+	}
+	if a.asm < 0 && line[0] != '"' {
+		return line
+	}
+	cells, _ := Split(line, ',', nil)
+	if i := max(a.asm, 0); i < len(cells) {
+		if text := strings.TrimSpace(cells[i]); text != "" {
+			return text
+		}
+	}
+	return "; " // no instruction, which the assembler says
+}

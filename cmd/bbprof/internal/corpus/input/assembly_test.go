@@ -1,0 +1,87 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// TestAssemblyColumn: a corpus may hold assembly instead of machine code; a row that cannot be
+// assembled is rejected with the assembler's message and its line.
+func TestAssemblyColumn(t *testing.T) {
+	tool, err := assemble.New()
+	if errors.Is(err, assemble.ErrMissing) {
+		require.Skip(t, require.Binutils, "%v", err)
+	}
+	tool.Close()
+	for _, tt := range []struct{ text, want string }{
+		{"asm\nadd rax, rbx\n\n# c\nfoo\n\"imul rcx, rax; nop\"\n", "2:4801d8 5:foo 6:480fafc890"},
+		{"id,ASM\n1,\"add rax, rbx\"\n2,\"add %rbx, %rax\"\n3,\n4\n", "2:4801d8 3:4801d8 4:no instruction 5:no instruction"},
+		{"hex,asm\n90,\"add rax, rbx\"\n", "2:90"},
+		{"asm\nnop", "2:90"},
+	} {
+		in, err := Open([]string{"-"}, strings.NewReader(tt.text), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			row, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			what := fmt.Sprintf("%x", row.Code)
+			if row.Rejection != nil {
+				what = row.Rejection.Detail
+				for _, word := range []string{"foo", "no instruction"} {
+					if strings.Contains(what, word) {
+						what = word
+					}
+				}
+			}
+			got = append(got, fmt.Sprintf("%d:%s", row.Line, what))
+		}
+		in.Close()
+		if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", tt.text, diff)
+		}
+	}
+}
+
+// TestAssemblyDoesNotWait: a row of a pipe is given out before the next is there.
+func TestAssemblyDoesNotWait(t *testing.T) {
+	tool, err := assemble.New()
+	if errors.Is(err, assemble.ErrMissing) {
+		require.Skip(t, require.Binutils, "%v", err)
+	}
+	tool.Close()
+	r, w := io.Pipe()
+	defer w.Close()
+	go fmt.Fprint(w, "asm\nnop\n")
+	read := make(chan Row, 1)
+	go func() {
+		in, err := Open([]string{"-"}, r, "", nil)
+		if err == nil {
+			row, _ := in.Next()
+			read <- row
+		}
+	}()
+	select {
+	case row := <-read:
+		if diff := cmp.Diff([]byte{0x90}, row.Code); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a row that is there is not given out")
+	}
+}
