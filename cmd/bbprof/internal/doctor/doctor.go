@@ -124,7 +124,7 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 	opts.Detail = true // for the child's state
 	x := &exam{ctx: ctx, sys: sys, opts: opts, began: sys.Now()}
 	ticks := sys.Ticks()
-	r := Report{Host: look(sys), OnCPU: -1}
+	r := Report{Host: readHost(sys), OnCPU: -1}
 	blocks, missing, err := x.repeat()
 	if err != nil {
 		return Report{}, err
@@ -168,7 +168,7 @@ type exam struct {
 
 const (
 	// tries of a block that was disturbed, or of a speed that the profiler does not accept. It
-	// becomes one when so many blocks were, lest a host that is never quiet takes minutes.
+	// becomes one when so many blocks were, so that a host that is never idle does not take minutes.
 	tries    = 3
 	patience = 4
 	// enough is how long an examination may take before the rest goes without: on such a host each

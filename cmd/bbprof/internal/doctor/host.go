@@ -11,7 +11,7 @@ import (
 )
 
 // Host is what is known of the machine without measuring. A setting is the text of its file,
-// "" where there is none.
+// "" if it is missing.
 type Host struct {
 	CPU      host.CPU     `json:"cpu"`
 	Stepping int          `json:"stepping"`
@@ -56,8 +56,8 @@ type Turbo struct {
 
 const cpus = "sys/devices/system/cpu/"
 
-// look reads all settings. What cannot be read is not there.
-func look(sys System) Host {
+// readHost reads all settings. What cannot be read counts as missing.
+func readHost(sys System) Host {
 	file := func(format string, args ...any) string {
 		b, err := fs.ReadFile(sys.Files, fmt.Sprintf(format, args...))
 		if err != nil {

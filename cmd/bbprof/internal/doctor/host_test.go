@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -35,8 +36,8 @@ var laptop = map[string]string{
 	"sys/devices/system/clocksource/clocksource0/available_clocksource ": "tsc hpet",
 }
 
-func TestLookAtLaptop(t *testing.T) {
-	h := look((&fake{}).system(laptop))
+func TestReadHostOfLaptop(t *testing.T) {
+	h := readHost((&fake{}).system(laptop))
 	want := Host{
 		CPU: h.CPU, Stepping: 7, Kernel: "6.1.0-18-amd64", CPUsAllowed: []int{0, 1, 2, 3}, CPUsOnline: []int{0, 1, 2, 3, 4, 5, 6, 7}, SMT: "on",
 		Cores:    []Core{{0, []int{4}}, {1, nil}, {2, nil}, {3, []int{7}}},
@@ -44,18 +45,18 @@ func TestLookAtLaptop(t *testing.T) {
 		UID: 1001, Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
 		StoreBypass: "Mitigation: Speculative Store Bypass disabled via prctl", Gather: "Mitigation: Microcode",
 	}
-	if !reflect.DeepEqual(h, want) {
-		t.Errorf("%+v\nwant\n%+v", h, want)
+	if d := cmp.Diff(want, h, cmp.AllowUnexported(cpu.ID{})); d != "" {
+		t.Errorf("(- want, + got):\n%s", d)
 	}
 }
 
-// TestLookAtNothing: neither /proc nor /sys, and the kernel tells no CPUs.
-func TestLookAtNothing(t *testing.T) {
+// TestReadHostOfNothing: neither /proc nor /sys, and the kernel tells no CPUs.
+func TestReadHostOfNothing(t *testing.T) {
 	sys := (&fake{}).system(nil)
 	sys.Allowed = func() ([]int, error) { return nil, errors.New("no") }
 	sys.CPUID = func(uint32, uint32) (a, b, c, d uint32) { return 0, 0, 0, 0 }
-	if h := look(sys); !reflect.DeepEqual(h, Host{CPU: sys.CPU, UID: UnknownUser}) {
-		t.Errorf("%+v", h)
+	if d := cmp.Diff(Host{CPU: sys.CPU, UID: UnknownUser}, readHost(sys), cmp.AllowUnexported(cpu.ID{})); d != "" {
+		t.Errorf("(- want, + got):\n%s", d)
 	}
 }
 
@@ -64,7 +65,7 @@ func TestLookAtGovernors(t *testing.T) {
 	for i, governor := range []string{"performance", "performance", "powersave", "performance"} {
 		files[cpus+"cpu"+string(rune('0'+i))+"/cpufreq/scaling_governor"] = governor
 	}
-	if h := look((&fake{}).system(files)); h.Governor != "differ" {
+	if h := readHost((&fake{}).system(files)); h.Governor != "differ" {
 		t.Errorf("%q", h.Governor)
 	}
 }
@@ -82,7 +83,7 @@ func TestTurbo(t *testing.T) {
 		{map[string]string{boost: "x"}, Turbo{}},
 		{nil, Turbo{}},
 	} {
-		if got := look((&fake{}).system(c.files)).Turbo; got != c.want {
+		if got := readHost((&fake{}).system(c.files)).Turbo; got != c.want {
 			t.Errorf("%v: %+v", c.files, got)
 		}
 	}

@@ -110,7 +110,7 @@ func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
 	return nil
 }
 
-// why says why a result is none.
+// why says why there is no result.
 func why(r profiler.Result) string {
 	switch {
 	case r.Rejection != nil:

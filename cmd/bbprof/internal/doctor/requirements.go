@@ -82,7 +82,7 @@ const (
 	productSubnormal = one + "660f5603f20f59c1"       // orpd xmm0, [rbx]; mulsd xmm0, xmm1
 )
 
-// A price is none if it is within freeShare, or freeCycles where that is more, of what it is
+// A price counts as zero within freeShare, or freeCycles where that is more, of what it is
 // compared with: twice what selftest allows a known number to be off.
 const (
 	freeShare  = 0.03
@@ -168,7 +168,7 @@ func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error
 	return all, err
 }
 
-// PriceOf is a price by its names, in cycles; why is set where there is none.
+// PriceOf is a price by its names, in cycles; why is set if it was not measured.
 func PriceOf(prices []Price, what, under string) (cycles float64, why string) {
 	for _, p := range prices {
 		if p.What == what && p.Under == under {

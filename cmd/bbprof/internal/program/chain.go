@@ -3,9 +3,9 @@ package program
 import "time"
 
 const (
-	chainTurns = 4096 // 65,536 adds: some 20 µs, a thousand times what a clock reading takes
-	chainAdds  = 16   // in a turn, as chain_amd64.s has it
-	chainRuns  = 8    // the fastest counts: whatever shares the core only slows it
+	chainIterations = 4096 // 65,536 adds: some 20 µs, a thousand times what a clock reading takes
+	chainAdds       = 16   // in an iteration, as chain_amd64.s has it
+	chainRuns       = 8    // the fastest counts: whatever shares the core only slows it
 )
 
 // hertz is the core's present clock: dependent register-to-register adds take a cycle each on
@@ -14,8 +14,8 @@ func hertz() float64 {
 	fastest := time.Hour
 	for range chainRuns {
 		start := time.Now()
-		chain(chainTurns)
+		chain(chainIterations)
 		fastest = min(fastest, time.Since(start))
 	}
-	return chainTurns * chainAdds / fastest.Seconds()
+	return chainIterations * chainAdds / fastest.Seconds()
 }

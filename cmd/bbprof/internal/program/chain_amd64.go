@@ -1,4 +1,4 @@
 package program
 
-// chain executes turns times 16 dependent adds.
-func chain(turns uint64)
+// chain executes 16 dependent adds in each iteration.
+func chain(iterations uint64)

@@ -1,8 +1,8 @@
 #include "textflag.h"
 
-// func chain(turns uint64)
+// func chain(iterations uint64)
 TEXT ·chain(SB), NOSPLIT, $0-8
-	MOVQ turns+0(FP), CX
+	MOVQ iterations+0(FP), CX
 	MOVQ $1, AX
 	PCALIGN $64
 turn:

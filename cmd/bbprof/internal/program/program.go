@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Executable is a program that can be run and looked into.
+// Executable is a program that can be run and whose symbols can be read.
 type Executable struct {
 	Path string
 	// IsGo says that the Go linker made it.
@@ -62,7 +62,7 @@ type Command struct {
 // A program that cannot be run under control gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
-		return Command{}, &Error{Program: "program", Problem: "none is named", Remedy: "write it and its arguments behind --"}
+		return Command{}, &Error{Program: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
 	}
 	exe, err := Open(words[0])
 	return Command{Exe: exe, Args: words[1:], Name: words[0]}, err
@@ -126,7 +126,7 @@ func (e *Executable) inspect(name string) error {
 	}
 	file, err := elf.NewFile(f)
 	if err != nil {
-		return &Error{Program: name, Problem: "it is no ELF executable", Remedy: "name a compiled program", Err: err}
+		return &Error{Program: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
 	}
 	if file.Machine != elf.EM_X86_64 || file.Class != elf.ELFCLASS64 {
 		return &Error{Program: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}

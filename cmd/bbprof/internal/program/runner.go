@@ -48,7 +48,7 @@ type Reading interface {
 
 // Sample is what one run took.
 type Sample struct {
-	// Cycles are core cycles from the program's entry, behind exec and dynamic linking, to its
+	// Cycles are core cycles from the program's entry, after exec and dynamic linking, to its
 	// end.
 	Cycles float64
 	// CPUTime is in user mode and kernel, over the same stretch.

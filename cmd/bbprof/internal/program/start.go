@@ -67,7 +67,7 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 type files struct {
 	given   [3]*os.File // to the program
 	opened  []*os.File
-	copying *copying // nil where nobody reads what it writes
+	copying *copying // nil if what it writes is dropped
 }
 
 // openFiles opens what a program gets as its standard input, output and error.

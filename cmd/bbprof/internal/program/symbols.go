@@ -16,7 +16,7 @@ type Function struct {
 	Addr uint64 // by the file, see Executable.Slide
 }
 
-// Function looks a function up by its name in the symbol table, or by its address there, such
+// Function finds a function by its name in the symbol table, or by its address there, such
 // as 0x401136. An *Error names what it could have been.
 func (e *Executable) Function(name string) (Function, error) {
 	defined, imported, stripped, err := e.functions()

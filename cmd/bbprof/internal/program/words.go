@@ -7,8 +7,8 @@ import (
 	"github.com/mattn/go-shellwords"
 )
 
-// Words takes a command line apart as a shell does, at spaces and with quotes. No shell is
-// behind it: what would need one is refused.
+// Words splits a command line as a shell does, at spaces and with quotes. What only a shell could do
+// is refused.
 func Words(line string) ([]string, error) {
 	var parser shellwords.Parser
 	words, err := parser.Parse(line)
@@ -25,7 +25,7 @@ func Words(line string) ([]string, error) {
 const Placeholder = "{}"
 
 // Fill puts a set of arguments in the place of {}: all its words where {} is a word of its
-// own, its text as it is within a longer one, and its words at the end where there is none.
+// own, its text as it is within a longer one, and its words at the end where there is no {}.
 func Fill(words []string, set string) ([]string, error) {
 	args, err := Words(set)
 	if err != nil {

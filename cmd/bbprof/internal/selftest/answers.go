@@ -65,7 +65,7 @@ func (a Answer) Holds(cycles float64) bool {
 // Blocks reads the table.
 func Blocks() ([]Block, error) { return parseTable(table) }
 
-// The columns before those of the microarchitectures, and the one behind.
+// The columns before those of the microarchitectures, and the one after.
 const (
 	colText = iota
 	colHex

@@ -5,7 +5,7 @@
 // An answer that is missed is a failure at once, without another try: what is tested is that
 // a number which bbprof lets pass is right. Only when bbprof itself says that it was disturbed
 // does it try again, and a block that is disturbed each time neither passed nor failed. On a
-// core that is never quiet the tries soon become fewer.
+// core that is never idle the tries soon become fewer.
 package selftest
 
 import (
@@ -103,7 +103,7 @@ const (
 	maxTries = 3 // of a block that is disturbed
 	patience = 3 // blocks disturbed in each try: from there on one try has to do, for each
 	// takes its whole budget; a short test stands at the start of a batch, which can wait
-	// for a quiet core as well as it can
+	// for an idle core as well as it can
 )
 
 // measure profiles the block and judges what comes of it.

@@ -44,7 +44,7 @@ type Options struct {
 	Timeout time.Duration // longest that the program may run, default 5 minutes
 	CPUs    []int         // to run on: the first; default the last that is allowed
 	Stdin   string        // file that the program gets as standard input; none is /dev/null
-	Output  io.Writer     // gets the first program.MaxOutput bytes that the program writes, default nobody
+	Output  io.Writer     // gets the first program.MaxOutput bytes that the program writes, nil drops it
 	// Open makes the hardware's counter of a thread; nil is the real one.
 	Open func(thread int) (Counter, error)
 }
@@ -291,10 +291,10 @@ func (s *session) call(c program.Command, stop debuggee.Stop) error {
 // frame is one call's: where it returns to, and where its stack is.
 type frame struct {
 	entry uint64
-	back  uint64 // the return address; 0 where there is none, as at a program's entry
+	back  uint64 // the return address; 0 if it has none, as at a program's entry
 	sp    uint64 // at the entry, where the return address is
 	// The goroutine, and how far sp is from its stack's upper end, which stays the same when
-	// the runtime moves the stack; 0 if it is none.
+	// the runtime moves the stack; 0 if it is not a goroutine's.
 	g, depth uint64
 }
 
@@ -324,7 +324,7 @@ func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
 	return low, high, err1 == nil && err2 == nil
 }
 
-// returned reports whether the registers are those right behind the frame's return: of a
+// returned reports whether the registers are those right after the frame's return: of a
 // recursive call that returns to the same place the stack is still deeper.
 func (s *session) returned(f frame, at debuggee.Regs) bool {
 	if f.back == 0 || at.RIP != f.back {

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Process needs Linux on x86-64; elsewhere there is none to be had, so that whatever asks
-// for one still compiles and can say why it cannot measure.
+// Process needs Linux on x86-64; elsewhere this type lets its users compile and say
+// why they cannot measure.
 type Process struct{}
 
 func elsewhere() error {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is where the program's own code starts, behind the dynamic linker's, in memory.
+// Entry is the address in memory of the program's own first instruction, which runs after the dynamic
+// linker's.
 func (p *Process) Entry() (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
 	if err != nil {

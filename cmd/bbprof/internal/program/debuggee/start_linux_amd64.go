@@ -135,7 +135,7 @@ func (p *Process) Close() {
 	}
 	for p.pid > 0 || len(p.tasks) > 0 {
 		id, status, err := p.wait(-1)
-		if err != nil { // ECHILD: nobody is left
+		if err != nil { // ECHILD: no child is left
 			clear(p.tasks)
 			p.reaped()
 		} else if status.Exited() || status.Signaled() {

@@ -117,7 +117,7 @@ func (s *stepping) trapped() (Step, error) {
 	if after.RIP == s.before.RIP {
 		step.Again = isRepeated(s.code())
 	}
-	if s.delivered || after.RIP == s.before.RIP+1 { // as behind an int3, which is 1 byte
+	if s.delivered || after.RIP == s.before.RIP+1 { // as after an int3, which is 1 byte
 		code, err := trapCode(s.t.id)
 		if err != nil {
 			return Step{}, lost(err)

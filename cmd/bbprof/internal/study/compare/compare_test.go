@@ -8,9 +8,10 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/verdict"
@@ -18,10 +19,10 @@ import (
 
 func TestDraw(t *testing.T) {
 	long, short := Draw(7, 2000, 4), Draw(7, 10, 4)
-	if !reflect.DeepEqual(long[:10], short) {
-		t.Error("the first layouts of a seed depend on how many there are")
+	if d := cmp.Diff(long[:10], short); d != "" {
+		t.Errorf("the first layouts of a seed depend on how many there are:\n%s", d)
 	}
-	if reflect.DeepEqual(short, Draw(8, 10, 4)) {
+	if cmp.Equal(short, Draw(8, 10, 4)) {
 		t.Error("two seeds make the same layouts")
 	}
 	var first float64
@@ -157,8 +158,11 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		{"two that disagree", []Pair{pair(1, 2), pair(2, 1)}, Same, map[Verdict]int{Slower: 1, Faster: 1}},
 	} {
 		got, err := Paired(c.pairs)
-		if err != nil || got.Verdict != c.want || !reflect.DeepEqual(got.Says, c.says) {
-			t.Errorf("%s: %+v, %v", c.name, got, err)
+		if err != nil || got.Verdict != c.want {
+			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
+		}
+		if d := cmp.Diff(c.says, got.Says); d != "" {
+			t.Errorf("%s: what single layouts say (- want, + got):\n%s", c.name, d)
 		}
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)

@@ -173,7 +173,7 @@ func (p Pair) alone() Alone {
 }
 
 // LayoutsFor is how many layouts find a true difference of so many percent with a probability of
-// Power, going by how much they differ here; 0 if nobody can tell.
+// Power, going by how much they differ here; 0 if it is more than can be computed.
 func (c *Conclusion) LayoutsFor(percent float64) int {
 	difference := percent
 	if c.logs {

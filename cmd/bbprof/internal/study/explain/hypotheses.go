@@ -193,8 +193,8 @@ func (q *question) frameSharing() (test, error) {
 	return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
 }
 
-// codeAlignment looks at one place after the other, and then compares the set-up's with the one
-// that differed most: with new measurements, or the choice would make a difference of its own.
+// codeAlignment measures other places one by one and then tests the one that differed most against
+// the set-up's, with new measurements: the selection alone would make a difference.
 func (q *question) codeAlignment() (test, error) {
 	const step = 4
 	base, farthest, difference := *q.setup.CodeOffset, 0, -1.0

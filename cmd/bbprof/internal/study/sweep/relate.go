@@ -100,7 +100,7 @@ const spikeShare = 0.03
 // Spikes are what stands out of a sweep, and what was expected to.
 type Spikes struct {
 	Usual     float64 // median cycles of all points
-	There     float64 // and of those where the column is above its least; NaN if there is none
+	There     float64 // and of those where the column is above its least; NaN without such points
 	Elsewhere float64 // and of all others
 	Slow      []int   // values whose interval lies above the usual by 3 %
 	Predicted []int   // values where the column is above its least

@@ -100,7 +100,7 @@ func refused(err error) bool {
 	return errors.As(err, new(*profiler.EventError)) || errors.As(err, new(*verdict.HostError))
 }
 
-// asked is the count per iteration of the i-th event that was asked for; NaN if there is none.
+// asked is the count per iteration of the i-th event that was asked for; NaN if it was not counted.
 func asked(r profiler.Result, i int) float64 {
 	for _, c := range r.Counters {
 		if c.Role != pmu.Asked {
