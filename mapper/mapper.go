@@ -7,6 +7,7 @@ package mapper
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -159,22 +160,18 @@ func (p Plan) RunOnce(c Child, im unroll.Image) error {
 	if err != nil {
 		return p.timeout(err)
 	}
-	if r := Closed(stop); r != nil {
-		return r
-	}
-	if !stop.Done {
-		return fmt.Errorf("signal %d, code %d, address %#x at %#x in a block that ran before", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
-	}
-	return nil
+	return Unexpected(stop.Completed("a block that ran before"))
 }
 
-// Closed rejects a block that, behind its trial, reaches for what was open to that and is
-// closed now; nil if a stop is not about that.
-func Closed(stop tracee.Stop) *verdict.Rejection {
-	addr := stop.Addr
-	if stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(addr, 1) {
-		return nil
+// Unexpected tells what a stop that should not have been says of the block: a *tracee.StopError
+// becomes a rejection if the block, which ran to its end in a dry run, now reaches for what was open
+// to that and is closed since. Other errors stay as they are.
+func Unexpected(err error) error {
+	stop := (*tracee.StopError)(nil)
+	if !errors.As(err, &stop) || stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(stop.Addr, 1) {
+		return err
 	}
+	addr := stop.Addr
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
@@ -199,27 +196,6 @@ func (p Plan) Refill(c Child) {
 			copy(frame[n:], frame[:n])
 		}
 	}
-}
-
-// Dirty lists the words that differ from the fill, by an address through which the block
-// itself reaches them, ascending.
-func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
-	var dirty []uint64
-	seen := map[int]bool{}
-	for _, p := range m.Pages {
-		if seen[p.Frame] {
-			continue
-		}
-		seen[p.Frame] = true
-		frame := c.Frame(p.Frame)
-		for off := 0; off < len(frame); off += 8 {
-			if binary.LittleEndian.Uint64(frame[off:]) != init.Fill {
-				dirty = append(dirty, p.Addr+uint64(off))
-			}
-		}
-	}
-	slices.Sort(dirty)
-	return dirty
 }
 
 // timeout makes a rejection of a child that was killed for running too long.

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -46,7 +45,7 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 		}
 		defer s.close()
 		defer context.AfterFunc(ctx, s.child.Kill)()
-		count.Copies, count.Instructions, err = s.count(ctx, b)
+		count.Copies, count.Instructions, err = s.count(b)
 	}()
 	<-ended
 	if ctx.Err() != nil {
@@ -60,22 +59,29 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 
 // newStepper is a session whose clock is never asked, and so needs no calibration.
 func newStepper() (*session, error) {
-	s := &session{cpu: host.Detect(), inits: initial.States(), clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns}
+	s := &session{cpu: host.Detect(), states: initial.States()}
+	s.timer = timing.NewUncalibrated(s.timingConfig())
 	return s, s.launch()
 }
 
 // count maps a block as for a measurement and then steps through copies of it.
-func (s *session) count(ctx context.Context, b Block) (copies, instructions int, err error) {
-	r := &run{session: s, ctx: ctx, block: b, inits: s.inits}
-	r.opts.FrontEnd, r.opts.Mode = OpCache, Unroll
-	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.mapForCount} {
-		if err := step(); err != nil {
-			return 0, 0, err
-		}
+func (s *session) count(b Block) (copies, instructions int, err error) {
+	j := job{Block: b, Options: Options{FrontEnd: OpCache}, states: s.states}
+	d, err := decode(b.Code)
+	if err != nil {
+		return 0, 0, err
 	}
-	copies = min(countCopies, r.factors.Long)
+	r, err := j.repeat(d, s.cpu.FrontEnd)
+	if err != nil {
+		return 0, 0, err
+	}
+	m, err := s.task(j, d, r).MapOnly(s.states)
+	if err != nil {
+		return 0, 0, err
+	}
+	copies = min(countCopies, m.Factors.Long)
 	total, lastCopy, lastInst := 0, -1, -1
-	err = r.stepThrough(copies, countLimit, func(copy, inst int, _ tracee.Regs) {
+	err = m.Step(copies, countLimit, func(copy, inst int, _ tracee.Regs) {
 		// A rep instruction steps once a round, and stays where it is. Nothing else does: a
 		// block has no jumps.
 		if copy != lastCopy || inst != lastInst {
@@ -90,25 +96,4 @@ func (s *session) count(ctx context.Context, b Block) (copies, instructions int,
 		return 0, 0, fmt.Errorf("%d steps over %d copies", total, copies)
 	}
 	return copies, total / copies, nil
-}
-
-// mapForCount maps the block in the first initial state in which it runs. How its accesses lie
-// does not matter to a count.
-func (r *run) mapForCount() error {
-	var first error
-	for _, init := range r.inits {
-		r.result.Init = init
-		r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: 1, Pages: maxPages, Limit: runLimit, Fresh: r.fresh}
-		err := r.mapPages()
-		if err == nil {
-			return nil
-		}
-		if first == nil {
-			first = err
-		}
-		if rejection := (*verdict.Rejection)(nil); !errors.As(err, &rejection) || !r.child.Alive() {
-			break
-		}
-	}
-	return first
 }

@@ -6,6 +6,10 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
+// mapLimit is CPU time for everything that happens to a block before it is timed, in all initial
+// states: a run can take so long that hundreds of them, a page each, take minutes.
+const mapLimit = time.Second
+
 // allowance is CPU time for several runs of a block and what happens between them: of the thread and
 // its children, so that it lasts as many runs on a busy machine as on an idle one.
 type allowance struct {

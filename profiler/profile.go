@@ -1,123 +1,104 @@
 package profiler
 
 import (
-	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// run is one block on its way.
-type run struct {
-	*session
-	ctx    context.Context
-	block  Block
-	opts   Options // the session's, with the block's set-up
-	result Result
-
-	insts      []asm.Inst
-	reset      harness.Reset
-	vectorBits int             // of the widest operation
-	inits      []initial.State // to try
-
-	probe   *asm.Probe // made when it is first needed
-	noProbe error      // why there is none
-
-	factors  unroll.Factors
-	allowed  *allowance // for all that comes before timing
-	plan     mapper.Plan
-	mapping  mapper.Mapping
-	known    []mapper.Page // to begin the next mapping with
-	short    unroll.Image
-	long     unroll.Image
-	dirty    []uint64 // words that a run changes, to put back
-	complete bool     // they are all that any number of copies can change
-	tracing  invariants.Trace
-	findings []invariants.Evidence
-	cycles   []float64         // per iteration, of each window
-	third    []float64         // the same of a third number of copies, as far as it was timed beside them
-	tallies  map[string]*tally // what events counted, by key
-
-	loop  unroll.Loop // of mode loop and both
-	loops bool        // the images are those of loop
-	// harmless is how many copies run before the trace shows one to alias or to miss.
-	harmless int
-	crowded  bool // they exceed the share of the op cache that keeps them in it
+// job is a block and how it is to be measured.
+type job struct {
+	Block
+	Options // the session's, with the block's set-up
+	states  []initial.State
 }
 
-// profile is what happens to a block. A *verdict.Rejection as error says why it has no
-// throughput; the result then holds what was found out until there.
-func (s *session) profile(ctx context.Context, b Block) (Result, error) {
+// reached is what each step of a block came to, as far as it got.
+type reached struct {
+	decoded  decoded
+	repeated repeated
+	mapped   *mapper.Mapped
+	measured measured
+	loop     *looped  // beside it, in mode both
+	warnings []string // on the loop
+}
+
+// profile is what happens to a block: each step makes a value of those before. A *verdict.Rejection
+// as error says why the block has no throughput; the result then holds what was found out until there.
+func (s *session) profile(b Block) (Result, error) {
 	if err := b.Setup.Check(); err != nil {
 		return Result{}, err
 	}
-	r := s.newRun(b)
-	r.ctx = ctx
-	r.result = Result{Hex: hex.EncodeToString(b.Code), Bytes: len(b.Code), Init: r.inits[0], Mode: s.opts.Mode, FrontEnd: r.opts.FrontEnd}
-	for _, step := range []func() error{
-		r.decode,
-		r.refuse,
-		r.choose,
-		r.prepare,
-		r.enterLoop,
-		r.time,
-		r.linear,
-		r.countByRead,
-		r.judge,
-		r.derive,
-		r.compareLoop,
-	} {
-		if err := step(); err != nil {
-			return r.result, err
-		}
-	}
-	return r.result, nil
+	j := s.job(b)
+	here := s.hostReport()
+	r, err := s.steps(j)
+	return s.result(j, here, r, err == nil), err
 }
 
-func (r *run) decode() (err error) {
-	if len(r.block.Code) == 0 {
-		return &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
+func (s *session) steps(j job) (r reached, err error) {
+	if r.decoded, err = decode(j.Code); err != nil {
+		return r, err
 	}
-	r.insts, err = asm.Decode(r.block.Code)
-	r.result.Instructions = len(r.insts)
-	if r.opts.Detail {
-		for i := range r.insts {
-			in := &r.insts[i]
-			r.result.Listing = append(r.result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
+	if r.repeated, err = j.repeat(r.decoded, s.cpu.FrontEnd); err != nil {
+		return r, err
+	}
+	if r.mapped, err = s.prepare(j, r.decoded, r.repeated); err != nil {
+		return r, err
+	}
+	if j.Mode == Loop {
+		loop, err := s.asLoop(r.mapped)
+		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
+			return r, err
 		}
-		r.result.Host = &HostReport{r.cpu, r.onCPU, r.child.SpeculativeStoreBypass}
 	}
-	return err
+	if r.measured, err = s.measure(j, r.mapped, true); err != nil {
+		return r, err
+	}
+	if j.Mode == Both {
+		r.loop, r.warnings, err = s.measureLoop(j, r.measured.mapped)
+	}
+	return r, err
 }
 
-func (r *run) refuse() error {
-	if rejection := asm.Refuse(r.insts); rejection != nil {
-		return rejection
+// decoded is a block that may run.
+type decoded struct {
+	insts      []asm.Inst
+	reset      harness.Reset // the least that has to be restored between two runs
+	vectorBits int           // of the widest operation
+}
+
+func decode(code []byte) (d decoded, err error) {
+	if len(code) == 0 {
+		return d, &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
 	}
-	r.reset = resetFor(r.insts)
-	r.vectorBits = asm.StateOf(r.insts).VectorBits
-	switch _, net, steady := asm.X87Stack(r.insts); {
+	if d.insts, err = asm.Decode(code); err != nil {
+		return d, err
+	}
+	if rejection := asm.Refuse(d.insts); rejection != nil {
+		return d, rejection
+	}
+	d.reset, d.vectorBits = resetFor(d.insts), asm.StateOf(d.insts).VectorBits
+	switch _, net, steady := asm.X87Stack(d.insts); {
 	case net != 0:
-		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
+		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
 			"each copy leaves the x87 stack %+d deep, so copies in a row do not do what one does", net)}
 	case !steady:
-		return &verdict.Rejection{Reason: verdict.X87Stack, Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
+		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
 	}
-	return nil
+	return d, nil
 }
 
 // resetFor is the least that has to be restored between two runs of these instructions.
@@ -132,261 +113,225 @@ func resetFor(insts []asm.Inst) harness.Reset {
 		Flags:  s.Direction || s.FlagsLoaded,
 	}
 	reset.Filled, _, _ = asm.X87Stack(insts)
-	for i := range insts {
-		for _, m := range insts[i].Mem {
+	for _, in := range insts {
+		for _, m := range in.Mem {
 			reset.Memory = reset.Memory || m.Write || m.CanBeSuppressed()
 		}
 	}
 	return reset
 }
 
-func (r *run) choose() error {
-	frontEnd := r.cpu.FrontEnd
-	if r.opts.FrontEnd == Decode {
+// repeated is how often a block is repeated in its two images.
+type repeated struct {
+	factors unroll.Factors
+	crowded bool // the copies exceed the share of the op cache that keeps them in it
+}
+
+func (j job) repeat(d decoded, frontEnd unroll.FrontEnd) (repeated, error) {
+	if j.Unroll != nil {
+		return repeated{factors: *j.Unroll}, nil
+	}
+	if j.Options.FrontEnd == Decode {
 		frontEnd.OpCache.Lines = math.MaxInt32 // then only L1I sets a limit
 	}
-	factors, fits, err := unroll.Choose(r.insts, frontEnd)
-	if r.opts.Unroll != nil {
-		factors, fits, err = *r.opts.Unroll, true, nil
-	}
-	if err != nil {
-		return err
-	}
-	if !fits {
-		r.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may set the pace", factors.Long)
-	}
-	r.factors, r.crowded = factors, !fits
-	return nil
+	factors, fits, err := unroll.Choose(d.insts, frontEnd)
+	return repeated{factors, !fits}, err
 }
 
-func (r *run) warn(format string, args ...any) {
-	r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(format, args...))
+// prepare maps the block and traces it, in a state in which all its accesses are harmless.
+func (s *session) prepare(j job, d decoded, r repeated) (*mapper.Mapped, error) {
+	task := s.task(j, d, r)
+	task.Late = s.allow(mapLimit).over
+	m, err := task.Prepare(j.states)
+	if err == nil {
+		if n := invariants.NewPages(m.Trace); n > 0 {
+			m.Notes = append(m.Notes, fmt.Sprintf("it walks on: the second half of the copies touches pages that the first did not, %d of them", n))
+		}
+	}
+	return m, err
 }
 
-const (
-	// maxPages is how many pages a run may touch at all: the reference harness's limit.
-	maxPages = 1024
-	// steadyPages is how many a run may touch if fewer copies are to be had: every page
-	// takes an entry of the first-level data TLB, which has 64 on most cores (Intel
-	// Optimization Manual; 48 on Golden Cove's store side, 72 and more on Zen).
-	steadyPages = 32
-	runLimit    = 500 * time.Millisecond // of CPU time, for one run
-	// mapLimit is CPU time for everything that happens to a block before it is timed, with all initial
-	// states: a run can take so long that hundreds of them, a page each, take minutes.
-	mapLimit = time.Second
-)
+// task is what the mapper has to know of a block.
+func (s *session) task(j job, d decoded, r repeated) mapper.Task {
+	return mapper.Task{
+		Open:        s.open,
+		Program:     mapper.Program{Insts: d.insts, Factors: r.factors},
+		Harness:     unroll.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode},
+		Offset:      j.Setup.CodeOffset,
+		Fixed:       j.Unroll != nil,
+		Frames:      j.Frames,
+		NoPages:     j.Setup.NoMapping,
+		StoreBuffer: s.cpu.Core.StoreBuffer,
+		Judge:       func(m *mapper.Mapped) (mapper.Judged, error) { return s.judgeTrace(j, m) },
+	}
+}
 
-// mapPages maps as many copies as the longer image has, on trial. A block that moves on with
-// every copy gets no more copies than steadyPages do for, rather than a page for each.
-func (r *run) mapPages() error {
-	known := r.known
-	for {
-		if err := r.layOut(); err != nil {
-			return err
-		}
-		_, fewer := r.factors.Smaller()
-		fewer = fewer && r.opts.Unroll == nil
-		r.plan.Pages = maxPages
-		if fewer {
-			r.plan.Pages = steadyPages
-		}
-		err := r.trialOf(r.factors.Long, beginWith(known, r.factors.Long, r.plan))
-		r.reportMapping()
-		var rejection *verdict.Rejection
-		if !errors.As(err, &rejection) || rejection.Reason != verdict.TooManyPages {
-			return err
-		}
-		full := r.mapping.Full
-		if r.mapping.Known > 0 && !(fewer && r.asksForAll(full)) {
-			known = nil // it may only have them because they were known
+// judgeTrace holds the rules against the accesses.
+func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err error) {
+	core := s.cpu.Core
+	if f := invariants.Contained(m.Trace); f.Rejection != nil {
+		return judged, f.Rejection // it can have written to frames, and to nothing else
+	}
+	if j.Detail {
+		predicted := invariants.Predict(m.Trace, core)
+		judged.Predicted = &predicted
+	}
+	for _, f := range []invariants.Finding{
+		invariants.Residency(m.Trace, core, s.ownLines(m.Restore)),
+		invariants.Split(m.Trace),
+		invariants.Alias4K(m.Trace, core),
+		invariants.AliasFrame(m.Trace, core),
+	} {
+		if f.Rejection == nil {
+			judged.Evidence = append(judged.Evidence, f.Evidence)
 			continue
 		}
-		if !fewer {
-			return err
+		if j.tolerates(f.Rejection, &judged.Warnings) {
+			continue
 		}
-		r.factors = r.factors.AtMost(full)
-		known = r.mapping.Pages
+		if f.Rejection.Reason != verdict.AliasFrame { // more frames end that
+			judged.Harmless = f.Copy
+		}
+		return judged, f.Rejection
 	}
+	judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+	return judged, nil
 }
 
-// beginWith are the pages among the known ones that so many copies ask for, as many as there may be.
-func beginWith(known []mapper.Page, copies int, p mapper.Plan) []mapper.Page {
-	if p.NoPages {
-		return nil
+// ownLines is how many lines of each L1D set bbprof itself uses while it times a block with these
+// words to restore.
+func (s *session) ownLines(restore []uint64) (own [layout.PageSize / 64]int) {
+	use := func(from, bytes uint64) {
+		for line := from / 64; line <= (from+bytes-1)/64; line++ {
+			own[line%uint64(len(own))]++
+		}
 	}
-	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= copies })
-	return known[:min(len(known), p.Pages)]
+	s.timer.Uses(use)
+	if len(restore) > 0 {
+		use(layout.Restore, 8*uint64(len(restore)))
+	}
+	return own
 }
 
-// asksForAll traces so many copies, fewer than there were, on the pages that are mapped, to find out
-// whether they ask for all of them.
-func (r *run) asksForAll(copies int) bool {
-	if copies == 0 || r.trialOf(copies, r.mapping.Pages) != nil {
+// tolerates makes a warning of a rejection that the options tolerate.
+func (j job) tolerates(err error, warnings *[]string) bool {
+	var rejection *verdict.Rejection
+	if !errors.As(err, &rejection) || !slices.Contains(j.Options.Tolerate, rejection.Reason) {
 		return false
 	}
-	all, warnings := r.factors, r.result.Warnings
-	defer func() { r.factors, r.result.Warnings = all, warnings }()
-	r.factors.Long = copies
-	return r.trace() == nil && r.mapping.Confirm(r.plan, r.tracing.Accesses)
+	*warnings = append(*warnings, fmt.Sprintf("tolerated: %v", rejection))
+	return true
 }
 
-// trialOf maps so many copies on trial, beginning with known pages.
-func (r *run) trialOf(copies int, known []mapper.Page) error {
-	trial, err := r.onTrial(unroll.BuildDryRun(r.insts, copies, r.inPlace()))
-	if err != nil {
-		return err
-	}
-	plan := r.plan
-	plan.Known = known
-	r.mapping, err = mapper.Map(r.child, plan, trial)
-	return err
+// measured is a program that was timed, and what its samples say.
+type measured struct {
+	mapped   *mapper.Mapped
+	timed    timing.Timed
+	judged   judged
+	warnings []string
 }
 
-func (r *run) reportMapping() {
-	r.result.Pages, r.result.Frames = len(r.mapping.Pages), min(r.plan.Frames, len(r.mapping.Pages))
-	if r.opts.Detail {
-		r.result.Mapping = r.mapping.Pages
+// measure times a program, checks that its time grows in line with its length, counts events that
+// only the kernel can read, if it is to, and judges the samples.
+func (s *session) measure(j job, m *mapper.Mapped, events bool) (r measured, err error) {
+	r.mapped = m
+	if r.timed, err = s.time(j, m); err != nil {
+		return r, err
 	}
+	if r, err = s.linear(j, r); err != nil {
+		return r, err
+	}
+	if events {
+		if r.timed.Events, err = s.readEvents(j, r.mapped, r.timed.Events); err != nil {
+			return r, err
+		}
+	}
+	r.judged, err = s.judge(j, r.mapped, r.timed)
+	return r, err
 }
 
-// onTrial writes an image to where trials run.
-func (r *run) onTrial(im unroll.Image, err error) (unroll.Image, error) {
-	if err != nil {
-		return im, err
-	}
-	if im.End() > layout.DryRunCode+layout.DryRunCodeSize {
-		return im, r.tooLarge()
-	}
-	r.place(im)
-	return im, nil
+// time takes as many replicates as the interval needs.
+func (s *session) time(j job, m *mapper.Mapped) (timing.Timed, error) {
+	t, err := s.timer.Time(timedBlock{m}, j.plan(m))
+	return t, mapper.Unexpected(err)
 }
 
-// frame is what stands around the copies of this block.
-func (r *run) frame() unroll.Harness {
-	f := unroll.Harness{Init: r.plan.Init, Reset: r.reset, Features: r.cpu.Features, Clock: r.clock.Emit, Decoders: r.opts.FrontEnd == Decode}
-	if offset := r.block.Setup.CodeOffset; offset != nil {
-		f.Offset = *offset % 64 // what is left are whole lines, which image has to find
+// plan says how to time a mapped block.
+func (j job) plan(m *mapper.Mapped) timing.Plan {
+	p := timing.Plan{
+		Remap: m.Remap(), Warm: timing.Warm, VectorBits: asm.StateOf(m.Insts).VectorBits,
+		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
 	}
-	return f
+	if m.Loop != nil && m.Loop.Turns.Short >= unroll.ManyTurns {
+		p.Warm = 1 // a loop of many iterations warms itself up and needs no more than the run from whose end time counts
+	}
+	return p
 }
 
-// inPlace is frame for an image that is laid out in the child, where it is to run, over whatever
-// stands there.
-func (r *run) inPlace() unroll.Harness {
-	f := r.frame()
-	f.Memory = r.codeAt
-	return f
+// timedBlock is a mapped block as a timer wants it.
+type timedBlock struct{ *mapper.Mapped }
+
+// Replicates implements timing.Block.
+func (b timedBlock) Replicates(first, most int, read harness.Clock) (pairs []timing.Pair, err error) {
+	images, err := b.Mapped.Replicates(first, most, read)
+	for _, im := range images {
+		pairs = append(pairs, pairOf(im[0], im[1], b.Factors))
+	}
+	return pairs, err
 }
 
-// layOut builds both images for mapping.
-func (r *run) layOut() (err error) {
-	if bytes := (r.factors.Short + r.factors.Long) * len(r.block.Code); bytes > layout.CodeSize {
-		return r.tooLarge()
-	}
-	if err := r.build(r.images, 0); err != nil {
-		return err
-	}
-	r.dirty = nil
-	r.child.SetRestore(nil)
-	return nil
+// Third implements timing.Block.
+func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {
+	im, ok, err := b.Mapped.Third(read)
+	factors, _ := b.ThirdFactors()
+	return pairOf(b.Short, im, factors), ok, err
 }
 
-// build lays the images out, shift bytes behind at if the set-up leaves that open, and places
-// them.
-func (r *run) build(at, shift uint64) (err error) {
-	if r.block.Setup.CodeOffset != nil {
-		shift = 0
-	}
-	r.result.UnrollShort, r.result.UnrollLong = r.factors.Short, r.factors.Long
-	if r.short, err = r.image(at+shift, r.factors.Short); err != nil {
-		return err
-	}
-	if r.long, err = r.image(r.short.End(), r.factors.Long); err != nil {
-		return err
-	}
-	if r.long.End() > layout.CodeEnd {
-		return r.tooLarge()
-	}
-	r.place(r.short)
-	r.place(r.long)
-	return nil
-}
-
-func (r *run) tooLarge() error {
-	return &verdict.Rejection{
-		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", r.factors.Short, r.factors.Long, len(r.block.Code), layout.CodeSize>>10),
+func pairOf(short, long unroll.Image, f unroll.Factors) timing.Pair {
+	return timing.Pair{
+		Short: timing.Image{Entry: short.At, Iterations: f.Short},
+		Long:  timing.Image{Entry: long.At, Iterations: f.Long},
 	}
 }
 
-// place writes an image to the child, unless it was laid out there.
-func (r *run) place(im unroll.Image) {
-	if to := r.codeAt(im.At); &to[0] != &im.Code[0] {
-		copy(to, im.Code)
-	}
+// judged is what the samples of a program say.
+type judged struct {
+	evidence  []invariants.Evidence
+	counters  []CounterReport
+	core      string
+	l1iMisses float64 // expected in an iteration
+	windows   int
+	warnings  []string
 }
-
-// codeAt is the child's memory from an address on to the end of the region for code, or of that
-// for trials; nil elsewhere.
-func (r *run) codeAt(at uint64) []byte {
-	switch {
-	case at >= layout.Code && at < layout.CodeEnd:
-		return r.child.Code()[at-layout.Code:]
-	case at >= layout.DryRunCode && at < layout.DryRunCode+layout.DryRunCodeSize:
-		return r.child.DryRunCode()[at-layout.DryRunCode:]
-	}
-	return nil
-}
-
-// unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
-// the block is said to have no one speed.
-const unstableShare = 0.02
 
 // judge decides whether the samples are those of an undisturbed, steady block.
-func (r *run) judge() error {
-	r.result.WindowsKept = len(r.cycles)
-	if p := r.result.Predicted; p != nil {
-		misses := func(im unroll.Image) int {
-			return invariants.CodeMisses(im.At, len(im.Code), r.cpu.FrontEnd.L1I)
-		}
-		p.L1IMisses = float64(misses(r.long)-misses(r.short)) / float64(r.factors.Long-r.factors.Short)
+func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err error) {
+	r.windows = len(t.Windows)
+	misses := func(im unroll.Image) int {
+		return invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I)
 	}
-	r.result.Evidence = r.findings
-	l1i := invariants.L1I(r.codeBytes(), r.cpu.FrontEnd.L1I)
+	r.l1iMisses = float64(misses(m.Long)-misses(m.Short)) / float64(m.Factors.Long-m.Factors.Short)
+	r.evidence = slices.Clone(m.Evidence)
+	l1i := invariants.L1I(m.CodeBytes(), s.cpu.FrontEnd.L1I)
 	switch {
 	case l1i.Rejection == nil:
-		r.result.Evidence = append(r.result.Evidence, l1i.Evidence)
-	case !r.tolerate(l1i.Rejection):
-		return l1i.Rejection
+		r.evidence = append(r.evidence, l1i.Evidence)
+	case !j.tolerates(l1i.Rejection, &r.warnings):
+		return r, l1i.Rejection
 	}
-	r.result.Evidence = append(r.result.Evidence, invariants.ContextSwitches(r.result.WindowsKept, r.result.WindowsSwitched))
-	r.result.Evidence = r.countedEvidence(r.result.Evidence)
-	r.reportCounters()
-	if e := r.wider(); !steady(e) {
+	r.evidence = append(r.evidence, invariants.ContextSwitches(r.windows, t.WindowsSwitched))
+	r.evidence = s.countedEvidence(r.evidence, t.Events)
+	r.core, r.counters = string(s.pmu.Core), s.reportCounters(t.Events)
+	if e := t.Wider; !timing.Steady(e) {
 		unstable := &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
-			len(r.cycles), e.Value, e.Half, unstableLimit(e), modes(r.cycles))}
-		if !r.tolerate(unstable) {
-			return unstable
+			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), modes(t.Windows))}
+		if !j.tolerates(unstable, &r.warnings) {
+			return r, unstable
 		}
 	}
-	return nil
+	return r, nil
 }
-
-// codeBytes is how much code runs: bbprof's own at the start of the region and both images,
-// with the little that lies between them unless the set-up makes that much.
-func (r *run) codeBytes() int {
-	if r.block.Setup.CodeOffset == nil {
-		whole := (r.short.At - r.images) &^ (layout.PageSize - 1) // pages that other images stand on
-		return int(r.long.End() - whole - layout.Code)
-	}
-	return int(r.images-layout.Code) + len(r.short.Code) + len(r.long.Code)
-}
-
-// steady reports whether an interval is that of one speed.
-func steady(e stat.Estimate) bool { return e.Half <= unstableLimit(e) }
-
-func unstableLimit(e stat.Estimate) float64 { return unstableShare * math.Max(e.Value, 1) }
 
 // modes tells the speeds that windows ran at, and how many at each.
 func modes(cycles []float64) string {
@@ -400,16 +345,3 @@ func modes(cycles []float64) string {
 // modeGap is what separates two modes, as a share of the cycles: more than the clock's steps and
 // the ends of the images do in a window.
 const modeGap = 0.02
-
-// derive makes the number.
-func (r *run) derive() error {
-	e := r.estimate()
-	r.result.Cycles, r.result.CILow, r.result.CIHigh = e.Value, e.Low(), e.High()
-	report := r.report
-	report.TicksPerCycle = r.rate.ticks
-	r.result.Clock = &report
-	if r.note != "" {
-		r.warn("%s", r.note)
-	}
-	return nil
-}

@@ -1,94 +1,43 @@
-// Package profiler measures blocks. [Profiler.Profile] is the whole path of one block, from
-// bytes to a throughput with its evidence or a rejection with its reason:
+// Package profiler measures how many core cycles a basic block takes at steady state, when all its
+// accesses hit L1. [Profiler.Profile] takes the block's bytes to a throughput with its interval and
+// its evidence, or to a rejection with its reason:
 //
-//	decode → refuse → choose factors → map → time → judge → derive
+//	decode → repeat → prepare (map, trace, judge the trace) → time → check linearity → judge → result
 //
-// A Profiler has one child process and one goroutine that owns it, locked to its thread and
-// bound, with the child, to one CPU. Profile hands its block to that goroutine. The child
-// serves block after block and is replaced when a block takes it down.
+// decode finds the instructions and refuses what cannot be profiled. repeat chooses how many copies
+// stand in the shorter and in the longer image. prepare gives the block the pages that it asks for
+// and holds rules against the addresses of all its accesses (packages mapper and invariants). time
+// runs both images many times in a child process; the throughput is the difference of their times
+// divided by the difference of their copies (package unroll). The samples are judged last.
+//
+// A Profiler has one child process and one goroutine that owns it, locked to its thread and bound,
+// with the child, to one CPU. Its methods may be called from any goroutine and take turns: to
+// measure on several cores, start a Profiler for each. The child serves block after block and is
+// replaced when a block ends it. bbprof measures on Linux on x86-64; elsewhere everything compiles
+// and [New] returns a *verdict.HostError.
+//
+// Three kinds of failure never mix. What is wrong with a block is a *verdict.Rejection in its Result.
+// What is wrong with the host is a *verdict.HostError, as the error of New or Profile: no other block
+// would fare better. What went wrong in bbprof is Result.Failure.
 package profiler
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
+	"sync"
 
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Options of a Profiler. The zero value is the default.
-type Options struct {
-	// CPUs to measure on, one at a time: the first, and when that is not left alone, the
-	// next. Default: all allowed ones, the last first, since the first serve most interrupts.
-	CPUs []int
-	// Unroll overrides the choice of unroll factors.
-	Unroll *unroll.Factors
-	// Budget is the longest time to spend on the timing of one block, default 3 s.
-	Budget time.Duration
-	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
-	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its
-	// windows is accepted with the interval that it has, unless it is unstable.
-	Precision float64
-	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
-	// that is harmless, else one a page; 1 is the paper's.
-	Frames int
-	// Init names the only initial state to use (initial.States).
-	Init string
-	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
-	NoFTZ bool
-	// NoRescue keeps to the paper's initial state.
-	NoRescue bool
-	// Mode is how the block is repeated, default Unroll.
-	Mode Mode
-	// FrontEnd is what serves unrolled copies, default OpCache.
-	FrontEnd FrontEnd
-	// Clock is which clock to time with, default AutoClock.
-	Clock ClockChoice
-	// Identical is how many of 16 timings by hardware counters have to be clean and identical;
-	// default 8, the paper's rule.
-	Identical int
-	// Events are more events to count, by name or code (pmu.PMU.Named).
-	Events []string
-	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, and verdict.L1IMiss,
-	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
-	// to measure what the condition costs. Such a number is not ground truth.
-	Tolerate []verdict.Reason
-	// Detail adds the listing, the mapping steps and the host to each Result.
-	Detail bool
-
-	// What stands in for a PMU in tests: a kernel by script, on a CPU of its choice.
-	kernel    pmu.Kernel
-	cpu       *pmu.CPU
-	simulated *simulation
-}
-
-// simulation is what counters would have counted of what the child ran.
-type simulation struct {
-	block func(events pmu.Pass, iterations int, t *timings)
-	chain func(c clock.Chain, t *timings)
-}
-
-// WithDefaults puts the default where nothing is set, except for CPUs.
-func (o Options) WithDefaults() Options {
-	o.Budget = cmp.Or(o.Budget, 3*time.Second)
-	o.Precision = cmp.Or(o.Precision, 0.005)
-	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
-	o.Clock = cmp.Or(o.Clock, AutoClock)
-	return o
-}
-
-// AutoFrames lets each block have as many frames as it needs.
-const AutoFrames = 0
+// ErrClosed is what the methods of a Profiler return after Close.
+var ErrClosed = errors.New("the profiler is closed")
 
 // Block is machine code without control flow.
 type Block struct {
@@ -100,9 +49,12 @@ type Block struct {
 // one that the smallest pair of unroll factors needs.
 const MaxBlock = 1 << 15
 
-// Profiler measures blocks one at a time. Its methods may be called from any goroutine.
+// Profiler measures blocks one at a time. Its methods may be called from any goroutine, also at
+// once: each waits until those before it are done.
 type Profiler struct {
 	requests chan request
+	closing  chan struct{}
+	close    func() // once
 	ended    chan struct{}
 	clock    ClockChoice
 	noPerf   error
@@ -119,8 +71,13 @@ type request struct {
 }
 
 // New starts a profiler: its child is running and its clock is calibrated when New returns.
-// The error is a *verdict.HostError if this machine cannot measure.
-func New(opts Options) (*Profiler, error) {
+// The error is a *verdict.HostError if this machine cannot measure. Close ends what it starts.
+func New(opts Options) (*Profiler, error) { return newProfiler(opts, simulated.Machine{}) }
+
+func init() { simulated.NewProfiler = newProfiler }
+
+// newProfiler is New on a machine of which something is simulated.
+func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
@@ -133,27 +90,10 @@ func New(opts Options) (*Profiler, error) {
 		slices.Reverse(cpus)
 		opts.CPUs = cpus
 	}
-	p := &Profiler{requests: make(chan request), ended: make(chan struct{})}
+	p := &Profiler{requests: make(chan request), closing: make(chan struct{}), ended: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closing) })
 	started := make(chan error)
-	go func() {
-		defer close(p.ended)
-		// Never unlocked: the thread is bound to a CPU and the child is bound to the thread,
-		// so it must end with this goroutine.
-		runtime.LockOSThread()
-		s, err := newSession(opts)
-		if err == nil {
-			p.clock, p.noPerf = ClockChoice(s.clock.Name()), s.noPerf()
-		}
-		started <- err
-		if err != nil {
-			return
-		}
-		defer s.close()
-		for r := range p.requests {
-			r.work(s)
-			close(r.done)
-		}
-	}()
+	go p.own(opts, machine, started)
 	if err := <-started; err != nil {
 		<-p.ended
 		return nil, err
@@ -161,17 +101,45 @@ func New(opts Options) (*Profiler, error) {
 	return p, nil
 }
 
-// Close ends the child. No Profile may be under way or follow.
+// own is the goroutine that owns the child.
+func (p *Profiler) own(opts Options, machine simulated.Machine, started chan<- error) {
+	defer close(p.ended)
+	// Never unlocked: the thread is bound to a CPU and the child is bound to the thread,
+	// so it must end with this goroutine.
+	runtime.LockOSThread()
+	s, err := newSession(opts, machine)
+	if err == nil {
+		p.clock, p.noPerf = ClockChoice(s.timer.Report().Name), s.noPerf()
+	}
+	started <- err
+	if err != nil {
+		return
+	}
+	defer s.close()
+	for {
+		select {
+		case r := <-p.requests:
+			r.work(s)
+			close(r.done)
+		case <-p.closing:
+			return
+		}
+	}
+}
+
+// Close ends the child, after the block that is being measured if there is one. A second Close does
+// nothing.
 func (p *Profiler) Close() {
-	close(p.requests)
+	p.close()
 	<-p.ended
 }
 
 // Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
-// the Result. The error is ctx's, or a *verdict.HostError when no further block can be measured.
+// the Result. The error is ctx's, ErrClosed, or a *verdict.HostError when no further block can be
+// measured.
 func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
-	if !p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }) {
-		return Result{}, ctx.Err()
+	if refused := p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
+		return Result{}, refused
 	}
 	return result, err
 }
@@ -179,6 +147,7 @@ func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err err
 // ProfileAll measures the blocks that next gives until it gives none, and hands to done what
 // Profile would return. The goroutine that owns the child calls both itself: between two
 // blocks no other thread has to be woken, which would take a CPU from whoever measures there.
+// It calls neither where Profile would return ErrClosed, or ctx ends while others measure.
 func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) {
 	p.do(ctx, func(s *session) {
 		for {
@@ -191,37 +160,57 @@ func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), do
 	})
 }
 
-// AllEvents are the events of the CPU that is measured on (pmu.PMU.All). The error is a
-// *verdict.HostError where the kernel offers no hardware counters.
-func (p *Profiler) AllEvents(ctx context.Context) (all []pmu.Selected, err error) {
-	if !p.do(ctx, func(s *session) {
-		if all, err = s.pmu.All(s.kernel); !s.pmu.Available {
+// Event is an event that the CPU can count: its vendor's name, and the name to ask for it by in
+// Options.Events.
+type Event struct{ Name, By string }
+
+// AllEvents are the events of the CPU that is measured on. The error is a *verdict.HostError where
+// the kernel offers no hardware counters.
+func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
+	refused := p.do(ctx, func(s *session) {
+		all, failed := s.pmu.All(s.kernel)
+		for _, e := range all {
+			events = append(events, Event(e))
+		}
+		if err = failed; !s.pmu.Available {
 			err = &verdict.HostError{Missing: s.pmu.Reason, Remedy: s.pmu.Remedy}
 		}
-	}) {
-		return nil, ctx.Err()
+	})
+	if refused != nil {
+		return nil, refused
 	}
-	return all, err
+	return events, err
 }
+
+// EventError is about an event of Options.Events that nobody knows, or that there is no room for.
+type EventError struct{ Err error }
+
+func (e *EventError) Error() string { return e.Err.Error() }
+
+// Unwrap is what is wrong with it.
+func (e *EventError) Unwrap() error { return e.Err }
 
 // CanCount tells of an event what New would with it among Options.Events: nil, an *EventError if
 // nobody knows it, or a *verdict.HostError if it cannot be counted.
 func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
-	if !p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }) {
-		return ctx.Err()
+	if refused := p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }); refused != nil {
+		return refused
 	}
 	return err
 }
 
-// do has the goroutine that owns the child work, unless ctx ends before it is free.
-func (p *Profiler) do(ctx context.Context, work func(*session)) bool {
+// do has the goroutine that owns the child work, unless ctx ends or the profiler is closed before
+// it is free.
+func (p *Profiler) do(ctx context.Context, work func(*session)) error {
 	r := request{work, make(chan struct{})}
 	select {
 	case p.requests <- r:
 		<-r.done
-		return true
+		return nil
+	case <-p.closing:
+		return ErrClosed
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 }
 
@@ -245,7 +234,7 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 		if err == nil {
 			kill := context.AfterFunc(ctx, s.child.Kill)
 			before := s.spent()
-			result, err = s.profile(ctx, b)
+			result, err = s.profile(b)
 			spent := s.spent()
 			result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
 			kill()
@@ -277,16 +266,4 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 		result.Status, result.Failure = Failed, err.Error()
 		return result, nil
 	}
-}
-
-// ready makes sure that there is a live, calibrated child.
-func (s *session) ready() error {
-	if s.child != nil && s.child.Alive() {
-		return nil
-	}
-	s.discard()
-	if err := s.launch(); err != nil {
-		return fmt.Errorf("starting a child: %w", err)
-	}
-	return nil
 }

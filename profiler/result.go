@@ -1,12 +1,15 @@
 package profiler
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -125,10 +128,36 @@ type LoopReport struct {
 
 // HostReport says where it was measured.
 type HostReport struct {
-	CPU host.CPU `json:"cpu"`
+	CPU CPU `json:"cpu"`
 	// OnCPU is the logical CPU that monitor and child ran on.
 	OnCPU                  int    `json:"on_cpu"`
 	SpeculativeStoreBypass string `json:"speculation_store_bypass"`
+}
+
+// CPU describes the processor.
+type CPU struct {
+	Vendor            string          `json:"vendor"`
+	Brand             string          `json:"brand"`
+	Family            int             `json:"family"`
+	Model             int             `json:"model"`
+	Microarchitecture string          `json:"microarchitecture"`
+	Contradiction     string          `json:"contradiction,omitempty"` // between CPUID's model number and its features
+	L1D               int             `json:"l1d_bytes"`
+	DispatchWidth     int             `json:"dispatch_width"` // operations a cycle at most, 0 if not known
+	AddsPerCycle      float64         `json:"adds_per_cycle"` // independent adds that the contention probe reaches, 0 if not known
+	Core              invariants.Core `json:"core"`
+	FrontEnd          unroll.FrontEnd `json:"front_end"`
+}
+
+func (s *session) hostReport() *HostReport {
+	c := s.cpu
+	return &HostReport{
+		CPU: CPU{
+			Vendor: c.Vendor, Brand: c.Brand, Family: c.Family, Model: c.Model, Microarchitecture: string(c.Microarchitecture),
+			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth, AddsPerCycle: c.AddsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
+		},
+		OnCPU: s.cpus.Current(), SpeculativeStoreBypass: s.child.SpeculativeStoreBypass,
+	}
 }
 
 // ListingLine is one instruction of the block.
@@ -136,4 +165,95 @@ type ListingLine struct {
 	Offset int    `json:"offset_bytes"`
 	Hex    string `json:"hex"`
 	Text   string `json:"text"`
+}
+
+// result tells what the steps of a block came to; ok that it reached the end.
+func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
+	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
+	result.Instructions = len(r.decoded.insts)
+	if j.Detail {
+		for i := range r.decoded.insts {
+			in := &r.decoded.insts[i]
+			result.Listing = append(result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
+		}
+		result.Host = here
+	}
+	if r.repeated.crowded {
+		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may set the pace", r.repeated.factors.Long)
+	}
+	if r.mapped == nil {
+		return result
+	}
+	m := r.mapped
+	if r.measured.mapped != nil {
+		m = r.measured.mapped
+	}
+	result.addMapped(m, j.Detail)
+	if r.measured.mapped == nil {
+		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+		return result
+	}
+	result.addMeasured(r.measured)
+	if m.Loop != nil {
+		result.Loop = reportLoop(m)
+		result.Warnings = slices.Concat(r.warnings, result.Warnings)
+	}
+	if !ok {
+		return result
+	}
+	e, report := r.measured.timed.Estimate, s.timer.Report()
+	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
+	result.Clock = &ClockReport{
+		Name: report.Name, Method: report.Method, StepTicks: report.StepTicks, TicksPerCycle: report.TicksPerCycle,
+		TicksPerSecond: report.TicksPerSecond, MultiplyCycles: report.MultiplyCycles, SentinelQuiet: report.ProbeIdle,
+	}
+	if s.note != "" {
+		result.warn("%s", s.note)
+	}
+	if l := r.loop; l != nil {
+		of := l.measured.timed.Estimate
+		result.Loop = reportLoop(l.measured.mapped)
+		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
+		result.Disagreement = disagreement(r.compare(j))
+	}
+	if j.Mode == Both {
+		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+	}
+	return result
+}
+
+func (r *Result) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// addMapped tells of pages and trace.
+func (r *Result) addMapped(m *mapper.Mapped, detail bool) {
+	if m.Plan.Frames > 0 { // it came to an attempt
+		r.Init = m.Plan.Init
+	}
+	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long
+	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))
+	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
+	r.Predicted = m.Predicted
+	if detail {
+		r.Mapping = m.Pages
+	}
+	r.Warnings = slices.Concat(r.Warnings, m.Warnings())
+}
+
+// addMeasured tells of samples.
+func (r *Result) addMeasured(m measured) {
+	t := m.timed
+	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.judged.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
+	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
+	if r.Predicted != nil {
+		r.Predicted.L1IMisses = m.judged.l1iMisses
+	}
+	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
+	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
+}
+
+func reportLoop(m *mapper.Mapped) *LoopReport {
+	l := m.Loop
+	return &LoopReport{l.Copies, l.Turns.Short, l.Turns.Long, l.Counter.String()}
 }

@@ -17,8 +17,8 @@ import (
 // the Profiler's Options say.
 type Setup struct {
 	// CodeOffset is where the first copy of both images stands, in bytes from the start of a
-	// page, 0 to 4095. nil lets successive looks take four places, each at a multiple of 64.
-	// Up to 63 bytes of it are nops behind the loop before the copies; they run once a run.
+	// page, 0 to 4095. nil lets successive replicates take four places, each at a multiple of 64.
+	// Up to 63 bytes of it are nops after the loop before the copies; they run once a run.
 	CodeOffset *int `json:"code_offset,omitempty"`
 	// Init is the one initial state, instead of those that Options name and allow. Its
 	// segment bases are not looked at: they are the child's.
@@ -61,26 +61,17 @@ func (s Setup) over(o Options) Options {
 	return o
 }
 
-// newRun is a block at the start of its way.
-func (s *session) newRun(b Block) *run {
-	r := &run{session: s, block: b, opts: b.Setup.over(s.opts), inits: slices.Clone(s.inits)}
+// job is a block with the options and the initial states that its set-up makes of the session's.
+func (s *session) job(b Block) job {
+	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
 	if init := b.Setup.Init; init != nil {
-		r.inits = []initial.State{*init}
-		r.inits[0].FSBase, r.inits[0].GSBase = s.inits[0].FSBase, s.inits[0].GSBase
+		j.states = []initial.State{*init}
+		j.states[0].FSBase, j.states[0].GSBase = s.states[0].FSBase, s.states[0].GSBase
 	}
-	if r.opts.NoFTZ {
-		for i := range r.inits {
-			r.inits[i].MXCSR = initial.DefaultMXCSR
+	if j.NoFTZ {
+		for i := range j.states {
+			j.states[i].MXCSR = initial.DefaultMXCSR
 		}
 	}
-	return r
-}
-
-// tolerate makes a warning of a rejection that the options tolerate.
-func (r *run) tolerate(rejection *verdict.Rejection) bool {
-	ok := slices.Contains(r.opts.Tolerate, rejection.Reason)
-	if ok {
-		r.warn("tolerated: %v", rejection)
-	}
-	return ok
+	return j
 }

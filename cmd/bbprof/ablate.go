@@ -190,7 +190,7 @@ func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 
 func countOf(r profiler.Result, role pmu.Role) *float64 {
 	for _, c := range r.Counters {
-		if c.Role == role && c.Kind == invariants.Counted {
+		if c.Role == string(role) && c.Kind == invariants.Counted {
 			return c.PerIteration
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 )
@@ -162,8 +162,8 @@ func parseFrames(s string) (int, error) {
 // parseIdentical reads how many timings have to be clean and identical.
 func parseIdentical(s string) (int, error) {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > invariants.PaperTimings {
-		return 0, fmt.Errorf("write a number from 1 to %d, of so many timings", invariants.PaperTimings)
+	if err != nil || n < 1 || n > timing.PaperTimings {
+		return 0, fmt.Errorf("write a number from 1 to %d, of so many timings", timing.PaperTimings)
 	}
 	return n, nil
 }

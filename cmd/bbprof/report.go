@@ -94,7 +94,7 @@ func (w *reporter) counters(r profiler.Result) {
 	unchecked := map[string][]string{} // by the reason
 	for _, c := range r.Counters {
 		name := string(c.Role)
-		if c.Role == pmu.Asked {
+		if c.Role == string(pmu.Asked) {
 			name = c.Event
 		}
 		if !counted(c) {

@@ -102,7 +102,7 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 }
 
 // selected are the events to screen. Where the user named one that cannot be counted, it is an error.
-func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]pmu.Selected, error) {
+func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
 	events := s.listed
 	everything := slices.Contains(s.events, "all")
 	if everything || len(s.listed) > 0 {
@@ -121,13 +121,13 @@ func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]pmu.Se
 		if err := p.CanCount(ctx, name); err != nil {
 			return nil, err
 		}
-		events = append(events, pmu.Selected{Name: name, By: name})
+		events = append(events, profiler.Event{Name: name, By: name})
 	}
 	return events, nil
 }
 
 // counting starts a profiler that counts some events.
-func (s *sweeping) counting(events []pmu.Selected) (measure.Profiler, func(), error) {
+func (s *sweeping) counting(events []profiler.Event) (measure.Profiler, func(), error) {
 	opts := s.opts
 	for _, e := range events {
 		opts.Events = append(opts.Events, e.By)
@@ -139,13 +139,17 @@ func (s *sweeping) counting(events []pmu.Selected) (measure.Profiler, func(), er
 	return p, p.Close, nil
 }
 
-func readEventList(file string) ([]pmu.Selected, error) {
+func readEventList(file string) (events []profiler.Event, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return pmu.VendorList(f)
+	all, err := pmu.VendorList(f)
+	for _, e := range all {
+		events = append(events, profiler.Event(e))
+	}
+	return events, err
 }
 
 // sweepOutcome is how a sweep ends.

@@ -188,7 +188,7 @@ func counters(r *profiler.Result) string {
 			continue
 		}
 		name := string(c.Role)
-		if c.Role == pmu.Asked {
+		if c.Role == string(pmu.Asked) {
 			name = c.Event
 		}
 		list = append(list, name+"="+strconv.FormatFloat(*c.PerIteration, 'f', cycleDecimals, 64))

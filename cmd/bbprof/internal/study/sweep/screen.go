@@ -14,7 +14,7 @@ import (
 )
 
 // Open starts a profiler that counts these events too; done ends it.
-type Open func(events []pmu.Selected) (p measure.Profiler, done func(), err error)
+type Open func(events []profiler.Event) (p measure.Profiler, done func(), err error)
 
 // Screened is what came of one event.
 type Screened struct {
@@ -31,7 +31,7 @@ const atATime = 4
 // strongest first, as is done in "Measurement Bias from Address Aliasing": what goes along with the
 // time is a candidate for its cause. An event that the kernel refuses says why; the others are still
 // counted. plan.Done is told how many events are done.
-func Screen(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, plan Plan) ([]Screened, error) {
+func Screen(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan Plan) ([]Screened, error) {
 	var all []Screened
 	for len(events) > 0 {
 		some := events[:min(atATime, len(events))]
@@ -49,7 +49,7 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []pmu.
 }
 
 // screenSome asks again for each event alone where not all of them can be counted.
-func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []pmu.Selected, plan Plan) ([]Screened, error) {
+func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan Plan) ([]Screened, error) {
 	p, end, err := open(events)
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func refused(err error) bool {
 // asked is the count per iteration of the i-th event that was asked for; NaN if it was not counted.
 func asked(r profiler.Result, i int) float64 {
 	for _, c := range r.Counters {
-		if c.Role != pmu.Asked {
+		if c.Role != string(pmu.Asked) {
 			continue
 		}
 		if i == 0 {

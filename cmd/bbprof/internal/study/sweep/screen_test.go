@@ -19,18 +19,18 @@ import (
 // way, "steady" is always the same, "distance" grows, "half" is counted at every other value.
 type counting struct {
 	fake
-	events []pmu.Selected
+	events []profiler.Event
 }
 
 func (c *counting) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
 	r, err := c.fake.Profile(ctx, b)
-	r.Counters = []profiler.CounterReport{{Role: pmu.L1IMiss, Kind: invariants.Counted, PerIteration: new(7.0)}}
+	r.Counters = []profiler.CounterReport{{Role: string(pmu.L1IMiss), Kind: invariants.Counted, PerIteration: new(7.0)}}
 	d := distance(b.Setup)
 	for _, e := range c.events {
 		n := map[string]float64{"alias": r.Cycles - 1, "against": 3 - r.Cycles, "steady": 2, "distance": float64(d), "half": r.Cycles}[e.Name]
-		report := profiler.CounterReport{Role: pmu.Asked, Event: e.By, Kind: invariants.Counted, PerIteration: &n}
+		report := profiler.CounterReport{Role: string(pmu.Asked), Event: e.By, Kind: invariants.Counted, PerIteration: &n}
 		if e.Name == "half" && d%32 != 0 {
-			report = profiler.CounterReport{Role: pmu.Asked, Event: e.By, Kind: invariants.Unchecked, Why: "it was not counted"}
+			report = profiler.CounterReport{Role: string(pmu.Asked), Event: e.By, Kind: invariants.Unchecked, Why: "it was not counted"}
 		}
 		r.Counters = append(r.Counters, report)
 	}
@@ -39,9 +39,9 @@ func (c *counting) Profile(ctx context.Context, b profiler.Block) (profiler.Resu
 
 // opener counts what is open, and refuses events called "no".
 func opener(open *int, most *int) Open {
-	return func(events []pmu.Selected) (measure.Profiler, func(), error) {
+	return func(events []profiler.Event) (measure.Profiler, func(), error) {
 		*most = max(*most, len(events))
-		if slices.ContainsFunc(events, func(e pmu.Selected) bool { return e.Name == "no" }) {
+		if slices.ContainsFunc(events, func(e profiler.Event) bool { return e.Name == "no" }) {
 			return nil, nil, &verdict.HostError{Missing: "the event no"}
 		}
 		*open++
@@ -49,9 +49,9 @@ func opener(open *int, most *int) Open {
 	}
 }
 
-func selected(names ...string) (s []pmu.Selected) {
+func selected(names ...string) (s []profiler.Event) {
 	for _, n := range names {
-		s = append(s, pmu.Selected{Name: n, By: "r" + n})
+		s = append(s, profiler.Event{Name: n, By: "r" + n})
 	}
 	return s
 }
@@ -108,12 +108,12 @@ func TestScreen(t *testing.T) {
 
 func TestScreenErrors(t *testing.T) {
 	lost := errors.New("lost")
-	_, err := Screen(context.Background(), func([]pmu.Selected) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), Plan{Runs: 1, Seed: 1})
+	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), Plan{Runs: 1, Seed: 1})
 	if !errors.Is(err, lost) {
 		t.Error(err)
 	}
 	ended := 0
-	_, err = Screen(context.Background(), func([]pmu.Selected) (measure.Profiler, func(), error) {
+	_, err = Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
 		return &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, func() { ended++ }, nil
 	}, nil, distances(t, 0, 16, 16), selected("a"), Plan{Runs: 1, Seed: 1})
 	if !errors.Is(err, lost) || ended != 1 {

@@ -1,0 +1,54 @@
+// Package simulated is a CPU with hardware counters that is not there, for tests: a kernel by script
+// answers the calls that counting takes, and another script says what the counters would have counted
+// of what the child ran.
+package simulated
+
+import (
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/timing"
+)
+
+// Machine stands in for what counts. The zero value stands in for nothing.
+type Machine struct {
+	Kernel pmu.Kernel     // nil: Linux
+	CPU    *pmu.CPU       // nil: the one that is there
+	Script *timing.Script // nil: the CPU counts
+}
+
+// NewProfiler is profiler.New on such a machine, a func(profiler.Options, Machine)
+// (*profiler.Profiler, error). Package profiler sets it: its options have no place for what tests need.
+var NewProfiler any
+
+// Skylake is a machine with so much to say: each iteration of a block takes so many cycles, and in
+// each an event that a user asked for occurs as often as occur says.
+func Skylake(k pmu.Kernel, cycles func() uint64, occur func(pmu.Event) uint64) Machine {
+	return Machine{Kernel: k, CPU: &pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}, Script: &timing.Script{
+		Block: func(events pmu.Pass, iterations int, r *timing.Readings) {
+			const around = 137 // cycles of an image besides its copies
+			r.Say(around + uint64(iterations)*cycles())
+			for i, e := range events {
+				if e.Role != pmu.Asked {
+					continue
+				}
+				for j := range r.Counts[i] {
+					r.Counts[i][j] = uint64(iterations) * occur(e)
+				}
+			}
+		},
+		Chain: Chains(1),
+	}}
+}
+
+// Chains is a counter that counts so much for an add, and three times that for an imul.
+func Chains(add uint64) func(clock.Chain, *timing.Readings) {
+	const around = 50
+	return func(c clock.Chain, r *timing.Readings) {
+		cycles := add * uint64(c.Length())
+		if c.Multiply {
+			cycles *= 3
+		}
+		r.Say(around + cycles)
+	}
+}

@@ -1,0 +1,327 @@
+package timing
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/tracee"
+)
+
+// image is what one phase of the sampler times.
+type image struct {
+	entry uint64
+	warm  int // runs before those that are timed, at least 1
+	runs  int // timed at once; 0: as many as the child run finds to last long enough
+}
+
+// runPlan is what to do in one run of the child, from one stop to the next: one image pair after
+// the other.
+type runPlan struct {
+	pairs      []pairPlan
+	samples    int    // wanted of each window
+	wait       int    // busy probe readings to spend before all windows together
+	polls      int    // probe readings to spend on a window
+	idle       uint64 // longest probe reading of an idle core, in ticks
+	idleStores uint64 // the same of its burst of stores; 0 is any
+	vectorBits int    // width of the vector units to keep awake
+}
+
+// pairPlan is an image pair with the windows to take of it.
+type pairPlan struct {
+	setup       []tracee.Op // before: map the pages
+	short, long image
+	offsets     []int // dispatch offsets, of one window each
+}
+
+// childRun is what came back: the windows of all pairs in their order.
+type childRun struct {
+	windows  []window
+	switches uint64 // context switches seen
+	runs     int    // that were found to last long enough, if that was asked
+}
+
+// window is some samples with one dispatch offset.
+type window struct {
+	columns  [][]uint64 // contention probe, the chains, short, long; one reading a sample
+	pair     int        // of the plan, by number
+	offset   int
+	polls    int        // probe readings spent
+	complete bool       // it has all samples that were wanted
+	runs     [2]float64 // of the short and the long image between two readings
+}
+
+const (
+	columnProbe  = 0
+	columnChains = 1
+)
+
+func (w window) samples() int { return len(w.columns[0]) }
+
+// warmRuns of each image follow a remap, to fill caches, op cache and predictors; offsetRuns
+// follow another dispatch offset, which only the predictor has to learn.
+const (
+	warmRuns   = 16
+	offsetRuns = 4
+)
+
+// windowOps are the steps of a window in the child's list.
+const windowOps = 11
+
+// windows lists the windows of a plan, still empty.
+func (p runPlan) windows() (windows []window) {
+	for i, pair := range p.pairs {
+		for _, offset := range pair.offsets {
+			windows = append(windows, window{
+				pair: i, offset: offset,
+				runs: [2]float64{float64(pair.short.runs), float64(pair.long.runs)},
+			})
+		}
+	}
+	return windows
+}
+
+// run has the child carry out a plan.
+func (t *TSC) run(p runPlan) (childRun, error) {
+	t.setSlots(p)
+	got := childRun{windows: p.windows()}
+	out, err := newOutput(t.child, len(t.chains), len(got.windows), p.samples)
+	if err != nil {
+		return childRun{}, err
+	}
+	list, searches := t.list(p, out)
+	t.yield()
+	stop, err := t.child.Do(list, runLimit)
+	if err == nil {
+		err = stop.Completed("timing")
+	}
+	if err != nil {
+		return childRun{}, err
+	}
+	got.switches = t.child.Switches()
+	if searches {
+		if got.runs = int(t.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > maxRuns {
+			return childRun{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
+		}
+	}
+	for i := range got.windows {
+		w := &got.windows[i]
+		if searches {
+			w.runs = [2]float64{float64(got.runs), float64(got.runs)}
+		}
+		if err := out.read(w, i, p); err != nil {
+			return childRun{}, err
+		}
+	}
+	return got, nil
+}
+
+// setSlots sets what holds for all pairs.
+func (t *TSC) setSlots(p runPlan) {
+	for i, chain := range t.chains {
+		for _, w := range chain.phase(i) {
+			t.child.SetWord(w.slot, w.value)
+		}
+	}
+	t.child.SetWord(layout.SlotIdleAdds, p.idle)
+	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
+	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
+}
+
+// list is the child's list for a plan. It searches for the number of runs a sample once, where an
+// image leaves that open.
+func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
+	ops := 2 // those around all pairs
+	for _, pair := range p.pairs {
+		ops += len(pair.setup) + 2*phaseWords + 2 + windowOps*len(pair.offsets)
+	}
+	list = append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
+	sampler := t.samplerFor(p.vectorBits)
+	at := 0 // the next window
+	for _, pair := range p.pairs {
+		list = append(list, pair.setup...)
+		for i, im := range []image{pair.short, pair.long} {
+			words := im.phase(len(t.chains) + i)
+			known := words[:]
+			if im.runs == 0 {
+				known = words[:1]
+			}
+			for _, w := range known {
+				list = append(list, tracee.Put(w.slot, w.value))
+			}
+		}
+		if pair.long.runs == 0 && !searches {
+			list = append(list, tracee.Run(pair.long.entry, searchedRuns), tracee.Run(t.search, uint64(pair.long.warm)))
+			searches = true
+		}
+		warm := uint64(warmRuns)
+		for _, offset := range pair.offsets {
+			if p.wait > 0 {
+				list = append(list, tracee.Run(sampler.wait, 0))
+			}
+			list = append(list,
+				tracee.Put(layout.SlotDispatch, uint64(offset)),
+				tracee.Put(layout.SlotOut, out.samples(at)),
+				tracee.Put(layout.SlotKept, out.samples(at)),
+				tracee.Put(layout.SlotSamples, uint64(p.samples)),
+				tracee.Put(layout.SlotPolls, uint64(p.polls)),
+				tracee.Run(pair.short.entry, warm), tracee.Run(pair.long.entry, warm),
+				tracee.Run(sampler.sample, 0),
+				tracee.Move(out.tail(at), layout.SlotKept),
+				tracee.Move(out.tail(at)+8, layout.SlotPolls))
+			at++
+			warm = offsetRuns
+		}
+	}
+	return append(list, tracee.UsageAfter()), searches
+}
+
+// slotWord is a value for a slot.
+type slotWord struct{ slot, value uint64 }
+
+const phaseWords = 3
+
+// phase is the image as row i of the sampler's table.
+func (im image) phase(i int) [phaseWords]slotWord {
+	at := layout.Phases + uint64(i)*layout.PhaseSize
+	return [...]slotWord{
+		{at, im.entry},
+		{at + 8, uint64(im.warm + im.runs)},
+		{at + 16, uint64(im.runs + 1)}, // where layout.Times has the start
+	}
+}
+
+// output is where the windows leave their samples, and at its end what stood in SlotKept and
+// SlotPolls after each. Every window starts at a page, so that all of them use the same sets
+// of L1D, and few.
+type output struct {
+	memory  []byte // of the samples' area
+	columns int
+	room    uint64 // for a window
+	tails   uint64
+}
+
+const tailSize = 16
+
+func newOutput(child *tracee.Tracee, chains, windows, samples int) (output, error) {
+	columns := 1 + chains + 2
+	o := output{
+		memory: child.Samples(), columns: columns,
+		room:  (uint64(8*columns*samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
+		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
+	}
+	if o.samples(windows-1)+uint64(8*columns*samples) > o.tails {
+		return o, fmt.Errorf("%d windows of %d samples do not fit", windows, samples)
+	}
+	return o, nil
+}
+
+func (o output) samples(window int) uint64 { return layout.Samples + uint64(window)*o.room }
+func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tailSize }
+func (o output) word(addr uint64) uint64   { return sampled(o.memory, addr) }
+
+// sampled reads a word of the area that samples and counts are in.
+func sampled(samples []byte, addr uint64) uint64 {
+	return binary.LittleEndian.Uint64(samples[addr-layout.Samples:])
+}
+
+// read fills in what window i of a plan measured.
+func (o output) read(w *window, i int, p runPlan) error {
+	at, sample := o.samples(i), 8*o.columns
+	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
+	n := kept / sample
+	if kept < 0 || n > p.samples || kept%sample != 0 || polls < 0 || polls > p.polls {
+		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
+	}
+	w.polls, w.complete = polls, n == p.samples
+	w.columns = make([][]uint64, o.columns)
+	values := make([]uint64, o.columns*n)
+	for c := range w.columns {
+		w.columns[c], values = values[:n:n], values[n:]
+		for j := range n {
+			w.columns[c][j] = o.word(at + uint64(j*sample+8*c))
+		}
+	}
+	return nil
+}
+
+// yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
+// processor of one that has not for 10 ms (forcePreemptNS, runtime/proc.go) as soon as it waits
+// for the child, and then looks every 20 µs for a while whether there is more to take, each time
+// in somebody's window. To yield costs two switches of threads.
+const yieldEvery = 4 * time.Millisecond
+
+func (t *TSC) yield() {
+	if now := time.Now(); now.Sub(t.yielded) > yieldEvery {
+		runtime.Gosched()
+		t.yielded = now
+	}
+}
+
+// samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
+func (c *code) samplerFor(bits int) sampler {
+	if has, ok := c.samplers[bits]; ok {
+		return has
+	}
+	return c.samplers[128]
+}
+
+func floats(v []uint64) []float64 {
+	f := make([]float64, len(v))
+	for i, x := range v {
+		f[i] = float64(x)
+	}
+	return f
+}
+
+// floats are some columns of the window, from to inclusive.
+func (w window) floats(from, to int) [][]float64 {
+	var f [][]float64
+	for _, c := range w.columns[from : to+1] {
+		f = append(f, floats(c))
+	}
+	return f
+}
+
+// ticks is all that was timed.
+func (w window) ticks() float64 {
+	var sum uint64
+	for _, c := range w.columns {
+		for _, d := range c {
+			sum += d
+		}
+	}
+	return float64(sum)
+}
+
+// rate is the clock's rate over all windows of the run, in ticks per cycle.
+func (r childRun) rate(clock clock.Clock) stat.Estimate {
+	chains := make([][]float64, len(clock.Chains()))
+	for _, w := range r.windows {
+		for i, d := range w.floats(columnChains, columnChains+len(chains)-1) {
+			chains[i] = append(chains[i], d...)
+		}
+	}
+	return clock.Rate(chains)
+}
+
+// cycles is the block's throughput in this window in cycles per iteration; NaN without samples.
+func (w window) cycles(p Pair, clock clock.Clock, rate clockRate) float64 {
+	if w.samples() == 0 {
+		return math.NaN()
+	}
+	last := len(w.columns) - 1
+	per := make([]float64, w.samples())
+	for i := range per {
+		per[i] = p.PerIteration(float64(w.columns[last-1][i])/w.runs[0], float64(w.columns[last][i])/w.runs[1])
+	}
+	// Each of two timings has two readings, each off by up to a step, and a little.
+	slack := 2.5 * clock.Step() / (w.runs[1] * float64(p.iterations()))
+	return stat.Core(per, slack).Value / rate.ticks
+}

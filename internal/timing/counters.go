@@ -1,0 +1,435 @@
+package timing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Counters is the Timer that reads hardware counters. A replicate has the same windows as with the
+// TSC, so that both average over the same; but a window is the paper's 16 timings of either image,
+// of which enough must be clean and identical, and there is a window for each pass, a group of
+// events that the CPU counts at a time.
+type Counters struct {
+	Config
+	code
+	child  *tracee.Tracee
+	kernel pmu.Kernel
+	passes []pass
+	report Report  // of the check
+	script *Script // in place of a CPU; usually nil
+}
+
+// pass is a group of events with the clock that reads it.
+type pass struct {
+	events      pmu.Pass
+	clock       clock.Perf
+	leader      int    // the monitor's descriptor
+	open, close uint64 // entries of the code around the runs of an image
+}
+
+const (
+	// A window has the paper's timings of an image after these runs, which warm it up, and
+	// one whose end is the first reading.
+	countedWarm = 3
+	countedRuns = countedWarm + 1 + PaperTimings // at most layout.CountRuns
+	// countedTries is how often an image gets to meet the paper's rule: what disturbed once
+	// need not do so again. Timings that saw a context switch do not count as a try.
+	countedTries = 4
+	// nonsense is more than any counter counts in a run: the watchdog would end it before.
+	nonsense = 1 << 40
+)
+
+// TooManyEventsError says that the child has no room for the events.
+type TooManyEventsError struct{ Events int }
+
+func (e *TooManyEventsError) Error() string {
+	return fmt.Sprintf("with so many more events the child has to map %d of them, and there is room for %d", e.Events, layout.MaxCounters)
+}
+
+// NewCounters is a Timer that counts core cycles and events, as many of them at a time as the CPU
+// can, with a script in place of the CPU if that is not nil.
+func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, script *Script) (*Counters, error) {
+	t := &Counters{Config: c, kernel: kernel, script: script}
+	read, page := harness.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
+	if script != nil {
+		read, page = (*asm.Emitter).Rdtsc, scriptedPage
+	}
+	mapped := 0
+	for _, g := range pmu.Passes(kernel, p.Event(pmu.Cycles), events, layout.MaxCounted) {
+		pass := pass{events: g, clock: clock.Perf{Width: p.Width}}
+		pass.clock.Read = read
+		for range g {
+			pass.clock.Pages = append(pass.clock.Pages, page(mapped))
+			mapped++
+		}
+		t.passes = append(t.passes, pass)
+	}
+	if mapped > layout.MaxCounters {
+		return nil, &TooManyEventsError{mapped}
+	}
+	return t, nil
+}
+
+// Events are what a child has to open for this timer.
+func (t *Counters) Events() (events []tracee.Counter) {
+	if t.script != nil {
+		return nil
+	}
+	for _, p := range t.passes {
+		leader := -1
+		for _, a := range p.events.Attrs() {
+			events = append(events, tracee.Counter{Attr: a.Bytes(), Leader: leader})
+			if leader < 0 {
+				leader = len(events) - 1
+			}
+		}
+	}
+	return events
+}
+
+// Attach implements Timer. The child has opened the timer's Events.
+func (t *Counters) Attach(child *tracee.Tracee) (err error) {
+	t.child = child
+	if t.script != nil {
+		if err := t.openScripted(); err != nil {
+			return err
+		}
+	} else {
+		next := 0
+		for i := range t.passes {
+			t.passes[i].leader = child.Counters()[next]
+			next += len(t.passes[i].events)
+		}
+	}
+	t.code, err = emit(t.Config, child, t.passes[0].clock, 0, func(e *asm.Emitter) {
+		for i := range t.passes {
+			p := &t.passes[i]
+			p.open, p.close = p.clock.Open(e, child.Resume()), p.clock.Close(e, child.Resume())
+		}
+	})
+	if err == nil && t.report.Name == "" {
+		err = t.check()
+	}
+	return err
+}
+
+// Clock implements Timer: it is that of the first pass.
+func (t *Counters) Clock() harness.Clock { return t.passes[0].clock.Emit }
+
+// Report implements Timer.
+func (t *Counters) Report() Report { return t.report }
+
+// Uses implements Timer.
+func (t *Counters) Uses(report func(from, bytes uint64)) {
+	report(layout.SlotCount, 8)
+	report(layout.Times, 8*(countedRuns+1))
+	events := 0 // passes use the same tables
+	for _, p := range t.passes {
+		events = max(events, len(p.events))
+	}
+	report(layout.CountSelect(0), 8*uint64(events))
+	report(layout.CountTable(0), layout.CountTable(events)-layout.CountTable(0))
+}
+
+// counting is the replicates of a block so far.
+type counting struct {
+	*Counters
+	block    Block
+	plan     Plan
+	deadline time.Time
+	timed    Timed
+	pair     Pair // of the last replicate
+}
+
+func (t *Counters) counting(b Block, p Plan) *counting {
+	return &counting{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
+}
+
+// Time implements Timer.
+func (t *Counters) Time(b Block, p Plan) (Timed, error) {
+	c := t.counting(b, p)
+	for n := range slices.Max(checked) {
+		if slices.Contains(checked, n) && c.sample().narrow() || n >= checked[0] && time.Now().After(c.deadline) {
+			break
+		}
+		if err := c.replicate(n); err != nil {
+			return c.timed, err
+		}
+	}
+	c.timed.Estimate, c.timed.Wider = c.sample().estimate(), c.sample().wider()
+	return c.timed, nil
+}
+
+// sample is what the interval is made of.
+func (c *counting) sample() sample {
+	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
+}
+
+// replicate takes the windows of a replicate, pass by pass.
+func (c *counting) replicate(n int) error {
+	for i, p := range c.passes {
+		c.block.Refill()
+		pairs, err := c.block.Replicates(n, 1, p.clock.Emit)
+		if err != nil {
+			return err
+		}
+		c.pair = pairs[0]
+		if err := c.enabled(p, func() error {
+			for offset := range Windows {
+				if err := c.window(i, offset); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enabled does something while the events of a pass count, and refuses it if they did not
+// count all the time.
+func (t *Counters) enabled(p pass, do func() error) error {
+	if err := t.kernel.Control(p.leader, pmu.Reset); err != nil {
+		return fmt.Errorf("resetting counters: %w", err)
+	}
+	if err := t.kernel.Control(p.leader, pmu.Enable); err != nil {
+		return fmt.Errorf("enabling counters: %w", err)
+	}
+	err := do()
+	if off := t.kernel.Control(p.leader, pmu.Disable); err == nil && off != nil {
+		err = fmt.Errorf("disabling counters: %w", off)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = pmu.ReadGroup(t.kernel, p.leader, len(p.events))
+	var notRunning *pmu.NotRunningError
+	if errors.As(err, &notRunning) {
+		return taken(err)
+	}
+	return err
+}
+
+// taken is what a host gets whose counters somebody else took in the middle.
+func taken(err error) error {
+	return &verdict.HostError{
+		Missing: "the events lost their counters to another user of them",
+		Remedy:  "end other profilers, sudo sysctl kernel.nmi_watchdog=0, or use -clock tsc", Err: err,
+	}
+}
+
+// window takes the timings of both images with one dispatch offset, by pass i.
+func (c *counting) window(i, offset int) error {
+	p := c.passes[i]
+	short, ofShort, err := c.agree(p, c.pair.Short, offset)
+	if err != nil {
+		return err
+	}
+	long, ofLong, err := c.agree(p, c.pair.Long, offset)
+	if err != nil {
+		return err
+	}
+	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
+	if i == 0 {
+		c.timed.Windows = append(c.timed.Windows, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles)))
+	}
+	return nil
+}
+
+// agree times an image until enough timings are clean and identical.
+func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
+	for try := 0; ; {
+		if r, err = c.count(p, im, offset); err != nil {
+			return a, r, err
+		}
+		if r.Lost > 0 && r.Switches == 0 {
+			err = taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
+		} else {
+			var rejection *verdict.Rejection
+			if a, rejection = Agree(p.timings(r), c.identical()); rejection == nil {
+				c.timed.SamplesKept += a.Identical
+				c.timed.SamplesDropped += PaperTimings - a.Identical
+				return a, r, nil
+			}
+			err = rejection
+		}
+		c.timed.SamplesDropped += PaperTimings
+		if r.Switches > 0 {
+			c.timed.WindowsSwitched++
+		} else {
+			try++
+		}
+		if try == countedTries || time.Now().After(c.deadline) {
+			return a, r, err
+		}
+	}
+}
+
+// identical is how many timings have to be clean and identical.
+func (c *counting) identical() int {
+	if c.plan.Identical > 0 {
+		return c.plan.Identical
+	}
+	return PaperIdentical
+}
+
+// timings judges each run by the events that must not happen. Those that also count other
+// things do not, nor do those that a user asked for.
+func (p pass) timings(r Readings) []Timing {
+	all := make([]Timing, PaperTimings)
+	for j := range all {
+		all[j].Cycles = r.Counts[0][j]
+		if r.Switches > 0 { // which of them saw it is not known
+			all[j].Dirty = verdict.ContextSwitch
+			continue
+		}
+		for k, e := range p.events {
+			if reason := violates[e.Role]; e.Exact && reason != "" && r.Counts[k][j] > 0 && all[j].Dirty == "" {
+				all[j].Dirty = reason
+			}
+		}
+	}
+	return all
+}
+
+// violates is what an event means for the block when it happens. Loads held back by aliasing are
+// not among them: what stands around the copies can cause some, and the trace knows better.
+var violates = map[pmu.Role]verdict.Reason{
+	pmu.L1DReadMiss: verdict.L1DMiss, pmu.L1DWriteMiss: verdict.L1DMiss, pmu.L1IMiss: verdict.L1IMiss,
+	pmu.SplitLoad: verdict.Misaligned, pmu.SplitStore: verdict.Misaligned,
+}
+
+// count maps the block again and runs an image: once to warm up, with all its readings, so
+// that their tables are in L1D too, and once for the timings.
+func (c *counting) count(p pass, im Image, offset int) (Readings, error) {
+	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.fresh, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
+	r, err := c.countRuns(p, im.Entry, setup)
+	if c.script != nil && err == nil {
+		c.script.Block(p.events, im.Iterations, &r)
+	}
+	return r, err
+}
+
+// countRuns runs an image in the child between two readings of the kernel's pages.
+func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Readings, err error) {
+	t.child.SetWord(layout.SlotLost, 0)
+	stop, err := t.child.Do(append(setup,
+		tracee.Run(entry, countedRuns),
+		tracee.UsageBefore(),
+		tracee.Run(p.open, 0), tracee.Run(entry, countedRuns), tracee.Run(p.close, 0),
+		tracee.UsageAfter()), runLimit)
+	if err == nil {
+		err = stop.Completed("counting")
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Switches, r.Lost = t.child.Switches(), t.child.Word(layout.SlotLost)
+	for k := range p.events {
+		reading := func(left int) uint64 {
+			if k == 0 {
+				return t.child.Word(layout.Times + 8*uint64(left))
+			}
+			return sampled(t.child.Samples(), layout.CountTable(k)+8*uint64(left))
+		}
+		var column []uint64
+		for left := PaperTimings; left > 0; left-- {
+			d := p.clock.Difference(reading(left+1), reading(left))
+			if r.Lost == 0 && r.Switches == 0 && (d >= nonsense || k == 0 && d == 0) {
+				return r, &verdict.HostError{
+					Missing: fmt.Sprintf("the counter of %s reads nonsense: %d in one run", p.events[k].Name, d),
+					Remedy:  "use -clock tsc",
+				}
+			}
+			column = append(column, d)
+		}
+		r.Counts = append(r.Counts, column)
+	}
+	return r, nil
+}
+
+// TimeThird implements Timer.
+func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
+	c := t.counting(b, p)
+	c.pair = pair
+	b.Refill()
+	err := c.enabled(c.passes[0], func() error {
+		for _, offset := range offsets {
+			if err := c.window(0, offset); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
+		err = nil // not left alone for long enough
+	}
+	c.timed.Events = nil // counted up to another number of iterations
+	return c.timed, err
+}
+
+// check holds the counter of core cycles against chains of adds and multiplies: what it counts
+// has to be cycles.
+func (t *Counters) check() error {
+	var add, multiply float64
+	for range countedTries {
+		adds, multiplies, err := t.countChains()
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if add, multiply, ok = clock.CheckCycles(adds, multiplies); ok {
+			c := t.passes[0].clock
+			t.report = Report{Name: c.Name(), Method: c.Describe(), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: multiply}
+			return nil
+		}
+	}
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %.3f for an add and %.3f for an imul", add, multiply),
+		Remedy:  "use -clock tsc",
+	}
+}
+
+// countChains counts the cycles of the chains that the TSC is calibrated with.
+func (t *Counters) countChains() (adds, multiplies [][]float64, err error) {
+	p := t.passes[0]
+	count := func(chains []clock.Chain) (columns [][]float64, err error) {
+		for _, c := range chains {
+			e := asm.NewEmitter(t.images)
+			entry := c.Emit(e, p.clock.Emit)
+			copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
+			r, err := t.countRuns(p, entry, nil)
+			if err != nil {
+				return nil, err
+			}
+			if r.Lost > 0 && r.Switches == 0 {
+				return nil, taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
+			}
+			if t.script != nil {
+				t.script.Chain(c, &r)
+			}
+			columns = append(columns, floats(r.Counts[0]))
+		}
+		return columns, nil
+	}
+	err = t.enabled(p, func() (err error) {
+		if adds, err = count(clock.AddChains()); err != nil {
+			return err
+		}
+		multiplies, err = count(clock.MultiplyChains())
+		return err
+	})
+	return adds, multiplies, err
+}

@@ -1,0 +1,180 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Tally is what one event counted.
+type Tally struct {
+	Event   pmu.Event
+	Reader  string    // ByRDPMC or ByRead
+	PerIter []float64 // per iteration, of each window
+	Zero    bool      // in as many timings of each image as have to agree
+}
+
+// Who reads counters.
+const (
+	ByRDPMC = "rdpmc"
+	ByRead  = "read"
+)
+
+// Tallies are those of several events.
+type Tallies map[string]*Tally
+
+func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
+
+// Of is what an event counted; nil if it was not counted.
+func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
+
+// add adds a window's readings.
+func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
+	for k, e := range events {
+		if k == 0 {
+			continue
+		}
+		of := t.Of(e)
+		if of == nil {
+			of = &Tally{Event: e, Reader: ByRDPMC, Zero: true}
+			t[key(e)] = of
+		}
+		var middle [2]float64
+		for image := range both {
+			column := both[image].Counts[k]
+			middle[image] = stat.Median(floats(column))
+			zero := 0
+			for _, n := range column {
+				if n == 0 {
+					zero++
+				}
+			}
+			of.Zero = of.Zero && zero >= identical
+		}
+		of.PerIter = append(of.PerIter, p.PerIteration(middle[0], middle[1]))
+	}
+}
+
+const (
+	// What the monitor reads has the child's stops in it, some µs of cold caches. Each reading is
+	// of so many runs of an image, and there are so many Readings of each, of which the median
+	// counts.
+	readRuns  = 256
+	readTimes = 8
+	// More of an event than this in a run is the block's doing, less than the other is not.
+	readSome  = 0.5
+	readNone  = 0.01
+	readLimit = 5 * time.Second
+)
+
+// Reader counts events by reading them from the kernel around many runs: those that rdpmc cannot
+// read, or all where the TSC is the clock.
+type Reader struct {
+	Kernel pmu.Kernel
+	PMU    pmu.PMU
+	Child  *tracee.Tracee
+	Fresh  uint64 // as Timer has it
+}
+
+// Count has the child run a block's image pair many times with groups of events turned on, and adds
+// what they counted to tallies. Counted misses reject the block.
+func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
+	for _, g := range r.groups(events) {
+		if err := r.countGroup(b, pair, p, g, tallies); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groups puts software's events, which need no counter, by themselves.
+func (r Reader) groups(events []pmu.Event) (groups []pmu.Pass) {
+	if r.PMU.Available {
+		for _, g := range pmu.Passes(r.Kernel, r.PMU.Event(pmu.Cycles), events, math.MaxInt) {
+			if len(g) > 1 {
+				groups = append(groups, g)
+			}
+		}
+	}
+	var software pmu.Pass
+	for _, e := range events {
+		if e.Software() {
+			software = append(software, e)
+		}
+	}
+	if len(software) > 0 {
+		groups = append(groups, software)
+	}
+	return groups
+}
+
+func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Tallies) error {
+	fds, err := pmu.OpenGroup(r.Kernel, g.Attrs(), r.Child.PID())
+	if err != nil {
+		return fmt.Errorf("opening events for the child: %w", err)
+	}
+	defer pmu.CloseAll(r.Kernel, fds)
+	columns := make([][2][]float64, len(g))
+	for range readTimes {
+		for k, image := range []Image{pair.Short, pair.Long} {
+			b.Refill()
+			c, err := r.read(fds[0], len(g), image.Entry, p)
+			if err != nil {
+				return err
+			}
+			for i, n := range c.Values {
+				columns[i][k] = append(columns[i][k], float64(n)/readRuns)
+			}
+		}
+	}
+	for i, e := range g {
+		if e.Role == pmu.Cycles {
+			continue
+		}
+		short, long := stat.Median(columns[i][0]), stat.Median(columns[i][1])
+		tallies[key(e)] = &Tally{
+			Event: e, Reader: ByRead, Zero: long-short < readNone && long < readSome,
+			PerIter: []float64{pair.PerIteration(short, long)},
+		}
+		if reason := violates[e.Role]; reason != "" && e.Exact && long-short >= readSome {
+			return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
+				"%s counted %.3g in a run of %d copies and %.3g in one of %d", e.Name, short, pair.Short.Iterations, long, pair.Long.Iterations)}
+		}
+	}
+	return nil
+}
+
+// read counts the runs of an image that is mapped and warm. The counts start from where
+// they were, so two reads are subtracted.
+func (r Reader) read(leader, events int, entry uint64, p Plan) (c pmu.Counts, err error) {
+	if err := r.do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmRuns))); err != nil {
+		return c, err
+	}
+	if err := r.Kernel.Control(leader, pmu.Reset); err != nil {
+		return c, fmt.Errorf("resetting events: %w", err)
+	}
+	if err := r.Kernel.Control(leader, pmu.Enable); err != nil {
+		return c, fmt.Errorf("enabling events: %w", err)
+	}
+	if err := r.do([]tracee.Op{tracee.Run(entry, readRuns)}); err != nil {
+		return c, err
+	}
+	if err := r.Kernel.Control(leader, pmu.Disable); err != nil {
+		return c, fmt.Errorf("disabling events: %w", err)
+	}
+	return pmu.ReadGroup(r.Kernel, leader, events)
+}
+
+func (r Reader) do(ops []tracee.Op) error {
+	stop, err := r.Child.Do(ops, readLimit)
+	if err != nil {
+		return err
+	}
+	return stop.Completed("counting events")
+}

@@ -1,0 +1,61 @@
+package timing
+
+import (
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/pmu"
+)
+
+// Script is a CPU that is not there, for tests: it says what counters would have counted of what
+// the child ran.
+type Script struct {
+	// Block says it of the runs of an image of so many iterations; Chain, of a calibration chain.
+	Block func(events pmu.Pass, iterations int, r *Readings)
+	Chain func(c clock.Chain, r *Readings)
+}
+
+// Readings is what counters say of the timed runs of one image.
+type Readings struct {
+	Counts   [][]uint64 // by event of the pass, then by run
+	Switches uint64     // context switches seen
+	Lost     uint64     // events that were not on one counter all the time
+}
+
+// Say has each run take so many cycles, and no event occur.
+func (r *Readings) Say(cycles uint64) {
+	for _, column := range r.Counts {
+		clear(column)
+	}
+	for j := range r.Counts[0] {
+		r.Counts[0][j] = cycles
+	}
+	r.Switches, r.Lost = 0, 0
+}
+
+// scriptedPage is where the kernel's page of an event stands: at the log's end, which a short
+// block's trace does not reach.
+func scriptedPage(i int) uint64 { return layout.Log + layout.LogSize - uint64(i+1)*layout.PageSize }
+
+// openScripted opens the events of a scripted kernel, in place of the child, and puts the pages that
+// say which counter they are on into the log.
+func (t *Counters) openScripted() error {
+	for i := range t.passes {
+		p := &t.passes[i]
+		fds, err := pmu.OpenGroup(t.kernel, p.events.Attrs(), t.child.PID())
+		if err != nil {
+			return err
+		}
+		p.leader = fds[0]
+		for k, fd := range fds {
+			page, err := t.kernel.Map(fd)
+			if err != nil {
+				return err
+			}
+			copy(t.child.Log()[p.clock.Pages[k]-layout.Log:], page)
+			if err := t.kernel.Unmap(page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

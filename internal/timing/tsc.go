@@ -1,0 +1,348 @@
+package timing
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+const (
+	windowSamples = 2
+	// windowPolls are the probe readings that a window's samples stand between; none may
+	// find the core busy. Where one does, other work comes and goes faster than the probe
+	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
+	// of those with none one in a thousand (docs/precision.md).
+	windowPolls = windowSamples + 1
+	// A child run waits for an idle core for so many busy readings, some 0.5 ms.
+	waitPolls = 1000
+	// idleReadings are the idle readings in a row that end a wait.
+	idleReadings = 8
+	patience     = 8 // child runs without an undisturbed window, before another CPU is tried
+	thirdTries   = 20
+	// driftShare is how far the core's clock may be from known within a child run: more means
+	// that it moved.
+	driftShare = 0.01
+
+	// A timing lasts about so many ticks, and so many steps of the clock: the more, the narrower the
+	// interval, until what the clock's steps leave open is less than what replicates differ by.
+	timingTicks  = 4500
+	timingSteps  = 600
+	maxRuns      = 64
+	searchedRuns = 4 // that say how long one takes: the fastest of the last three
+)
+
+// TSC is the Timer that reads the time-stamp counter.
+type TSC struct {
+	Config
+	code
+	child      *tracee.Tracee
+	clock      clock.Clock // nil until it is calibrated
+	rate       clockRate   // of late
+	probeTurns int         // iterations of the contention probe's loop
+	idle       float64     // the probe's time in cycles on an idle core
+	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
+	report     Report      // of the calibration
+	yielded    time.Time   // when last
+}
+
+// NewTSC is a TSC whose clock is calibrated in the first child that is attached.
+func NewTSC(c Config) *TSC { return &TSC{Config: c} }
+
+// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for those who do
+// not look at its numbers.
+func NewUncalibrated(c Config) *TSC {
+	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeTurns: probeTurns, idle: anyReading, report: Report{TicksPerSecond: 1}}
+}
+
+// Attach implements Timer.
+func (t *TSC) Attach(child *tracee.Tracee) error {
+	t.child = child
+	if t.clock == nil {
+		return t.calibrate()
+	}
+	return t.emit(t.clock) // a replacement: same machine, same clock
+}
+
+func (t *TSC) emit(c clock.Clock) (err error) {
+	t.clock = c
+	t.code, err = emit(t.Config, t.child, c, t.probeTurns, nil)
+	return err
+}
+
+// Clock implements Timer.
+func (t *TSC) Clock() harness.Clock { return t.clock.Emit }
+
+// Report implements Timer.
+func (t *TSC) Report() Report {
+	r := t.report
+	r.TicksPerCycle = t.rate.ticks
+	return r
+}
+
+// Uses implements Timer.
+func (t *TSC) Uses(report func(from, bytes uint64)) {
+	phases := uint64(len(t.chains) + 2)
+	report(layout.SlotCount, layout.Phases+phases*layout.PhaseSize-layout.SlotCount)
+	report(layout.Times, 8*(maxRuns+Warm+2))
+	report(layout.Samples, 8*(phases+1)*windowSamples)
+}
+
+// series is the replicates of a block so far.
+type series struct {
+	*TSC
+	block Block
+	plan  Plan
+	timed Timed
+	pair  Pair // of the last replicate
+}
+
+// Time implements Timer.
+func (t *TSC) Time(b Block, p Plan) (Timed, error) {
+	s := series{TSC: t, block: b, plan: p}
+	err := s.untilNarrow(time.Now().Add(p.Budget))
+	if err != nil {
+		return s.timed, err
+	}
+	if least := Fewest(); len(s.timed.Windows) < least {
+		return s.timed, s.timed.disturbed(p.Budget, least)
+	}
+	sample := s.sample()
+	s.timed.Estimate, s.timed.Wider = sample.estimate(), sample.wider()
+	return s.timed, nil
+}
+
+// sample is what the interval is made of.
+func (s *series) sample() sample {
+	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pair.iterations(), s.plan.Precision}
+}
+
+// untilNarrow takes replicates until the interval is narrow enough.
+func (s *series) untilNarrow(deadline time.Time) error {
+	for n, next := 0, 0; next < len(checked); {
+		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce), deadline)
+		if err != nil || !complete {
+			return err
+		}
+		if n += taken; n < checked[next] {
+			continue
+		}
+		if sample := s.sample(); sample.narrow() || sample.hopeless(n) {
+			return nil
+		}
+		next++
+	}
+	return nil
+}
+
+// disturbed is the rejection of a block that was not left alone for long enough.
+func (t Timed) disturbed(budget time.Duration, least int) error {
+	reason, why := verdict.Unstable, "another hardware thread shared the core"
+	switch max(t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted) {
+	case t.WindowsUnsteady:
+	case t.WindowsSwitched:
+		reason, why = verdict.ContextSwitch, "the scheduler took the CPU away"
+	case t.WindowsDrifted:
+		reason, why = verdict.ClockDrift, "the core's clock moved"
+	}
+	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
+		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch, %d no idle core and %d a drift of the core's clock",
+		why, budget, len(t.Windows), least, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted)}
+}
+
+// placement is an image pair where it is timed, and the windows that it lacks.
+type placement struct {
+	Pair
+	mapped  bool      // its pages are there already
+	missing []int     // dispatch offsets
+	cycles  []float64 // of the windows that it has
+}
+
+// replicates takes the next replicates, most of them or fewer if there is no room, all in one child
+// run, and then again those of their windows that were disturbed. They are not complete if the time
+// was up before. Two windows of a third number of iterations come with the first.
+func (s *series) replicates(first, most int, deadline time.Time) (taken int, complete bool, err error) {
+	pairs, err := s.block.Replicates(first, most, s.Clock())
+	if err != nil {
+		return 0, false, err
+	}
+	var all []placement
+	for _, p := range pairs {
+		all = append(all, placement{Pair: p, missing: Offsets()})
+	}
+	taken, s.pair = len(all), pairs[len(pairs)-1]
+	if first == 0 {
+		third, ok, err := s.block.Third(s.Clock())
+		if err != nil {
+			return 0, false, err
+		}
+		if ok {
+			all = append(all, placement{Pair: third, mapped: true, missing: ThirdOffsets()})
+		}
+	}
+	all[0].mapped = first == 0 // by the dry run
+	s.block.Refill()
+	complete, err = s.takeWindows(all, taken, deadline)
+	for _, third := range all[taken:] {
+		s.timed.Third = third.cycles
+	}
+	s.append(all[:taken])
+	return taken, complete, err
+}
+
+// append adds the windows of replicates, complete ones first, so that whoever takes the replicates
+// apart knows where they begin. Of two partial ones it keeps the better: together they would pass
+// for a complete one.
+func (s *series) append(replicates []placement) {
+	slices.SortStableFunc(replicates, func(a, b placement) int { return cmp.Compare(len(a.missing), len(b.missing)) })
+	for i, r := range replicates {
+		if i > 0 && len(replicates[i-1].missing) > 0 && len(s.timed.Windows) >= unitReplicates*Windows {
+			break
+		}
+		s.timed.Windows = append(s.timed.Windows, r.cycles...)
+		s.timed.SamplesKept += windowSamples * len(r.cycles)
+	}
+}
+
+// takeWindows times placements until the replicates among them, which come first, lack no window.
+func (s *series) takeWindows(all []placement, replicates int, deadline time.Time) (complete bool, err error) {
+	together, busy := math.MaxInt, 0 // windows in a child run
+	for {
+		if time.Now().After(deadline) {
+			return false, nil
+		}
+		plan, of := s.planRun(s.plan, all, together, s.timed.RunsPerSample)
+		got, err := s.run(plan)
+		if err != nil {
+			return false, err
+		}
+		if got.runs > 0 {
+			s.timed.RunsPerSample = got.runs
+		}
+		kept := s.keep(got)
+		for _, w := range kept {
+			p := of[w.pair]
+			p.cycles = append(p.cycles, w.cycles(p.Pair, s.clock, s.rate))
+			p.missing = slices.DeleteFunc(p.missing, func(n int) bool { return n == w.offset })
+		}
+		all = all[:replicates] // one try is enough for the third number
+		if !slices.ContainsFunc(all, func(p placement) bool { return len(p.missing) > 0 }) {
+			return true, nil
+		}
+		if len(kept) > 0 {
+			busy = 0
+			continue
+		}
+		together = (min(together, len(got.windows)) + 1) / 2 // what disturbs is less likely to meet a short child run
+		if busy++; busy%patience == 0 {
+			if err := s.relocate(); err != nil { // which asks for the rate, in case that is what changed
+				return false, err
+			}
+		}
+	}
+}
+
+// planRun is a child run of at most so many of the windows that placements lack, and the placement
+// of each of its pairs.
+func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
+	plan = runPlan{
+		samples: windowSamples, wait: waitPolls, polls: windowPolls,
+		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
+	}
+	for i := range all {
+		at := &all[i]
+		offsets := at.missing[:min(most, len(at.missing))]
+		if len(offsets) == 0 {
+			continue
+		}
+		pair := pairPlan{
+			short:   image{at.Short.Entry, p.Warm, runs},
+			long:    image{at.Long.Entry, p.Warm, runs},
+			offsets: offsets,
+		}
+		if !at.mapped {
+			pair.setup = slices.Clone(p.Remap)
+		}
+		pair.setup = append(pair.setup, tracee.Run(t.fresh, 1))
+		plan.pairs = append(plan.pairs, pair)
+		of = append(of, at)
+		at.mapped = false // the next time
+		most -= len(offsets)
+	}
+	return plan, of
+}
+
+// keep gives a child run's undisturbed windows and notes them and the others.
+func (s *series) keep(got childRun) (kept []window) {
+	t := &s.timed
+	for _, w := range got.windows {
+		t.SamplesDropped += w.polls - w.samples() // polls that led to no sample
+	}
+	if got.switches > 0 {
+		t.WindowsSwitched += len(got.windows)
+		return nil
+	}
+	switch known, drifts := s.learnRate(got); {
+	case !known:
+		t.WindowsUnsteady += len(got.windows)
+		return nil
+	case drifts:
+		t.WindowsDrifted += len(got.windows)
+		return nil
+	}
+	for _, w := range got.windows {
+		if !w.complete {
+			t.WindowsUnsteady++
+			continue
+		}
+		kept = append(kept, w)
+		t.Seconds += w.ticks() / s.report.TicksPerSecond
+	}
+	return kept
+}
+
+// learnRate takes in what a child run says of the clock's rate. It is not known from less than a
+// window; of few samples the interval is as wide as that of one step among them, which is no drift.
+func (t *TSC) learnRate(got childRun) (known, drifts bool) {
+	rate := got.rate(t.clock)
+	switch {
+	case math.IsNaN(rate.Value) || rate.N < windowSamples:
+		return false, false
+	case rate.Half > driftShare*rate.Value+2*t.clock.RateResolution(rate.N):
+		return true, true
+	}
+	t.rate.add(rate, t.clock)
+	return true, false
+}
+
+// TimeThird implements Timer.
+func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
+	b.Refill()
+	at := placement{Pair: pair, mapped: true, missing: offsets}
+	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
+		plan, _ := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
+		got, err := t.run(plan)
+		if err != nil {
+			return timed, err
+		}
+		if got.switches > 0 {
+			continue
+		}
+		if known, drifts := t.learnRate(got); !known || drifts {
+			continue
+		}
+		for _, w := range got.windows {
+			if w.complete {
+				timed.Windows = append(timed.Windows, w.cycles(pair, t.clock, t.rate))
+			}
+		}
+	}
+	return timed, nil
+}

@@ -1,0 +1,101 @@
+package mapper
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// AsLoop maps a block that is mapped as copies in a row again, as a loop, and makes sure that what
+// was found out about the copies is true of it. Many iterations are for a block whose addresses the
+// trace shows to stay where they are, and which then asks for no page but those of the copies. Any
+// other gets a loop that runs it as often as the copies do: those were mapped, traced and judged.
+// fits is false where one copy exceeds the share of the op cache that keeps a loop in it.
+func (m *Mapped) AsLoop(fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
+	var many unroll.Loop
+	many, fits = unroll.ChooseLoop(m.Insts, fe)
+	same := false
+	if m.stays() {
+		loop, same, err = m.mapLoop(many, late)
+	}
+	if err == nil && !same {
+		loop, same, err = m.mapLoop(unroll.ChooseShortLoop(m.Insts, m.Factors), late)
+		if err == nil && !same {
+			err = &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+				"%d iterations in a loop do not run on the pages of as many copies: the block goes by flags, which the loop's counting sets", m.Factors.Long)}
+		}
+	}
+	if err == nil {
+		err = loop.addDirty(loop.Short)
+	}
+	return loop, fits, err
+}
+
+// mapLoop lays a loop out, runs its longer image from an empty address space and reports
+// whether it ends and asks for the pages of the copies.
+func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bool, err error) {
+	copied := *m
+	loop = &copied
+	loop.Program = Program{m.Insts, l.Iterations(), &l}
+	loop.Plan.Late = late
+	loop.Built = loop.Factors
+	if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
+		return loop, false, err
+	}
+	im, err := loop.dryRun(loop.Factors.Long)
+	if err != nil {
+		return loop, false, err
+	}
+	plan := loop.Plan
+	if l.Counter.Memory {
+		plan.Ahead = []tracee.Op{tracee.OpenCounter()}
+	}
+	got, err := Map(m.Child, plan, im)
+	if reasonOf(err) != "" && m.Child.Alive() {
+		return loop, false, nil
+	}
+	if err != nil || !slices.Equal(frames(got), frames(m.Mapping)) {
+		return loop, false, err
+	}
+	loop.Restore = append(slices.Clone(m.Restore), m.Dirty(m.Child, m.Plan.Init)...)
+	return loop, true, nil
+}
+
+// frames are the pages of a mapping, each with its frame, in the order of their addresses.
+func frames(m Mapping) []Page {
+	var pages []Page
+	for _, p := range m.Pages {
+		pages = append(pages, Page{Addr: p.Addr, Frame: p.Frame})
+	}
+	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Addr, b.Addr) })
+	return pages
+}
+
+// stays reports whether the trace shows each copy of the second half to access what the
+// copy before it does. In the first half a block may settle.
+func (m *Mapped) stays() bool {
+	if len(m.Pages) == 0 {
+		return true
+	}
+	copies := make([][]asm.Access, m.Trace.Copies)
+	for _, a := range m.Trace.Accesses {
+		at := a.Copy
+		a.Copy = 0
+		copies[at] = append(copies[at], a)
+	}
+	if len(copies) < 2 || len(copies[0]) == 0 {
+		return false
+	}
+	second := copies[(len(copies)-1)/2:]
+	for _, c := range second[1:] {
+		if !slices.Equal(c, second[0]) {
+			return false
+		}
+	}
+	return true
+}

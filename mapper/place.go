@@ -1,0 +1,213 @@
+package mapper
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Program is a block repeated: copies in a row or, if Loop is set, a counted loop of them.
+type Program struct {
+	Insts   []asm.Inst
+	Factors unroll.Factors // iterations of the shorter and of the longer image
+	Loop    *unroll.Loop
+}
+
+// size is the length of one copy in bytes.
+func (p Program) size() int {
+	last := p.Insts[len(p.Insts)-1]
+	return last.Offset + len(last.Bytes)
+}
+
+// build lays out so many iterations from at on.
+func (p Program) build(at uint64, iterations int, h unroll.Harness) (unroll.Image, error) {
+	if p.Loop != nil {
+		return unroll.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
+	}
+	return unroll.Build(at, p.Insts, iterations, h)
+}
+
+// buildDryRun is build for a dry run.
+func (p Program) buildDryRun(iterations int, h unroll.Harness) (unroll.Image, error) {
+	if p.Loop != nil {
+		return unroll.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
+	}
+	return unroll.BuildDryRun(p.Insts, iterations, h)
+}
+
+// third are the smaller number of iterations and one halfway to the larger.
+func (p Program) third() unroll.Factors {
+	third := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
+	if p.Loop != nil {
+		third.Long -= third.Long % p.Loop.Copies // whole iterations of the loop
+	}
+	return third
+}
+
+// Place is where images are laid out and run.
+type Place struct {
+	Child  *tracee.Tracee
+	Fresh  uint64        // image that puts back all state that a block can change
+	Images uint64        // where images may begin
+	Clock  harness.Clock // that images read at their end
+}
+
+// Placer lays out images of a program.
+type Placer struct {
+	Place
+	Program
+	Harness unroll.Harness // around the copies, but for its clock and memory
+	Offset  *int           // of the first copy from the start of a page; nil is anywhere
+}
+
+// harness is what stands around copies that are laid out in the child, where they are to run, over
+// whatever stands there.
+func (p Placer) harness() unroll.Harness {
+	h := p.Harness
+	h.Clock, h.Memory = p.Clock, p.codeAt
+	if p.Offset != nil {
+		h.Offset = *p.Offset % 64 // what is left are whole lines, which image has to find
+	}
+	return h
+}
+
+// image lays out so many iterations, from at on.
+func (p Placer) image(at uint64, iterations int) (unroll.Image, error) {
+	im, err := p.build(at, iterations, p.harness())
+	if p.Offset != nil && err == nil {
+		// The first copy is as far from the image's start wherever that is.
+		return p.build(im.At+(uint64(*p.Offset)-im.First)%layout.PageSize, iterations, p.harness())
+	}
+	return im, err
+}
+
+// pair lays both images out and puts them into the child, shift bytes after at unless Offset says
+// where.
+func (p Placer) pair(at, shift uint64) (short, long unroll.Image, err error) {
+	if p.Offset != nil {
+		shift = 0
+	}
+	if short, err = p.image(at+shift, p.Factors.Short); err != nil {
+		return short, long, err
+	}
+	if long, err = p.image(short.End(), p.Factors.Long); err != nil {
+		return short, long, err
+	}
+	if long.End() > layout.CodeEnd {
+		return short, long, p.tooLarge()
+	}
+	p.put(short)
+	p.put(long)
+	return short, long, nil
+}
+
+// dryRun lays out so many iterations for a dry run.
+func (p Placer) dryRun(iterations int) (unroll.Image, error) {
+	im, err := p.buildDryRun(iterations, p.harness())
+	if err != nil {
+		return im, err
+	}
+	if im.End() > layout.DryRunCode+layout.DryRunCodeSize {
+		return im, p.tooLarge()
+	}
+	p.put(im)
+	return im, nil
+}
+
+func (p Placer) tooLarge() error {
+	return &verdict.Rejection{
+		Reason: verdict.CodeExceedsL1I,
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.size(), layout.CodeSize>>10),
+	}
+}
+
+// put writes an image to the child, unless it was laid out there.
+func (p Placer) put(im unroll.Image) {
+	if to := p.codeAt(im.At); &to[0] != &im.Code[0] {
+		copy(to, im.Code)
+	}
+}
+
+// codeAt is the child's memory from an address on to the end of the region for code, or of that
+// for dry runs; nil elsewhere.
+func (p Placer) codeAt(at uint64) []byte {
+	switch {
+	case at >= layout.Code && at < layout.CodeEnd:
+		return p.Child.Code()[at-layout.Code:]
+	case at >= layout.DryRunCode && at < layout.DryRunCode+layout.DryRunCodeSize:
+		return p.Child.DryRunCode()[at-layout.DryRunCode:]
+	}
+	return nil
+}
+
+const (
+	// layouts is in how many places replicates put their images, each layoutStep after the one
+	// before: some lines, an odd number of them.
+	layouts    = 4
+	layoutStep = 5 * 64
+)
+
+// Replicates places the image pairs of replicates from number first on, in the layout of each, as
+// many as there is room for and most at most. In L1I they all stand in the same sets, the layout's
+// shift aside. The mapped block has the last of them then.
+func (m *Mapped) Replicates(first, most int, read harness.Clock) (pairs [][2]unroll.Image, err error) {
+	p := m.Placer
+	p.Clock = read
+	at := p.Images
+	for n := first; n < first+most; n++ {
+		short, long, err := p.pair(at, uint64(n%layouts)*layoutStep)
+		if err != nil {
+			if len(pairs) > 0 && reasonOf(err) == verdict.CodeExceedsL1I {
+				break
+			}
+			return nil, err
+		}
+		m.Short, m.Long = short, long
+		pairs = append(pairs, [2]unroll.Image{short, long})
+		at = congruent(at, long.End())
+	}
+	return pairs, nil
+}
+
+// congruent is the first address from end on that stands where at does in a page, and so in L1I.
+func congruent(at, end uint64) uint64 {
+	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
+}
+
+// ThirdFactors are the smaller number of iterations and a third one; ok is false if there is none.
+func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
+	f = m.third()
+	return f, f.Long > f.Short
+}
+
+// Third places an image of the third number of iterations after the last replicate, and completes
+// the list of words to restore for it. It is not ok without such a number or without room.
+func (m *Mapped) Third(read harness.Clock) (im unroll.Image, ok bool, err error) {
+	third, ok := m.ThirdFactors()
+	if !ok {
+		return im, false, nil
+	}
+	p := m.Placer
+	p.Clock = read
+	im, err = p.image(congruent(m.Long.At, m.Long.End()), third.Long)
+	if err != nil || im.End() > layout.CodeEnd {
+		return im, false, err
+	}
+	p.put(im)
+	return im, true, m.addDirty(im)
+}
+
+// CodeBytes is how much code runs: bbprof's own at the start of the region and both images,
+// with the little that lies between them unless the set-up makes that much.
+func (m *Mapped) CodeBytes() int {
+	if m.Offset == nil {
+		whole := (m.Short.At - m.Images) &^ (layout.PageSize - 1) // pages that other images stand on
+		return int(m.Long.End() - whole - layout.Code)
+	}
+	return int(m.Images-layout.Code) + len(m.Short.Code) + len(m.Long.Code)
+}

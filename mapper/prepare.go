@@ -1,0 +1,351 @@
+package mapper
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+const (
+	// MaxPages is how many pages a run may touch at all: the reference harness's limit.
+	MaxPages = 1024
+	// steadyPages is how many a run may touch if fewer copies are to be had: every page
+	// takes an entry of the first-level data TLB, which has 64 on most cores (Intel
+	// Optimization Manual; 48 on Golden Cove's store side, 72 and more on Zen).
+	steadyPages = 32
+	// RunLimit is CPU time for one run.
+	RunLimit = 500 * time.Millisecond
+	// maxAutoFrames is how many frames a block may get on its own: no L1D has more ways.
+	maxAutoFrames = 16
+	// leastInsts is by how many instructions the images of a block that moves on must differ at
+	// least: fewer, and what the images' ends cost outweighs what the copies do.
+	leastInsts = 256
+)
+
+// AutoFrames lets a block have as many frames as it needs.
+const AutoFrames = 0
+
+// Task is a block that is to run with its accesses traced and judged.
+type Task struct {
+	// Open gives a place with a live child, a new one if the last attempt cost the child.
+	Open    func() (Place, error)
+	Program Program
+	Harness unroll.Harness // around the copies, but for its initial state, clock and memory
+	Offset  *int           // of the first copy from the start of a page; nil is anywhere
+	// Fixed keeps the numbers of copies; else a block may get fewer of them.
+	Fixed   bool
+	Frames  int  // AutoFrames or a number
+	NoPages bool // see Plan
+	// Late reports whether all runs together have taken too long.
+	Late        func() bool
+	StoreBuffer int // entries, which bounds how far back a load may find a store
+	// Judge holds rules against what was traced. An error says which one is broken, and
+	// Judged.Harmless how many copies run before the first that breaks it.
+	Judge func(*Mapped) (Judged, error)
+
+	probe func() (*asm.Probe, error) // the instrumented copy, planned when it is first needed
+}
+
+// Judged is what the rules say of a trace.
+type Judged struct {
+	Evidence       []invariants.Evidence
+	Predicted      *invariants.Prediction
+	SelfForwarding int // see invariants.SelfForwarding
+	Warnings       []string
+	Harmless       int
+}
+
+// Mapped is a block with the pages that it asks for, laid out in a child and traced. After an error
+// it is as far as it got.
+type Mapped struct {
+	Placer
+	Mapping
+	Plan        Plan
+	Built       unroll.Factors // that images were laid out for
+	Short, Long unroll.Image   // where they stand now
+	Trace       invariants.Trace
+	Restore     []uint64 // words that a run changes, to put back before the next
+	Judged
+	Notes []string // on the trace
+
+	PaperVerdict string // what one frame and the first initial state give: "ok" or a reason
+	Rescued      bool   // it took another initial state than the first
+
+	task     Task
+	complete bool // Restore has all that any number of copies can change
+}
+
+// Warnings are all that is to be said beside the result.
+func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Warnings) }
+
+// Refill puts the frames back to the fill word.
+func (m *Mapped) Refill() { m.Plan.Refill(m.Child) }
+
+// withProbe plans the instrumented copy when it is first asked for.
+func (t Task) withProbe() Task {
+	insts, features := t.Program.Insts, t.Harness.Features
+	t.probe = sync.OnceValues(func() (*asm.Probe, error) { return harness.NewProbe(insts, features) })
+	return t
+}
+
+// MapOnly maps the block in the first state in which it runs, on one frame. How its accesses lie is
+// not looked at.
+func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
+	t = t.withProbe()
+	for i, state := range states {
+		place, err := t.Open()
+		if err != nil {
+			return first, err
+		}
+		t.Harness.Init = state
+		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: 1, Limit: RunLimit, Fresh: place.Fresh}, nil)
+		if err == nil {
+			return m, nil
+		}
+		if i == 0 {
+			first, firstErr = m, err
+		}
+		if reasonOf(err) == "" || !place.Child.Alive() {
+			break
+		}
+	}
+	return first, firstErr
+}
+
+// ofContext are the reasons that another initial state may do away with.
+var ofContext = map[verdict.Reason]bool{
+	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
+	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
+	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
+}
+
+// reasonOf is why a block is rejected, "" if an error is none or not about the block.
+func reasonOf(err error) verdict.Reason {
+	if r := (*verdict.Rejection)(nil); errors.As(err, &r) {
+		return r.Reason
+	}
+	return ""
+}
+
+// Prepare finds an initial state and a number of frames with which the block runs and all its
+// accesses are harmless. The first state on one frame comes first; what that gives is the paper's
+// verdict. What fails for its context rather than for itself is tried again with more frames, and
+// then in the other initial states. Where none helps, the first attempt is what is reported.
+func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
+	t = t.withProbe()
+	first, firstErr := &Mapped{}, error(nil)
+	for i, state := range states {
+		place, err := t.Open() // the last state may have cost the child
+		if err != nil {
+			return first, err
+		}
+		m, err := t.in(state, place, i == 0)
+		if i == 0 {
+			first, firstErr = m, err
+		}
+		m.PaperVerdict, m.Rescued = first.PaperVerdict, err == nil && i > 0
+		reason := reasonOf(err)
+		if err == nil || reason == "" {
+			return m, err
+		}
+		if !ofContext[reason] || t.Late() {
+			break
+		}
+		t.Program = m.Program // with as many copies as did
+	}
+	return first, firstErr
+}
+
+// in is Prepare with one initial state.
+func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
+	t.Harness.Init = state
+	place.Child.SetWord(layout.SlotMXCSR, uint64(state.MXCSR))
+	place.Child.SetWord(layout.DryRunMXCSR, uint64(state.MXCSR))
+	plan := Plan{
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
+	}
+	m, err = t.harmless(place, plan, t.foreseen(state))
+	onOneFrame := ""
+	if paper && plan.Frames == 1 {
+		onOneFrame = "ok" // until the samples say otherwise
+		if reason := reasonOf(err); reason != "" {
+			onOneFrame = string(reason)
+		}
+	}
+	if t.Frames == AutoFrames && reasonOf(err) == verdict.AliasFrame {
+		// A frame for each page ends the sharing, if L1D has a way for each.
+		plan.Frames = min(len(m.Pages), maxAutoFrames)
+		t.Program = m.Program
+		m, err = t.harmless(place, plan, m.Pages)
+	}
+	m.PaperVerdict = onOneFrame
+	return m, err
+}
+
+// foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
+func (t Task) foreseen(state initial.State) (pages []Page) {
+	if !reaches(t.Program.Insts) {
+		return nil
+	}
+	if _, err := t.probe(); err != nil {
+		return nil
+	}
+	for _, a := range asm.Foresee(t.Program.Insts, t.Program.Factors.Long, harness.Start(state)) {
+		pages = append(pages, Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
+	}
+	return pages
+}
+
+// reaches reports whether instructions access memory at all.
+func reaches(insts []asm.Inst) bool {
+	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
+}
+
+// Again prepares a mapped block once more, with fewer copies, in the same state and on as many
+// frames.
+func (m *Mapped) Again(fewer unroll.Factors, late func() bool) (*Mapped, error) {
+	t := m.task
+	t.Late = late
+	t.Program.Factors = fewer
+	plan := m.Plan
+	plan.Late = late
+	again, err := t.harmless(m.Place, plan, m.Pages)
+	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
+	return again, err
+}
+
+// harmless maps and traces the block and has the trace judged. A block that moves on comes to
+// alias or to crowd the cache by itself after some copies: it gets no more than that.
+func (t Task) harmless(place Place, plan Plan, known []Page) (*Mapped, error) {
+	for {
+		m, err := t.confirmed(place, plan, known)
+		if err == nil {
+			err = m.findStored()
+		}
+		if err == nil {
+			m.Judged, err = t.Judge(m)
+		}
+		fewer, ok := m.Factors.Within(m.Harmless)
+		if tooFew := (fewer.Long-fewer.Short)*len(t.Program.Insts) < leastInsts; err == nil || !ok || tooFew || t.Fixed {
+			return m, err
+		}
+		t.Program.Factors = fewer
+		known = m.Pages
+	}
+}
+
+// confirmed maps the block and traces it. Where mapping began with known pages, each has to be in
+// the trace as if the block had asked for it, or mapping begins with less.
+func (t Task) confirmed(place Place, plan Plan, known []Page) (*Mapped, error) {
+	for try := 0; ; try++ {
+		m, err := t.mapped(place, plan, known)
+		if err != nil {
+			return m, err
+		}
+		began := m.Known
+		err = m.trace()
+		if err == nil && (m.Confirm(m.Plan, m.Trace.Accesses) || began == 0) {
+			return m, nil
+		}
+		if err != nil && (began == 0 || !m.Child.Alive()) {
+			return m, err
+		}
+		known = m.Pages
+		if err != nil || try > 0 {
+			known = nil
+		}
+		t.Program = m.Program
+	}
+}
+
+// mapped maps as many copies as the longer image has, in a dry run. A block that moves on with
+// every copy gets no more copies than steadyPages do for, rather than a page for each.
+func (t Task) mapped(place Place, plan Plan, known []Page) (*Mapped, error) {
+	for {
+		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		if err := m.layOut(); err != nil {
+			return m, err
+		}
+		_, fewer := t.Program.Factors.Smaller()
+		fewer = fewer && !t.Fixed
+		m.Plan.Pages = MaxPages
+		if fewer {
+			m.Plan.Pages = steadyPages
+		}
+		err := m.search(t.Program.Factors.Long, m.beginWith(known))
+		if reasonOf(err) != verdict.TooManyPages {
+			return m, err
+		}
+		full := m.Full
+		if m.Known > 0 { // it may only have them because they were known
+			asked, ok := []Page(nil), false
+			if fewer {
+				asked, ok = m.asksForAll(full)
+			}
+			if !ok {
+				known = nil
+				continue
+			}
+			m.Pages = asked
+		}
+		if !fewer {
+			return m, err
+		}
+		t.Program.Factors = t.Program.Factors.AtMost(full)
+		known = m.Pages
+	}
+}
+
+// layOut lays out both images, with nothing to restore so far.
+func (m *Mapped) layOut() (err error) {
+	if bytes := (m.Factors.Short + m.Factors.Long) * m.size(); bytes > layout.CodeSize {
+		return m.tooLarge()
+	}
+	m.Built = m.Factors
+	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {
+		return err
+	}
+	m.Child.SetRestore(nil)
+	return nil
+}
+
+// search maps so many copies in a dry run, beginning with known pages.
+func (m *Mapped) search(copies int, known []Page) error {
+	im, err := m.dryRun(copies)
+	if err != nil {
+		return err
+	}
+	plan := m.Plan
+	plan.Known = known
+	m.Mapping, err = Map(m.Child, plan, im)
+	return err
+}
+
+// beginWith are the pages among the known ones that the copies ask for, as many as there may be.
+func (m *Mapped) beginWith(known []Page) []Page {
+	if m.Plan.NoPages {
+		return nil
+	}
+	known = slices.DeleteFunc(slices.Clone(known), func(q Page) bool { return q.Copy >= m.Factors.Long })
+	return known[:min(len(known), m.Plan.Pages)]
+}
+
+// asksForAll traces so many copies, fewer than there were, on the pages that are mapped, and gives
+// those pages if the copies ask for all of them.
+func (m *Mapped) asksForAll(copies int) (pages []Page, ok bool) {
+	some := *m
+	if copies == 0 || some.search(copies, m.Pages) != nil {
+		return nil, false
+	}
+	some.Factors.Long = copies
+	return some.Pages, some.trace() == nil && some.Confirm(some.Plan, some.Trace.Accesses)
+}

@@ -1,0 +1,130 @@
+package mapper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Dirty lists the words that differ from the fill, by an address through which the block
+// itself reaches them, ascending.
+func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
+	var dirty []uint64
+	seen := map[int]bool{}
+	for _, p := range m.Pages {
+		if seen[p.Frame] {
+			continue
+		}
+		seen[p.Frame] = true
+		frame := c.Frame(p.Frame)
+		for off := 0; off < len(frame); off += 8 {
+			if binary.LittleEndian.Uint64(frame[off:]) != init.Fill {
+				dirty = append(dirty, p.Addr+uint64(off))
+			}
+		}
+	}
+	slices.Sort(dirty)
+	return dirty
+}
+
+// Stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
+// earlier list. A store beyond the pages is left out.
+func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
+	return m.words(accesses, earlier, func(a asm.Access) bool { return a.Write })
+}
+
+// Suppressed lists likewise the words that accesses would have reached which a mask suppressed. When
+// these are stored before each run, their pages are present and dirty; while a page is not, each
+// suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
+func (m Mapping) Suppressed(accesses []asm.Access, earlier []uint64) []uint64 {
+	return m.words(accesses, earlier, func(asm.Access) bool { return true })
+}
+
+func (m Mapping) words(accesses []asm.Access, earlier []uint64, wanted func(asm.Access) bool) []uint64 {
+	const words = layout.PageSize / 8
+	if len(m.Pages) == 0 {
+		return nil
+	}
+	first := map[int]uint64{} // page by which a frame's words are listed
+	frames := 0
+	for _, p := range m.Pages {
+		if _, ok := first[p.Frame]; !ok {
+			first[p.Frame] = p.Addr
+		}
+		frames = max(frames, p.Frame+1)
+	}
+	stored := make([]bool, frames*words)
+	on := finder{pages: m.Pages}
+	add := func(addr uint64) {
+		if i := on.page(layout.PageOf(addr)); i >= 0 {
+			stored[m.Pages[i].Frame*words+int(addr%layout.PageSize)/8] = true
+		}
+	}
+	for _, addr := range earlier {
+		add(addr)
+	}
+	for _, a := range accesses {
+		if !wanted(a) {
+			continue
+		}
+		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
+			add(addr)
+		}
+	}
+	var list []uint64
+	for i, is := range stored {
+		if is {
+			list = append(list, first[i/words]+8*uint64(i%words))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// findStored completes the list of words to restore before each run. What a run changes depends on
+// how many copies it has: a later one may put a word back, and a word that is not restored tells a
+// block that this is no dry run. But the trace of all copies has the stores of any number of them:
+// where those reach no word that is not on the list already, it is complete. Else each number of
+// copies is asked; to restore words that stores leave as they are would do, and moved the time of one
+// in fifty such blocks by 1 to 4 %.
+func (m *Mapped) findStored() error {
+	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
+		return nil
+	}
+	if m.complete {
+		stored := m.Stored(m.Trace.Accesses, m.Restore)
+		if m.complete = len(stored) == len(m.Restore) && len(stored) <= layout.MaxRestore; m.complete {
+			m.Restore = stored
+			m.Child.SetRestore(stored)
+			return nil
+		}
+	}
+	return m.addDirty(m.Short)
+}
+
+// addDirty adds to that list the words that another image leaves changed, unless it is complete.
+func (m *Mapped) addDirty(im unroll.Image) error {
+	if !m.Harness.Reset.Memory || len(m.Pages) == 0 || m.complete && m.Loop == nil {
+		return nil
+	}
+	m.Refill()
+	if err := m.Plan.RunOnce(m.Child, im); err != nil {
+		return err
+	}
+	dirty := append(m.Restore, m.Dirty(m.Child, m.Plan.Init)...)
+	slices.Sort(dirty)
+	dirty = slices.Compact(dirty)
+	if len(dirty) > layout.MaxRestore {
+		// 64 KiB, more than any L1D holds, so nobody's miss is lost.
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), layout.MaxRestore)}
+	}
+	m.Restore = dirty
+	m.Child.SetRestore(dirty)
+	return nil
+}

@@ -1,0 +1,186 @@
+package mapper
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
+func (m *Mapped) maxTraced(probe *asm.Probe) int {
+	const perInst = 160 // more than any instruction with its captures takes
+	n := int(layout.LogSize) / max(probe.LogSize(), 1)
+	return min(m.Factors.Long, n, int(layout.CodeEnd-m.Long.End()-layout.PageSize)/(perInst*len(m.Insts)))
+}
+
+// trace runs the instrumented copy once and reads what it logged.
+func (m *Mapped) trace() error {
+	m.complete, m.Notes = false, nil
+	m.Trace = invariants.Trace{Insts: m.Insts, Frame: map[uint64]int{}}
+	for _, p := range m.Pages {
+		m.Trace.Frame[p.Addr] = p.Frame
+	}
+	if !reaches(m.Insts) {
+		return nil
+	}
+	probe, err := m.task.probe()
+	if err != nil {
+		return m.traceByStepping(err)
+	}
+	copies := m.maxTraced(probe)
+	if copies < 1 {
+		return m.tooLarge()
+	}
+	image, err := unroll.BuildProbed(m.Long.End(), m.Insts, copies, m.harness(), probe)
+	if err != nil {
+		return err
+	}
+	if image.End() > layout.CodeEnd {
+		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
+	}
+	m.put(image)
+	m.Restore = m.Dirty(m.Child, m.Plan.Init)
+	m.Refill()
+	if err := m.Plan.RunOnce(m.Child, image); err != nil {
+		return err
+	}
+	m.Trace.Copies = m.tracedEnough(probe, copies)
+	m.Trace.Accesses = harness.Accesses(probe, m.Child.Log(), m.Trace.Copies, m.Plan.Init)
+	if suppressed := harness.Suppressed(probe, m.Child.Log(), m.Trace.Copies, m.Plan.Init); len(suppressed) > 0 {
+		reached := m.Trace
+		reached.Accesses = suppressed
+		if f := invariants.Contained(reached); f.Rejection != nil {
+			return f.Rejection
+		}
+		m.Restore = m.Suppressed(suppressed, m.Restore)
+	}
+	m.complete = copies == m.Factors.Long
+	if !m.complete {
+		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
+	}
+	return nil
+}
+
+func (m *Mapped) note(format string, args ...any) {
+	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
+}
+
+// tracedEnough is how many copies of the log tell all. From some copy on most blocks access what
+// the copy before did. Where that is the first, two copies have met all there is to meet; else as
+// many more as fill the store buffer, and as many as came before, and the rules can find nothing
+// else in the rest.
+func (m *Mapped) tracedEnough(probe *asm.Probe, copies int) int {
+	steady := probe.Steady(m.Child.Log(), copies)
+	if steady == 0 {
+		return min(copies, 2)
+	}
+	stores := 0
+	for _, in := range m.Insts {
+		for _, mem := range in.Mem {
+			if mem.Write {
+				stores++
+			}
+		}
+	}
+	return min(copies, 2*(steady+1)+m.task.StoreBuffer/max(stores, 1)+1)
+}
+
+const (
+	stepLimit  = 5 * time.Second
+	stepCopies = 16 // a step costs as much as a hundred runs
+)
+
+// traceByStepping is trace for a block that cannot be instrumented; why says what stands in
+// the way.
+func (m *Mapped) traceByStepping(why error) error {
+	m.note("traced by single steps (%v), %d copies only", why, min(stepCopies, m.Factors.Long))
+	for _, in := range m.Insts {
+		if slices.ContainsFunc(in.Mem, unstepped) {
+			m.note("the trace lacks what %s accesses: single steps do not see vector and mask registers", in.Text())
+		}
+	}
+	m.Restore = m.Dirty(m.Child, m.Plan.Init)
+	m.Trace.Copies = min(stepCopies, m.Factors.Long)
+	all, err := m.step(m.Trace.Copies)
+	m.Trace.Accesses = all
+	return err
+}
+
+// step computes each access of so many copies from the registers before it. Gathers and masked
+// accesses are left out: their registers are not among those.
+func (m *Mapped) step(copies int) (all []asm.Access, err error) {
+	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
+		all = m.stepAccesses(all, copy, inst, at)
+	})
+	return all, err
+}
+
+// Step runs copies in a dry run, an instruction at a time, and shows each with the registers
+// before it.
+func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
+	image, err := m.dryRun(copies)
+	if err != nil {
+		return err
+	}
+	byOffset := map[int]int{}
+	for i, in := range m.Insts {
+		byOffset[in.Offset] = i
+	}
+	m.Refill()
+	pushed := false // flags, by the instruction before
+	stop, err := m.Child.Step(nil, image.At, image.End(), limit, func(at tracee.Regs) {
+		if pushed {
+			m.hideStep(at.GPR[asm.RSP])
+		}
+		pushed = false
+		if copy, offset, ok := image.Locate(at.RIP); ok {
+			inst := byOffset[offset]
+			pushed = m.Insts[inst].Mnemonic == "pushf"
+			visit(copy, inst, at)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return Unexpected(stop.Completed("single-stepping"))
+}
+
+// hideStep clears the trap flag in the flags that were just pushed: it is that of the stepping
+// (Linux leaves it there), and a block could do something else for it.
+func (m *Mapped) hideStep(rsp uint64) {
+	at := rsp + 1 // bits 8 to 15
+	for _, p := range m.Pages {
+		if p.Addr == layout.PageOf(at) {
+			m.Child.Frame(p.Frame)[at%layout.PageSize] &^= 1
+		}
+	}
+}
+
+func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
+	in := &m.Insts[i]
+	regs := asm.Regs{
+		GPR: at.GPR, RIP: layout.Home + uint64(in.Offset+len(in.Bytes)),
+		FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
+	}
+	for k, mem := range in.Mem {
+		count := at.GPR[asm.RCX]
+		if mem.AddrSize == 32 {
+			count = uint64(uint32(count))
+		}
+		if unstepped(mem) || mem.Repeat != asm.Once && count == 0 {
+			continue // a rep instruction steps once a round, and once to find rcx 0
+		}
+		all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
+	}
+	return all
+}
+
+// unstepped reports whether an access depends on registers that single steps do not see.
+func unstepped(m asm.Mem) bool { return m.Elements > 0 || m.Mask != asm.NoRegister }

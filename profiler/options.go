@@ -1,0 +1,116 @@
+package profiler
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Options of a Profiler. The zero value is the default.
+type Options struct {
+	// CPUs to measure on, one at a time: the first, and when that is not left alone, the
+	// next. Default: all allowed ones, the last first, since the first serve most interrupts.
+	CPUs []int
+	// Unroll overrides the choice of unroll factors.
+	Unroll *unroll.Factors
+	// Budget is the longest time to spend on the timing of one block, default 3 s.
+	Budget time.Duration
+	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
+	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its
+	// windows is accepted with the interval that it has, unless it is unstable.
+	Precision float64
+	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
+	// that is harmless, else one a page; 1 is the paper's.
+	Frames int
+	// Init names the only initial state to use (initial.States).
+	Init string
+	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
+	NoFTZ bool
+	// NoRescue keeps to the paper's initial state.
+	NoRescue bool
+	// Mode is how the block is repeated, default Unroll.
+	Mode Mode
+	// FrontEnd is what serves unrolled copies, default OpCache.
+	FrontEnd FrontEnd
+	// Clock is which clock to time with, default AutoClock.
+	Clock ClockChoice
+	// Identical is how many of 16 timings by hardware counters have to be clean and identical;
+	// default 8, the paper's rule.
+	Identical int
+	// Events are more events to count, by name or code (pmu.PMU.Named).
+	Events []string
+	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, and verdict.L1IMiss,
+	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
+	// to measure what the condition costs. Such a number is not ground truth.
+	Tolerate []verdict.Reason
+	// Detail adds the listing, the mapping steps and the host to each Result.
+	Detail bool
+}
+
+// WithDefaults puts the default where nothing is set, except for CPUs.
+func (o Options) WithDefaults() Options {
+	o.Budget = cmp.Or(o.Budget, 3*time.Second)
+	o.Precision = cmp.Or(o.Precision, 0.005)
+	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
+	o.Clock = cmp.Or(o.Clock, AutoClock)
+	return o
+}
+
+// AutoFrames lets each block have as many frames as it needs.
+const AutoFrames = 0
+
+// Mode is how a block is repeated.
+type Mode string
+
+const (
+	Unroll Mode = "unroll" // copies in a row
+	Loop   Mode = "loop"   // copies in a counted loop
+	Both   Mode = "both"   // first one, then the other
+)
+
+// FrontEnd is what serves unrolled copies. A loop runs from the op cache from its second iteration.
+type FrontEnd string
+
+const (
+	OpCache FrontEnd = "opcache"
+	Decode  FrontEnd = "decode" // the legacy decoders
+)
+
+// Modes and FrontEnds list what there is, the default first.
+func Modes() []Mode         { return []Mode{Unroll, Loop, Both} }
+func FrontEnds() []FrontEnd { return []FrontEnd{OpCache, Decode} }
+
+// ClockChoice is which clock to time with.
+type ClockChoice string
+
+const (
+	AutoClock ClockChoice = "auto" // counted core cycles where the kernel offers them, else the TSC
+	PerfClock ClockChoice = "perf" // hardware counters, read with rdpmc
+	TSCClock  ClockChoice = "tsc"  // the time-stamp counter, calibrated against chains
+)
+
+// Clocks lists what there is, the default first.
+func Clocks() []ClockChoice { return []ClockChoice{AutoClock, PerfClock, TSCClock} }
+
+// Check refuses options that contradict each other.
+func (o Options) Check() error {
+	switch {
+	case o.Mode != "" && !slices.Contains(Modes(), o.Mode):
+		return fmt.Errorf("no mode is called %q", o.Mode)
+	case o.FrontEnd != "" && !slices.Contains(FrontEnds(), o.FrontEnd):
+		return fmt.Errorf("no front end is called %q", o.FrontEnd)
+	case o.Clock != "" && !slices.Contains(Clocks(), o.Clock):
+		return fmt.Errorf("no clock is called %q", o.Clock)
+	case o.Identical < 0 || o.Identical > timing.PaperTimings:
+		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
+	case o.Mode == Loop && o.FrontEnd == Decode:
+		return errors.New("a loop runs from the op cache, not from the decoders")
+	}
+	return nil
+}
