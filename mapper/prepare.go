@@ -97,8 +97,8 @@ func (t Task) withProbe() Task {
 	return t
 }
 
-// MapOnly maps the block in the first state in which it runs, on one frame. How its accesses lie is
-// not looked at.
+// MapOnly maps the block in the first state in which it runs, on one frame unless Frames says more.
+// How its accesses lie is not looked at.
 func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 	t = t.withProbe()
 	for i, state := range states {
@@ -107,7 +107,7 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 			return first, err
 		}
 		t.Harness.Init = state
-		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: 1, Limit: RunLimit, Fresh: place.Fresh}, nil)
+		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Fresh: place.Fresh}, nil)
 		if err == nil {
 			return m, nil
 		}

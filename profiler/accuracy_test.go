@@ -31,9 +31,9 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// measured profiles until the result is not one that other work on the machine may explain; one that
+// measuredBy profiles until the result is not one that other work on the machine may explain; one that
 // stays nonlinear, or never ends, is none of those.
-func measured(t *testing.T, p *Profiler, block []byte) Result {
+func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for try := 0; ; try++ {
 		r, err := p.Profile(context.Background(), Block{Code: block})
@@ -93,7 +93,7 @@ func TestKnownAnswers(t *testing.T) {
 			}
 			worst, off := 0.0, 0
 			for range 10 {
-				got := measured(t, p, block).Cycles
+				got := measuredBy(t, p, block).Cycles
 				want := slices.MinFunc(c.cycles, func(a, b float64) int {
 					return cmp.Compare(math.Abs(a-got), math.Abs(b-got))
 				})

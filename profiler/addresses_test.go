@@ -130,11 +130,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if err := r.trace(); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		if got := describe(r.tracing.Accesses, c.from+1); got != c.want {
+		if got := describe(r.Trace.Accesses, c.from+1); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 		if d, ok := b.sameState(r); !ok || d != "" {

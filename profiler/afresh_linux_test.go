@@ -6,7 +6,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 )
 
 // TestEachRunAfresh: the least that is put back between two runs of a block is enough. What a run
@@ -14,20 +13,17 @@ import (
 // ran before in each of its lengths.
 func TestEachRunAfresh(t *testing.T) {
 	b := openBench(t)
-	rng := seeded(t)
+	rng := hostile.Seeded(t)
 	compared, rejected := 0, 0
 	check := func(code []byte) (ran bool) {
-		r, rejection := b.mapped(code, b.inits[:1], 1, 3)
-		if rejection != nil || r.trace() != nil || r.findStored() != nil {
+		r, rejection := b.mapped(code, b.states[:1], 1, 3)
+		if rejection != nil {
 			rejected++
 			return false
 		}
-		im, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := b.build(r, r.Factors.Long)
 		first := b.run(r, im)
-		later := b.runBehind(r, im, []tracee.Op{tracee.Run(r.fresh, 1), tracee.Run(r.long.At, 2), tracee.Run(r.short.At, 1), tracee.Run(r.long.At, 1)})
+		later := b.runAfter(r, im, []tracee.Op{tracee.Run(r.Fresh, 1), tracee.Run(r.Long.At, 2), tracee.Run(r.Short.At, 1), tracee.Run(r.Long.At, 1)})
 		compared++
 		if d := first.difference(later); d != "" {
 			t.Errorf("%x: at first and later: %s", code, d)
@@ -54,14 +50,14 @@ func TestEachRunAfresh(t *testing.T) {
 		}
 	}
 	for i, own := range ownBlocks(t) {
-		if _, all := long(); i%8 > 0 && !all {
+		if _, all := hostile.Long(); i%8 > 0 && !all {
 			continue
 		}
 		if insts, err := asm.Decode(own.code); err == nil && asm.Refuse(insts) == nil {
 			check(own.code)
 		}
 	}
-	for range scaled(300, 100_000) {
+	for range hostile.Scaled(300, 100_000) {
 		check(hostile.ValidBlock(rng))
 	}
 	t.Logf("%d blocks compared, %d do not run", compared, rejected)
@@ -74,11 +70,15 @@ func TestEachRunAfresh(t *testing.T) {
 // and memory. What it stores is the same.
 func TestTrialIsLikeRuns(t *testing.T) {
 	b := openBench(t)
-	rng := seeded(t)
+	rng := hostile.Seeded(t)
 	compared := 0
 	check := func(code []byte, frames int) {
-		r, rejection := b.mapped(code, b.inits[:1], frames, 3)
-		if rejection != nil {
+		task, err := b.unjudged(code, frames, 3)
+		if err != nil {
+			return
+		}
+		r, err := task.MapOnly(b.states[:1])
+		if err != nil {
 			return
 		}
 		memory := func() (all []byte) {
@@ -88,8 +88,8 @@ func TestTrialIsLikeRuns(t *testing.T) {
 			return all
 		}
 		onTrial := memory()
-		r.plan.Refill(r.child)
-		if err := r.plan.RunOnce(r.child, r.long); err != nil {
+		r.Refill()
+		if err := r.Plan.RunOnce(r.Child, r.Long); err != nil {
 			t.Errorf("%x: %v", code, err)
 		}
 		if d := (machine{frames: onTrial}).difference(machine{frames: memory()}); d != "" {
@@ -100,7 +100,7 @@ func TestTrialIsLikeRuns(t *testing.T) {
 	// pushf; stmxcsr [rbx]; fnstcw [rbx+8]; fnstsw [rbx+16]; movq [rbx+24], mm2; movdqu [rbx+32], xmm3; mov [rbx+48], rsp
 	check(unhex(t, compact("9c 0fae1b d97b08 dd7b10 0f7f5318 f30f7f5b20 48896330")), 1)
 	check(unhex(t, compact("9c")), 1)
-	for range scaled(400, 100_000) {
+	for range hostile.Scaled(400, 100_000) {
 		code := hostile.ValidBlock(rng)
 		if rng.IntN(4) == 0 {
 			code = append([]byte{0x9c}, code...)

@@ -14,11 +14,11 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -38,15 +38,13 @@ const generous = 30 * time.Second
 func openBench(t testing.TB) bench {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread is bound to a CPU, and ends with the test
-	cpus, err := host.AllowedCPUs()
+	allowed, err := host.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{
-		opts: Options{CPUs: cpus}, cpu: host.Detect(), inits: initial.States(), onCPU: cpus[len(cpus)-1],
-		clock: clock.TSC{StepTicks: 1}, turns: sentinelTurns, // a session with a clock does not calibrate one
-	}
-	err = s.pin()
+	s := &session{opts: Options{CPUs: allowed}, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: allowed, at: len(allowed) - 1}}
+	s.timer = timing.NewUncalibrated(s.timingConfig())
+	err = s.cpus.pin()
 	if err == nil {
 		err = s.ready()
 	}
@@ -55,24 +53,50 @@ func openBench(t testing.TB) bench {
 	return bench{s, t}
 }
 
-// block decodes, refuses and maps a block with some copies in one initial state.
-func (b bench) block(code []byte, init initial.State, frames, copies int) (*run, error) {
+// block decodes, refuses, maps and traces a block with some copies in one initial state. No rule
+// judges the trace.
+func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapper.Mapped, error) {
+	b.t.Helper()
+	task, err := b.unjudged(code, frames, copies)
+	if err != nil {
+		return nil, err
+	}
+	return task.Prepare([]initial.State{init})
+}
+
+// unjudged is a block that is to have so many copies on so many frames, whatever its trace shows.
+func (b bench) unjudged(code []byte, frames, copies int) (task mapper.Task, err error) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
 	}
-	factors := unroll.Factors{Short: 1, Long: copies}
-	b.opts.Unroll = &factors
-	r := b.newRun(Block{Code: code})
-	r.factors = factors
-	for _, step := range []func() error{r.decode, r.refuse} {
-		if err := step(); err != nil {
-			return r, err
-		}
+	d, err := decode(code)
+	if err != nil {
+		return task, err
 	}
-	r.result.Init = init
-	r.plan = mapper.Plan{Insts: r.insts, Init: init, Frames: frames, Limit: runLimit, Fresh: r.fresh}
-	return r, r.mapPages()
+	j := b.job(Block{Code: code})
+	j.Unroll, j.Frames = &unroll.Factors{Short: 1, Long: copies}, frames
+	task = b.task(j, d, repeated{factors: *j.Unroll})
+	task.Judge = func(*mapper.Mapped) (mapper.Judged, error) { return mapper.Judged{}, nil }
+	task.Late = func() bool { return false }
+	return task, nil
+}
+
+// build lays copies of a mapped block out after its images.
+func (b bench) build(m *mapper.Mapped, copies int) unroll.Image {
+	b.t.Helper()
+	im, err := unroll.Build(m.Long.End(), m.Insts, copies, harnessOf(m))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return im
+}
+
+// harnessOf is what stands around the copies of a mapped block.
+func harnessOf(m *mapper.Mapped) unroll.Harness {
+	h := m.Harness
+	h.Clock = m.Clock
+	return h
 }
 
 // machine is all that an image leaves behind.
@@ -85,17 +109,17 @@ type machine struct {
 	frames []byte
 }
 
-// run runs an image up to behind its last copy and looks at everything there.
+// run runs an image up to the end of its last copy and looks at everything there.
 //
 // The epilogue needs registers and flags for itself, so it is replaced: by stores of what
 // ptrace's general registers leave out, which change nothing, and an int3.
-func (b bench) run(r *run, im unroll.Image) machine {
+func (b bench) run(m *mapper.Mapped, im unroll.Image) machine {
 	b.t.Helper()
-	return b.runBehind(r, im, []tracee.Op{tracee.Run(r.fresh, 1)})
+	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.Fresh, 1)})
 }
 
-// runBehind is run with something ahead of the image.
-func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
+// runAfter is run with something before the image.
+func (b bench) runAfter(r *mapper.Mapped, im unroll.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
 		saved      = layout.Control - 4096 // of the log, whose end these few copies do not reach
@@ -106,7 +130,7 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 		fipPastX87 = 16
 	)
 	epilogue := asm.NewEmitter(im.At)
-	harness.Epilogue(epilogue, im.At, r.clock.Emit)
+	harness.Epilogue(epilogue, im.At, r.Clock)
 	end := len(im.Code) - len(epilogue.Bytes())
 
 	e := asm.NewEmitter(im.At + uint64(end))
@@ -130,26 +154,26 @@ func (b bench) runBehind(r *run, im unroll.Image, ahead []tracee.Op) machine {
 	to(savedX87, 0x48, 0x0f, 0xae, 0x05) // fxsave64
 	e.Int3()
 	im.Code = append(im.Code[:end:end], e.Bytes()...)
-	r.place(im)
-	r.plan.Refill(r.child)
-	clear(r.child.Log()[saved-layout.Log:])
+	copy(r.Child.Code()[im.At-layout.Code:], im.Code)
+	r.Refill()
+	clear(r.Child.Log()[saved-layout.Log:])
 
-	stop, err := r.child.Do(append(ahead, tracee.Run(im.At, 1)), generous)
+	stop, err := r.Child.Do(append(ahead, tracee.Run(im.At, 1)), generous)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if stop.Signal != tracee.SIGTRAP || stop.Regs.RIP != im.End() {
-		b.t.Fatalf("% x: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
-			r.block.Code, stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
+		b.t.Fatalf("%s …: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
+			r.Insts[0].Text(), stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
 	}
-	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.child.Log()[addr-layout.Log:][:n]...) }
+	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.Child.Log()[addr-layout.Log:][:n]...) }
 	m := machine{
 		gpr: stop.Regs.GPR, flags: stop.Regs.Flags & flagsSeen,
 		vector: at(saved, 32*64), mask: at(savedMask, 64), legacy: at(savedX87, 512),
 	}
 	clear(m.legacy[fipInX87:fipPastX87])
-	for i := range r.plan.Frames {
-		m.frames = append(m.frames, r.child.Frame(i)...)
+	for i := range r.Plan.Frames {
+		m.frames = append(m.frames, r.Child.Frame(i)...)
 	}
 	return m
 }

@@ -12,12 +12,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -29,51 +30,35 @@ import (
 
 // script is a CPU of which each iteration takes so many cycles, and whose events count
 // nothing; also changes what it will.
-func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timings)) *simulation {
-	return &simulation{
-		block: func(events pmu.Pass, iterations int, t *timings) {
-			t.say(137 + uint64(iterations)*cycles)
+func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.Readings)) *timing.Script {
+	return &timing.Script{
+		Block: func(events pmu.Pass, iterations int, t *timing.Readings) {
+			t.Say(137 + uint64(iterations)*cycles)
 			if also != nil {
 				also(events, iterations, t)
 			}
 		},
-		chain: scriptedChains(1),
+		Chain: simulated.Chains(1),
 	}
-}
-
-// scriptedChains is a counter that counts so much for an add, and three times that for an imul.
-func scriptedChains(add uint64) func(clock.Chain, *timings) {
-	return func(c clock.Chain, t *timings) {
-		if c.Multiply {
-			t.say(50 + 3*add*uint64(c.Length()))
-		} else {
-			t.say(50 + add*uint64(c.Length()))
-		}
-	}
-}
-
-// say has each run take so many cycles, and no event occur.
-func (t *timings) say(cycles uint64) {
-	for k := range t.counts {
-		for j := range t.counts[k] {
-			t.counts[k][j] = 0
-		}
-	}
-	for j := range t.counts[0] {
-		t.counts[0][j] = cycles
-	}
-	t.switches, t.lost = 0, 0
 }
 
 var scriptedCPU = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}
 
-func scripted(k *pmutest.Kernel, simulated *simulation) Options {
-	return Options{Clock: PerfClock, kernel: k, cpu: &scriptedCPU, simulated: simulated}
+// scriptedOptions are the options of a profiler on a machine by script.
+type scriptedOptions struct {
+	Options
+	machine simulated.Machine
 }
 
-func profileScripted(t *testing.T, o Options, block string) Result {
+func scripted(k *pmutest.Kernel, s *timing.Script) scriptedOptions {
+	return scriptedOptions{Options{Clock: PerfClock}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: s}}
+}
+
+func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(o.Options, o.machine) }
+
+func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	t.Helper()
-	p, err := New(o)
+	p, err := o.open()
 	var host *verdict.HostError
 	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
 		require.Measure(t, err)
@@ -133,7 +118,7 @@ func TestSimulatedSuccess(t *testing.T) {
 
 func TestSimulatedTooFewCountersTakePasses(t *testing.T) {
 	seen := map[string]int{}
-	o := scripted(pmutest.New(3), script(1, func(events pmu.Pass, _ int, _ *timings) {
+	o := scripted(pmutest.New(3), script(1, func(events pmu.Pass, _ int, _ *timing.Readings) {
 		if len(events) > 4 {
 			t.Errorf("%v at a time", events)
 		}
@@ -142,7 +127,7 @@ func TestSimulatedTooFewCountersTakePasses(t *testing.T) {
 		}
 	}))
 	r := profileScripted(t, o, "4801c0")
-	if r.Status != OK || r.Cycles != 1 || r.WindowsKept != checkedLooks[0]*lookWindows {
+	if r.Status != OK || r.Cycles != 1 || r.WindowsKept != timing.Fewest() {
 		t.Fatalf("%+v", r) // each window's cycles are taken once, whatever the number of passes
 	}
 	for _, role := range pmu.Roles() {
@@ -212,22 +197,22 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		{pmu.L1DWriteMiss, 16, 0, ""}, // of Skylake's event more is no proof
 		{pmu.AddressAlias, 16, 0, ""}, // the trace is the judge
 	} {
-		o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, _ int, t *timings) {
+		o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, _ int, t *timing.Readings) {
 			for k, e := range events {
 				if e.Role == c.role {
 					for j := range c.dirty {
-						t.counts[k][j] = 2
-						t.counts[0][j] += uint64(j) // the misses take time
+						t.Counts[k][j] = 2
+						t.Counts[0][j] += uint64(j) // the misses take time
 					}
 				}
 			}
 		}))
 		if c.dirty == 16 {
-			o.simulated = script(1, func(events pmu.Pass, iterations int, t *timings) {
+			o.machine.Script = script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
 				for k, e := range events {
 					if e.Role == c.role {
-						for j := range t.counts[k] {
-							t.counts[k][j] = uint64(iterations)
+						for j := range t.Counts[k] {
+							t.Counts[k][j] = uint64(iterations)
 						}
 					}
 				}
@@ -257,9 +242,9 @@ func TestSimulatedIdenticalTimings(t *testing.T) {
 		same int
 		want verdict.Reason
 	}{{16, ""}, {8, ""}, {7, verdict.Unstable}, {1, verdict.Unstable}} {
-		r := profileScripted(t, scripted(pmutest.New(8), script(3, func(_ pmu.Pass, _ int, t *timings) {
-			for j := c.same; j < len(t.counts[0]); j++ {
-				t.counts[0][j] += uint64(j)
+		r := profileScripted(t, scripted(pmutest.New(8), script(3, func(_ pmu.Pass, _ int, t *timing.Readings) {
+			for j := c.same; j < len(t.Counts[0]); j++ {
+				t.Counts[0][j] += uint64(j)
 			}
 		})), "4801c0")
 		if r.Reason != c.want || c.want == "" && r.Cycles != 3 {
@@ -269,13 +254,13 @@ func TestSimulatedIdenticalTimings(t *testing.T) {
 }
 
 func TestSimulatedContextSwitches(t *testing.T) {
-	// Some stays see one and are repeated.
+	// Some child runs see one and are repeated.
 	n := 0
-	r := profileScripted(t, scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) {
+	r := profileScripted(t, scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timing.Readings) {
 		if n++; n%3 == 0 {
-			t.switches, t.lost = 1, 2
-			for j := range t.counts[0] {
-				t.counts[0][j] = 1 << 50 // the counters were another's meanwhile
+			t.Switches, t.Lost = 1, 2
+			for j := range t.Counts[0] {
+				t.Counts[0][j] = 1 << 50 // the counters were another's meanwhile
 			}
 		}
 	})), "4801c0")
@@ -283,7 +268,7 @@ func TestSimulatedContextSwitches(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// All of them do.
-	o := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) { t.switches = 1 }))
+	o := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timing.Readings) { t.Switches = 1 }))
 	o.Budget = 50_000_000
 	if r := profileScripted(t, o, "4801c0"); r.Reason != verdict.ContextSwitch {
 		t.Errorf("%q: %+v", r.Reason, r.Rejection)
@@ -292,19 +277,19 @@ func TestSimulatedContextSwitches(t *testing.T) {
 
 // What is no fault of the block ends the run: it would be so with every other.
 func TestSimulatedHostErrors(t *testing.T) {
-	lost := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timings) { t.lost = 1 }))
+	lost := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timing.Readings) { t.Lost = 1 }))
 	stolen := pmutest.New(8)
-	stealing := scripted(stolen, script(1, func(pmu.Pass, int, *timings) {
+	stealing := scripted(stolen, script(1, func(pmu.Pass, int, *timing.Readings) {
 		stolen.Share = func(int) float64 { return 0.5 }
 	}))
 	for name, c := range map[string]struct {
-		o    Options
+		o    scriptedOptions
 		clue string
 	}{
 		"events on no counter": {lost, "lost their counters"},
 		"multiplexed":          {stealing, "lost their counters"},
 	} {
-		p, err := New(c.o)
+		p, err := c.o.open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +306,7 @@ func TestSimulatedHostErrors(t *testing.T) {
 func TestSimulatedClockChoice(t *testing.T) {
 	for name, c := range map[string]struct {
 		kernel *pmutest.Kernel
-		cycles *simulation
+		cycles *timing.Script
 		clue   string
 	}{
 		"perf_event_paranoid 3": {pmutest.New(8).Paranoid(3), script(1, nil), "perf_event_paranoid is 3"},
@@ -332,10 +317,10 @@ func TestSimulatedClockChoice(t *testing.T) {
 			return k
 		}(), script(1, nil), "may not read"},
 		"watchdog on the only counter": {pmutest.New(0).Watchdog(), script(1, nil), "watchdog"},
-		"garbage":                      {pmutest.New(8), &simulation{chain: scriptedChains(2)}, "does not count those"},
+		"garbage":                      {pmutest.New(8), &timing.Script{Chain: simulated.Chains(2)}, "does not count those"},
 	} {
 		o := scripted(c.kernel, c.cycles)
-		p, err := New(o)
+		p, err := o.open()
 		if err == nil {
 			p.Close()
 		}
@@ -344,7 +329,7 @@ func TestSimulatedClockChoice(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		o.Clock = AutoClock
-		p, err = New(o)
+		p, err = o.open()
 		require.Host(t, err) // this core is never idle
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -363,11 +348,11 @@ func TestSimulatedClockChoice(t *testing.T) {
 
 // Events by name are counted and reported per iteration; an unknown one is the user's mistake.
 func TestSimulatedEvents(t *testing.T) {
-	o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, iterations int, t *timings) {
+	o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
 		for k, e := range events {
 			if e.Name == "r01c2" {
-				for j := range t.counts[k] {
-					t.counts[k][j] = 40 + 2*uint64(iterations)
+				for j := range t.Counts[k] {
+					t.Counts[k][j] = 40 + 2*uint64(iterations)
 				}
 			}
 		}
@@ -375,12 +360,12 @@ func TestSimulatedEvents(t *testing.T) {
 	o.Events = []string{"r01c2"}
 	r := profileScripted(t, o, "4801c0")
 	last := r.Counters[len(r.Counters)-1]
-	if r.Status != OK || last.Event != "r01c2" || last.Role != pmu.Asked || last.PerIteration == nil || *last.PerIteration != 2 {
+	if r.Status != OK || last.Event != "r01c2" || last.Role != string(pmu.Asked) || last.PerIteration == nil || *last.PerIteration != 2 {
 		t.Errorf("%+v", last)
 	}
 	o.Events = []string{"nonsense"}
 	var mistake *EventError
-	if _, err := New(o); !errors.As(err, &mistake) {
+	if _, err := o.open(); !errors.As(err, &mistake) {
 		t.Errorf("%v", err)
 	}
 }
@@ -400,21 +385,21 @@ func TestSimulatedLoop(t *testing.T) {
 func TestCountedCodeRunsHere(t *testing.T) {
 	var short, long []uint64
 	o := scripted(pmutest.New(8), script(1, nil))
-	o.simulated.block = func(events pmu.Pass, iterations int, t *timings) {
+	o.machine.Script.Block = func(events pmu.Pass, iterations int, t *timing.Readings) {
 		cycles := uint64(iterations)
 		for k := range events {
-			if t.switches == 0 && (t.lost != 0 || slices.Contains(t.counts[k], 0)) {
+			if t.Switches == 0 && (t.Lost != 0 || slices.Contains(t.Counts[k], 0)) {
 				cycles = 0
 			}
 		}
 		switch {
-		case t.switches > 0:
+		case t.Switches > 0:
 		case iterations == 64: // imul's shorter image
-			short = append(short, t.counts[0]...)
+			short = append(short, t.Counts[0]...)
 		case iterations == 256:
-			long = append(long, t.counts[0]...)
+			long = append(long, t.Counts[0]...)
 		}
-		t.say(100 + cycles)
+		t.Say(100 + cycles)
 	}
 	o.Unroll = &unroll.Factors{Short: 64, Long: 256}
 	r := profileScripted(t, o, "480fafc0") // imul rax, rax
@@ -425,7 +410,7 @@ func TestCountedCodeRunsHere(t *testing.T) {
 		t.Fatal("nothing was counted")
 	}
 	// 192 and 768 cycles for the copies, and as much for either what is around them.
-	if s, l := stat.Median(floats(short)), stat.Median(floats(long)); l < 1.3*s {
+	if s, l := median(short), median(long); l < 1.3*s {
 		t.Errorf("%g ticks for the shorter image and %g for the longer", s, l)
 	}
 }
@@ -453,11 +438,11 @@ func TestSimulatedReadFallback(t *testing.T) {
 				reads++ // core cycles come first in each group
 				return 1000
 			case a.Config == 0x0283: // ICACHE_64B.IFTAG_MISS
-				return c.perRun[(reads+1)%2] * readRuns
+				return c.perRun[(reads+1)%2] * 256 // runs between two reads
 			}
 			return c.everyCount
 		}
-		p, err := New(Options{kernel: k, cpu: &scriptedCPU})
+		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU})
 		require.Measure(t, err)
 		reads = 0
 		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
@@ -529,4 +514,12 @@ func openFiles(t *testing.T) int {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
 	return len(fds)
+}
+
+func median(ticks []uint64) float64 {
+	var f []float64
+	for _, n := range ticks {
+		f = append(f, float64(n))
+	}
+	return stat.Median(f)
 }

@@ -20,7 +20,7 @@ import (
 // after copy, is found all the same.
 func TestHiddenStore(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.inits = 1, b.inits[:1]
+	b.opts.Budget, b.states = 1, b.states[:1]
 	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
 	code := slices.Concat(
 		[]byte{0x48, 0x8b, 0x03},                              // mov rax, [rbx]
@@ -56,7 +56,7 @@ func storeUnlessZero() []byte {
 // from its first copy on, which no trial has seen.
 func TestHiddenState(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.inits = 20*time.Millisecond, b.inits[:1]
+	b.opts.Budget, b.states = 20*time.Millisecond, b.states[:1]
 	block := func(set, unset int) []byte {
 		start, fill := initial.Paper().GPR[asm.RCX], initial.Paper().Fill
 		whenCopy := func(n int) []byte { return append(hostile.Set(8, start+uint64(n)), 0x4c, 0x39, 0xc1) } // mov r8, …; cmp rcx, r8
@@ -96,7 +96,7 @@ func TestHiddenState(t *testing.T) {
 // trace by them from its trial. It is stepped on trial, and does not see the flag.
 func TestSteppingUnseen(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.inits = 1, b.inits[:1]
+	b.opts.Budget, b.states = 1, b.states[:1]
 	stepped := []byte{0x68, 0x02, 0x02, 0, 0, 0x9d, 0xac} // push 0x202; popf; lodsb, which no instrumented copy traces
 	b.walk([]byte{0x90})
 	r := b.walk(slices.Concat(
@@ -107,15 +107,12 @@ func TestSteppingUnseen(t *testing.T) {
 	}
 	// pushf; pop rax; and eax, 0x100; mov rcx, [rbx+rax]
 	code := slices.Concat([]byte{0x9c, 0x58, 0x25, 0, 1, 0, 0, 0x48, 0x8b, 0x0c, 0x03}, stepped)
-	traced, rejection := b.mapped(code, b.inits, 1, 3)
+	traced, rejection := b.mapped(code, b.states, 1, 3)
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	if err := traced.trace(); err != nil {
-		t.Fatal(err)
-	}
 	loads := 0
-	for _, a := range traced.tracing.Accesses {
+	for _, a := range traced.Trace.Accesses {
 		if a.Inst != 3 {
 			continue
 		}

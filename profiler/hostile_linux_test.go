@@ -18,11 +18,15 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // The attacks and faults of docs/threat-model.md, as far as they are blocks. What forged code
 // could do, if it ran, is tested in internal/tracee.
+
+// childRunLimit is what timing allows a run of the child.
+const childRunLimit = 5 * time.Second
 
 // ownAreas are the places of the own region that a block could forge the address of.
 var ownAreas = map[string]uint64{
@@ -87,7 +91,7 @@ func TestOwnMemory(t *testing.T) {
 func TestOwnMemoryLate(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 20 * time.Millisecond
-	b.inits = b.inits[:1]
+	b.states = b.states[:1]
 	before := b.canary()
 	for _, mode := range []Mode{Unroll, Loop} {
 		for _, after := range []int64{1, 60, 127, 128, 255, 383, 500, 1000, 5000, 8000} {
@@ -182,8 +186,8 @@ func TestNoSystemCall(t *testing.T) {
 
 // frameWordAt reads a word of the block's memory by its address, after a run in the paper's
 // state on one frame.
-func frameWordAt(r *run, addr uint64) uint64 {
-	f := r.child.Frame(0)[addr%layout.PageSize:]
+func frameWordAt(r *mapper.Mapped, addr uint64) uint64 {
+	f := r.Child.Frame(0)[addr%layout.PageSize:]
 	var v uint64
 	for i := range 8 {
 		v |= uint64(f[i]) << (8 * i)
@@ -237,7 +241,7 @@ func TestEnds(t *testing.T) {
 		}
 		t.Logf("%s: %s in %v", name, r.Reason, took.Round(time.Millisecond))
 		// One run may outlast its limit as long as none is over: the states share one limit.
-		if most := mapLimit + 2*runLimit + stayLimit + 5*time.Second; took > most {
+		if most := mapLimit + 2*mapper.RunLimit + childRunLimit + 5*time.Second; took > most {
 			t.Errorf("%s took %v, more than %v", name, took, most)
 		}
 	}
@@ -279,7 +283,7 @@ func TestChildKilled(t *testing.T) {
 	}
 	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGTERM, unix.SIGSEGV, unix.SIGTRAP} {
 		took := time.Duration(math.MaxInt64)
-		for try := 0; try < 3 && took > stayLimit; try++ { // it may be the machine that stood still
+		for try := 0; try < 3 && took > childRunLimit; try++ { // it may be the machine that stood still
 			send(sig)
 			began := time.Now()
 			if r := b.walk([]byte{0x90}); r.Status == Failed {
@@ -287,7 +291,7 @@ func TestChildKilled(t *testing.T) {
 			}
 			took = time.Since(began)
 		}
-		if took > stayLimit {
+		if took > childRunLimit {
 			t.Errorf("%v: measured in %v", sig, took)
 		}
 	}
@@ -345,13 +349,11 @@ func (b bench) canary() machine {
 	if !b.fsgsbase() {
 		code = slices.Concat(code[:len(code)-18], code[len(code)-8:])
 	}
-	b.opts.Unroll = nil
 	r, err := b.block(code, initial.Paper(), 1, 2)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer func() { b.opts.Unroll = nil }()
-	m := b.runBehind(r, r.long, nil)
+	m := b.runAfter(r, r.Long, nil)
 	clear(m.vector[16*64:]) // no block without AVX-512 can tell
 	clear(m.mask)
 	return m
@@ -438,8 +440,8 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 	} {
 		check(name, unhex(t, compact(hex)))
 	}
-	rng := seeded(t)
-	for range scaled(150, 1000) {
+	rng := hostile.Seeded(t)
+	for range hostile.Scaled(150, 1000) {
 		check("a random block", hostile.ValidBlock(rng))
 	}
 }
@@ -449,8 +451,8 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 func TestCanaryNumber(t *testing.T) {
 	p := start(t, Options{})
 	canaries := []string{"480fafc0", "f20f59c0", "c5fc58c0", "488b00", "d8c0"}
-	rng := seeded(t)
-	number := func(hex string) Result { return measured(t, p, unhex(t, hex)) }
+	rng := hostile.Seeded(t)
+	number := func(hex string) Result { return measuredBy(t, p, unhex(t, hex)) }
 	first := map[string]Result{}
 	for _, c := range canaries {
 		if c == "c5fc58c0" && !slices.Contains(host.Detect().VectorBits(), 256) {
@@ -464,7 +466,7 @@ func TestCanaryNumber(t *testing.T) {
 		first[c] = before[len(before)/2]
 	}
 	moved := map[string]int{}
-	blocks := scaled(60, 1000)
+	blocks := hostile.Scaled(60, 1000)
 	for i := range blocks {
 		code := hostile.ValidBlock(rng)
 		if r, err := p.Profile(context.Background(), Block{Code: code}); err != nil || r.Status == Failed {

@@ -12,6 +12,8 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -50,7 +52,7 @@ func (m machine) difference(other machine) string {
 
 // mapped gives the first of some initial states with which a block runs, or the rejection of
 // the first.
-func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*run, *verdict.Rejection) {
+func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapper.Mapped, *verdict.Rejection) {
 	b.t.Helper()
 	var first *verdict.Rejection
 	for _, init := range inits {
@@ -71,21 +73,43 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 
 // sameState runs plain and instrumented copies of a mapped block and says in what they
 // differ; ok is false where the block cannot be instrumented.
-func (b bench) sameState(r *run) (difference string, ok bool) {
+func (b bench) sameState(r *mapper.Mapped) (difference string, ok bool) {
 	b.t.Helper()
-	probe, err := harness.NewProbe(r.insts, r.cpu.Features)
+	probe, err := harness.NewProbe(r.Insts, b.cpu.Features)
 	if err != nil {
 		return "", false
 	}
-	plain, err := unroll.Build(r.long.End(), r.insts, r.factors.Long, r.frame())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	probed, err := unroll.BuildProbed(r.long.End(), r.insts, r.factors.Long, r.frame(), probe)
+	plain := b.build(r, r.Factors.Long)
+	probed, err := unroll.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return b.run(r, plain).difference(b.run(r, probed)), true
+}
+
+// hidden reports whether an access depends on registers that single steps do not see.
+func hidden(m asm.Mem) bool { return m.Elements > 0 || m.Mask != asm.NoRegister }
+
+// stepped computes the accesses of copies from the registers before each instruction.
+func stepped(m *mapper.Mapped, copies int) (all []asm.Access, err error) {
+	err = m.Step(copies, generous, func(copy, i int, at tracee.Regs) {
+		in := &m.Insts[i]
+		regs := asm.Regs{
+			GPR: at.GPR, RIP: layout.Home + uint64(in.Offset+len(in.Bytes)),
+			FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
+		}
+		for k, mem := range in.Mem {
+			count := at.GPR[asm.RCX]
+			if mem.AddrSize == 32 {
+				count = uint64(uint32(count))
+			}
+			if hidden(mem) || mem.Repeat != asm.Once && count == 0 {
+				continue // a rep instruction steps once a round, and once to find rcx 0
+			}
+			all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
+		}
+	})
+	return all, err
 }
 
 // fold joins the rounds of rep string operations, which single steps see one by one, and
@@ -112,23 +136,19 @@ func fold(steps []asm.Access) []asm.Access {
 
 // sameAccesses compares what the instrumented copy logs with what single steps compute, for
 // the operands that both know.
-func (b bench) sameAccesses(r *run) string {
+func (b bench) sameAccesses(r *mapper.Mapped) string {
 	b.t.Helper()
-	if err := r.trace(); err != nil {
-		b.t.Fatalf("%x: %v", r.block.Code, err)
-	}
-	steps, err := r.step(r.factors.Long)
+	steps, err := stepped(r, r.Factors.Long)
 	if err != nil {
-		b.t.Fatalf("%x: %v", r.block.Code, err)
+		b.t.Fatalf("%s …: %v", r.Insts[0].Text(), err)
 	}
-	logged := slices.DeleteFunc(slices.Clone(r.tracing.Accesses), func(a asm.Access) bool {
-		m := r.insts[a.Inst].Mem[a.Mem]
-		return m.Elements > 0 || m.Mask != asm.NoRegister
+	logged := slices.DeleteFunc(slices.Clone(r.Trace.Accesses), func(a asm.Access) bool {
+		return hidden(r.Insts[a.Inst].Mem[a.Mem])
 	})
 	steps = fold(steps)
 	// Copies that the trace leaves out do what the last of it does.
-	last := slices.DeleteFunc(slices.Clone(logged), func(a asm.Access) bool { return a.Copy != r.tracing.Copies-1 })
-	for c := r.tracing.Copies; c < r.factors.Long; c++ {
+	last := slices.DeleteFunc(slices.Clone(logged), func(a asm.Access) bool { return a.Copy != r.Trace.Copies-1 })
+	for c := r.Trace.Copies; c < r.Factors.Long; c++ {
 		for _, a := range last {
 			a.Copy = c
 			logged = append(logged, a)
@@ -140,7 +160,7 @@ func (b bench) sameAccesses(r *run) string {
 				if i >= len(list) {
 					return "no more"
 				}
-				return fmt.Sprintf("%s %+v", r.insts[list[i].Inst].Text(), list[i])
+				return fmt.Sprintf("%s %+v", r.Insts[list[i].Inst].Text(), list[i])
 			}
 			return fmt.Sprintf("access %d of %d and %d: logged %s, stepped %s", i, len(logged), len(steps), at(logged), at(steps))
 		}
@@ -176,7 +196,7 @@ func TestInstrumentedState(t *testing.T) {
 		}
 		compared++
 		if d != "" {
-			t.Errorf("%x (%s): plain and instrumented: %s", code, r.plan.Init.Name, d)
+			t.Errorf("%x (%s): plain and instrumented: %s", code, r.Plan.Init.Name, d)
 		}
 	}
 	t.Logf("%d blocks compared, %d do not run or cannot be instrumented", compared, skipped)
@@ -198,7 +218,7 @@ func TestInstrumentedAccesses(t *testing.T) {
 		}
 		compared++
 		if d := b.sameAccesses(r); d != "" {
-			t.Errorf("%x (%s): %s", code, r.plan.Init.Name, d)
+			t.Errorf("%x (%s): %s", code, r.Plan.Init.Name, d)
 		}
 	}
 	t.Logf("%d blocks compared, %d do not run", compared, skipped)

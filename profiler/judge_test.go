@@ -98,7 +98,7 @@ func (o outcome) page() uint64 { return o.fault &^ (layout.PageSize - 1) }
 // probe runs an instruction with rbx at an address and mask in k1.
 func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	b.t.Helper()
-	e := asm.NewEmitter(b.images)
+	e := asm.NewEmitter(b.timer.Images())
 	e.Fninit()
 	e.Ldmxcsr(layout.SlotMXCSR)
 	if b.cpu.Features.AVX {
@@ -114,9 +114,9 @@ func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	}
 	e.Raw(in.Bytes...)
 	e.JmpMem(layout.SlotReturn)
-	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
+	copy(b.child.Code()[b.timer.Images()-layout.Code:], e.Bytes())
 	clear(b.child.Frame(0))
-	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, generous)
+	stop, err := b.child.Do([]tracee.Op{tracee.Run(b.timer.Images(), 1)}, generous)
 	if err != nil {
 		b.t.Fatalf("%s: %v", in.Text(), err)
 	}

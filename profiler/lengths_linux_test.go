@@ -84,9 +84,9 @@ func TestCPUJudgesLengths(t *testing.T) {
 	if stop, err := b.child.Do([]tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove(), tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
-	rng := seeded(t)
+	rng := hostile.Seeded(t)
 	judged, notHere := 0, 0
-	for range scaled(1, 60) {
+	for range hostile.Scaled(1, 60) {
 		for _, code := range encodings(rng) {
 			insts, err := asm.Decode(code)
 			if err != nil {

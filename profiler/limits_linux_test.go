@@ -20,10 +20,10 @@ func TestAllowance(t *testing.T) {
 		if err := b.ready(); err != nil {
 			t.Fatal(err)
 		}
-		e := asm.NewEmitter(b.images)
+		e := asm.NewEmitter(b.timer.Images())
 		e.Raw(0xeb, 0xfe) // jmp $
-		copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
-		_, err := b.child.Do([]tracee.Op{tracee.Run(b.images, 1)}, limit)
+		copy(b.child.Code()[b.timer.Images()-layout.Code:], e.Bytes())
+		_, err := b.child.Do([]tracee.Op{tracee.Run(b.timer.Images(), 1)}, limit)
 		if dead := (*tracee.DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
 			t.Fatal(err)
 		}

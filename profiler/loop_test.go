@@ -6,12 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
-	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -21,10 +19,10 @@ import (
 func both(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for range 10 {
-		r := measured(t, p, block)
+		r := measuredBy(t, p, block)
 		copies := stat.Estimate{Value: r.Cycles, Half: (r.CIHigh - r.CILow) / 2}
 		loop := stat.Estimate{Value: r.LoopCycles, Half: (r.LoopCIHigh - r.LoopCILow) / 2}
-		if r.LoopCycles > 0 && steady(copies) && steady(loop) {
+		if r.LoopCycles > 0 && timing.Steady(copies) && timing.Steady(loop) {
 			return r
 		}
 	}
@@ -111,7 +109,7 @@ func TestModeLoop(t *testing.T) {
 	p := start(t, Options{Mode: Loop})
 	var r Result
 	lasting(t, func() string {
-		if r = measured(t, p, unhex(t, "4801c0")); math.Abs(r.Cycles-1) > 0.02 {
+		if r = measuredBy(t, p, unhex(t, "4801c0")); math.Abs(r.Cycles-1) > 0.02 {
 			return fmt.Sprintf("%.4f cycles", r.Cycles)
 		}
 		return ""
@@ -198,42 +196,6 @@ func TestDisagreement(t *testing.T) {
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-	}
-}
-
-func TestStays(t *testing.T) {
-	onPage := mapper.Mapping{Pages: []mapper.Page{{Addr: 0x1000}}}
-	trace := func(addrs ...uint64) invariants.Trace { // one access a copy
-		tr := invariants.Trace{Copies: len(addrs)}
-		for i, a := range addrs {
-			tr.Accesses = append(tr.Accesses, asm.Access{Copy: i, Addr: a, Width: 8, Read: true})
-		}
-		return tr
-	}
-	for _, c := range []struct {
-		name    string
-		mapping mapper.Mapping
-		trace   invariants.Trace
-		want    bool
-	}{
-		{"no memory", mapper.Mapping{}, invariants.Trace{}, true},
-		{"one place", onPage, trace(0x1000, 0x1000, 0x1000, 0x1000), true},
-		{"a walk", onPage, trace(0x1000, 0x1008, 0x1010, 0x1018), false},
-		{"settled from the second half on", onPage, trace(0x1000, 0x1008, 0x1008, 0x1008), true},
-		{"settled too late", onPage, trace(0x1000, 0x1000, 0x1008, 0x1008, 0x1010, 0x1010), false},
-		{"moves at the end", onPage, trace(0x1000, 0x1000, 0x1000, 0x1001), false},
-		{"one copy shows nothing", onPage, trace(0x1000), false},
-		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
-	} {
-		r := run{mapping: c.mapping, tracing: c.trace}
-		if got := r.stays(); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
-	two.Accesses[1].Write = true
-	if (&run{mapping: onPage, tracing: one}).stays() == (&run{mapping: onPage, tracing: two}).stays() {
-		t.Error("a read that becomes a write is not seen")
 	}
 }
 

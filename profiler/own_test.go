@@ -76,10 +76,10 @@ func TestOwnBlocks(t *testing.T) {
 		}
 		run++
 		if d := b.sameAccesses(r); d != "" {
-			t.Errorf("%x %s (%s): %s", own.code, own.text, r.plan.Init.Name, d)
+			t.Errorf("%x %s (%s): %s", own.code, own.text, r.Plan.Init.Name, d)
 		}
 		if d, _ := b.sameState(r); d != "" {
-			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.plan.Init.Name, d)
+			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.Plan.Init.Name, d)
 		}
 	}
 	for _, o := range slices.Sorted(maps.Keys(outcomes)) {

@@ -22,17 +22,18 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// openPath is a session for whole paths: each core counts as quiet, so that a budget decides
+// openPath is a session for whole paths: each core counts as idle, so that a budget decides
 // how far timing goes and not who else is on the machine.
 func openPath(t testing.TB) bench {
 	t.Helper()
 	b := openBench(t)
-	b.quiet, b.rate = 1<<40, clockRate{ticks: 1}
 	b.opts.Precision = 0.005
 	b.opts.Mode, b.opts.FrontEnd, b.opts.Clock = Unroll, OpCache, TSCClock
-	if err := b.chooseClock(); err != nil {
+	timer := b.timer
+	if err := b.chooseTimer(); err != nil {
 		t.Fatal(err)
 	}
+	b.timer = timer // which is not calibrated
 	return b
 }
 
@@ -143,7 +144,7 @@ func TestWholePath(t *testing.T) {
 	b := openPath(t)
 	trace := traceCalls(t)
 	own := ownBlocks(t)
-	rng := seeded(t)
+	rng := hostile.Seeded(t)
 	outcomes := map[verdict.Reason]int{}
 	b.discard() // the next child is launched before the kernel's eyes
 	b.walk([]byte{0x90})
@@ -153,9 +154,9 @@ func TestWholePath(t *testing.T) {
 		count int
 		next  func() []byte
 	}{
-		{"random bytes", scaled(2000, 200_000), func() []byte { return hostile.RandomBytes(rng) }},
-		{"valid sequences", scaled(300, 100_000), func() []byte { return hostile.ValidBlock(rng) }},
-		{"mutated blocks", scaled(300, 20_000), func() []byte { return hostile.Mutated(rng, own[rng.IntN(len(own))].code) }},
+		{"random bytes", hostile.Scaled(2000, 200_000), func() []byte { return hostile.RandomBytes(rng) }},
+		{"valid sequences", hostile.Scaled(300, 100_000), func() []byte { return hostile.ValidBlock(rng) }},
+		{"mutated blocks", hostile.Scaled(300, 20_000), func() []byte { return hostile.Mutated(rng, own[rng.IntN(len(own))].code) }},
 	}
 	for _, f := range families {
 		began := time.Now()

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -42,39 +42,6 @@ func TestSetupCheck(t *testing.T) {
 	}
 }
 
-// TestCodeOffset: both images' first copies stand where the set-up says, look after look, in
-// both modes, with and without what enters the decoders.
-func TestCodeOffset(t *testing.T) {
-	b := openBench(t)
-	insts, err := asm.Decode(unhex(t, "4801c0c3")[:3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, frontEnd := range FrontEnds() {
-		for _, loops := range []bool{false, true} {
-			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
-				r := b.newRun(Block{Code: unhex(t, "4801c0"), Setup: Setup{CodeOffset: &offset, FrontEnd: frontEnd}})
-				r.insts, r.factors, r.loops = insts, unroll.Factors{Short: 16, Long: 48}, loops
-				r.loop = unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
-				r.plan.Init = initial.Paper()
-				for look := range 2 {
-					if err := r.build(r.images, uint64(look)*layoutStep); err != nil {
-						t.Fatal(err)
-					}
-					for _, im := range []unroll.Image{r.short, r.long} {
-						if got := int(im.First % layout.PageSize); got != offset {
-							t.Errorf("%s, loop %v: first copy of %d at %d, want %d", frontEnd, loops, im.Copies, got, offset)
-						}
-						if at := im.First - im.At; !bytes.HasPrefix(im.Code[at:], insts[0].Bytes) {
-							t.Errorf("no copy at First: % x", im.Code[at:at+3])
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
 // TestSetupsInTurn: one session measures in one set-up after the other, and each gets its own.
 func TestSetupsInTurn(t *testing.T) {
 	code := unhex(t, "f20f104308"+"f20f58c0"+"f20f1100") // as in TestSubnormals
@@ -94,12 +61,12 @@ func TestSetupsInTurn(t *testing.T) {
 		{"the load's page on a frame of its own, the first", Setup{Init: &moved, Frames: 2, NoFTZ: true}, 0x12345600, 2},
 		{"both on one", Setup{Init: &moved, Frames: 1, Tolerate: []verdict.Reason{verdict.AliasFrame}}, 0, 1},
 	} {
-		got := preparedIn(t, r.session, Block{Code: code, Setup: c.setup})
+		got := preparedIn(t, r.s, Block{Code: code, Setup: c.setup})
 		if word := frameWord(t, got); word != c.word {
 			t.Errorf("%s: %#x, want %#x", c.name, word, c.word)
 		}
-		if got.result.Frames != c.frames || got.result.Init.FSBase != initial.Paper().FSBase {
-			t.Errorf("%s: %d frames, fs base %#x", c.name, got.result.Frames, got.result.Init.FSBase)
+		if got.Plan.Frames != c.frames || got.Plan.Init.FSBase != initial.Paper().FSBase {
+			t.Errorf("%s: %d frames, fs base %#x", c.name, got.Plan.Frames, got.Plan.Init.FSBase)
 		}
 	}
 }
@@ -111,13 +78,10 @@ func TestNoMapping(t *testing.T) {
 		hex    string
 		reason verdict.Reason
 	}{{"90488b03", verdict.SIGSEGV}, {"4801c0", ""}} {
-		err := b.ready()
-		r := b.newRun(Block{Code: unhex(t, c.hex), Setup: Setup{NoMapping: true}})
-		for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
-			if err == nil {
-				err = step()
-			}
+		if err := b.ready(); err != nil {
+			t.Fatal(err)
 		}
+		_, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{NoMapping: true}})
 		var rejection *verdict.Rejection
 		errors.As(err, &rejection)
 		switch {
@@ -152,7 +116,7 @@ func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
 	r, err := p.Profile(context.Background(), Block{
 		Code: unhex(t, "488b03"+"4881c300100000"), // mov rax, [rbx]; add rbx, 4096
-		Setup: Setup{Unroll: &unroll.Factors{Short: maxPages / 2, Long: maxPages}, Frames: 1,
+		Setup: Setup{Unroll: &unroll.Factors{Short: mapper.MaxPages / 2, Long: mapper.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.Nonlinear, verdict.Unstable}},
 	})
 	switch {
@@ -160,7 +124,7 @@ func TestManyPages(t *testing.T) {
 		t.Fatal(err)
 	case r.Reason.Noise(), r.Reason == verdict.Timeout: // of a second for so many faults
 		require.Skip(t, require.Idle, "%v", r.Rejection)
-	case r.Status != OK || r.Pages != maxPages:
+	case r.Status != OK || r.Pages != mapper.MaxPages:
 		t.Errorf("%s: %v%s, %d pages", r.Status, r.Rejection, r.Failure, r.Pages)
 	}
 }

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"context"
 	"runtime"
 	"slices"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
 )
 
 // Blocks as compilers make them: median size, with loads, stores, a stack, a vector part.
@@ -34,7 +34,7 @@ func BenchmarkStages(b *testing.B) {
 		b.Fatal(err)
 	}
 	slices.Reverse(cpus) // as New does
-	s, err := newSession(Options{CPUs: cpus, Budget: 3 * time.Second, Precision: 0.005})
+	s, err := newSession(Options{CPUs: cpus}.WithDefaults(), simulated.Machine{})
 	require.Measure(b, err)
 	defer s.close()
 	var prepare, timing, third time.Duration
@@ -42,14 +42,23 @@ func BenchmarkStages(b *testing.B) {
 	n, windows, dropped := 0, 0, 0
 	for b.Loop() {
 		for _, h := range typical {
-			r := s.newRun(Block{Code: unhex(b, h)})
-			r.ctx = context.Background()
-			prepare += took(b, r.decode, r.refuse, r.choose, r.prepare)
-			timing += took(b, r.time)
-			third += took(b, r.linear)
-			timed += r.result.TimedSeconds
-			windows += len(r.cycles)
-			dropped += r.result.WindowsUnsteady
+			block := Block{Code: unhex(b, h)}
+			j := s.job(block)
+			var m measured
+			var err error
+			prepare += took(func() { m.mapped, err = s.prepareBlock(block) })
+			if err == nil {
+				timing += took(func() { m.timed, err = s.time(j, m.mapped) })
+			}
+			if err == nil {
+				third += took(func() { m, err = s.linear(j, m) })
+			}
+			if err != nil {
+				b.Log(err) // a core that is not left alone ends timing, not the benchmark
+			}
+			timed += m.timed.Seconds
+			windows += len(m.timed.Windows)
+			dropped += m.timed.WindowsUnsteady
 			n++
 		}
 	}
@@ -64,15 +73,9 @@ func BenchmarkStages(b *testing.B) {
 	b.ReportMetric(100*timed/all.Seconds(), "%timed-code")
 }
 
-// took is how long steps take; a block that fails one ends there.
-func took(b *testing.B, steps ...func() error) time.Duration {
-	b.Helper()
+// took is how long a step takes.
+func took(step func()) time.Duration {
 	began := time.Now()
-	for _, step := range steps {
-		if err := step(); err != nil {
-			b.Log(err) // a core that is not left alone ends timing, not the benchmark
-			break
-		}
-	}
+	step()
 	return time.Since(began)
 }

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"context"
 	"encoding/binary"
 	"runtime"
 	"testing"
@@ -9,10 +8,18 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/simulated"
+	"github.com/bbprof/bbprof/mapper"
 )
 
-// prepared takes a block as far as it goes without timing, in a session of the test's own.
-func prepared(t *testing.T, opts Options, block []byte) *run {
+// preparedBlock is a block as far as it goes without timing, and the session that it is in.
+type preparedBlock struct {
+	*mapper.Mapped
+	s *session
+}
+
+// prepared prepares a block in a session of the test's own.
+func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 	t.Helper()
 	start(t, Options{}) // skips where nothing can be measured
 	runtime.LockOSThread()
@@ -22,7 +29,7 @@ func prepared(t *testing.T, opts Options, block []byte) *run {
 		t.Fatal(err)
 	}
 	opts.CPUs, opts.Budget = cpus, time.Second
-	s, err := newSession(opts)
+	s, err := newSession(opts, simulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,27 +37,38 @@ func prepared(t *testing.T, opts Options, block []byte) *run {
 	return preparedIn(t, s, Block{Code: block})
 }
 
-func preparedIn(t *testing.T, s *session, b Block) *run {
+func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 	t.Helper()
-	r := s.newRun(b)
-	r.ctx = context.Background()
-	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+	m, err := s.prepareBlock(b)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return r
+	return preparedBlock{m, s}
+}
+
+// prepareBlock takes a block through the steps before timing.
+func (s *session) prepareBlock(b Block) (*mapper.Mapped, error) {
+	j := s.job(b)
+	d, err := decode(b.Code)
+	if err != nil {
+		return &mapper.Mapped{}, err
+	}
+	r, err := j.repeat(d, s.cpu.FrontEnd)
+	if err != nil {
+		return &mapper.Mapped{}, err
+	}
+	return s.prepare(j, d, r)
 }
 
 // frameWord runs the longer image once more and reads the word that rax points at in the
 // paper's state.
-func frameWord(t *testing.T, r *run) uint64 {
+func frameWord(t *testing.T, r preparedBlock) uint64 {
 	t.Helper()
-	r.plan.Refill(r.child)
-	if err := r.plan.RunOnce(r.child, r.long); err != nil {
+	r.Refill()
+	if err := r.Plan.RunOnce(r.Child, r.Long); err != nil {
 		t.Fatal(err)
 	}
-	return binary.LittleEndian.Uint64(r.child.Frame(0)[r.plan.Init.GPR[0]%layout.PageSize:])
+	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
 }
 
 // Subnormals read as zero and underflows write zero, unless they are asked for.
@@ -70,7 +88,7 @@ func TestSubnormals(t *testing.T) {
 			}{{Options{}, c.ftz}, {Options{NoFTZ: true}, c.not}} {
 				r := prepared(t, mode.opts, unhex(t, c.hex))
 				got := frameWord(t, r)
-				if r.insts[len(r.insts)-1].Mnemonic == "stmxcsr" {
+				if r.Insts[len(r.Insts)-1].Mnemonic == "stmxcsr" {
 					got &= 0xffff_ffff
 				}
 				if got != mode.want {
@@ -90,7 +108,7 @@ func TestSubnormalPenalty(t *testing.T) {
 	block := unhex(t, "660f76c9660f73f136660f73d102"+"660f5603"+"f20f59c1")
 	flushing, computing := start(t, Options{}), start(t, Options{NoFTZ: true})
 	lasting(t, func() string {
-		with, without := measured(t, flushing, block).Cycles, measured(t, computing, block).Cycles
+		with, without := measuredBy(t, flushing, block).Cycles, measuredBy(t, computing, block).Cycles
 		t.Logf("flushed %.3f cycles, computed %.3f cycles", with, without)
 		if without < with*1.1 {
 			return "want the computed to take longer"

@@ -9,29 +9,29 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // verdict takes a block in the paper's state to the point where timing would start.
-func (b bench) verdict(code []byte, frames int) (*run, verdict.Reason) {
+func (b bench) verdict(code []byte, frames int) (*mapper.Mapped, verdict.Reason) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.opts.Frames, b.opts.Unroll = frames, nil
-	r := b.newRun(Block{Code: code})
-	r.inits = r.inits[:1]
-	for _, step := range []func() error{r.decode, r.refuse, r.choose, r.prepare} {
-		err := step()
-		var rejection *verdict.Rejection
-		switch {
-		case errors.As(err, &rejection):
-			return r, rejection.Reason
-		case err != nil:
-			b.t.Fatalf("%x: %v", code, err)
-		}
+	b.opts.Frames = frames
+	all := b.states
+	defer func() { b.states = all }()
+	b.states = all[:1]
+	m, err := b.prepareBlock(Block{Code: code})
+	var rejection *verdict.Rejection
+	switch {
+	case errors.As(err, &rejection):
+		return m, rejection.Reason
+	case err != nil:
+		b.t.Fatalf("%x: %v", code, err)
 	}
-	return r, ""
+	return m, ""
 }
 
 // TestTraceVerdicts leads small blocks to the rules, each with its neighbour that just
@@ -67,7 +67,7 @@ func TestTraceVerdicts(t *testing.T) {
 	} {
 		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: c.predicted}
 		if r, got := b.verdict(unhex(t, compact(c.hex)), c.frames); got != c.want {
-			t.Errorf("%s, %d frame(s), way predicted %v: %q, want %q; %d pages", c.text, c.frames, c.predicted, got, c.want, len(r.mapping.Pages))
+			t.Errorf("%s, %d frame(s), way predicted %v: %q, want %q; %d pages", c.text, c.frames, c.predicted, got, c.want, len(r.Pages))
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestFullSet(t *testing.T) {
 	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
 	r, _ := b.verdict(code, layout.MaxFrames)
-	own := r.ownLines()[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
+	own := b.ownLines(r.Restore)[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
 	if own == 0 {
 		t.Fatal("none of bbprof's lines is in the set")
 	}
@@ -114,8 +114,8 @@ func TestSelfForwardingBlocks(t *testing.T) {
 		if c.want {
 			want = 1
 		}
-		if r.result.SelfForwarding != want {
-			t.Errorf("%s: %d loads an iteration, want %d", c.text, r.result.SelfForwarding, want)
+		if r.SelfForwarding != want {
+			t.Errorf("%s: %d loads an iteration, want %d", c.text, r.SelfForwarding, want)
 		}
 	}
 }
@@ -135,13 +135,13 @@ func TestSteppedBlocks(t *testing.T) {
 		{"lodsb", "ac", nil, 1},
 	} {
 		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
-		if reason != "" || len(r.tracing.Accesses) != c.accesses*r.tracing.Copies || len(r.result.Warnings) != len(c.warnings) {
-			t.Errorf("%s: %q, %d accesses in %d copies, %q", c.text, reason, len(r.tracing.Accesses), r.tracing.Copies, r.result.Warnings)
+		if reason != "" || len(r.Trace.Accesses) != c.accesses*r.Trace.Copies || len(r.Warnings()) != len(c.warnings) {
+			t.Errorf("%s: %q, %d accesses in %d copies, %q", c.text, reason, len(r.Trace.Accesses), r.Trace.Copies, r.Warnings())
 			continue
 		}
 		for i, w := range c.warnings {
-			if !strings.HasPrefix(r.result.Warnings[i], w) {
-				t.Errorf("%s: %q, want %s …", c.text, r.result.Warnings[i], w)
+			if !strings.HasPrefix(r.Warnings()[i], w) {
+				t.Errorf("%s: %q, want %s …", c.text, r.Warnings()[i], w)
 			}
 		}
 	}
@@ -153,10 +153,10 @@ func TestTolerate(t *testing.T) {
 	code := unhex(t, "48890b488b8b00100000") // mov [rbx], rcx; mov rcx, [rbx+0x1000]
 	b.opts.Tolerate = []verdict.Reason{verdict.AliasFrame}
 	r, reason := b.verdict(code, 1)
-	if reason != "" || len(r.result.Warnings) != 1 || !strings.Contains(r.result.Warnings[0], "alias_frame") {
-		t.Errorf("on one frame: %s, warnings %q", reason, r.result.Warnings)
+	if reason != "" || len(r.Warnings()) != 1 || !strings.Contains(r.Warnings()[0], "alias_frame") {
+		t.Errorf("on one frame: %s, warnings %q", reason, r.Warnings())
 	}
-	for _, e := range r.findings {
+	for _, e := range r.Evidence {
 		if e.Invariant == verdict.AliasFrame {
 			t.Errorf("a broken rule is evidence: %+v", e)
 		}

@@ -47,9 +47,14 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := &run{session: b.session, block: Block{Code: code}, insts: insts, reset: harness.Reset{X87: true, Filled: filled}}
-	r.plan = mapper.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}
-	image, err := unroll.Build(b.images, insts, copies, r.frame())
+	r := &mapper.Mapped{Plan: mapper.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
+	r.Insts = insts
+	r.Place, err = b.open()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Harness = unroll.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
+	image, err := unroll.Build(r.Images, insts, copies, harnessOf(r))
 	if err != nil {
 		b.t.Fatal(err)
 	}

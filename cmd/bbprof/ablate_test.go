@@ -19,9 +19,9 @@ func TestStageMisses(t *testing.T) {
 		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3}}}
 	}
 	l1d := func(n float64) profiler.CounterReport {
-		return profiler.CounterReport{Role: pmu.L1DReadMiss, Kind: invariants.Counted, PerIteration: &n}
+		return profiler.CounterReport{Role: string(pmu.L1DReadMiss), Kind: invariants.Counted, PerIteration: &n}
 	}
-	unchecked := profiler.CounterReport{Role: pmu.L1DReadMiss, Kind: invariants.Unchecked}
+	unchecked := profiler.CounterReport{Role: string(pmu.L1DReadMiss), Kind: invariants.Unchecked}
 	crashed := ablate.Stage{Result: profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGSEGV, Rejection: &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing"}}}
 	for _, c := range []struct {
 		name   string

@@ -7,7 +7,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -82,7 +81,7 @@ type sweeping struct {
 	setup  setupFlags
 	regs   []asm.Reg
 	events []string
-	listed []pmu.Selected // of -eventlist
+	listed []profiler.Event // of -eventlist
 
 	// of a program
 	words    []string

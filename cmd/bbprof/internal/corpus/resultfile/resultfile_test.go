@@ -118,7 +118,7 @@ func entries() []*Entry {
 			RunsPerSample: 5, Init: initial.State{Name: "stack"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
 			Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred}, {Invariant: verdict.ContextSwitch, Kind: invariants.Counted}},
-			Counters: []profiler.CounterReport{{Role: pmu.Cycles, PerIteration: &half}, {Role: pmu.L1IMiss}, {Role: pmu.Asked, Event: "uops", PerIteration: &half}},
+			Counters: []profiler.CounterReport{{Role: string(pmu.Cycles), PerIteration: &half}, {Role: string(pmu.L1IMiss)}, {Role: string(pmu.Asked), Event: "uops", PerIteration: &half}},
 			Warnings: []string{"one", "two"}, Listing: []profiler.ListingLine{{Text: "nop"}, {Text: "mov rax, rbx"}}}},
 		{Row: row(2, "\x90\xc3", "é", "1"), Tries: 3, Result: profiler.Result{
 			Status: profiler.Rejected, Reason: verdict.ControlFlow, Instructions: 2, Bytes: 2,

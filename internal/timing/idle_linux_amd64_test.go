@@ -1,18 +1,22 @@
-package profiler
+package timing
 
 import (
 	"encoding/binary"
+	"runtime"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestLull runs the code that waits for a quiet core with a clock by script: which readings are quiet
-// (q), busy (b), or quiet but for the stores (s) decides how many it takes and how many more it may.
-func TestLull(t *testing.T) {
+// TestWaitIdle runs the code that waits for an idle core with a clock by script: which readings are idle
+// (q), busy (b), or idle but for the stores (s) decides how many it takes and how many more it may.
+func TestWaitIdle(t *testing.T) {
 	const (
 		calm    = 3
 		limit   = 10             // ticks of a quiet reading
@@ -21,7 +25,7 @@ func TestLull(t *testing.T) {
 		times   = layout.Samples + 64
 		endless = "bbbbbbbb"
 	)
-	b := openBench(t)
+	b := bench(t)
 	scripted := func(e *asm.Emitter) {
 		e.IncMem(at)
 		e.Load(asm.RCX, at)
@@ -80,9 +84,24 @@ func TestLull(t *testing.T) {
 		if given := b.child.Word(layout.SlotIdleAdds) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
-		if got := b.sampled(at); got != want || b.child.Word(layout.SlotWait) != c.left {
+		if got := sampled(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {
 			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left; want %d and %d",
 				c.script, endless, c.wait, got, b.child.Word(layout.SlotWait), want, c.left)
 		}
 	}
+}
+
+// bench is a child with a timer that is not calibrated. It belongs to the test's goroutine.
+func bench(t *testing.T) *TSC {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the child is bound to the thread, which ends with the test
+	init := initial.Paper()
+	child, err := tracee.Launch(init.FSBase, init.GSBase)
+	require.Measure(t, err)
+	t.Cleanup(child.Close)
+	timer := NewUncalibrated(Config{CPU: host.Detect(), Init: init})
+	if err := timer.Attach(child); err != nil {
+		t.Fatal(err)
+	}
+	return timer
 }

@@ -1,4 +1,4 @@
-package profiler
+package timing
 
 import (
 	"testing"
@@ -9,10 +9,10 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestPace has the child find how many runs make a sample, of ends of runs by script.
-func TestPace(t *testing.T) {
+// TestChooseRuns has the child find how many runs make a sample, of ends of runs by script.
+func TestChooseRuns(t *testing.T) {
 	const phases, runs, ticks, most, warm = 4, 4, 1000, 64, 2
-	b := openBench(t)
+	b := bench(t)
 	e := asm.NewEmitter(b.images)
 	entry := harness.ChooseRuns(e, phases, runs, ticks, most, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())

@@ -1,6 +1,4 @@
-//go:build screen_needs_a_simulated_profiler_outside_this_package
-
-package profiler_test
+package sweep
 
 import (
 	"context"
@@ -10,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -42,13 +41,15 @@ func TestScreenEveryEvent(t *testing.T) {
 		}
 		return nil
 	}
-	options := profiler.Simulated(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
+	open := simulated.NewProfiler.(func(profiler.Options, simulated.Machine) (*profiler.Profiler, error))
+	options := profiler.Options{Clock: profiler.PerfClock}
+	machine := simulated.Skylake(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
 		if strings.HasPrefix(e.Name, "LD_BLOCKS_PARTIAL") {
 			return aliased
 		}
 		return 5
 	})
-	p, err := profiler.New(options)
+	p, err := open(options, machine)
 	var missing *verdict.HostError
 	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
 		require.Measure(t, err)
@@ -72,17 +73,17 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f, err := sweep.Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
+	f, err := Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opened := 0
-	screened, err := sweep.Screen(ctx, func(some []pmu.Selected) (sweep.Measurer, func(), error) {
+	screened, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
 		o := options
 		for _, e := range some {
 			o.Events = append(o.Events, e.By)
 		}
-		p, err := profiler.New(o)
+		p, err := open(o, machine)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -93,7 +94,7 @@ func TestScreenEveryEvent(t *testing.T) {
 				aliased = 1
 			}
 		}}, p.Close, nil
-	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, 1, 1, nil) // mov [rbx], rcx; mov rdx, [rdi]
+	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, Plan{Runs: 1, Seed: 1}) // mov [rbx], rcx; mov rdx, [rdi]
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,53 @@
+package timing
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/tracee"
+)
+
+// A child run has at most so many windows, of the first placements that lack some; what was mapped once
+// is mapped again the next time.
+func TestPlanRun(t *testing.T) {
+	timer := &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}}
+	remap := []tracee.Op{tracee.UnmapBelow()}
+	all := []placement{{mapped: true, missing: []int{0, 1, 2}}, {}, {missing: []int{4, 5}}}
+	for _, c := range []struct {
+		most    int
+		offsets [][]int
+		remaps  []bool
+	}{
+		{2, [][]int{{0, 1}}, []bool{false}},
+		{3, [][]int{{0, 1, 2}}, []bool{true}},
+		{4, [][]int{{0, 1, 2}, {4}}, []bool{true, true}},
+		{9, [][]int{{0, 1, 2}, {4, 5}}, []bool{true, true}},
+	} {
+		plan, of := timer.planRun(Plan{Remap: remap}, all, c.most, 0)
+		var offsets [][]int
+		var remaps []bool
+		for _, p := range plan.pairs {
+			offsets = append(offsets, p.offsets)
+			remaps = append(remaps, len(p.setup) > 1) // more than the fresh image
+		}
+		if d := cmp.Diff(c.offsets, offsets) + cmp.Diff(c.remaps, remaps); d != "" {
+			t.Errorf("at most %d: %s", c.most, d)
+		}
+		if of[0] != &all[0] || len(of) > 1 && of[1] != &all[2] {
+			t.Errorf("at most %d: not the placements that lack windows", c.most)
+		}
+	}
+}
+
+// What one block's windows lack is no other's: the offsets are made for each.
+func TestOffsetsAreNotShared(t *testing.T) {
+	for _, offsets := range []func() []int{Offsets, ThirdOffsets} {
+		want := offsets()
+		clear(offsets())
+		if d := cmp.Diff(want, offsets()); d != "" {
+			t.Error(d)
+		}
+	}
+}

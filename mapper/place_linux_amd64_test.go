@@ -1,0 +1,179 @@
+package mapper
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func TestCongruent(t *testing.T) {
+	const page = layout.PageSize
+	for _, c := range []struct{ at, end, want uint64 }{
+		{64, 64, 64}, {64, 65, 64 + page}, {64, 64 + page, 64 + page}, {64, 65 + page, 64 + 2*page}, {0, page - 1, page},
+	} {
+		if got := congruent(c.at, c.end); got != c.want {
+			t.Errorf("after %#x, as %#x: %#x, want %#x", c.end, c.at, got, c.want)
+		}
+	}
+}
+
+// TestCodeOffset: both images' first copies stand where the set-up says, replicate after replicate, as
+// copies in a row and as a loop, with and without what enters the decoders.
+func TestCodeOffset(t *testing.T) {
+	b := openBench(t)
+	place, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	insts, err := asm.Decode(unhex(t, "4801c0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := &unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
+	for _, decoders := range []bool{false, true} {
+		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
+			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
+				m := Mapped{Placer: Placer{place, program, unroll.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
+				for n := range 2 {
+					if _, err := m.Replicates(n, 1, place.Clock); err != nil {
+						t.Fatal(err)
+					}
+					for _, im := range []unroll.Image{m.Short, m.Long} {
+						if got := int(im.First % layout.PageSize); got != offset {
+							t.Errorf("decoders %v, loop %v: first copy of %d at %d, want %d", decoders, program.Loop != nil, im.Copies, got, offset)
+						}
+						if at := im.First - im.At; !bytes.HasPrefix(im.Code[at:], insts[0].Bytes) {
+							t.Errorf("no copy at First: % x", im.Code[at:at+3])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The images of a child run stand one after the other, each in the sets of L1I in which it would stand
+// alone, so that what is said of the code's size holds for each of them.
+func TestReplicates(t *testing.T) {
+	offset := 48
+	b := openBench(t)
+	for _, c := range []struct {
+		name    string
+		code    []byte
+		offset  *int
+		factors unroll.Factors // as chosen if 0
+		shift   uint64         // from one replicate to the next
+		fit     int
+	}{
+		{"a load", unhex(t, "488b03"), nil, unroll.Factors{}, layoutStep, 2},
+		{"a load at an offset", unhex(t, "488b03"), &offset, unroll.Factors{}, 0, 2},
+		{"no room for a second", slices.Repeat([]byte{0x90}, 1000), nil, unroll.Factors{Short: 500, Long: 900}, layoutStep, 1},
+	} {
+		task := b.task(c.code)
+		task.Offset = c.offset
+		if c.factors != (unroll.Factors{}) {
+			task.Program.Factors, task.Fixed = c.factors, true
+		}
+		m, err := task.Prepare([]initial.State{initial.Paper()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs, err := m.Replicates(0, 2, m.Clock)
+		if err != nil || len(pairs) != c.fit {
+			t.Fatalf("%s: %d replicates, want %d: %v", c.name, len(pairs), c.fit, err)
+		}
+		code := m.CodeBytes()
+		third, ok, err := m.Third(m.Clock)
+		if err != nil || ok != (c.fit > 1) {
+			t.Fatalf("%s: a third number: %v, %v", c.name, ok, err)
+		}
+		if !ok {
+			continue
+		}
+		first, second := pairs[0], pairs[1]
+		if second[0].At < first[1].End() || third.At < second[1].End() {
+			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first[0].At, first[1].End(), second[0].At, second[1].End(), third.At)
+		}
+		if d := (second[0].At - first[0].At) % layout.PageSize; d != c.shift {
+			t.Errorf("%s: the second replicate is shifted by %d, want %d", c.name, d, c.shift)
+		}
+		if d := (third.At - second[1].At) % layout.PageSize; d != 0 {
+			t.Errorf("%s: the third number is shifted by %d", c.name, d)
+		}
+		if c.offset != nil {
+			for _, im := range []unroll.Image{first[0], first[1], second[0], second[1], third} {
+				if im.First%64 != uint64(offset)%64 {
+					t.Errorf("%s: a first copy at %#x", c.name, im.First)
+				}
+			}
+		}
+		// As if the second replicate were the only one.
+		if _, err := m.Replicates(1, 1, m.Clock); err != nil {
+			t.Fatal(err)
+		}
+		if alone := m.CodeBytes(); code != alone {
+			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
+		}
+	}
+}
+
+// Images that leave no room for a traced copy are too large.
+func TestNoRoomToTrace(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, "488b03")
+	for _, room := range []uint64{1000, 2500, 4000, 8000} { // with what stands around the copies
+		const short = 1000
+		task := b.task(code)
+		task.Harness.Reset = harness.Reset{}
+		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
+		task.Fixed = true
+		_, err := task.Prepare([]initial.State{initial.Paper()})
+		if tooLarge := reasonOf(err) == verdict.CodeExceedsL1I; tooLarge != (room < 8000) || !tooLarge && err != nil {
+			t.Errorf("%d bytes are left: %v", room, err)
+		}
+	}
+}
+
+func TestStays(t *testing.T) {
+	onPage := Mapping{Pages: []Page{{Addr: 0x1000}}}
+	trace := func(addrs ...uint64) invariants.Trace { // one access a copy
+		tr := invariants.Trace{Copies: len(addrs)}
+		for i, a := range addrs {
+			tr.Accesses = append(tr.Accesses, asm.Access{Copy: i, Addr: a, Width: 8, Read: true})
+		}
+		return tr
+	}
+	for _, c := range []struct {
+		name    string
+		mapping Mapping
+		trace   invariants.Trace
+		want    bool
+	}{
+		{"no memory", Mapping{}, invariants.Trace{}, true},
+		{"one place", onPage, trace(0x1000, 0x1000, 0x1000, 0x1000), true},
+		{"a walk", onPage, trace(0x1000, 0x1008, 0x1010, 0x1018), false},
+		{"settled from the second half on", onPage, trace(0x1000, 0x1008, 0x1008, 0x1008), true},
+		{"settled too late", onPage, trace(0x1000, 0x1000, 0x1008, 0x1008, 0x1010, 0x1010), false},
+		{"moves at the end", onPage, trace(0x1000, 0x1000, 0x1000, 0x1001), false},
+		{"one copy shows nothing", onPage, trace(0x1000), false},
+		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
+	} {
+		m := Mapped{Mapping: c.mapping, Trace: c.trace}
+		if got := m.stays(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
+	two.Accesses[1].Write = true
+	if (&Mapped{Mapping: onPage, Trace: one}).stays() == (&Mapped{Mapping: onPage, Trace: two}).stays() {
+		t.Error("a read that becomes a write is not seen")
+	}
+}
