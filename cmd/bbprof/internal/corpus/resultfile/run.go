@@ -13,7 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -69,7 +69,7 @@ func SettingsOf(o profiler.Options) (map[string]any, error) {
 		"mode":      string(o.Mode),
 		"frontend":  string(o.FrontEnd),
 		"clock":     string(o.Clock),
-		"identical": float64(cmp.Or(o.Identical, invariants.PaperIdentical)),
+		"identical": float64(cmp.Or(o.Identical, timing.PaperIdentical)),
 		"events":    strings.Join(o.Events, ","),
 	}
 	if o.Unroll != nil {
@@ -122,7 +122,7 @@ func oldSettings(settings map[string]any) map[string]any {
 			now["rescue"] = v != true
 		case "Identical":
 			if now["identical"] = v; v == 0.0 {
-				now["identical"] = float64(invariants.PaperIdentical)
+				now["identical"] = float64(timing.PaperIdentical)
 			}
 		case "Events", "Tolerate":
 			list, _ := v.([]any)
