@@ -45,7 +45,7 @@ func TestReadHostOfLaptop(t *testing.T) {
 		UID: 1001, Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
 		StoreBypass: "Mitigation: Speculative Store Bypass disabled via prctl", Gather: "Mitigation: Microcode",
 	}
-	if d := cmp.Diff(want, h, cmp.AllowUnexported(cpu.ID{})); d != "" {
+	if d := cmp.Diff(want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{})); d != "" {
 		t.Errorf("(- want, + got):\n%s", d)
 	}
 }
@@ -55,7 +55,7 @@ func TestReadHostOfNothing(t *testing.T) {
 	sys := (&fake{}).system(nil)
 	sys.Allowed = func() ([]int, error) { return nil, errors.New("no") }
 	sys.CPUID = func(uint32, uint32) (a, b, c, d uint32) { return 0, 0, 0, 0 }
-	if d := cmp.Diff(Host{CPU: sys.CPU, UID: UnknownUser}, readHost(sys), cmp.AllowUnexported(cpu.ID{})); d != "" {
+	if d := cmp.Diff(Host{CPU: sys.CPU, UID: UnknownUser}, readHost(sys), cmp.AllowUnexported(cpu.ID{}, Turbo{})); d != "" {
 		t.Errorf("(- want, + got):\n%s", d)
 	}
 }
