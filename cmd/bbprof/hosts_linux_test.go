@@ -35,6 +35,12 @@ var brokenHosts = []struct {
 	{name: "Linux 5.0", conditions: "before=424"}, // pidfd_send_signal, the first of 5.1's; 5.3 brought 434 and 435
 	{name: "an old container", conditions: "deny=close_range:EPERM deny=clone3:EPERM deny=pidfd_open:EPERM deny=pidfd_send_signal:EPERM deny=openat2:EPERM"},
 	{name: "no more processes", conditions: "deny=clone:EAGAIN:0:0x4000:0x4000", missing: "no more processes"}, // CLONE_VFORK (linux/sched.h): how Go forks
+	// In a PID namespace of its own: a mistake here signals every process that there is.
+	{name: "no getpid", conditions: "namespaces deny=getpid:EPERM", missing: "getpid or getppid"},
+	{name: "no getppid", conditions: "namespaces deny=getppid:EPERM", missing: "getpid or getppid"},
+	{name: "too little address space for batch", conditions: "space=1073741823", missing: "1023 MiB of address space"},
+	{name: "just enough address space", conditions: "space=1073741824"},
+	{name: "hardly any threads", conditions: "nobody tasks=8", missing: "processes and threads are left"},
 	{name: "no files", conditions: "files=0", missing: "no more than 0 files"},
 	{name: "too few files for Go", conditions: "files=7", missing: "no more than 7 files"},
 	{name: "just enough files for Go", conditions: "files=8", missing: "no more files"},

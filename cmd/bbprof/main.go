@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
-	_ "github.com/bbprof/bbprof/internal/fewfiles" // before others crash for it
+	_ "github.com/bbprof/bbprof/internal/limits" // before others crash for it
 	"github.com/bbprof/bbprof/profiler"
 )
 

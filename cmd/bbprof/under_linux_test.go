@@ -28,6 +28,8 @@ import (
 //	nocaps           no capabilities, whoever the user is
 //	cpu=N            CPU N is the only one allowed
 //	files=N          at most N open files
+//	space=N          at most N bytes of address space
+//	tasks=N          at most N processes and threads of the user
 //	filesize=N       at most N bytes in a file
 //	noproc           /proc is not mounted
 //	namespaces       process and mount namespaces of its own, with their own /proc
@@ -76,6 +78,10 @@ func underConditions(args []string) error {
 			err = withoutCapabilities()
 		case "files":
 			err = limit(unix.RLIMIT_NOFILE, value)
+		case "space":
+			err = limit(unix.RLIMIT_AS, value)
+		case "tasks":
+			err = limit(unix.RLIMIT_NPROC, value)
 		case "filesize":
 			err = limit(unix.RLIMIT_FSIZE, value)
 		case "noproc":
@@ -177,7 +183,7 @@ func inNamespaces(rest []string) error {
 
 // deniable are the calls that a filter may forbid.
 var deniable = map[string]uint32{
-	"capset":            unix.SYS_CAPSET,
+	"getpid": unix.SYS_GETPID, "getppid": unix.SYS_GETPPID, "capset": unix.SYS_CAPSET,
 	"clone":             unix.SYS_CLONE,
 	"clone3":            unix.SYS_CLONE3,
 	"close_range":       unix.SYS_CLOSE_RANGE,

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/sigchld"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -91,6 +92,9 @@ func (t *Tracee) exec() error {
 		return err
 	}
 	defer unix.Close(image)
+	if err := ptracethread.CheckParent(); err != nil {
+		return err
+	}
 	if _, err := unix.Write(image, t.stub.elf()); err != nil {
 		return fmt.Errorf("writing the child's image: %w", err)
 	}

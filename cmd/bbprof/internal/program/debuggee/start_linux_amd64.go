@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/sigchld"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -83,6 +84,9 @@ const addrNoRandomize = 0x0040000
 // a thread's personality and exec keeps it, so neither a launcher in between nor a change in
 // the stopped child is needed, and no other thread of bbprof ever has it.
 func (p *Process) fork(c Config) error {
+	if err := ptracethread.CheckParent(); err != nil {
+		return err
+	}
 	old, _, e := unix.RawSyscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0) // asks only
 	if e == 0 {
 		_, _, e = unix.RawSyscall(unix.SYS_PERSONALITY, old|addrNoRandomize, 0, 0)

@@ -1,0 +1,145 @@
+package limits
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
+
+const (
+	// leastFiles is what is open before main: 0 to 2, the runtime's epoll and eventfd, its two of the
+	// cgroup's CPU limit, and the one that protobuf opens.
+	leastFiles = 8
+	// leastSpace is address space: the runtime reserves 600 MiB for its page summaries alone, and batch
+	// was killed with 830 MiB and ran with 930.
+	leastSpace = 1 << 30
+	// leastTasks is processes and threads: eleven are what measuring one block takes on two CPUs, the
+	// child among them.
+	leastTasks = 11
+
+	rlimitNproc = 6 // RLIMIT_NPROC, asm-generic/resource.h; package syscall lacks it
+
+	exitHost = 3 // as cmd/bbprof has it
+)
+
+func init() {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err == nil && l.Cur < leastFiles {
+		end("no more than "+strconv.FormatUint(l.Cur, 10)+" files may be open in this process", strconv.Itoa(leastFiles), "ulimit -n")
+	}
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &l); err == nil && l.Cur < leastSpace {
+		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space", strconv.Itoa(leastSpace>>20)+" MiB", "ulimit -v")
+	}
+	if n := tasksLeft("/"); n < leastTasks {
+		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
+	}
+}
+
+func end(missing, needed, remedy string) {
+	os.Stderr.WriteString("bbprof: this host cannot measure: " + missing + ", and bbprof needs " + needed + "; raise " + remedy + "\n")
+	os.Exit(exitHost)
+}
+
+// tasksLeft is how many processes and threads this process may consist of and start, as far as
+// anything says that they are few.
+func tasksLeft(root string) int {
+	self := read(root + "/proc/self/status")
+	own := number(field(self, "Threads"))
+	left := cgroupTasks(root) + own
+
+	var l syscall.Rlimit
+	const few = 256 // fewer processes are worth the count of those that there are
+	capabilities, _ := strconv.ParseUint(field(self, "CapEff"), 16, 64)
+	const exempt = 1<<21 | 1<<24 // CAP_SYS_ADMIN and CAP_SYS_RESOURCE, which setrlimit(2) names
+	if err := syscall.Getrlimit(rlimitNproc, &l); err != nil || l.Cur >= few || capabilities&exempt != 0 {
+		return left
+	}
+	entries, err := os.ReadDir(root + "/proc")
+	if err != nil {
+		return left
+	}
+	user, used := word(field(self, "Uid")), 0
+	for _, e := range entries {
+		if number(e.Name()) == 0 {
+			continue
+		}
+		if status := read(root + "/proc/" + e.Name() + "/status"); word(field(status, "Uid")) == user {
+			used += number(field(status, "Threads"))
+		}
+	}
+	return min(left, int(l.Cur)-used+own)
+}
+
+// cgroupTasks is how many more tasks the pids controller allows (cgroup-v2.rst, "PID").
+func cgroupTasks(root string) int {
+	left := 1 << 30
+	for text := read(root + "/proc/self/cgroup"); text != ""; {
+		var line, controllers string
+		line, text = cut(text, '\n')
+		_, line = cut(line, ':') // a line is number:controllers:path (cgroups(7))
+		controllers, dir := cut(line, ':')
+		if controllers != "" && controllers != "pids" {
+			continue
+		}
+		for { // any parent may set a limit
+			at := root + "/sys/fs/cgroup/" + controllers + dir
+			most, current := read(at+"/pids.max"), read(at+"/pids.current")
+			if number(most) > 0 && current != "" { // "max" is no limit
+				left = min(left, number(most)-number(current))
+			}
+			if dir == "" {
+				break
+			}
+			end := len(dir) - 1
+			for end > 0 && dir[end] != '/' {
+				end--
+			}
+			dir = dir[:end]
+		}
+	}
+	return left
+}
+
+// What follows package strings would do, too, but package unicode, which that needs, is initialised
+// after those that crash.
+
+func read(file string) string {
+	text, _ := os.ReadFile(file)
+	return string(text)
+}
+
+func cut(s string, sep byte) (before, after string) {
+	for i := range len(s) {
+		if s[i] == sep {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+// field is a line of a status file of /proc, without its name.
+func field(status, name string) string {
+	for status != "" {
+		var line string
+		line, status = cut(status, '\n')
+		if key, value := cut(line, ':'); key == name {
+			for value != "" && (value[0] == '\t' || value[0] == ' ') {
+				value = value[1:]
+			}
+			return value
+		}
+	}
+	return ""
+}
+
+func word(s string) string {
+	w, _ := cut(s, '\t')
+	return w
+}
+
+// number is what s begins with, 0 if that is no number.
+func number(s string) int {
+	line, _ := cut(s, '\n')
+	n, _ := strconv.Atoi(line)
+	return n
+}

@@ -1,0 +1,37 @@
+package limits
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestTasksLeft(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int
+	}{
+		{"nothing is known", nil, 1 << 30},
+		{"no limit", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/pids.max": "max\n", "sys/fs/cgroup/a/pids.current": "3\n"}, 1 << 30},
+		{"a limit", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/pids.max": "10\n", "sys/fs/cgroup/a/pids.current": "3\n"}, 7},
+		{"its own threads are among the current", map[string]string{"proc/self/cgroup": "0::/a\n", "proc/self/status": "Name:\tx\nThreads:\t2\n",
+			"sys/fs/cgroup/a/pids.max": "10\n", "sys/fs/cgroup/a/pids.current": "3\n"}, 9},
+		{"a parent's", map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "10\n", "sys/fs/cgroup/a/b/pids.current": "1\n",
+			"sys/fs/cgroup/a/pids.max": "10\n", "sys/fs/cgroup/a/pids.current": "8\n"}, 2},
+		{"version 1", map[string]string{"proc/self/cgroup": "8:pids:/a\n0::/\n", "sys/fs/cgroup/pids/a/pids.max": "10\n", "sys/fs/cgroup/pids/a/pids.current": "4\n"}, 6},
+	} {
+		root := t.TempDir()
+		for name, text := range c.files {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := tasksLeft(root); got < 1<<29 != (c.want < 1<<29) || c.want < 1<<29 && got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package ptracethread
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// CheckParent has to pass before a child is started that is to die with its parent
+// (syscall.SysProcAttr.Pdeathsig). The code that the Go runtime runs in that child compares getppid
+// with what getpid gave the parent, and where they differ sends the signal to what getpid gives
+// (syscall/exec_linux.go). A system-call filter that lets either fail makes that a negative number or
+// 0: kill(2) then signals every process that it may, or a whole process group.
+func CheckParent() error {
+	if pid, parent := os.Getpid(), os.Getppid(); pid <= 0 || parent < 0 {
+		return &verdict.HostError{
+			Missing: fmt.Sprintf("a system-call filter keeps getpid or getppid from answering (%d and %d)", pid, parent),
+			Remedy:  "allow both in the seccomp profile (docker: --security-opt seccomp=unconfined)",
+		}
+	}
+	return nil
+}
