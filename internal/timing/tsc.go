@@ -50,6 +50,7 @@ type TSC struct {
 	idle       float64     // the probe's time in cycles on an idle core
 	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
 	report     Report      // of the calibration
+	width      int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
 	yielded    time.Time   // when last
 }
 
@@ -106,6 +107,9 @@ type series struct {
 
 // Time implements Timer.
 func (t *TSC) Time(b Block, p Plan) (Timed, error) {
+	if err := t.widen(p.VectorBits); err != nil {
+		return Timed{}, err
+	}
 	s := series{TSC: t, block: b, plan: p}
 	err := s.untilNarrow(time.Now().Add(p.Budget))
 	if err != nil {
