@@ -18,7 +18,11 @@ import (
 type baseline struct {
 	rows []check.Block    // without cycles where nothing was measured
 	runs []resultfile.Run // under what conditions they were measured
+	ids  []string         // of those runs, which are there also where a filter dropped the rest
 }
+
+// mostRuns bounds the runs of a baseline: a file of more is damaged.
+const mostRuns = 1000
 
 // readBaseline reads rows that have at least the columns hex, status, cycles, ci_low and ci_high.
 func readBaseline(in resultfile.Reader) (b baseline, err error) {
@@ -27,8 +31,8 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 		return b, errors.New("it is empty, or ends within its first line")
 	}
 	at := map[string]int{}
-	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "run_header"} {
-		if at[name] = schema.Index(name); at[name] < 0 && name != "run_header" {
+	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "run", "run_header"} {
+		if at[name] = schema.Index(name); at[name] < 0 && name != "run" && name != "run_header" {
 			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
 		}
 	}
@@ -47,6 +51,11 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 				return b, err
 			}
 			b.runs = append(b.runs, run)
+		}
+		if at["run"] >= 0 && resultfile.IsID(cell("run")) && !slices.Contains(b.ids, cell("run")) {
+			if b.ids = append(b.ids, cell("run")); len(b.ids) > mostRuns {
+				return b, fmt.Errorf("its rows are of more than %d runs", mostRuns)
+			}
 		}
 		row := check.Block{Row: len(b.rows) + 1}
 		if cell("status") == string(profiler.OK) {
@@ -77,8 +86,15 @@ func baselineRow(row int, cell func(name string) string) (check.Block, error) {
 // its cycles incomparable, another microarchitecture or other settings; told what should change
 // nothing.
 func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
-	if len(b.runs) == 0 {
-		unlike = append(unlike, "it does not say on which CPU and with which settings (column run_header)")
+	switch {
+	case len(b.runs) > 0:
+	case len(b.ids) == 0:
+		unlike = append(unlike, "it does not say on which CPU and with which settings (columns run and run_header)")
+	default:
+		for _, id := range b.ids {
+			u, t := here.IDDifference(id)
+			unlike, told = append(unlike, u...), append(told, t...)
+		}
 	}
 	for _, run := range b.runs {
 		there := run.Host

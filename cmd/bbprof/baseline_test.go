@@ -73,7 +73,7 @@ func TestAgainst(t *testing.T) {
 		unlike, told []string
 	}{
 		{"the same", []resultfile.Run{run(nil)}, run(nil), nil, nil},
-		{"of nobody", nil, run(nil), []string{"it does not say on which CPU and with which settings (column run_header)"}, nil},
+		{"of nobody", nil, run(nil), []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil},
 		{"another microarchitecture", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Microarchitecture = "Zen 5" })}, run(nil), []string{"microarchitecture: Zen 5, here Zen 4"}, nil},
 		{"another brand of it", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Brand = "y" })}, run(nil), nil, []string{"CPU: y, here x"}},
 		{"two that nobody knows", []resultfile.Run{run(unknown)}, run(func(r *resultfile.Run) { unknown(r); r.Host.Model = 1 }),

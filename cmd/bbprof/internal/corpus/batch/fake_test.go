@@ -111,7 +111,7 @@ func open(t testing.TB, text string) *input.Input {
 var schema = resultfile.NewSchema(false, []string{"id"})
 
 func here() resultfile.Run {
-	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"Mode": "unroll"}}
+	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"mode": "unroll"}}
 }
 
 // measure runs a corpus into a file, from its start or where it stopped.
@@ -172,6 +172,19 @@ func parse(t testing.TB, content string) (rows []map[string]string) {
 		t.Fatal(err)
 	}
 	return rows
+}
+
+// withCell is a result in which one row, from 1, has another cell.
+func withCell(t testing.TB, content string, row int, column, cell string) string {
+	t.Helper()
+	all, err := csv.NewReader(strings.NewReader(content)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[row][slices.Index(all[0], column)] = cell
+	var b strings.Builder
+	csv.NewWriter(&b).WriteAll(all)
+	return b.String()
 }
 
 // holds demands that a result has every row of a corpus once, in order, each with its own id

@@ -25,10 +25,12 @@ type part struct {
 	file *os.File
 	rows *ordered
 	runs []resultfile.Run // as its rows tell
+	ids  []string         // of runs, as its rows tell
 
 	// The row that is next, 0 behind the last.
 	row   int64
 	cells []string
+	order []int // where each column of the first part stands in this one
 }
 
 // MergeReport says what was joined, and what is not there.
@@ -65,9 +67,13 @@ func openPart(name string) (*part, error) {
 		return nil, err
 	}
 	p := &part{name: name, file: f}
-	some, last := false, ""
+	some, last, lastID := false, "", ""
 	p.rows, err = openOrdered(f, size, func(in *resultfile.LineReader, cells []string) error {
 		some = true
+		if at := in.Schema().Index("run"); at >= 0 && cells[at] != lastID && resultfile.IsID(cells[at]) {
+			lastID = cells[at]
+			p.ids = append(p.ids, lastID)
+		}
 		header := in.Schema().Index("run_header")
 		if header < 0 || cells[header] == "" {
 			return nil
@@ -80,8 +86,8 @@ func openPart(name string) (*part, error) {
 		p.runs = append(p.runs, run)
 		return err
 	})
-	if err == nil && some && len(p.runs) == 0 { // the shard of a small corpus may have no row
-		err = errors.New("no row says of what run it is (run_header), so this is no result of batch")
+	if err == nil && some && len(p.runs)+len(p.ids) == 0 { // the shard of a small corpus may have no row
+		err = errors.New("no row says of what run it is (columns run and run_header), so this is no result of batch")
 	}
 	if err == nil {
 		err = p.advance()
@@ -155,14 +161,25 @@ func (p *part) advance() (err error) {
 
 // admit holds a part against those before.
 func (m *Merge) admit(p *part, mixed bool) error {
-	if a, b := m.Schema().Names(), p.rows.schema().Names(); !slices.Equal(a, b) {
+	p.order = p.rows.schema().Permutation(m.Schema())
+	if a, b := m.Schema().Names(), p.rows.schema().Names(); p.order == nil {
 		return fmt.Errorf("its columns are not those of %s: %s, there %s", m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
 	}
 	if mixed {
 		return nil
 	}
-	if m.first == nil && len(p.runs) > 0 {
+	if m.first == nil && len(p.runs)+len(p.ids) > 0 {
 		m.first = p
+	}
+	if m.first != nil && len(m.first.ids) > 0 {
+		for _, id := range p.ids {
+			if there := m.first.ids[0]; !resultfile.Comparable(there, id) && (len(p.runs) == 0 || len(m.first.runs) == 0) {
+				return fmt.Errorf("it was not measured as %s was: settings or microarchitecture differ (run %s, there %s); -mixed joins them nevertheless", m.first.name, id, there)
+			}
+		}
+	}
+	if m.first == nil || len(m.first.runs) == 0 {
+		return nil
 	}
 	for _, run := range p.runs {
 		there := m.first.runs[0]
@@ -198,6 +215,7 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 		report MergeReport
 		last   int64
 	)
+	ordered := make([]string, len(m.Schema()))
 	report.Shards, report.Absent = m.absent()
 	gap := func(upTo int64) {
 		if upTo <= last+1 {
@@ -231,7 +249,10 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 			gap(p.row)
 			last = p.row
 			report.Rows++
-			if err := put(p.cells); err != nil {
+			for i, at := range p.order {
+				ordered[i] = p.cells[at]
+			}
+			if err := put(ordered); err != nil {
 				return report, err
 			}
 		}

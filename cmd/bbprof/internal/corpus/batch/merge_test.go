@@ -133,9 +133,9 @@ func TestMergeRefuses(t *testing.T) {
 		says   string
 		change func(int, *resultfile.Run)
 	}{
-		{`setting Mode: "unroll", here "loop"; -mixed joins them`, func(i int, r *resultfile.Run) {
+		{`setting mode: "unroll", here "loop"; -mixed joins them`, func(i int, r *resultfile.Run) {
 			if i == 1 {
-				r.Settings = map[string]any{"Mode": "loop"}
+				r.Settings = map[string]any{"mode": "loop"}
 			}
 		}},
 		{"microarchitecture: Zen 9 (x), here Zen 8 (x)", func(i int, r *resultfile.Run) {
@@ -240,7 +240,7 @@ func TestMergeDamage(t *testing.T) {
 		"9223372036854775807": "line 3 is no row: its number (column row) is not from 1 to",
 		"4":                   "it has row 4, and the corpus has 3 rows",
 	} {
-		os.WriteFile(path, []byte(strings.ReplaceAll(whole, ",2,-,", ","+number+",-,")), 0o666)
+		os.WriteFile(path, []byte(withCell(t, whole, 2, "row", number)), 0o666)
 		if _, _, err := merge([]string{path}, false, 3); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("row %s: %v, want it to say %q", number, err, says)
 		}

@@ -29,10 +29,14 @@ type Output struct {
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	return &Output{
-		schema: schema, columns: tallied(schema), sorted: true,
-		row: schema.Index("row"), hex: schema.Index("hex"),
-	}
+	o := &Output{sorted: true}
+	o.setSchema(schema)
+	return o
+}
+
+func (o *Output) setSchema(schema resultfile.Schema) {
+	o.schema, o.columns = schema, tallied(schema)
+	o.row, o.hex = schema.Index("row"), schema.Index("hex")
 }
 
 // Schema is what the output's rows hold.

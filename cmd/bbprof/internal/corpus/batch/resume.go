@@ -124,11 +124,13 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if err := o.sameColumns(in.Schema()); err != nil {
 		return 0, err
 	}
-	runHeader := o.schema.Index("run_header")
+	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
+	runHeader, runID := o.schema.Index("run_header"), o.schema.Index("run")
 	duplicate, reason := o.columns.duplicate, o.columns.reason
 	var (
 		damage *resultfile.DamageError
-		known  bool // what run the rows are of
+		known  bool   // what run the rows are of
+		last   string // ID of a run that was looked at
 	)
 	end = in.End()
 	for {
@@ -137,7 +139,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		switch {
 		case errors.Is(err, io.EOF):
 			if o.tally.Rows > 0 && !known {
-				return 0, fmt.Errorf("no row says of what run it is (run_header), so this is no result that could be gone on with")
+				return 0, fmt.Errorf("no row says of what run it is (columns run and run_header), so this is no result that could be gone on with")
 			}
 			o.tally.Earlier = o.tally.Rows
 			if o.tally.Rows == 0 {
@@ -170,7 +172,12 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			if err := sameRun(text, here); err != nil {
 				return 0, err
 			}
-			known = true
+			known, last = true, cells[runID]
+		} else if id := cells[runID]; id != last && resultfile.IsID(id) { // the row with its header was dropped
+			if err := sameID(id, here); err != nil {
+				return 0, err
+			}
+			known, last = true, id
 		}
 		o.done.set(row, fingerprint(cells[o.hex]))
 		o.follow(row)
@@ -189,7 +196,7 @@ func (o *Output) sameColumns(there resultfile.Schema) error {
 	for i, name := range a {
 		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 left the input's bytes in a header
 	}
-	if slices.Equal(a, b) {
+	if o.schema.InOrderOf(there) != nil {
 		return nil
 	}
 	var list []string
@@ -208,9 +215,18 @@ func (o *Output) sameColumns(there resultfile.Schema) error {
 		list = append(list[:most], fmt.Sprintf("and so on, %d more", more))
 	}
 	if list == nil {
-		list = []string{"they stand in another order"}
+		list = []string{"those of the input stand in another order, or one is there twice"}
 	}
 	return fmt.Errorf("its columns are not those of this run: %s; go on with the same input, the same -disasm and the same bbprof", strings.Join(list, ", "))
+}
+
+// sameID is sameRun where there is no more than the run's ID.
+func sameID(id string, here resultfile.Run) error {
+	unlike, told := here.IDDifference(id)
+	if list := slices.Concat(unlike, told); list != nil {
+		return fmt.Errorf("it was measured under other conditions, and rows of both kinds must not mix: %s", strings.Join(list, "; "))
+	}
+	return nil
 }
 
 func sameRun(text string, here resultfile.Run) error {

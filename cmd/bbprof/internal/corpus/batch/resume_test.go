@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -74,7 +75,7 @@ func TestResumeRefuses(t *testing.T) {
 	lines := strings.SplitAfter(whole, "\n")
 	run := func(change func(*resultfile.Run)) resultfile.Run {
 		r := here()
-		r.Settings = map[string]any{"Mode": "unroll"}
+		r.Settings = map[string]any{"mode": "unroll"}
 		change(&r)
 		return r
 	}
@@ -83,16 +84,20 @@ func TestResumeRefuses(t *testing.T) {
 		run                   resultfile.Run
 		says                  string
 	}{
-		{"other settings", whole, corpus, run(func(r *resultfile.Run) { r.Settings["Mode"] = "loop" }), `setting Mode: "unroll", here "loop"`},
+		{"other settings", whole, corpus, run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), `setting mode: "unroll", here "loop"`},
 		{"another CPU", whole, corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: "},
 		{"another version", whole, corpus, run(func(r *resultfile.Run) { r.Version = "2" }), `version: "1", here "2"`},
 		{"another shard", whole, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), `shard: "", here "0/2"`},
 		{"another input", whole, other, here(), "line 2: the result has another block in its row 1; go on with the same input"},
 		{"a shorter input", whole, strings.Join(strings.SplitAfter(corpus, "\n")[:20], ""), here(), "the input ends before the rows that the result has: 11 are missing"},
-		{"other columns", strings.Replace(whole, ",id\n", ",name\n", 1), corpus, here(), "it has name, it lacks id"},
+		{"other columns", strings.Replace(whole, ",id,", ",name,", 1), corpus, here(), "it has name, it lacks id"},
 		{"damage in the middle", strings.Join(lines[:5], "") + "x\n" + strings.Join(lines[6:], ""), corpus, here(), "line 6 is no row: 1 columns, of 44, and whole rows follow"},
 		{"a row twice", whole + lines[5], corpus, here(), "line 32 is a second result of row 5"},
-		{"no run", regexp.MustCompile(`"\{""version.*\}"`).ReplaceAllString(whole, ""), corpus, here(), "no row says of what run it is"},
+		{"no run", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",,\n"), corpus, here(), "no row says of what run it is"},
+		{"a run of before without its header", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",01234567,\n"), corpus, here(), "no row says of what run it is"},
+		{"other settings, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), "settings or microarchitecture: run "},
+		{"another CPU, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: another, by its number in run "},
+		{"another version, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Version = "2" }), "version: another, by its number in run "},
 		{"another's file", "precious", corpus, here(), "it does not begin as a result does, so it is not touched"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
@@ -109,6 +114,59 @@ func TestResumeRefuses(t *testing.T) {
 				t.Errorf("%d blocks were measured, or the file changed", len(l.order))
 			}
 		})
+	}
+}
+
+// noHeader is a result without its first row, as a filter may leave it.
+func noHeader(whole string) string {
+	lines := strings.SplitAfter(whole, "\n")
+	return lines[0] + strings.Join(lines[2:], "")
+}
+
+// TestResumeFiltered: a result of which a filter left some rows is gone on with, and what is missing
+// is measured again.
+func TestResumeFiltered(t *testing.T) {
+	corpus := text(30)
+	path := file(t)
+	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
+	tally, err := measure(t, &lab{}, path, corpus, Options{})
+	if err != nil || tally.Earlier != 29 {
+		t.Fatalf("%+v, %v", tally, err)
+	}
+	holds(t, rows(t, path), corpus)
+}
+
+// TestResumeOldOrder: a file whose columns stand as they did before is gone on with as it is.
+func TestResumeOldOrder(t *testing.T) {
+	corpus := text(30)
+	path := file(t)
+	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r := csv.NewReader(strings.NewReader(readFile(t, path)))
+	all, err := r.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	for _, cells := range all[:20] {
+		at := schema.Index("id") // behind all others
+		w.Write(slices.Concat(cells[:at], cells[at+1:], cells[at:at+1]))
+	}
+	w.Flush()
+	header, _, _ := strings.Cut(b.String(), "\n")
+	os.WriteFile(path, []byte(b.String()), 0o666)
+	tally, err := measure(t, &lab{}, path, corpus, Options{})
+	if err != nil || tally.Earlier != 19 {
+		t.Fatalf("%+v, %v", tally, err)
+	}
+	holds(t, rows(t, path), corpus)
+	if got, _, _ := strings.Cut(readFile(t, path), "\n"); got != header {
+		t.Errorf("the columns are now %s", got)
 	}
 }
 
@@ -296,7 +354,7 @@ func TestHugeNumbers(t *testing.T) {
 		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
 		"9223372036854775807": "", // dropped like a torn row, and measured again
 	} {
-		os.WriteFile(path, []byte(strings.ReplaceAll(whole, ",30,-,", ","+number+",-,")), 0o666)
+		os.WriteFile(path, []byte(withCell(t, whole, 30, "row", number)), 0o666)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := measure(t, &lab{}, path, text(30), Options{})

@@ -58,8 +58,11 @@ func evidences() []verdict.Reason {
 	return []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch}
 }
 
-// Columns are bbprof's own, in their order. The first six stay first and keep their names.
-// disasm adds the block's text.
+// firstColumns stay first and keep their names. Those of the input follow, then the others.
+const firstColumns = 6
+
+// Columns are bbprof's own, in their order. Those that mostly hold one value for a whole run come
+// last. disasm adds the block's text.
 func Columns(disasm bool) []Column {
 	cycles := func(of func(*profiler.Result) float64) func(*Entry) string {
 		return func(e *Entry) string {
@@ -101,8 +104,6 @@ func Columns(disasm bool) []Column {
 		{Name: "ci_low", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CILow })},
 		{Name: "ci_high", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CIHigh })},
 
-		{Name: "mode", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Mode) })},
-		{Name: "frontend", Type: Text, of: text(func(r *profiler.Result) string { return string(r.FrontEnd) })},
 		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
 		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
 		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
@@ -132,12 +133,6 @@ func Columns(disasm bool) []Column {
 			return r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
 		}, ran)},
 		{Name: "runs_per_sample", Type: Integer, of: count(func(r *profiler.Result) int { return r.RunsPerSample }, ran)},
-		{Name: "clock", Type: Text, of: text(func(r *profiler.Result) string {
-			if r.Clock == nil {
-				return ""
-			}
-			return r.Clock.Name
-		})},
 		{Name: "ticks_per_cycle", Type: Number, Decimals: cycleDecimals, of: text(func(r *profiler.Result) string {
 			if r.Clock == nil {
 				return ""
@@ -158,15 +153,24 @@ func Columns(disasm bool) []Column {
 	}
 	columns = append(columns,
 		Column{Name: "row", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.Row.Number) }},
-		Column{Name: "file", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
 		Column{Name: "line", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(int64(e.Row.Line)) }},
-		Column{Name: "duplicate_of", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.DuplicateOf) }},
-		Column{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
-		Column{Name: "run_header", Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }})
+		Column{Name: "duplicate_of", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.DuplicateOf) }})
 	if disasm {
 		columns = append(columns, disasmColumn())
 	}
-	return columns
+	return append(columns, []Column{
+		{Name: "mode", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Mode) })},
+		{Name: "frontend", Type: Text, of: text(func(r *profiler.Result) string { return string(r.FrontEnd) })},
+		{Name: "clock", Type: Text, of: text(func(r *profiler.Result) string {
+			if r.Clock == nil {
+				return ""
+			}
+			return r.Clock.Name
+		})},
+		{Name: "file", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
+		{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
+		{Name: "run_header", Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
+	}...)
 }
 
 func disasmColumn() Column {
@@ -222,17 +226,64 @@ func detail(r *profiler.Result) string {
 	return fmt.Sprintf("%s (instruction %d at byte %d: %s)", r.Rejection.Detail, in.Index+1, in.Offset, in.Text)
 }
 
-// Schema is the columns of one file: bbprof's own, then those carried through.
+// Schema is the columns of one file: bbprof's own, and those carried through. Of the latter the
+// order is that of the input.
 type Schema []Column
 
 // NewSchema is what batch writes.
 func NewSchema(disasm bool, carried []string) Schema {
-	s := Schema(Columns(disasm))
+	own := Columns(disasm)
+	s := slices.Clone(Schema(own[:firstColumns]))
 	for _, name := range carried {
 		s = append(s, Column{Name: name, Type: Text, PerRow: true})
 	}
-	return s
+	return append(s, own[firstColumns:]...)
 }
+
+// Permutation is where each column of other stands in s, nil if they have not the same columns.
+func (s Schema) Permutation(other Schema) []int {
+	at := make(map[string]int, len(s))
+	for i, c := range s {
+		at[plainName(c.Name)] = i
+	}
+	order := make([]int, len(other))
+	for i, c := range other {
+		k, ok := at[plainName(c.Name)]
+		if !ok {
+			return nil
+		}
+		order[i] = k
+		delete(at, plainName(c.Name))
+	}
+	if len(at) > 0 || len(s) != len(other) {
+		return nil
+	}
+	return order
+}
+
+// InOrderOf has the columns of s in the order of other, nil if they are not the same, or the
+// input's stand in another order among themselves.
+func (s Schema) InOrderOf(other Schema) Schema {
+	order := s.Permutation(other)
+	if order == nil {
+		return nil
+	}
+	in := make(Schema, len(s))
+	last := -1 // of the input's columns
+	for i, at := range order {
+		in[i] = s[at]
+		if s[at].of == nil {
+			if at < last {
+				return nil
+			}
+			last = at
+		}
+	}
+	return in
+}
+
+// plainName is a name as it is written now: bbprof left bytes that are no UTF-8 in a header.
+func plainName(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
 
 // Reserved are the names that no carried column may have.
 func Reserved() (names []string) {

@@ -90,7 +90,7 @@ func TestDictionary(t *testing.T) {
 
 func TestFirstColumns(t *testing.T) {
 	names := strings.Join(NewSchema(false, []string{"frequency"}).Names(), ",")
-	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,") || !strings.HasSuffix(names, ",run_header,frequency") {
+	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,frequency,") || !strings.HasSuffix(names, ",mode,frontend,clock,file,run,run_header") {
 		t.Error(names)
 	}
 	seen := map[string]bool{}
@@ -394,14 +394,22 @@ func TestRun(t *testing.T) {
 	defaults, _ := SettingsOf(profiler.Options{}.WithDefaults())
 	a := Run{Version: "1", Host: Host{Brand: "x"}, Settings: settings, Kernel: "6"}
 	b := Run{Version: "1", Host: Host{Brand: "x"}, Settings: defaults, Kernel: "7", Selftest: "4 of 4"}
-	if d := a.Difference(b); d != nil || a.ID() != b.ID() || len(a.ID()) != 8 {
+	if d := a.Difference(b); d != nil || a.ID() != b.ID() || !IsID(a.ID()) {
 		t.Errorf("%q, %s, %s", d, a.ID(), b.ID())
 	}
 	again, err := ParseRun(a.String())
 	if err != nil || again.ID() != a.ID() || a.Difference(again) != nil {
 		t.Errorf("%v: %+v, differs in %q", err, again, a.Difference(again))
 	}
+	brand := a
+	brand.Host.Brand = "y"
+	if unlike, told := a.IDDifference(brand.ID()); !Comparable(a.ID(), brand.ID()) || unlike != nil || len(told) != 1 || !strings.HasPrefix(told[0], "CPU: ") {
+		t.Errorf("%s: %q, %q", brand.ID(), unlike, told)
+	}
 	other, _ := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.01})
+	if mode := (Run{Version: "1", Host: a.Host, Settings: other}); Comparable(a.ID(), mode.ID()) {
+		t.Errorf("%s and %s are of other settings", a.ID(), mode.ID())
+	}
 	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
 	if d := strings.Join(a.Difference(c), "; "); a.ID() == c.ID() ||
 		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||

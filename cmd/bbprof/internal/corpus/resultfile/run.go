@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -155,13 +156,54 @@ func ParseRun(text string) (r Run, err error) {
 	return r, nil
 }
 
-// ID names what decides about the results, in eight digits.
+// ID names what decides about the results, in three numbers: eight digits for the settings and
+// the microarchitecture, four for the CPU, four for bbprof's version. It stands in each row, so it
+// is there also where a filter has dropped the row with the run's header.
 func (r Run) ID() string {
-	text, err := json.Marshal([]any{r.Version, r.Host, r.Settings})
+	core := []any{r.Host.Microarchitecture}
+	if r.Host.Microarchitecture == cpu.Unknown {
+		core = append(core, r.Host.Vendor, r.Host.Family, r.Host.Model)
+	}
+	return digits(8, r.Settings, core) + "-" + digits(4, r.Host) + "-" + digits(4, r.Version)
+}
+
+// digits are the first hexadecimal digits of the hash of some values.
+func digits(n int, values ...any) string {
+	text, err := json.Marshal(values)
 	if err != nil {
 		panic(err) // of text and numbers
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(text))[:8]
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:n]
+}
+
+var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
+
+// IsID reports whether the cell of a column run is an ID that can be compared. Those of the first
+// versions of bbprof cannot.
+func IsID(cell string) bool { return runID.MatchString(cell) }
+
+// Comparable reports whether rows of two IDs were measured with the same settings on the same
+// microarchitecture.
+func Comparable(a, b string) bool { return IsID(a) && IsID(b) && a[:8] == b[:8] }
+
+// IDDifference is Difference by an ID alone: unlike is what makes results incomparable, told what
+// should change nothing.
+func (r Run) IDDifference(id string) (unlike, told []string) {
+	here := r.ID()
+	there, now := strings.Split(id, "-"), strings.Split(here, "-")
+	switch {
+	case !IsID(id):
+		return []string{fmt.Sprintf("column run is %.40q, which names no run", id)}, nil
+	case there[0] != now[0]:
+		unlike = append(unlike, fmt.Sprintf("settings or microarchitecture: run %s, here %s", id, here))
+	}
+	if there[1] != now[1] {
+		told = append(told, fmt.Sprintf("CPU: another, by its number in run %s, here %s", id, here))
+	}
+	if there[2] != now[2] {
+		told = append(told, fmt.Sprintf("version: another, by its number in run %s, here %s", id, here))
+	}
+	return unlike, told
 }
 
 // String is the run as JSON.
