@@ -85,11 +85,11 @@ func (a *ablating) run(std streams) error {
 	}
 	defer p.Close()
 	stages, err := ablate.Block(ctx, p, block.Code)
-	if err != nil {
+	if err != nil && !(stopped(err) && len(stages) > 0) {
 		return err
 	}
-	if err := a.out.write(std, map[string]any{"steps": stages}, stageTable(stages)); err != nil {
-		return err
+	if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
 	}
 	if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), ablate.StageFigure(stages)); err != nil {
 		return err
@@ -111,6 +111,16 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
+// write puts out the steps; err is what ended them.
+func (a *ablating) write(std streams, steps any, table string, err error) error {
+	object := map[string]any{"steps": steps}
+	if err != nil {
+		object["incomplete"] = true
+		table += "incomplete: interrupted before the end\n"
+	}
+	return a.out.write(std, object, table)
+}
+
 // corpus is bbprof ablate FILE.
 func (a *ablating) corpus(ctx context.Context, std streams) error {
 	in, err := input.Open(a.files, std.in, "", nil)
@@ -123,15 +133,17 @@ func (a *ablating) corpus(ctx context.Context, std streams) error {
 		return err
 	}
 	defer p.Close()
+	done := progress(a.out.notes(std), 0, "blocks")
 	shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
 		row, err := in.Next()
 		return row.Code, row.Rejection, err
-	}, progress(a.out.notes(std), 0, "blocks"))
-	if err != nil {
+	}, done.step)
+	done.end()
+	if err != nil && !(stopped(err) && shares[0].Blocks > 0) {
 		return err
 	}
-	if err := a.out.write(std, map[string]any{"steps": shares}, shareTable(shares)); err != nil {
-		return err
+	if writeErr := a.write(std, shares, shareTable(shares), err); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
 	}
 	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
 }

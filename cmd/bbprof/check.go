@@ -89,23 +89,25 @@ func (c *checking) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
+	done := progress(c.out.notes(std), len(blocks), "blocks")
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
 		Start:     func() (measure.ProfileCloser, error) { return profiler.New(c.measuring) },
-		Screened:  progress(c.out.notes(std), len(blocks), "blocks"),
+		Screened:  done.step,
 	})
-	if err != nil {
+	done.end()
+	if err != nil && !stopped(err) {
 		return err
 	}
-	err = c.out.stream(std, func(w io.Writer) error {
+	writeErr := c.out.stream(std, func(w io.Writer) error {
 		if c.out.json {
 			return writeChecked(w, outcomes)
 		}
 		_, err := io.WriteString(w, c.report(outcomes))
 		return err
 	})
-	if err != nil {
-		return err
+	if writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
 	}
 	return checkOutcome(outcomes)
 }
@@ -263,6 +265,9 @@ func (c *checking) report(outcomes []check.Outcome) string {
 	n := statuses(outcomes)
 	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
 		plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
+	if n[check.Interrupted]+n[check.Suspect] > 0 {
+		fmt.Fprintf(&w, "incomplete: interrupted before %s were measured and %s confirmed\n", plural(n[check.Interrupted], "block"), plural(n[check.Suspect], "suspect"))
+	}
 	return w.String()
 }
 

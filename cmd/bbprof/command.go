@@ -137,6 +137,9 @@ func exitOf(err error) int {
 	return exitInternal
 }
 
+// stopped reports whether a signal ended a measurement, of which what came before is worth telling.
+func stopped(err error) bool { return errors.Is(err, context.Canceled) }
+
 // writeText writes to standard output.
 func writeText(std streams, text string) error {
 	if _, err := io.WriteString(std.out, text); err != nil {

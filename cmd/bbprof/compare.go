@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -136,11 +137,13 @@ func (c *comparing) run(std streams) error {
 	if a.kind == aFile {
 		return c.files(ctx, p, a.rows, b.rows, std)
 	}
-	out, err := c.compare(ctx, p, a.rows[0], b.rows[0])
-	if err != nil {
+	done := progress(c.out.notes(std), 2*c.layouts*c.trials, "measurements")
+	out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.step)
+	done.end()
+	if err != nil && !out.Incomplete {
 		return err
 	}
-	return c.show(out, std)
+	return cmp.Or(c.show(out, std), err)
 }
 
 func (c *comparing) check() error {
@@ -220,9 +223,10 @@ type comparison struct {
 	Adjusted           float64  `json:"p_adjusted,omitzero"` // among the pairs of two files
 	LayoutsForPercent  int      `json:"layouts_for_1_percent,omitzero"`
 
-	Rejection *verdict.Rejection `json:"rejection,omitempty"`
-	Side      string             `json:"rejected_side,omitempty"`
-	Failure   string             `json:"failure,omitempty"` // of bbprof itself, in one pair of two files
+	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
+	Side       string             `json:"rejected_side,omitempty"`
+	Incomplete bool               `json:"incomplete,omitempty"` // interrupted before the last layout
+	Failure    string             `json:"failure,omitempty"`    // of bbprof itself, in one pair of two files
 
 	Pairs   []compare.Pair    `json:"pairs,omitempty"`
 	Dropped []compare.Dropped `json:"dropped,omitempty"`
@@ -253,8 +257,9 @@ func (b *compared) measured(r profiler.Result) {
 	b.Instructions, b.Init = r.Instructions, r.Init.Name
 }
 
-// compare measures one pair. What is wrong with a block is in the comparison.
-func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.Row) (*comparison, error) {
+// compare measures one pair and tells step of each measurement. What is wrong with a block is in the
+// comparison. If ctx ends, its error comes with what the layouts until then say, if that is anything.
+func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.Row, step func(n int)) (*comparison, error) {
 	out := &comparison{Seed: c.seed, Trials: c.trials, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
 	for i, row := range []input.Row{a, b} {
 		if row.Rejection != nil {
@@ -262,21 +267,31 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 			return out, nil
 		}
 	}
-	measure, first, err := compare.Blocks(ctx, p, a.Code, b.Code)
+	sides, first, err := compare.Blocks(ctx, p, a.Code, b.Code)
 	out.A.measured(first[0])
 	out.B.measured(first[1])
 	if err == nil {
+		n := 0
+		told := func(m compare.Measure) compare.Measure {
+			return func(ctx context.Context, l compare.Layout) (float64, error) {
+				n++
+				defer step(n)
+				return m(ctx, l)
+			}
+		}
 		layouts := compare.Draw(c.seed, c.layouts, c.trials)
 		conclude := compare.Paired
 		if c.unpaired {
 			conclude = compare.Unpaired
-			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.trials), measure[0], measure[1])
+			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.trials), told(sides[0]), told(sides[1]))
 		} else {
-			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, measure[0], measure[1])
+			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
-		if err == nil {
-			out.Conclusion, err = conclude(out.Pairs)
+		if out.Incomplete = stopped(err) && len(out.Pairs) > 1; err == nil || out.Incomplete {
+			var concluded error
+			out.Conclusion, concluded = conclude(out.Pairs)
 			out.LayoutsForPercent = out.LayoutsFor(1)
+			err = cmp.Or(err, concluded)
 		}
 	}
 	var (
@@ -335,6 +350,9 @@ func (out *comparison) report(c *comparing) string {
 		line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
 		line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
 			out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], out.least(), out.most())
+	}
+	if out.Incomplete {
+		line("incomplete", "interrupted after %d of %d layouts", out.Layouts, c.layouts)
 	}
 	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %s", out.Detects, enough(out.LayoutsForPercent))
 	if c.verbose {

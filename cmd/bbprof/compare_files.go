@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,9 +17,14 @@ import (
 func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) error {
 	var all []*comparison
 	done := progress(c.out.notes(std), len(a), "pairs")
+	var end error
 	for i := range a {
-		out, err := c.compare(ctx, p, a[i], b[i])
-		if err != nil && (exitOf(err) == exitHost || ctx.Err() != nil) {
+		out, err := c.compare(ctx, p, a[i], b[i], func(int) {})
+		if stopped(err) {
+			end = err
+			break
+		}
+		if err != nil && exitOf(err) == exitHost {
 			return err
 		}
 		if err != nil { // a failure over one pair leaves the others what they are
@@ -26,11 +32,16 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 			fmt.Fprintf(std.err, "bbprof: pair %d: %v\n", i+1, err)
 		}
 		all = append(all, out)
-		done(len(all))
+		done.step(len(all))
+	}
+	done.end()
+	if end != nil && len(all) == 0 {
+		return end
 	}
 	adjust(all)
-	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all) }); err != nil {
-		return err
+	left := len(a) - len(all)
+	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all, left) }); err != nil || end != nil {
+		return cmp.Or(err, end)
 	}
 	var measured []compare.Conclusion
 	for _, out := range all {
@@ -65,14 +76,18 @@ func adjust(all []*comparison) {
 	}
 }
 
-// writeFiles writes a row for each pair, and what they say together.
-func (c *comparing) writeFiles(w io.Writer, all []*comparison) error {
+// writeFiles writes a row for each pair, and what they say together; left are the pairs that an
+// interrupted run did not reach.
+func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
 	if c.out.json {
 		e := json.NewEncoder(w)
 		for _, out := range all {
 			if err := e.Encode(out); err != nil {
 				return err
 			}
+		}
+		if left > 0 {
+			return e.Encode(map[string]any{"incomplete": true, "pairs_left": left})
 		}
 		return nil
 	}
@@ -97,6 +112,9 @@ func (c *comparing) writeFiles(w io.Writer, all []*comparison) error {
 	}
 	_, err = fmt.Fprintf(w, "%s: %d slower, %d faster, %d no difference, %d not measured\n",
 		plural(len(all), "pair"), count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-len(differences))
+	if err == nil && left > 0 {
+		_, err = fmt.Fprintf(w, "incomplete: interrupted before the last %s\n", plural(left, "pair"))
+	}
 	if len(differences) < 2 || err != nil {
 		return err
 	}

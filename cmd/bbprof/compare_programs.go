@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,10 +13,10 @@ import (
 // runs compares two programs.
 func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
 	out, err := c.comparePrograms(ctx, a, b, std)
-	if err != nil {
+	if err != nil && (out == nil || !out.Incomplete) {
 		return err
 	}
-	return c.show(out, std)
+	return cmp.Or(c.show(out, std), err)
 }
 
 // comparePrograms measures them and concludes.
@@ -40,20 +41,23 @@ func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std stre
 	if c.unpaired {
 		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
 	}
+	done := progress(c.out.notes(std), c.layouts*c.trials, "runs")
+	defer done.end()
 	pairs, err := program.Compare(ctx, r, program.Side{Command: commands[0], Setups: ofA}, program.Side{Command: commands[1], Setups: ofB},
-		program.Plan{Runs: c.trials, Seed: c.seed, Done: progress(c.out.notes(std), c.layouts*c.trials, "runs")})
-	if err != nil {
+		program.Plan{Runs: c.trials, Seed: c.seed, Done: done.step})
+	if err != nil && !(stopped(err) && len(pairs) > 1) {
 		return nil, err
 	}
 	out := &comparison{
 		A: compared{Command: strings.Join(a, " ")}, B: compared{Command: strings.Join(b, " ")},
-		Seed: c.seed, Trials: c.trials, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run",
+		Seed: c.seed, Trials: c.trials, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run", Incomplete: err != nil,
 	}
 	for i, p := range pairs {
 		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift}
 		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
 	}
-	out.Conclusion, err = conclude(out.Pairs)
+	var concluded error
+	out.Conclusion, concluded = conclude(out.Pairs)
 	out.LayoutsForPercent = out.LayoutsFor(1)
-	return out, err
+	return out, cmp.Or(err, concluded)
 }

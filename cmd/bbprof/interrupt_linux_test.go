@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +95,90 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 		t.Errorf("%d rows, error %v: %q", len(got), err, rows.String())
 	}
 	return true
+}
+
+// TestInterruptedStudies: Ctrl-C ends what takes long, and what was measured until then is written and
+// marked as incomplete.
+func TestInterruptedStudies(t *testing.T) {
+	require.Measure(t, tryOnce())
+	dir := t.TempDir()
+	blocks, baseline := filepath.Join(dir, "blocks.csv"), filepath.Join(dir, "baseline.csv")
+	many := strings.Repeat("4801c0\n480fafc0\n", 5000)
+	row := func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }
+	if err := errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
+		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"compare", "-layouts", "100000", "-a", "4801c0", "-b", "480fafc0"}, "incomplete  interrupted after"},
+		{[]string{"compare", "-json", "-layouts", "100000", "-a", "4801c0", "-b", "480fafc0"}, `"incomplete":true`},
+		{[]string{"compare", "-layouts", "2", "-trials", "1", "-a", blocks, "-b", blocks}, "incomplete: interrupted before the last"},
+		{[]string{"compare", "-layouts", "100000", "-a", "true", "-b", "true"}, "incomplete  interrupted after"},
+		{[]string{"check", "-anyway", baseline}, "incomplete: interrupted before"},
+		{[]string{"check", "-anyway", "-json", baseline}, `"status":"interrupted"`},
+		{[]string{"ablate", blocks}, "incomplete: interrupted"},
+		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
+		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,"},
+		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0\n"},
+	} {
+		t.Run(strings.Join(c.args[:2], " "), func(t *testing.T) {
+			for wait := 500 * time.Millisecond; ; wait *= 2 {
+				code, stdout, stderr := interrupted(t, c.args, wait)
+				if disturbed(stderr) || stdout == "" && wait < 20*time.Second { // nothing was measured yet
+					continue
+				}
+				if code != exitInterrupted || !strings.Contains(stdout, c.want) || !strings.Contains(stderr, "bbprof: interrupted\n") {
+					t.Errorf("exit code %d, want %d and %q in:\n%.2000s\n%s", code, exitInterrupted, c.want, stdout, stderr)
+				}
+				return
+			}
+		})
+	}
+}
+
+// manyBlocks are rows of distinct blocks.
+func manyBlocks(row func(hex string) string) string {
+	var all strings.Builder
+	for i := range 5000 {
+		all.WriteString(row(fmt.Sprintf("b8%04x0000", i))) // mov eax, i
+	}
+	return all.String()
+}
+
+// interrupted runs bbprof and interrupts it after a while.
+func interrupted(t *testing.T, args []string, wait time.Duration) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err strings.Builder
+	cmd := exec.Command("bbprof", args...)
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if e := cmd.Start(); e != nil {
+		t.Fatal(e)
+	}
+	time.AfterFunc(wait, func() { cmd.Process.Signal(syscall.SIGINT) })
+	cmd.Wait()
+	return cmd.ProcessState.ExitCode(), out.String(), err.String()
+}
+
+// TestHead: who reads as much as he wants and closes the pipe hears nothing of it.
+func TestHead(t *testing.T) {
+	require.Measure(t, tryOnce())
+	blocks := filepath.Join(t.TempDir(), "blocks.csv")
+	if err := os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd := exec.Command("sh", "-c", "bbprof batch -q "+blocks+" | head -n 2")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if disturbed(stderr.String()) || strings.Contains(stderr.String(), "selftest fails") {
+		require.Skip(t, require.Idle, "%s", &stderr)
+	}
+	if err != nil || strings.Count(string(out), "\n") != 2 || stderr.Len() > 0 {
+		t.Errorf("%v: %s\nstderr: %s", err, out, &stderr)
+	}
 }
 
 // untilFull waits until nothing more goes into a pipe: its last page may have no room for a row.

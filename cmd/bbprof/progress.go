@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
@@ -19,41 +19,99 @@ func now() string { return time.Now().UTC().Format(time.RFC3339) }
 // lineEvery is how often a line tells of the progress where there is no terminal.
 const lineEvery = 10 * time.Second
 
-// watch shows how far a batch is: a bar on a terminal, elsewhere a line now and then.
+// A meter shows how far something is: a bar on a terminal, elsewhere a line now and then.
+type meter struct {
+	w        io.Writer
+	columns  func() int // of the terminal; nil where there is none
+	lastLine time.Time
+}
+
+func newMeter(w io.Writer) meter {
+	m := meter{w: w, lastLine: time.Now()}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		m.columns = func() int {
+			columns, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 80
+			}
+			return columns
+		}
+	}
+	return m
+}
+
+// barWidth is how many columns the bar has between its ends.
+const barWidth = 20
+
+// show draws a bar for a share, if it is known, with a text; elsewhere it writes the text. at is now.
+func (m *meter) show(at time.Time, share float64, text string) {
+	switch {
+	case m.columns != nil:
+		bar := ""
+		if share >= 0 {
+			full := int(min(share, 1) * barWidth)
+			bar = fmt.Sprintf("%3.0f %% |%s%s| ", 100*min(share, 1), strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
+		}
+		fmt.Fprintf(m.w, "\r\x1b[K%s%s", bar, fit(text, m.columns()-utf8.RuneCountInString(bar)-1))
+	case at.Sub(m.lastLine) >= lineEvery:
+		m.lastLine = at
+		fmt.Fprintf(m.w, "bbprof: %s\n", text)
+	}
+}
+
+// end removes the bar.
+func (m *meter) end() {
+	if m.columns != nil {
+		fmt.Fprint(m.w, "\r\x1b[K")
+	}
+}
+
+// A counter shows how many of some things are done; of is 0 where nobody knows how many there are.
+type counter struct {
+	meter
+	of       int
+	what     string
+	began    time.Time
+	lastDraw time.Time
+}
+
+func progress(w io.Writer, of int, what string) *counter {
+	return &counter{meter: newMeter(w), of: of, what: what, began: time.Now()}
+}
+
+// step tells that so many are done.
+func (c *counter) step(done int) {
+	at := time.Now()
+	if at.Sub(c.lastDraw) < drawEvery {
+		return
+	}
+	c.lastDraw = at
+	if c.of == 0 {
+		c.show(at, -1, fmt.Sprintf("%d %s done", done, c.what))
+		return
+	}
+	left := at.Sub(c.began) * time.Duration(c.of-done) / time.Duration(done)
+	c.show(at, float64(done)/float64(c.of), fmt.Sprintf("%d of %d %s, %v left", done, c.of, c.what, left.Round(time.Second)))
+}
+
+// drawEvery keeps what draws from disturbing what is measured.
+const drawEvery = 200 * time.Millisecond
+
+// watch shows how far a batch is.
 type watch struct {
-	w     io.Writer
-	bar   *progressbar.ProgressBar // nil where there is no terminal
-	width func() int               // of the text beside a bar
-	size  int64                    // of the input in bytes, 0 if unknown
+	meter
+	size int64 // of the input in bytes, 0 if unknown
 
 	began     time.Time
 	from      int64 // where in the input this run found its first row
-	lastLine  time.Time
 	lastCount int64
 	lastTime  time.Time
 	rate      float64
 }
 
 func newWatch(w io.Writer, size int64) *watch {
-	t := &watch{w: w, size: size, began: time.Now(), from: -1}
-	t.lastLine, t.lastTime = t.began, t.began
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		most := size
-		if most == 0 {
-			most = -1 // a spinner
-		}
-		t.bar = progressbar.NewOptions64(most,
-			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(20), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionUseANSICodes(true)) // to clear a line that what is typed made longer
-		t.width = func() int {
-			columns, _, err := term.GetSize(int(f.Fd()))
-			if err != nil {
-				return 80
-			}
-			return columns - len(" 100% ||") - 1
-		}
-	}
+	t := &watch{meter: newMeter(w), size: size, began: time.Now(), from: -1}
+	t.lastTime = t.began
 	return t
 }
 
@@ -67,19 +125,11 @@ func (t *watch) show(p batch.Progress) {
 		t.rate = float64(p.Tally.Measured-t.lastCount) / seconds
 		t.lastCount, t.lastTime = p.Tally.Measured, at
 	}
-	if t.bar != nil {
-		t.bar.Describe(fit(t.text(p, at), t.width()))
-		if t.size > 0 {
-			t.bar.Set64(min(p.Bytes, t.size))
-		} else {
-			t.bar.Add(1)
-		}
-		return
+	share := -1.0
+	if t.size > 0 {
+		share = float64(p.Bytes) / float64(t.size)
 	}
-	if at.Sub(t.lastLine) >= lineEvery {
-		t.lastLine = at
-		fmt.Fprintf(t.w, "bbprof: %s\n", t.text(p, at))
-	}
+	t.meter.show(at, share, t.text(p, at))
 }
 
 // text is the counts, the rate and the time left.
@@ -90,9 +140,9 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 	}
 	switch {
 	case p.Ended && p.Aside > 0:
-		s += fmt.Sprintf(", second look: %d to go", p.Aside)
+		s += fmt.Sprintf(", retry: %d to go", p.Aside)
 	case t.size > 0 && p.Bytes > t.from:
-		if t.bar == nil { // which shows it
+		if t.columns == nil { // a bar shows it
 			s += fmt.Sprintf(", %d %%", 100*p.Bytes/t.size)
 		}
 		left := time.Duration(float64(at.Sub(t.began)) * float64(t.size-p.Bytes) / float64(p.Bytes-t.from))
@@ -112,30 +162,4 @@ func fit(text string, width int) string {
 		text = text[:end]
 	}
 	return text
-}
-
-// end removes the bar.
-func (t *watch) end() {
-	if t.bar != nil {
-		t.bar.Clear()
-	}
-}
-
-// progress writes lines like "12 of 40 runs", now and then; of is 0 where nobody knows.
-func progress(w io.Writer, of int, what string) func(done int) {
-	began := time.Now()
-	last := began
-	return func(done int) {
-		now := time.Now()
-		if now.Sub(last) < lineEvery {
-			return
-		}
-		last = now
-		if of == 0 {
-			fmt.Fprintf(w, "bbprof: %d %s done\n", done, what)
-			return
-		}
-		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-		fmt.Fprintf(w, "bbprof: %d of %d %s, about %v left\n", done, of, what, left.Round(time.Second))
-	}
 }

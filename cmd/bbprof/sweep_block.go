@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -70,11 +71,11 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	s.opts.Detail = true // with it come the predictions
 	s.events, s.opts.Events = s.opts.Events, nil
 	points, screened, err := s.measure(ctx, block.Code, factor, std)
-	if err != nil {
+	if err != nil && !(stopped(err) && points != nil) {
 		return err
 	}
-	if err := s.write(points, screened, factor, std); err != nil {
-		return err
+	if writeErr := s.write(points, screened, factor, std); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
 	}
 	return sweepOutcome(points)
 }
@@ -91,7 +92,9 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 		return nil, nil, err
 	}
 	runs := s.orDefault(3)
-	points, err := sweep.Run(ctx, p, code, f, sweep.Plan{Runs: runs, Seed: s.seed, Done: progress(s.out.notes(std), len(f.Values)*runs, "measurements")})
+	done := progress(s.out.notes(std), len(f.Values)*runs, "measurements")
+	points, err := sweep.Run(ctx, p, code, f, sweep.Plan{Runs: runs, Seed: s.seed, Done: done.step})
+	done.end()
 	if err != nil || len(events) == 0 {
 		return points, nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -20,11 +21,11 @@ const envFactor = "env"
 // sweepProgram varies the size of a program's environment.
 func (s *sweeping) sweepProgram(ctx context.Context, std streams) error {
 	points, err := s.runPrograms(ctx, std)
-	if err != nil {
+	if err != nil && !(stopped(err) && points != nil) {
 		return err
 	}
-	if err := s.out.stream(std, func(w io.Writer) error { return writeSweep(w, points) }); err != nil {
-		return err
+	if writeErr := s.out.stream(std, func(w io.Writer) error { return writeSweep(w, points) }); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
 	}
 	return s.plot.draw(strings.Join(s.words, " "), envFigure(points))
 }
@@ -48,7 +49,9 @@ func (s *sweeping) runPrograms(ctx context.Context, std streams) ([]program.Poin
 	defer r.Close()
 	notes, runs := s.out.notes(std), s.orDefault(10)
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
-	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: progress(notes, len(setups)*runs, "runs")})
+	done := progress(notes, len(setups)*runs, "runs")
+	defer done.end()
+	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 }
 
 // writeSweep writes a row for each set-up.
@@ -56,6 +59,10 @@ func writeSweep(out io.Writer, points []program.Point) error {
 	w := csv.NewWriter(out)
 	w.Write([]string{"env_bytes", "cycles", "ci_low", "ci_high", "runs"})
 	for _, p := range points {
+		if len(p.Cycles) == 0 { // interrupted before
+			w.Write([]string{strconv.Itoa(p.Setup.EnvBytes), "", "", "", "0"})
+			continue
+		}
 		median, low, high := stat.MedianInterval(p.Cycles)
 		w.Write([]string{strconv.Itoa(p.Setup.EnvBytes), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))})
 	}

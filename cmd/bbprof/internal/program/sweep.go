@@ -63,7 +63,8 @@ type runner interface {
 }
 
 // Sweep runs a command in each set-up. The order is random, and all set-ups have a run before any
-// has its next, so that a drift of the machine affects all alike.
+// has its next, so that a drift of the machine affects all alike. If ctx ends, its error comes with the
+// runs so far.
 func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) ([]Point, error) {
 	points := make([]Point, len(setups))
 	for i, s := range setups {
@@ -77,6 +78,9 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) 
 	for range plan.Runs {
 		for _, i := range rng.Perm(len(setups)) {
 			sample, err := r.Run(ctx, c, setups[i])
+			if err != nil && ctx.Err() != nil {
+				return points, ctx.Err()
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -102,7 +106,8 @@ type Pair struct {
 
 // Compare runs two commands, each in its set-ups, of which there are as many for both; they are the
 // same where set-ups are to be compared in pairs. The two alternate, and which of them runs first is
-// drawn for each pair of runs, so that nothing that changes with time favours one.
+// drawn for each pair of runs, so that nothing that changes with time favours one. If ctx ends, its
+// error comes with the set-ups that were completed.
 func Compare(ctx context.Context, r runner, a, b Side, plan Plan) ([]Pair, error) {
 	for _, side := range []Side{a, b} {
 		if err := r.WarmUp(ctx, side.Command, a.Setups[0]); err != nil {
@@ -124,6 +129,9 @@ func Compare(ctx context.Context, r runner, a, b Side, plan Plan) ([]Pair, error
 			}
 			for _, side := range order {
 				sample, err := r.Run(ctx, side.Command, side.Setups[i])
+				if err != nil && ctx.Err() != nil {
+					return pairs[:i], ctx.Err()
+				}
 				if err != nil {
 					return nil, err
 				}

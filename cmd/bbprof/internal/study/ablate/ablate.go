@@ -87,13 +87,13 @@ type Stage struct {
 const tries = 3
 
 // Block measures a block at each step. The results of p must carry predictions
-// (profiler.Options.Detail).
+// (profiler.Options.Detail). With an error come the steps that were measured before it.
 func Block(ctx context.Context, p measure.Profiler, code []byte) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
 		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries)
 		if err != nil {
-			return nil, err
+			return stages, err
 		}
 		stages = append(stages, Stage{s.Name, r})
 	}
@@ -124,6 +124,7 @@ func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(ma
 
 // Corpus measures every block of a corpus at each step, a block with all of them before the next,
 // until next gives io.EOF. A rejection in its place is one at every step: a row that holds no block.
+// With an error come the shares of the blocks before it.
 func Corpus(ctx context.Context, p measure.Profiler, next func() ([]byte, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))
@@ -136,16 +137,19 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() ([]byte, *verdi
 			return shares, nil
 		}
 		if err != nil {
-			return nil, err
+			return shares, err
 		}
+		results := make([]profiler.Result, len(steps))
 		for i, s := range steps {
-			r := profiler.Result{Status: profiler.Rejected}
+			results[i].Status = profiler.Rejected
 			if rejection != nil {
-				r.Reason = rejection.Reason
-			} else if r, err = measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries); err != nil {
-				return nil, err
+				results[i].Reason = rejection.Reason
+			} else if results[i], err = measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries); err != nil {
+				return shares, err
 			}
-			shares[i].count(r)
+		}
+		for i := range shares {
+			shares[i].count(results[i])
 		}
 		done(n)
 	}

@@ -29,6 +29,9 @@ const (
 	Cleared Status = "cleared"      // it looked slower in its first measurement only, or in some layouts only
 	Slower  Status = "slower"       // by more than the threshold, in all measurements and layouts together
 	Unknown Status = "not measured" // Rejection says why
+	// Of a run that was interrupted:
+	Suspect     Status = "suspect"     // it looks slower, which was not confirmed
+	Interrupted Status = "interrupted" // it was not reached
 )
 
 // Outcome is one block's. Slowdown and its 95 % interval are percentages of the baseline.
@@ -82,26 +85,40 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 		r.outcomes = append(r.outcomes, Outcome{Block: b, Status: Fine, P: 1})
 	}
 	if err := r.round(ctx, r.screen); err != nil {
-		return nil, err
+		return r.unfinished(), err
 	}
 	isSuspect := func(s *suspect) bool { return s != nil }
 	for n := 0; n < freshRounds && slices.ContainsFunc(r.suspects, isSuspect); n++ {
 		if err := r.round(ctx, r.again); err != nil {
-			return nil, err
+			return r.unfinished(), err
 		}
 	}
 	r.judge()
 	isSlower := func(o Outcome) bool { return o.Status == Slower }
 	if slices.ContainsFunc(r.outcomes, isSlower) {
 		if err := r.round(ctx, r.place); err != nil {
-			return nil, err
+			return r.unfinished(), err
 		}
 	}
 	return r.outcomes, nil
 }
 
+// unfinished are the outcomes of a run that an error ends: what looked slower was not confirmed.
+func (r *run) unfinished() []Outcome {
+	for i := range r.outcomes {
+		switch {
+		case i >= r.screened:
+			r.outcomes[i].Status = Interrupted
+		case r.suspects[i] != nil:
+			r.outcomes[i].Status = Suspect
+		}
+	}
+	return r.outcomes
+}
+
 type run struct {
 	Options
+	screened int // blocks that were measured once
 	outcomes []Outcome
 	suspects []*suspect // by block; nil of a block that is no suspect
 }
@@ -135,6 +152,10 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
 	got, err := once(ctx, p, out.Block, profiler.Setup{})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.screened = i + 1
 	if r.Screened != nil {
 		r.Screened(i + 1)
 	}

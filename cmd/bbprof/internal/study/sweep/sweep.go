@@ -36,7 +36,8 @@ type Plan struct {
 
 // Run measures the block with every value of the factor. The order is random, and all values have
 // a run before any has its next, so that a drift affects all alike. A point is the run with the
-// median cycles among those that were measured, so that a short disturbance makes no spike.
+// median cycles among those that were measured, so that a short disturbance makes no spike. If ctx
+// ends, its error comes with the points so far; a value without any run has the status Interrupted.
 func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan Plan) ([]Point, error) {
 	results := make([][]profiler.Result, len(f.Values))
 	random := rand.New(rand.NewPCG(plan.Seed, 0))
@@ -44,6 +45,9 @@ func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan Pl
 	for range plan.Runs {
 		for _, i := range random.Perm(len(f.Values)) {
 			r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
+			if err != nil && ctx.Err() != nil && n > 0 {
+				return middles(f, results), ctx.Err()
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -56,11 +60,22 @@ func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan Pl
 			}
 		}
 	}
+	return middles(f, results), nil
+}
+
+// Interrupted is the status of a value that was not reached.
+const Interrupted profiler.Status = "interrupted"
+
+// middles makes points of all runs.
+func middles(f Factor, results [][]profiler.Result) []Point {
 	points := make([]Point, len(f.Values))
 	for i, v := range f.Values {
-		points[i] = Point{v, middle(results[i])}
+		points[i] = Point{v, profiler.Result{Status: Interrupted}}
+		if len(results[i]) > 0 {
+			points[i].Result = middle(results[i])
+		}
 	}
-	return points, nil
+	return points
 }
 
 // middle is the measured result with the median cycles, the faster of the middle two, or the
