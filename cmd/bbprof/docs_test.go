@@ -75,6 +75,27 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestLibraryExamples: the Go programs of the pages compile.
+func TestLibraryExamples(t *testing.T) {
+	tool := require.Tool(t, require.Go, "go")
+	fence := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	for _, page := range []string{"../../README.md", "../../docs/library.md"} {
+		for _, block := range fence.FindAllStringSubmatch(pages(t)[page], -1) {
+			program := block[1]
+			if !strings.HasPrefix(program, "package") {
+				program = "package main\nimport (\n\"context\"\n\"fmt\"\n\"log\"\n\"github.com/bbprof/bbprof/profiler\"\n)\nfunc main() {\n" + program + "}\n"
+			}
+			file := filepath.Join(t.TempDir(), "main.go")
+			if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(tool, "build", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v:\n%s", page, err, out)
+			}
+		}
+	}
+}
+
 // TestTutorial does what the tutorial says, from its first page to its last.
 func TestTutorial(t *testing.T) {
 	require.Measure(t, tryOnce())
