@@ -235,7 +235,7 @@ func TestREADME(t *testing.T) {
 }
 
 // TestARCHITECTUREFolders: the table of folders names every package, and imports point down
-// it.
+// it and never from one application to another.
 func TestARCHITECTUREFolders(t *testing.T) {
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
@@ -264,8 +264,12 @@ func TestARCHITECTUREFolders(t *testing.T) {
 			return err
 		}
 		for _, spec := range file.Imports {
-			if to, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module); ours && rank[to] <= at {
+			to, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+			if ours && rank[to] <= at {
 				t.Errorf("%s imports %s, which stands above it", path, to)
+			}
+			if a, b := subject(filepath.ToSlash(from)), subject(to); a != "" && b != "" && a != b {
+				t.Errorf("%s imports %s: %s and %s are to know nothing of each other", path, to, a, b)
 			}
 		}
 		return nil
@@ -305,6 +309,16 @@ func TestThreatModel(t *testing.T) {
 			t.Errorf("docs/threat-model.md names %s, which is not there", name)
 		}
 	}
+}
+
+// subject is which of the applications that are independent of each other a package belongs to, if any.
+func subject(folder string) string {
+	rest, _ := strings.CutPrefix(folder, "cmd/bbprof/internal/")
+	switch s, _, _ := strings.Cut(rest, "/"); s {
+	case "corpus", "model", "study", "program":
+		return s
+	}
+	return ""
 }
 
 // TestNamedFiles: the files that the pages for developers name are there.
