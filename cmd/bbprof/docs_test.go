@@ -268,7 +268,7 @@ func TestARCHITECTUREFolders(t *testing.T) {
 			if ours && rank[to] <= at {
 				t.Errorf("%s imports %s, which stands above it", path, to)
 			}
-			if a, b := subject(filepath.ToSlash(from)), subject(to); a != "" && b != "" && a != b {
+			if a, b := application(filepath.ToSlash(from)), application(to); a != "" && b != "" && a != b {
 				t.Errorf("%s imports %s: %s and %s are to know nothing of each other", path, to, a, b)
 			}
 		}
@@ -311,8 +311,8 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// subject is which of the applications that are independent of each other a package belongs to, if any.
-func subject(folder string) string {
+// application is which of the applications that are independent of each other a package belongs to, if any.
+func application(folder string) string {
 	rest, _ := strings.CutPrefix(folder, "cmd/bbprof/internal/")
 	switch s, _, _ := strings.Cut(rest, "/"); s {
 	case "corpus", "model", "study", "program":
