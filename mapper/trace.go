@@ -82,8 +82,8 @@ func (m *Mapped) tracedEnough(probe *asm.Probe, copies int) int {
 		return min(copies, 2)
 	}
 	stores := 0
-	for _, in := range m.Insts {
-		for _, mem := range in.Mem {
+	for i := range m.Insts {
+		for _, mem := range m.Insts[i].Mem {
 			if mem.Write {
 				stores++
 			}

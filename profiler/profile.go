@@ -24,6 +24,8 @@ type job struct {
 	Block
 	Options // the session's, with the block's set-up
 	states  []initial.State
+	// vectorBits is the width of the widest operation, once the block is decoded.
+	vectorBits int
 }
 
 // reached is what each step of a block came to, as far as it got.
@@ -52,6 +54,7 @@ func (s *session) steps(j job) (r reached, err error) {
 	if r.decoded, err = decode(j.Code); err != nil {
 		return r, err
 	}
+	j.vectorBits = r.decoded.vectorBits
 	if r.repeated, err = j.repeat(r.decoded, s.cpu.FrontEnd); err != nil {
 		return r, err
 	}
@@ -90,7 +93,8 @@ func decode(code []byte) (d decoded, err error) {
 	if rejection := asm.Refuse(d.insts); rejection != nil {
 		return d, rejection
 	}
-	d.reset, d.vectorBits = resetFor(d.insts), asm.StateOf(d.insts).VectorBits
+	state := asm.StateOf(d.insts)
+	d.reset, d.vectorBits = resetFor(d.insts, state), state.VectorBits
 	switch _, net, steady := asm.X87Stack(d.insts); {
 	case net != 0:
 		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
@@ -102,8 +106,7 @@ func decode(code []byte) (d decoded, err error) {
 }
 
 // resetFor is the least that has to be restored between two runs of these instructions.
-func resetFor(insts []asm.Inst) harness.Reset {
-	s := asm.StateOf(insts)
+func resetFor(insts []asm.Inst, s asm.State) harness.Reset {
 	reset := harness.Reset{
 		Vector: s.Vector,
 		High:   s.HighVector || s.Opmask,
@@ -113,8 +116,8 @@ func resetFor(insts []asm.Inst) harness.Reset {
 		Flags:  s.Direction || s.FlagsLoaded,
 	}
 	reset.Filled, _, _ = asm.X87Stack(insts)
-	for _, in := range insts {
-		for _, m := range in.Mem {
+	for i := range insts {
+		for _, m := range insts[i].Mem {
 			reset.Memory = reset.Memory || m.Write || m.CanBeSuppressed()
 		}
 	}
@@ -259,7 +262,7 @@ func (s *session) time(j job, m *mapper.Mapped) (timing.Timed, error) {
 // plan says how to time a mapped block.
 func (j job) plan(m *mapper.Mapped) timing.Plan {
 	p := timing.Plan{
-		Remap: m.Remap(), Warm: timing.Warm, VectorBits: asm.StateOf(m.Insts).VectorBits,
+		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
 	}
 	if m.Loop != nil && m.Loop.Turns.Short >= unroll.ManyTurns {
