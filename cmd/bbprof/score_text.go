@@ -269,6 +269,16 @@ func (s *scored) writePairs(w *strings.Builder) {
 	}
 }
 
+// chance writes a p-value. What is tiny depends on the tails of the distribution, which is only nearly
+// Student's.
+func chance(p float64) string {
+	const tiny = 1e-9
+	if p < tiny {
+		return fmt.Sprintf("p < %g", tiny)
+	}
+	return fmt.Sprintf("p = %.2g", p)
+}
+
 // pairLines are the comparisons of models, a sentence each.
 func (s *scored) pairLines() (lines []string) {
 	for _, p := range s.pairs {
@@ -283,8 +293,8 @@ func (s *scored) pairLines() (lines []string) {
 		if !(p.P <= stat.Level) {
 			verb = "is not significantly better than"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s by %s points of MAPE (%s to %s, p = %.2g adjusted), nearer on %d blocks, further on %d, of %d", better, verb, worse,
-			percent(score.Number(by)), percent(score.Number(in.Low)), percent(score.Number(in.High)), p.P, nearer, further, p.Blocks))
+		lines = append(lines, fmt.Sprintf("%s %s %s by %s points of MAPE (%s to %s, %s adjusted), nearer on %d blocks, further on %d, of %d", better, verb, worse,
+			percent(score.Number(by)), percent(score.Number(in.Low)), percent(score.Number(in.High)), chance(p.P), nearer, further, p.Blocks))
 	}
 	return lines
 }

@@ -23,7 +23,7 @@ type chart struct {
 }
 
 func newChart(label string, width, height float64) *chart {
-	c := &chart{width: width, height: height, left: 52, right: 12, top: 10, bottom: 40}
+	c := &chart{width: width, height: height, left: 52, right: 28, top: 10, bottom: 40}
 	fmt.Fprintf(c, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`, width, height, html.EscapeString(label), html.EscapeString(label))
 	return c
 }

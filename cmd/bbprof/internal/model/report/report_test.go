@@ -1,0 +1,134 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// samplePage has something in every part of a page.
+func samplePage() *Page {
+	p := &Page{
+		Title: `Blocks of <"A" & B>`, Made: "Written by a test.",
+		Facts:   []Fact{{"CPU", "Some CPU"}, {"Kernel", "6.1"}},
+		Counts:  []Count{{"blocks measured", 30}, {"rejected", 7}},
+		Reasons: []Count{{"unstable", 5}, {"alias_4k", 2}},
+		Pairs:   []string{"new is better than old"},
+		By:      "the worst", Left: 4,
+	}
+	for name, scale := range map[string]float64{"old": 2, "new": 1.01} {
+		m := Model{Name: name, Source: name + ".csv", Failures: []Count{{"no such instruction", 1}}}
+		for range FigureNames {
+			m.Figures = append(m.Figures, Figure{Value: scale, Text: number(scale, 2), Note: "1–2"})
+		}
+		for i := range 30 {
+			measured := float64(i+1) / 2
+			m.Points = append(m.Points, [2]float64{measured, measured * scale})
+			m.Errors = append(m.Errors, scale-1)
+		}
+		m.Mistakes = []Mistake{{Line: "instruction imul", Worst: []Block{{Hex: "90", Text: "nop", Cycles: 1, Low: 1, High: 1, Predictions: []float64{2}, Share: "5 %"}}}}
+		p.Models = append(p.Models, m)
+	}
+	p.Groupings = []Grouping{{Name: "category", Groups: []Group{{"load", 20, []float64{0.01, 0.6}}, {"store", 10, []float64{0.3, math.NaN()}}}}}
+	for i := range 30 {
+		b := Block{Hex: fmt.Sprintf("%02x", i), Text: fmt.Sprintf("add rax, 0x%x", i), Category: "scalar", Bound: "front end", Evidence: "inferred: l1d_miss",
+			Cycles: float64(i + 1), Low: float64(i+1) * 0.99, High: float64(i+1) * 1.01, Weight: float64(i), Predictions: []float64{float64(30 - i), math.NaN()}}
+		p.Blocks = append(p.Blocks, b)
+		p.Widths = append(p.Widths, 0.01)
+		p.Weights = append(p.Weights, b.Weight)
+	}
+	return p
+}
+
+func written(t *testing.T, p *Page) string {
+	t.Helper()
+	var w bytes.Buffer
+	if err := Write(&w, p); err != nil {
+		t.Fatal(err)
+	}
+	return w.String()
+}
+
+func TestPageNeedsNoOtherFile(t *testing.T) {
+	text := written(t, samplePage())
+	for _, pattern := range []string{`\bsrc=`, `<link`, `@import`, `url\(`, `https?://`} {
+		if found := regexp.MustCompile(pattern).FindString(text); found != "" {
+			t.Errorf("the page refers to another file: %s", found)
+		}
+	}
+	if !strings.Contains(text, "Blocks of &lt;&#34;A&#34; &amp; B&gt;") {
+		t.Error("the title is not escaped")
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
+		t.Error("the page holds NaN, or what the template refused")
+	}
+}
+
+// What has no models, weights or rejections has no such parts.
+func TestPageOfMeasurementsAlone(t *testing.T) {
+	text := written(t, &Page{Title: "T", Blocks: []Block{{Hex: "90", Text: "nop", Cycles: 1, Low: 1, High: 1}}})
+	for _, heading := range []string{"Models", "Weights", "Rejected", "mistakes"} {
+		if strings.Contains(text, "<h2>"+heading) || strings.Contains(text, "<h3>"+heading) {
+			t.Errorf("there is a heading %s without any", heading)
+		}
+	}
+}
+
+// drive sorts and searches as a reader would, and writes what it sees into the page.
+const drive = `<script>
+const out = [];
+const table = document.getElementById("blocks");
+const first = () => table.tBodies[0].querySelector("tr:not([hidden]) small").textContent;
+const heads = Array.from(table.tHead.rows[0].cells);
+const cycles = heads.findIndex(h => h.textContent === "Cycles");
+heads[cycles].querySelector("button").click(); out.push("falling " + first());
+heads[cycles].querySelector("button").click(); out.push("rising " + first());
+heads[cycles + 2].querySelector("button").click(); out.push("model " + first());
+heads[cycles + 3].querySelector("button").click(); out.push("missing " + first());
+const search = document.getElementById("search");
+search.value = "ADD 0x1d"; search.dispatchEvent(new Event("input"));
+out.push("found " + first() + " " + document.getElementById("shown").textContent);
+document.getElementById("theme").click(); out.push("theme " + document.documentElement.className);
+out.push("width " + (document.documentElement.scrollWidth <= window.innerWidth));
+const result = document.createElement("pre"); result.id = "driven"; result.textContent = out.join("|"); document.body.append(result);
+</script></body>`
+
+func TestPageInChromium(t *testing.T) {
+	chromium := require.Tool(t, require.Chromium, "chromium", "chromium-browser", "google-chrome")
+	name := filepath.Join(t.TempDir(), "page.html")
+	text := strings.Replace(written(t, samplePage()), "</body>", drive, 1)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []string{"1280,900", "500,900"} { // Chromium's windows are no narrower
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size="+size,
+			"--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--dump-dom", "file://"+name)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		dom, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stderr.String())
+		}
+		if console := regexp.MustCompile(`(?m)^.*CONSOLE.*$`).FindString(stderr.String()); console != "" {
+			t.Errorf("at %s the console says: %s", size, console)
+		}
+		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
+		driven, _, _ = strings.Cut(driven, "</pre>")
+		want := "falling 1d|rising 00|model 00|missing 00|found 1d 1 of 30 blocks|theme dark|width true"
+		if driven != want {
+			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
+		}
+	}
+}
