@@ -293,8 +293,8 @@ func (s *scored) pairLines() (lines []string) {
 		if !(p.P <= stat.Level) {
 			verb = "is not significantly better than"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s by %s points of MAPE (%s to %s, %s adjusted), nearer on %d blocks, further on %d, of %d", better, verb, worse,
-			percent(score.Number(by)), percent(score.Number(in.Low)), percent(score.Number(in.High)), chance(p.P), nearer, further, p.Blocks))
+		lines = append(lines, fmt.Sprintf("%s %s %s by %s points of MAPE (%s to %s, %s adjusted), nearer on %s, further on %d, of %d", better, verb, worse,
+			percent(score.Number(by)), percent(score.Number(in.Low)), percent(score.Number(in.High)), chance(p.P), plural(nearer, "block"), further, p.Blocks))
 	}
 	return lines
 }

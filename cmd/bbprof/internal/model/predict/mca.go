@@ -257,7 +257,7 @@ func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks
 		text = strings.TrimSpace(text)
 		if before, ok := strings.CutSuffix(text, markerText); ok && strings.HasPrefix(text, "nopl") {
 			n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(before, "nopl")))
-			if err == nil && n >= 1 && n <= len(list) {
+			if err == nil && n == len(regions)+1 && n <= len(list) { // a block may hold such a nop, too
 				current = list[n-1]
 				regions = append(regions, region{index: current})
 				continue
