@@ -5,6 +5,18 @@
 // with what address, width and direction, and what state it changes. One table for all of
 // these keeps them from contradicting each other. Nothing here touches the operating
 // system; whether this machine's CPU knows an instruction is for a run to show.
+//
+// golang.org/x/arch/x86/x86asm does not replace the tables: it says neither whether an operand is
+// read or written, nor how wide the memory of every form is, nor which operands must be aligned, and
+// it lacks VEX and EVEX. The tables are held to independent sources instead:
+//
+//   - GNU objdump: lengths and text, opcode map by opcode map (differential_test.go); predicates with
+//     a reason each name the known differences (known_test.go);
+//   - Intel XED's data: directions, widths, alignment and implicit operands (xed_test.go), and the
+//     manual's list of instructions, as golang.org/x/arch has it;
+//   - x86asm: it reads back what the Emitter writes (emit_test.go);
+//   - the CPU: what faults, and which bytes an instruction touches (package profiler's
+//     addresses_test.go and judge_test.go).
 package asm
 
 import (

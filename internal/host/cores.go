@@ -38,10 +38,7 @@ func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, qu
 	taken := map[int]bool{}
 	for _, cpu := range candidates {
 		if !slices.Contains(allowed, cpu) {
-			return Layout{}, &verdict.HostError{
-				Missing: fmt.Sprintf("CPU %d is not among those that this process may use, %v", cpu, allowed),
-				Remedy:  "choose one of these",
-			}
+			return Layout{}, notAllowed(cpu, nil)
 		}
 		if taken[cpu] {
 			continue
@@ -82,6 +79,13 @@ func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, qu
 	return l, nil
 }
 
+func notAllowed(cpu int, err error) error {
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("CPU %d is not in this process's affinity mask", cpu),
+		Remedy:  "choose one that is (taskset -pc $$ lists them)", Err: err,
+	}
+}
+
 // ParseList reads CPUs as the kernel and taskset write them, such as 1 or 0,2 or 0-3,8.
 func ParseList(s string) (cpus []int, err error) {
 	for field := range strings.SplitSeq(strings.TrimSpace(s), ",") {
@@ -93,7 +97,7 @@ func ParseList(s string) (cpus []int, err error) {
 		}
 		const most = 1 << 13 // CONFIG_NR_CPUS of the largest x86-64 kernels
 		if err != nil || first < 0 || last < first || last-first >= most {
-			return nil, fmt.Errorf("%q is no CPU; write numbers from 0 on, such as 1 or 0,1 or 0-3", field)
+			return nil, fmt.Errorf("invalid CPU list %q: want 0, 0,2 or 0-3", s)
 		}
 		for cpu := first; cpu <= last; cpu++ {
 			cpus = append(cpus, cpu)

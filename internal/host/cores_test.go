@@ -61,7 +61,7 @@ func TestPlanWorkers(t *testing.T) {
 // TestPlanWithout: a CPU that is not there is the host's lack.
 func TestPlanWithout(t *testing.T) {
 	var lack *verdict.HostError
-	if _, err := PlanWorkers([]int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not among those that this process may use, [0 1]" {
+	if _, err := PlanWorkers([]int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not in this process's affinity mask" {
 		t.Error(err)
 	}
 }

@@ -21,12 +21,13 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// PinThread binds the calling thread, and the children that it starts, to one CPU.
+// PinThread binds the calling thread, and the children that it starts, to one CPU. A CPU that the
+// process may not use is a *verdict.HostError.
 func PinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("binding to CPU %d: %w", cpu, err)
+		return notAllowed(cpu, err)
 	}
 	return nil
 }

@@ -3,6 +3,10 @@
 // that has what this machine has not), the events of each kind of core with their sources, and
 // the probe that finds out what the kernel at hand lets this process count.
 //
+// github.com/elastic/go-perf supplies one thing: what perf(1)'s names of the kernel's generic events
+// stand for (names_linux.go). The calls are our own, since the child, which has no Go runtime, opens
+// and maps the events that it counts, and since a script has to stand in for the kernel in tests.
+//
 // It knows nothing of children and blocks.
 package pmu
 

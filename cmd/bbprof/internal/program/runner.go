@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/ptracethread"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // Options of a Runner. The zero value is the default.
@@ -95,14 +94,7 @@ func Pin(cpus []int) (cpu int, err error) {
 	} else {
 		cpu = allowed[len(allowed)-1]
 	}
-	err = host.PinThread(cpu)
-	if hostError := (*verdict.HostError)(nil); err == nil || errors.As(err, &hostError) {
-		return cpu, err
-	}
-	return cpu, &verdict.HostError{
-		Missing: fmt.Sprintf("CPU %d is not ours to run on", cpu),
-		Remedy:  "choose one of the allowed CPUs with -cpu (taskset -pc $$ lists them)", Err: err,
-	}
+	return cpu, host.PinThread(cpu)
 }
 
 // Close ends the runner. A run that follows returns an error.
