@@ -47,11 +47,12 @@ func (s *session) profile(b Block) (Result, error) {
 	j := s.job(b)
 	here := s.hostReport()
 	r, err := s.steps(j)
+	asWritten(err, j.Code, j.Setup.At)
 	return s.result(j, here, r, err == nil), err
 }
 
 func (s *session) steps(j job) (r reached, err error) {
-	if r.decoded, err = decode(j.Code); err != nil {
+	if r.decoded, err = decode(placed(j.Code, j.Setup.At)); err != nil {
 		return r, err
 	}
 	j.vectorBits = r.decoded.vectorBits

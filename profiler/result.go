@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -172,8 +173,9 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
 	result.Instructions = len(r.decoded.insts)
 	if j.Detail {
-		for i := range r.decoded.insts {
-			in := &r.decoded.insts[i]
+		insts, _ := asm.Decode(j.Code) // as written
+		for i := range insts {
+			in := &insts[i]
 			result.Listing = append(result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
 		}
 		result.Host = here

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -95,6 +96,7 @@ func outcome(r profiler.Result) error {
 type blockFlags struct {
 	hex   string
 	asm   string
+	at    uint64
 	flags *flags
 }
 
@@ -105,6 +107,14 @@ func (b *blockFlags) add(f *flags) {
 		"welcome; - reads it from standard input")
 	f.text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
 		"GNU as or llvm-mc assembles it; - reads it from standard input")
+	parsed(f, &b.at, func(s string) (uint64, error) {
+		at, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			return 0, errors.New("write an address such as 0x401136")
+		}
+		return at, nil
+	}, "at", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
+		"within a page (default: at the start of one)")
 	f.stray = "quote a block that has spaces in it"
 }
 
@@ -135,7 +145,7 @@ func (b *blockFlags) read(std streams) (profiler.Block, error) {
 	case len(text) > maxText:
 		return profiler.Block{}, badUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.at}}, nil
 }
 
 // textOf is a flag's value, or what standard input holds if that is -; where names the one.
@@ -173,7 +183,7 @@ func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, badUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.at}}, nil
 }
 
 // registerName is found in assembly of either syntax, and never in digits.

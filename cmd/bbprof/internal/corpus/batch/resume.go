@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -126,6 +127,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	}
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
 	runHeader, runID := o.schema.Index("run_header"), o.schema.Index("run")
+	address := o.schema.Index(input.AddressColumn)
 	duplicate, reason := o.columns.duplicate, o.columns.reason
 	var (
 		damage *resultfile.DamageError
@@ -184,7 +186,11 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		o.tally.add(o.columns, cells)
 		if cells[duplicate] == "" && cells[reason] != "bad_hex" {
 			if code, err := hex.DecodeString(cells[o.hex]); err == nil {
-				o.index.add(hash(code), in.At())
+				at := uint64(0)
+				if address >= 0 {
+					at = input.Address(cells[address])
+				}
+				o.index.add(hash([]byte(identity(code, at))), in.At())
 			}
 		}
 		end = in.End()

@@ -109,7 +109,7 @@ type run struct {
 	seq     int64
 	bytes   int64
 	ended   bool            // the input
-	pending map[string]*job // by code: from when it is known to when it is written
+	pending map[string]*job // by identity: from when it is known to when it is written
 	aside   []*job          // for their retry
 	rows    int             // that wait for these
 	held    int             // bytes of all rows in pending
@@ -120,7 +120,9 @@ type run struct {
 // job is a block on its way.
 type job struct {
 	key   uint64
+	id    string // see identity
 	code  []byte
+	at    uint64
 	try   int // how often it was given to a worker
 	last  int // the worker that had it
 	rows  []waiting
@@ -176,7 +178,7 @@ func (r *run) work(worker int, m Measurer) {
 		if j = r.next(worker); j == nil {
 			return profiler.Block{}, false
 		}
-		return profiler.Block{Code: j.code}, true
+		return profiler.Block{Code: j.code, Setup: profiler.Setup{At: j.at}}, true
 	}, func(result profiler.Result, err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -291,7 +293,8 @@ func (r *run) take(f fed) (*job, error) {
 		e := resultfile.Entry{Row: f.row, Result: f.row.Rejected(), RunID: r.id, RunHeader: r.header}
 		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
 	}
-	if j, ok := r.pending[string(f.row.Code)]; ok {
+	id := identity(f.row.Code, f.row.At)
+	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
 		r.held += f.row.Size()
 		if j.aside {
@@ -299,7 +302,7 @@ func (r *run) take(f fed) (*job, error) {
 		}
 		return nil, nil
 	}
-	key := hash(f.row.Code)
+	key := hash([]byte(id))
 	cells, err := r.out.measured(key, f.row.Hex())
 	if err != nil {
 		return nil, &WriteError{err}
@@ -307,8 +310,8 @@ func (r *run) take(f fed) (*job, error) {
 	if cells != nil {
 		return nil, r.repeat(w, cells)
 	}
-	j := &job{key: key, code: f.row.Code, rows: []waiting{w}}
-	r.pending[string(j.code)] = j
+	j := &job{key: key, id: id, code: f.row.Code, at: f.row.At, rows: []waiting{w}}
+	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil
 }
@@ -339,7 +342,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	if errors.As(r.failed, &writing) {
 		return nil // writing is what failed
 	}
-	delete(r.pending, string(j.code))
+	delete(r.pending, j.id)
 	for _, w := range j.rows {
 		r.held -= w.row.Size()
 	}

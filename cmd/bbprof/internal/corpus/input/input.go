@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -325,9 +326,25 @@ func (in *Input) Next() (Row, error) {
 			row.End -= int64(f.in.Buffered())
 		}
 		row.Carried = in.carry(f, cells)
+		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
+			row.At = Address(row.Carried[i])
+		}
 		return row, nil
 	}
 	return Row{}, io.EOF
+}
+
+// AddressColumn is called what says where in its program a block stands.
+const AddressColumn = "address"
+
+// Address reads a cell of that column, such as 0x401136; 0 is none.
+func Address(cell string) uint64 {
+	digits, ok := strings.CutPrefix(cell, "0x")
+	at, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil {
+		return 0
+	}
+	return at
 }
 
 // carry puts a row's cells where they belong. Those beyond the file's first line go to the

@@ -21,6 +21,7 @@ type Row struct {
 	Line      int    // in File, from 1
 	Text      string // the block's cell as written, without quotes and surrounding space
 	Code      []byte
+	At        uint64             // where it stands in its program, 0 if that is not known
 	Rejection *verdict.Rejection // nil if Code is a block
 	Carried   []string           // the other cells, in the order of Input.Carried
 	End       int64              // bytes of all files, as stored, up to about here

@@ -1,0 +1,32 @@
+package batch
+
+import (
+	"encoding/binary"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+)
+
+// identity tells blocks apart that have to be measured apart. Where a block stands matters within
+// a page, and only for rip-relative operands (profiler.Setup.At).
+func identity(code []byte, at uint64) string {
+	if place := at % layout.PageSize; place != 0 && relative(code) {
+		return string(binary.LittleEndian.AppendUint16(append([]byte{}, code...), uint16(place)))
+	}
+	return string(code)
+}
+
+// relative reports whether a block has a rip-relative operand.
+func relative(code []byte) bool {
+	for len(code) > 0 {
+		s, err := asm.StepOver(code)
+		if err != nil {
+			return false
+		}
+		if s.RIPDisp > 0 {
+			return true
+		}
+		code = code[s.Length:]
+	}
+	return false
+}
