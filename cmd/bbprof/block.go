@@ -113,7 +113,7 @@ func (b *blockFlags) add(f *flags) {
 			return 0, errors.New("write an address such as 0x401136")
 		}
 		return at, nil
-	}, "at", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
+	}, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
 		"within a page (default: at the start of one)")
 	f.stray = "quote a block that has spaces in it"
 }
