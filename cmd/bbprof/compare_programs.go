@@ -53,7 +53,7 @@ func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std stre
 		Seed: c.seed, Trials: c.trials, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run", Incomplete: err != nil,
 	}
 	for i, p := range pairs {
-		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift}
+		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift, Heap: p.Setup.HeapShift}
 		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
 	}
 	var concluded error

@@ -208,6 +208,7 @@ func TestSetup(t *testing.T) {
 		ok bool
 	}{
 		{Setup{}, true}, {Setup{EnvBytes: MaxEnvBytes, StackShift: 1 << 20}, true},
+		{Setup{HeapShift: 1 << 20}, true}, {Setup{HeapShift: 1<<20 + 1}, false}, {Setup{HeapShift: -16}, false},
 		{Setup{EnvBytes: -1}, false}, {Setup{EnvBytes: MaxEnvBytes + 1}, false},
 		{Setup{StackShift: 8}, false}, {Setup{StackShift: -16}, false}, {Setup{StackShift: 1<<20 + 16}, false},
 	} {
@@ -412,6 +413,47 @@ func TestRunFails(t *testing.T) {
 	for _, f := range files {
 		if b, _ := os.ReadFile(f); len(b) > 0 {
 			t.Errorf("left behind: %s", b)
+		}
+	}
+}
+
+// TestHeapShift: the heap starts so much higher, and nothing else moves.
+func TestHeapShift(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	dir := t.TempDir()
+	source, path := filepath.Join(dir, "heap.c"), filepath.Join(dir, "heap")
+	os.WriteFile(source, []byte(`
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+	int here;
+	fprintf(stderr, "%p %p %p\\n", malloc(64), (void *)&here, (void *)main);
+	return 0;
+}`), 0o644)
+	for _, link := range []string{"-pie", "-static"} {
+		if out, err := exec.Command(gcc, "-O1", link, "-o", path, source).CombinedOutput(); err != nil {
+			require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+		}
+		c, err := NewCommand([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(shift int) (heap uint64, rest string) {
+			t.Helper()
+			var out bytes.Buffer
+			r := newRunner(t, Options{Stderr: &out})
+			if err := r.WarmUp(context.Background(), c, Setup{HeapShift: shift}); err != nil {
+				t.Fatal(err)
+			}
+			first, rest, _ := strings.Cut(out.String(), " ")
+			return parseHex(t, first), rest
+		}
+		base, rest := at(0)
+		for _, shift := range []int{16, 64, 4080, 4096, 1 << 20} {
+			if heap, others := at(shift); heap != base+uint64(shift) || others != rest {
+				t.Errorf("%s: shifted by %d, malloc gives %#x and the others are at %s; before %#x and %s", link, shift, heap, others, base, rest)
+			}
 		}
 	}
 }

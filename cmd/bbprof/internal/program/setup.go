@@ -14,6 +14,9 @@ type Setup struct {
 	EnvBytes int `json:"env_bytes"`
 	// StackShift is by how many bytes the stack starts lower besides, a multiple of 16.
 	StackShift int `json:"stack_shift_bytes"`
+	// HeapShift is by how many bytes the heap starts higher: the break is moved before the program's
+	// first instruction. glibc rounds up to a multiple of 16.
+	HeapShift int `json:"heap_shift_bytes,omitzero"`
 }
 
 // padName is the variable that pads the environment.
@@ -28,6 +31,8 @@ func (s Setup) Check() error {
 	switch {
 	case s.EnvBytes < 0 || s.EnvBytes > MaxEnvBytes:
 		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", MaxEnvBytes, s.EnvBytes)
+	case s.HeapShift < 0 || s.HeapShift > 1<<20:
+		return fmt.Errorf("the heap can be shifted by 0 to 1 MiB, not by %d bytes", s.HeapShift)
 	case s.StackShift < 0 || s.StackShift%16 != 0 || s.StackShift > 1<<20:
 		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes up to 1 MiB, not by %d", s.StackShift)
 	}
@@ -46,14 +51,14 @@ func (s Setup) environ(base []string) []string {
 }
 
 // Layouts draws n set-ups: the environment grows by up to a page, beyond which addresses
-// repeat in their low 12 bits, and the stack starts up to 8 KiB lower, as far as the kernel
-// moves it when it randomises (arch_align_stack, arch/x86/kernel/process.c). One seed gives
-// the same set-ups every time.
+// repeat in their low 12 bits, the stack starts up to 8 KiB lower, as far as the kernel moves it
+// when it randomises (arch_align_stack, arch/x86/kernel/process.c), and the heap up to a page
+// higher. One seed gives the same set-ups every time.
 func Layouts(n int, seed uint64) []Setup {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	layouts := make([]Setup, n)
 	for i := range layouts {
-		layouts[i] = Setup{EnvBytes: rng.IntN(4096), StackShift: 16 * rng.IntN(8192/16)}
+		layouts[i] = Setup{EnvBytes: rng.IntN(4096), StackShift: 16 * rng.IntN(8192/16), HeapShift: 16 * rng.IntN(4096/16)}
 	}
 	return layouts
 }

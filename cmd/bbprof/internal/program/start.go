@@ -56,7 +56,10 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 			return nil, nil, err
 		}
 	}
-	if err := p.ShiftStack(s.StackShift); err != nil {
+	if err = p.ShiftStack(s.StackShift); err == nil {
+		err = p.ShiftHeap(s.HeapShift)
+	}
+	if err != nil {
 		done()
 		return nil, nil, c.Blame(err)
 	}

@@ -42,6 +42,7 @@ func (p *Process) Word(uint64) (uint64, error)       { return 0, elsewhere() }
 func (p *Process) OneMapping(uint64, uint64) bool    { return false }
 func (p *Process) Entry() (uint64, error)            { return 0, elsewhere() }
 func (p *Process) ShiftStack(int) error              { return elsewhere() }
+func (p *Process) ShiftHeap(int) error               { return elsewhere() }
 func (p *Process) CPUTime() (time.Duration, error)   { return 0, elsewhere() }
 func (p *Process) Detach() error                     { return elsewhere() }
 func (p *Process) Wait() (End, time.Duration, error) { return End{}, 0, elsewhere() }

@@ -30,6 +30,7 @@ type Layout struct {
 	Data   int    `json:"data_bytes,omitzero"`  // by which all data are moved
 	Env    int    `json:"env_bytes,omitzero"`   // by which a program's environment is longer
 	Stack  int    `json:"stack_bytes,omitzero"` // by which its stack starts lower besides
+	Heap   int    `json:"heap_bytes,omitzero"`  // by which its heap starts higher
 	BFirst []bool `json:"b_first,omitempty"`    // of each repetition of blocks, whether b ran before a
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// programFactor is what can be varied of a program.
+type programFactor struct {
+	flag, help   string
+	column, axis string // in the table and the plot
+	// setup is the set-up with a value, and value the one that a set-up has.
+	setup func(value int) program.Setup
+	value func(program.Setup) int
+}
+
+// programFactors are all of them.
+var programFactors = []programFactor{
+	{"env", "the size of a program's environment, in bytes", "env_bytes", "padding of the environment, bytes",
+		func(v int) program.Setup { return program.Setup{EnvBytes: v} }, func(s program.Setup) int { return s.EnvBytes }},
+	{"heap", "by how many bytes a program's heap starts higher", "heap_bytes", "start of the heap, bytes above the usual",
+		func(v int) program.Setup { return program.Setup{HeapShift: v} }, func(s program.Setup) int { return s.HeapShift }},
+}
+
+// ofPrograms is the factor of programs that a flag names, or nil.
+func ofPrograms(flag string) *programFactor {
+	i := slices.IndexFunc(programFactors, func(f programFactor) bool { return f.flag == flag })
+	if i < 0 {
+		return nil
+	}
+	return &programFactors[i]
+}
+
+// sweepProgram varies a factor of a program's set-up.
+func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
+	points, err := s.runPrograms(ctx, f, std)
+	if err != nil && !(stopped(err) && points != nil) {
+		return err
+	}
+	if writeErr := s.out.stream(std, func(w io.Writer) error { return f.write(w, points) }); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
+	}
+	return s.plot.draw(strings.Join(s.words, " "), f.figure(points))
+}
+
+func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) ([]program.Point, error) {
+	c, err := program.NewCommand(s.words)
+	if err != nil {
+		return nil, err
+	}
+	c.CleanEnv = s.cleanEnv
+	var setups []program.Setup
+	for _, n := range s.values {
+		setups = append(setups, f.setup(n))
+	}
+	opts := s.programs
+	opts.CPUs, opts.Stderr = s.opts.CPUs, std.err
+	r, err := program.NewRunner(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	notes, runs := s.out.notes(std), s.orDefault(10)
+	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
+	done := progress(notes, len(setups)*runs, "runs")
+	defer done.end()
+	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
+}
+
+// write writes a row for each set-up.
+func (f *programFactor) write(out io.Writer, points []program.Point) error {
+	w := csv.NewWriter(out)
+	w.Write([]string{f.column, "cycles", "ci_low", "ci_high", "runs"})
+	for _, p := range points {
+		if len(p.Cycles) == 0 { // interrupted before
+			w.Write([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"})
+			continue
+		}
+		median, low, high := stat.MedianInterval(p.Cycles)
+		w.Write([]string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))})
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// figure draws the medians, with their intervals if there are enough runs for them.
+func (f *programFactor) figure(points []program.Point) plot.Figure {
+	var cycles plot.Series
+	for _, p := range points {
+		median, low, high := stat.MedianInterval(p.Cycles)
+		cycles.X, cycles.Y = append(cycles.X, float64(f.value(p.Setup))), append(cycles.Y, median)
+		if whole(low) != "" && whole(high) != "" {
+			cycles.Low, cycles.High = append(cycles.Low, low), append(cycles.High, high)
+		}
+	}
+	if len(cycles.Low) < len(cycles.Y) {
+		cycles.Low, cycles.High = nil, nil
+	}
+	first, last := f.value(points[0].Setup), f.value(points[len(points)-1].Setup)
+	return plot.Figure{X: f.axis, Ticks: sweep.Ticks(first, last), Panels: []plot.Panel{{Y: "cycles", Series: []plot.Series{cycles}}}}
+}
+
+// whole is a number of cycles, empty if it is not known.
+func whole(cycles float64) string {
+	if cycles-cycles != 0 { // infinite or none
+		return ""
+	}
+	return strconv.FormatFloat(cycles, 'f', 0, 64)
+}
