@@ -1,6 +1,12 @@
 // Package invariants holds the rules under which a throughput is ground truth, one function
 // each. A rule looks at what is known of a run and returns evidence that it held, or the
 // rejection that says how it did not.
+//
+// A rule is named for the reason of its rejection and stands in the file of that name: misaligned.go,
+// alias_4k.go (a load and an earlier store with equal low 12 bits), alias_frame.go (two pages, one line
+// of one frame), l1d_miss.go, l1i_miss.go.
+// trace.go has what they read, stores.go the store buffer that two of them imitate, and predict.go
+// what addresses alone say of an iteration.
 package invariants
 
 import (
@@ -23,15 +29,6 @@ type Evidence struct {
 	Invariant verdict.Reason `json:"invariant"` // the reason that its violation would have been
 	Kind      Kind           `json:"kind"`
 	Detail    string         `json:"detail"`
-}
-
-// L1I infers that all code stays in L1I.
-func L1I(codeBytes, size int) Finding {
-	if codeBytes > size {
-		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1IMiss, Detail: fmt.Sprintf(
-			"%d bytes of code run, and L1I holds %d; use fewer copies", codeBytes, size)}}
-	}
-	return held(verdict.L1IMiss, "%d bytes of code, of %d", codeBytes, size)
 }
 
 // ContextSwitches reports what the kernel counted for the child; windows that saw a switch

@@ -113,20 +113,3 @@ func l1dMisses(t Trace, core Core) float64 {
 	}
 	return float64(misses)
 }
-
-// CodeMisses are the L1I misses of a run of code at an address that follows another run of
-// it: where a set has more lines than ways, each is gone when its turn comes again.
-func CodeMisses(at uint64, bytes, size int) int {
-	const sets = page / line // a way holds a page: on Intel, and on AMD from Zen 2 on
-	var lines [sets]int
-	for l := at / line; l <= (at+uint64(bytes)-1)/line && bytes > 0; l++ {
-		lines[l%sets]++
-	}
-	misses := 0
-	for _, n := range lines {
-		if n > size/page {
-			misses += n
-		}
-	}
-	return misses
-}

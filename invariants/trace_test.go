@@ -122,7 +122,7 @@ func TestSplit(t *testing.T) {
 		{"rep movsb", rep(load(P+5, 1), 300), false},
 	} {
 		tr := trace(t, []asm.Access{load(P, 1), c.access}, nil)
-		f := Split(tr)
+		f := Misaligned(tr)
 		if got := reasonOf(f) == verdict.Misaligned; got != c.splits {
 			t.Errorf("%s: splits %v, want %v", c.name, got, c.splits)
 		}
@@ -311,7 +311,7 @@ func TestResidency(t *testing.T) {
 		if c.one {
 			frames = oneFrame(c.accesses)
 		}
-		f := Residency(trace(t, c.accesses, frames), small, c.own)
+		f := L1DMiss(trace(t, c.accesses, frames), small, c.own)
 		if got := reasonOf(f) == verdict.L1DMiss; got != c.full {
 			t.Errorf("%s: full %v, want %v", c.name, got, c.full)
 		}
@@ -329,12 +329,12 @@ func TestResidencyUnchecked(t *testing.T) {
 	} {
 		tr := trace(t, crowd[1:], nil)
 		tr.Insts = insts(t, hex)
-		if f := Residency(tr, small, [page / line]int{}); f.Evidence.Kind != kind {
+		if f := L1DMiss(tr, small, [page / line]int{}); f.Evidence.Kind != kind {
 			t.Errorf("%s: %+v, want %s", tr.Insts[0].Text(), f.Evidence, kind)
 		}
 		tr = trace(t, crowd, nil)
 		tr.Insts = insts(t, hex)
-		if f := Residency(tr, small, [page / line]int{}); reasonOf(f) != verdict.L1DMiss {
+		if f := L1DMiss(tr, small, [page / line]int{}); reasonOf(f) != verdict.L1DMiss {
 			t.Errorf("%s and a line too many: %+v", tr.Insts[0].Text(), f)
 		}
 	}
@@ -348,7 +348,7 @@ func TestResidencyFlushes(t *testing.T) {
 	} {
 		tr := trace(t, nil, nil)
 		tr.Insts = insts(t, hex)
-		if got := reasonOf(Residency(tr, small, [page / line]int{})); got != want {
+		if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != want {
 			t.Errorf("%s: %q, want %q", tr.Insts[0].Text(), got, want)
 		}
 	}
@@ -367,7 +367,7 @@ func TestManyFrames(t *testing.T) {
 	if f := AliasFrame(tr, predicted); f.Rejection != nil {
 		t.Error(f.Rejection)
 	}
-	if f := Residency(tr, Core{L1DWays: layout.MaxFrames}, [page / line]int{}); f.Rejection != nil {
+	if f := L1DMiss(tr, Core{L1DWays: layout.MaxFrames}, [page / line]int{}); f.Rejection != nil {
 		t.Error(f.Rejection)
 	}
 }

@@ -181,8 +181,8 @@ func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err
 		judged.Predicted = &predicted
 	}
 	for _, f := range []invariants.Finding{
-		invariants.Residency(m.Trace, core, s.ownLines(m.Restore)),
-		invariants.Split(m.Trace),
+		invariants.L1DMiss(m.Trace, core, s.ownLines(m.Restore)),
+		invariants.Misaligned(m.Trace),
 		invariants.Alias4K(m.Trace, core),
 		invariants.AliasFrame(m.Trace, core),
 	} {
@@ -316,7 +316,7 @@ func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err 
 	}
 	r.l1iMisses = float64(misses(m.Long)-misses(m.Short)) / float64(m.Factors.Long-m.Factors.Short)
 	r.evidence = slices.Clone(m.Evidence)
-	l1i := invariants.L1I(m.CodeBytes(), s.cpu.FrontEnd.L1I)
+	l1i := invariants.L1IMiss(m.CodeBytes(), s.cpu.FrontEnd.L1I)
 	switch {
 	case l1i.Rejection == nil:
 		r.evidence = append(r.evidence, l1i.Evidence)

@@ -1,0 +1,24 @@
+package invariants
+
+import (
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Contained holds every access to the pages that were mapped for the block. Bbprof's own
+// pages are there too, and a block that forges their address would read or change them
+// without a fault.
+func Contained(t Trace) Finding {
+	at := lookup{of: t.Frame}
+	for _, a := range t.Accesses {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+			if !at.maps(p) {
+				if layout.Owns(a.Addr, uint64(a.Width)) {
+					return t.broken(verdict.Unmappable, a, "%#x is in bbprof's own region", a.Addr)
+				}
+				return t.broken(verdict.Unmappable, a, "%s of %d bytes at %#x, where no page was mapped: the block changes what it does from run to run", kind(a), a.Width, a.Addr)
+			}
+		}
+	}
+	return Finding{}
+}

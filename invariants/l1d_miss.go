@@ -1,0 +1,49 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// flushes take a line out of L1D, or write it back, each time (SDM vol. 2): the block's own doing,
+// which no context and no repetition changes.
+var flushes = []string{"clflush", "clflushopt", "clwb"}
+
+// L1DMiss counts the lines of each L1D set, bbprof's own in the same sets included, and
+// infers from them that nothing is evicted. L1D is indexed by the address within a page and
+// tagged by the physical one, so pages on one frame share their lines. Instructions that move lines
+// besides are not followed: then nothing is inferred, and a block that flushes lines is rejected.
+func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
+	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return slices.Contains(flushes, in.Mnemonic) }); i >= 0 {
+		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Inst: t.Insts[i].Verdict(i), Detail: fmt.Sprintf(
+			"the block itself takes lines out of L1D or writes them back (%s): its time is that of the memory behind", t.Insts[i].Mnemonic)}}
+	}
+	used := make([][page / line]bool, t.lastFrame()+1)
+	at := lookup{of: t.Frame}
+	lines, perSet, full := 0, own, -1
+	for _, a := range t.Accesses {
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			set := addr & within / line
+			if u := &used[at.frame(addr)][set]; !*u {
+				*u = true
+				lines++
+				if perSet[set]++; perSet[set] == core.L1DWays+1 && full < 0 {
+					full = a.Copy
+				}
+			}
+		}
+	}
+	worst := slices.Max(perSet[:])
+	if worst > core.L1DWays {
+		return Finding{Copy: max(full, 0), Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
+			"%d lines, bbprof's own included, share an L1D set of %d ways", worst, core.L1DWays)}}
+	}
+	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return asm.StateOf([]asm.Inst{in}).CacheControl }); i >= 0 {
+		return Finding{Evidence: Evidence{verdict.L1DMiss, Unchecked, fmt.Sprintf(
+			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
+	}
+	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+}

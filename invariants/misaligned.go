@@ -1,0 +1,41 @@
+package invariants
+
+import (
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Misaligned finds accesses that cross a cache line. Wider ones than a line (xsave, fxsave) take
+// several lines by nature and count only if they do not start at one.
+func Misaligned(t Trace) Finding {
+	n := 0
+	var first asm.Access
+	for _, a := range t.Accesses {
+		if splits(a) {
+			if n == 0 {
+				first = a
+			}
+			n++
+		}
+	}
+	if n > 0 {
+		return t.broken(verdict.Misaligned, first, "%d of %d accesses cross a %d-byte line, the first %s of %d bytes at %#x",
+			n, len(t.Accesses), line, kind(first), first.Elem, first.Addr)
+	}
+	return held(verdict.Misaligned, "none of %d accesses crosses a %d-byte line", len(t.Accesses), line)
+}
+
+func splits(a asm.Access) bool {
+	if a.Elem > line {
+		return a.Addr%line != 0
+	}
+	for addr := a.Addr; addr < a.Addr+uint64(a.Width); addr += uint64(a.Elem) {
+		if addr%line+uint64(a.Elem) > line {
+			return true
+		}
+		if addr%line == 0 && line%a.Elem == 0 {
+			return false // from an aligned start on, elements never cross
+		}
+	}
+	return false
+}
