@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,10 +185,10 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 			}
 			copied := name + ".copy"
 			text, err := os.ReadFile(name)
-			if err == nil {
-				err = os.WriteFile(copied, text, 0o666)
-			}
 			if err != nil {
+				return nil // such as a directory
+			}
+			if err := os.WriteFile(copied, text, 0o666); err != nil {
 				return err
 			}
 			out, _, err := batch.Resume(copied, format, corruptedSchema(), corruptedRun(t))
@@ -258,11 +257,10 @@ func bounded(t *testing.T, label string, do func() error) (memory int64, took ti
 	return memory, took
 }
 
-// zeros never ends, like /dev/zero; newlines likewise.
+// repeated is one byte so many times.
 type repeated struct {
 	b    byte
 	left int64
-	read atomic.Int64
 }
 
 func (z *repeated) Read(p []byte) (int, error) {
@@ -274,6 +272,130 @@ func (z *repeated) Read(p []byte) (int, error) {
 		p[i] = z.b
 	}
 	z.left -= n
-	z.read.Add(n)
 	return int(n), nil
+}
+
+const endless = 1 << 62
+
+// packed is what r holds, compressed.
+func packed(t *testing.T, ending string, r io.Reader) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := compressed(&out, "x"+ending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(w, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// oddInputs are contents of files, by what is odd about them.
+func oddInputs(t *testing.T) map[string][]byte {
+	const header = "hex,status,reason,cycles,ci_low,ci_high,row\n"
+	rep := func(s string, n int) []byte { return bytes.Repeat([]byte(s), n) }
+	text := func(parts ...string) []byte { return []byte(strings.Join(parts, "")) }
+	odd := map[string][]byte{
+		"empty": nil, "a newline": text("\n"), "newlines": rep("\n", 20<<20), "carriage returns": rep("\r", 20<<20), "spaces": rep(" ", 20<<20),
+		"commas": rep(",", 20<<20), "quotes": rep(`"`, 20<<20), "pairs of quotes": rep(`"",`, 8<<20), "semicolons": rep(";", 20<<20), "tabs": rep("\t", 20<<20),
+		"zeros": make([]byte, 20<<20), "letters": rep("a", 20<<20), "hexadecimal": rep("90", 10<<20), "blocks": rep("90\n", 1<<20), "comments": rep("#\n", 10<<20),
+		"a header": text(header), "a header without an end": text("hex,status"), "a header and zeros": append(text(header), make([]byte, 20<<20)...),
+		"a header and commas": append(text(header), rep(",", 20<<20)...), "a header and quotes": append(text(header), rep(`"`, 20<<20)...),
+		"a header and newlines": append(text(header), rep("\n", 20<<20)...), "a header twice": text(header, header), "a byte-order mark": text("\ufeff"),
+		"a byte-order mark and a header": text("\ufeff", header), "UTF-16": text("\xff\xfeh\x00e\x00x\x00\n\x00"), "an ELF file": text("\x7fELF\x02\x01\x01", strings.Repeat("\x00", 4096)),
+		"50,000 columns": text("hex,status,", strings.Repeat("x,", 49_998), "y\n"), "10,000 of one name": text("hex,status", strings.Repeat(",x", 10_000), "\n90,ok", strings.Repeat(",", 10_000), "\n"),
+		"4,000 of one name": text("hex,status", strings.Repeat(",x", 4000), "\n90,ok", strings.Repeat(",", 4000), "\n"), "a long name": append(text("hex,status,"), rep("x", 20<<20)...),
+		"a name of 1 MiB": append(append(text("hex,status,row,"), rep("x", 1<<20)...), text("\n90,ok,1,\n")...), "two columns hex": text("hex,hex,status,row\n90,90,ok,1\n"),
+		"a cell of 7 MiB": append(append(text("hex,status,row,x\n90,ok,1,"), rep("x", 7<<20)...), '\n'), "a cell of 20 MiB": append(append(text("hex,status,row,x\n90,ok,1,"), rep("x", 20<<20)...), '\n'),
+		"rows that go backwards": text(header, "90,ok,,1,1,1,3\n90,ok,,1,1,1,2\n90,ok,,1,1,1,1\n"), "a row of number 0": text(header, "90,ok,,1,1,1,0\n"),
+		"huge numbers of rows": text(header, "90,ok,,1,1,1,9223372036854775807\n90,ok,,1,1,1,1\n"), "numbers far apart": text(header, "90,ok,,1,1,1,4000000000\n90,ok,,1,1,1,1\n"),
+		"JSON {": text("{"), "JSON {}": text("{}\n"), "JSON []": text("[]\n"), "deep JSON": rep("[", 10<<20), "deep objects": rep(`{"a":`, 4<<20), "JSON of many names": rep(`{"a":1,`, 1),
+		"a long string in JSON": append(append(text(`{"hex":"`), rep("x", 20<<20)...), text("\"}\n")...),
+		"escapes in JSON":       append(append(text(`{"hex":"90","status":"ok","row":1,"x":"`), rep(`\u0041`, 1<<20)...), text("\"}\n")...),
+		"50,000 names in JSON":  text(`{"hex":"90","status":"ok"`, strings.Repeat(`,"x":1`, 50_000), "}\n"),
+		"a long number in JSON": text(`{"hex":"90","status":"ok","cycles":`, strings.Repeat("9", 4<<20), "}\n"),
+		"Parquet's magic":       text("PAR1"), "Parquet's magic twice": text("PAR1PAR1"), "Parquet of zeros": text("PAR1", strings.Repeat("\x00", 5000), "PAR1"),
+		"a footer of 4 GB": text("PAR1", strings.Repeat("\x15", 100), "\xff\xff\xff\xffPAR1"),
+		"gzip's magic":     text("\x1f\x8b"), "Zstandard's magic": text("\x28\xb5\x2f\xfd"), "random": make([]byte, 1<<20),
+		"half of a .gz":           packed(t, ".gz", &repeated{'9', 1 << 20})[:500],
+		"a bomb of zeros, .gz":    packed(t, ".gz", &repeated{0, 300 << 20}),
+		"a bomb of zeros, .zst":   packed(t, ".zst", &repeated{0, 300 << 20}),
+		"a bomb of commas, .gz":   packed(t, ".gz", io.MultiReader(strings.NewReader(header), &repeated{',', 300 << 20})),
+		"a bomb of newlines, .gz": packed(t, ".gz", io.MultiReader(strings.NewReader(header), &repeated{'\n', 100 << 20})),
+		"a .gz in a .gz":          packed(t, ".gz", bytes.NewReader(packed(t, ".gz", strings.NewReader(header)))),
+		"a window of 2 GB, .zst":  text("\x28\xb5\x2f\xfd\x00\xa8", strings.Repeat("\x00", 100)),
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range odd["random"] {
+		odd["random"][i] = byte(r.Uint32())
+	}
+	return odd
+}
+
+// TestOddInputs leads what is no result and no corpus, endless files and devices through the
+// commands that read files.
+func TestOddInputs(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{}
+	for _, device := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/proc/self/mem", "/proc/self/maps", dir, filepath.Join(dir, "nowhere")} {
+		files[device] = device
+	}
+	sparse := filepath.Join(dir, "sparse")
+	os.WriteFile(sparse, []byte("hex,status,row\n"), 0o666)
+	if err := os.Truncate(sparse, 6<<30); err != nil {
+		t.Fatal(err)
+	}
+	loop := filepath.Join(dir, "loop")
+	os.Symlink(loop, loop)
+	files["6 GB of a hole"], files["a link to itself"] = sparse, loop
+	for what, content := range oddInputs(t) {
+		name := filepath.Join(dir, fmt.Sprintf("%x", what))
+		if err := os.WriteFile(name, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		files[what] = name
+	}
+	part := filepath.Join(dir, "part.csv")
+	os.WriteFile(part, sound(t, resultfile.CSV), 0o666)
+	var mostSeen int64
+	var longest time.Duration
+	for what, name := range files {
+		all := steps(t, name, resultfile.CSV)
+		if strings.HasPrefix(name, "/") && !strings.HasPrefix(name, dir) || name == sparse {
+			delete(all, "batch -resume") // it copies the file
+		}
+		all["merge -of"] = func() error { run([]string{"merge", "-of", name, part}, nil, io.Discard, io.Discard); return nil }
+		all["the corpus of batch"] = func() error {
+			in, err := input.Open([]string{name}, nil, "", resultfile.Reserved())
+			if err != nil {
+				return nil // it says why
+			}
+			defer in.Close()
+			for err == nil {
+				_, err = in.Next()
+			}
+			return nil
+		}
+		all["sweep -eventlist"] = func() error { readEventList(name); return nil }
+		for step, do := range all {
+			seen, took := bounded(t, what+" through "+step, do)
+			mostSeen, longest = max(mostSeen, seen), max(longest, took)
+		}
+	}
+	for _, b := range []byte{0, 'a', ',', '"', '{', '['} {
+		for _, args := range [][]string{{"convert", "-"}, {"check", "-"}} {
+			seen, took := bounded(t, fmt.Sprintf("%q without end through %s", b, args), func() error {
+				if code := run(args, &repeated{b, endless}, io.Discard, io.Discard); code != exitUsage {
+					return fmt.Errorf("exit code %d", code)
+				}
+				return nil
+			})
+			mostSeen, longest = max(mostSeen, seen), max(longest, took)
+		}
+	}
+	t.Logf("%d inputs: at most %d MiB and %v", len(files), mostSeen>>20, longest.Round(time.Millisecond))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -142,13 +143,23 @@ func (s *sweeping) counting(events []profiler.Event) (measure.Profiler, func(), 
 	return p, p.Close, nil
 }
 
+// maxEventList bounds a list of events; the longest of Intel's have some 2 MB.
+const maxEventList = 16 << 20
+
 func readEventList(file string) (events []profiler.Event, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	all, err := pmu.VendorList(f)
+	text, err := io.ReadAll(io.LimitReader(f, maxEventList+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxEventList {
+		return nil, fmt.Errorf("it has more than %d bytes, so it is not a vendor's list of events", maxEventList)
+	}
+	all, err := pmu.VendorList(bytes.NewReader(text))
 	for _, e := range all {
 		events = append(events, profiler.Event(e))
 	}
