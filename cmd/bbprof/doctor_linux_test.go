@@ -51,7 +51,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 		{[]string{"deny=perf_event_open:EPERM"}, exitOK, "perf_event_open", "seccomp profile", false},
 		{[]string{"deny=perf_event_open:ENOSYS"}, exitOK, "perf_event_open", "seccomp profile", false},
 		{[]string{"cpu=" + strconv.Itoa(cpus[0])}, exitOK, "", "", false},
-		{[]string{"deny=setaffinity:EPERM"}, exitHost, "is not ours to run on", "-cpu", false},
+		{[]string{"deny=setaffinity:EPERM"}, exitHost, "is not in this process's affinity mask", "-cpu", false},
 	} {
 		t.Run(strings.Join(c.conditions, ","), func(t *testing.T) {
 			if c.privileged && os.Geteuid() != 0 {
@@ -82,15 +82,20 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				}
 				return
 			}
-			var result profiler.Result
+			var result struct {
+				Clock       string
+				Calibration profiler.ClockReport
+				Host        profiler.HostReport
+				Evidence    []invariants.Evidence
+			}
 			if err := json.Unmarshal(text, &result); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			if disturbed(string(text)) {
 				require.Skip(t, require.Idle, "the core is not left alone")
 			}
-			if result.Clock.Name != r.Clock.Name || result.Clock.StepTicks != r.Clock.StepTicks {
-				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name, r.Clock.StepTicks, result.Clock.Name, result.Clock.StepTicks)
+			if result.Clock != r.Clock.Name || result.Calibration.StepTicks != r.Clock.StepTicks {
+				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name, r.Clock.StepTicks, result.Clock, result.Calibration.StepTicks)
 			}
 			if result.Host.SpeculativeStoreBypass != r.SpeculativeStoreBypass {
 				t.Errorf("store bypass: doctor says %q, it is %q", r.SpeculativeStoreBypass, result.Host.SpeculativeStoreBypass)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -188,4 +189,17 @@ func List(list []int) string {
 
 func without(list []int, n int) []int {
 	return slices.DeleteFunc(list, func(m int) bool { return m == n })
+}
+
+// MarshalJSON leaves out a user that is not known.
+func (h Host) MarshalJSON() ([]byte, error) {
+	type plain Host // without this method
+	out := struct {
+		plain
+		UID *int `json:"uid,omitempty"`
+	}{plain: plain(h)}
+	if h.UID != UnknownUser {
+		out.UID = &h.UID
+	}
+	return json.Marshal(out)
 }
