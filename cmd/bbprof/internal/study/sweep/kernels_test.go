@@ -32,13 +32,14 @@ func TestKernels(t *testing.T) {
 		file   string
 		factor func([]int) (Factor, error)
 		values []int
-		loads  []float64 // that alias
+		loads  []float64 // that alias one of the last 64 stores, as many as Zen 4's store buffer holds
+		far    int       // from this value on, how many depends on the store buffer
 		felt   float64   // cycles at the third value over those at the first at least
 	}{
-		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 0},
-		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 1.15},
-		{"convolution", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 0},
-		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 1.05},
+		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 0},
+		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 1.15},
+		{"convolution", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3, 0},
+		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3, 1.05},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			text, err := os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex")
@@ -53,6 +54,7 @@ func TestKernels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			stores := host.Detect().Core.StoreBuffer // a larger one reaches stores that are further back, a smaller one fewer
 			felt := host.Detect().Microarchitecture == cpu.Zen4 && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
 				points, err := Run(context.Background(), p, code, f, Plan{Runs: 3, Seed: 1})
@@ -68,7 +70,7 @@ func TestKernels(t *testing.T) {
 						t.Fatalf("%d: %s: %v", point.Value, r.Status, r.Rejection)
 					}
 					t.Logf("%d: %.3f cycles, %g loads alias", point.Value, r.Cycles, r.Predicted.Alias4K)
-					if r.Predicted.Alias4K != c.loads[i] {
+					if got, want := r.Predicted.Alias4K, c.loads[i]; got != want && (i < c.far || (got > want) != (stores > 64)) {
 						t.Errorf("%d: %g loads alias, want %g", point.Value, r.Predicted.Alias4K, c.loads[i])
 					}
 					if r.Status != profiler.OK {
