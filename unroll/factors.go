@@ -33,7 +33,7 @@ type OpCache struct {
 
 // pairs is the grid that factors are taken from, ascending. It is coarse and fixed, so that
 // two runs choose alike, and from 16,48 on the two lengths differ by a multiple of 32 copies:
-// then the code behind the last copy has the same offset in its cache line, whatever the
+// then the code after the last copy has the same offset in its cache line, whatever the
 // block's length, and costs the same in both images.
 var pairs = [...]Factors{
 	{1, 3}, {2, 6}, {2, 10}, {4, 12}, {4, 20}, {8, 24}, {8, 40}, {16, 48},

@@ -25,7 +25,7 @@ type Image struct {
 // span is code of a copy that belongs to the instruction behind it.
 type span struct{ at, size int }
 
-// End is the address behind the image.
+// End is the address after the image.
 func (im Image) End() uint64 { return im.At + uint64(len(im.Code)) }
 
 // Locate says which copy of the block, and which byte of it, stands at an address; ok is
@@ -74,18 +74,18 @@ func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.
 	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildDryRun is Build for a trial: the image stands at layout.DryRunCode, needs no memory of
+// BuildDryRun is Build for a dry run: the image stands at layout.DryRunCode, needs no memory of
 // bbprof's that it could write to, and ends with an int3.
 func BuildDryRun(insts []asm.Inst, copies int, h Harness) (Image, error) {
-	return build(layout.DryRunCode, insts, copies, h, shape{trial: true})
+	return build(layout.DryRunCode, insts, copies, h, shape{dryRun: true})
 }
 
 // shape is how an image differs from plain copies in a row; nil fields do not.
 type shape struct {
 	before func(e *asm.Emitter) // ahead of the first copy
 	probe  *asm.Probe           // around each instruction
-	trial  bool
-	behind func(e *asm.Emitter, first uint64) // behind the last copy
+	dryRun bool
+	after  func(e *asm.Emitter, first uint64) // after the last copy
 }
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
@@ -95,7 +95,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		memory = h.Memory(im.At)
 	}
 	e := asm.NewEmitterIn(im.At, memory)
-	if s.trial {
+	if s.dryRun {
 		harness.DryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {
 		harness.Prologue(e, h.Init, h.Reset, h.Features)
@@ -130,10 +130,10 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		}
 		e.Repeat(im.First, second, copies-2)
 	}
-	if s.behind != nil {
-		s.behind(e, im.First)
+	if s.after != nil {
+		s.after(e, im.First)
 	}
-	if s.trial {
+	if s.dryRun {
 		e.Int3()
 	} else {
 		harness.Epilogue(e, im.At, h.Clock)
@@ -154,7 +154,7 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, s shape) (added []span, e
 		if s.probe != nil {
 			s.probe.Before(e, i, log)
 		}
-		if s.trial {
+		if s.dryRun {
 			at := e.PC()
 			touch(e, &insts[i])
 			if n := int(e.PC() - at); n > 0 {

@@ -8,10 +8,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Counter is what counts the turns of a loop: a register that the block neither reads nor
+// Counter is what counts the iterations of a loop: a register that the block neither reads nor
 // writes or, where it leaves none, space.SlotLoop in memory.
 //
-// In memory it costs a turn a load, an add, a store and an unfused branch instead of one fused
+// In memory it costs an iteration a load, an add, a store and an unfused branch instead of one fused
 // dec+jnz, and its own chain of a forwarded store, some 6 cycles, beside the block's work.
 type Counter struct {
 	Reg    asm.Reg
@@ -41,9 +41,9 @@ func FreeCounter(insts []asm.Inst) Counter {
 	}
 }
 
-// Loop is a counted loop over copies of a block and the numbers of turns of its two images.
+// Loop is a counted loop over copies of a block and the numbers of iterations of its two images.
 type Loop struct {
-	Copies  int     // of the block in a turn
+	Copies  int     // of the block in an iteration
 	Turns   Factors // of the shorter and the longer image
 	Counter Counter
 }
@@ -58,19 +58,19 @@ func (l Loop) String() string {
 }
 
 const (
-	// loopInsts is how many instructions a turn holds at least. Fewer than some 50 are a case
+	// loopInsts is how many instructions an iteration holds at least. Fewer than some 50 are a case
 	// of their own on many cores: a loop buffer may serve them, and how they meet the rename
-	// groups and the fetch windows decides about each turn. Twice that keeps the loop's own
+	// groups and the fetch windows decides about each iteration. Twice that keeps the loop's own
 	// fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// ManyTurns and twice as many are the turns for a block that stays where it is. Both
+	// ManyTurns and twice as many are the iterations for a block that stays where it is. Both
 	// exceed the history of any branch predictor (a few hundred branches; Seznec, TAGE), so
 	// that both exits are mispredicted. If they ever are not alike, some 20 cycles spread over
-	// the difference of 256 turns, below 0.4 % of the shortest turns.
+	// the difference of 256 iterations, below 0.4 % of the shortest iterations.
 	ManyTurns = 256
 )
 
-// ChooseLoop is the loop for a block whose addresses stay where they are, turn after turn.
+// ChooseLoop is the loop for a block whose addresses stay where they are, iteration after iteration.
 // fits is false if not even one copy fits the op cache's share.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 	l = Loop{Copies: 1, Turns: Factors{ManyTurns, 2 * ManyTurns}, Counter: FreeCounter(insts)}
@@ -82,7 +82,7 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 
 // ChooseShortLoop is the loop that runs a block as often as unrolled copies do, for a block
 // that walks on: what is known of the addresses of those is true of this loop. It has few
-// turns, so a predictor learns its exit in the runs before those that are timed.
+// iterations, so a predictor learns its exit in the runs before those that are timed.
 func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
 	l := Loop{Counter: FreeCounter(insts)}
 	all := gcd(f.Short, f.Long)
@@ -99,16 +99,16 @@ func gcd(a, b int) int {
 	return a
 }
 
-// BuildLoop is Build with the copies executed turns times by a counted loop.
+// BuildLoop is Build with the copies executed iterations times by a counted loop.
 func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
 	return build(at, insts, copies, h, loopShape(turns, counter, h.Init, layout.SlotLoop))
 }
 
-// BuildLoopDryRun is BuildLoop for a trial, see BuildDryRun. A counter in memory is all that it
+// BuildLoopDryRun is BuildLoop for a dry run, see BuildDryRun. A counter in memory is all that it
 // writes to.
 func BuildLoopDryRun(insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
 	s := loopShape(turns, counter, h.Init, layout.DryRunCount)
-	s.trial = true
+	s.dryRun = true
 	return build(layout.DryRunCode, insts, copies, h, s)
 }
 
@@ -124,7 +124,7 @@ func loopShape(turns int, counter Counter, init initial.State, slot uint64) shap
 			}
 			e.Align(64)
 		},
-		behind: func(e *asm.Emitter, first uint64) {
+		after: func(e *asm.Emitter, first uint64) {
 			if counter.Memory {
 				keepWhole(e, decMemBytes, jnzBytes)
 				e.DecMem(slot)

@@ -29,7 +29,7 @@ type Reset struct {
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
 }
 
-// modeSwitchTurns is the least number of turns of the loop before the first copy; SlotDispatch
+// modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch
 // has how many more to take. A taken branch right before an aligned target lets the op cache
 // take over from the decoders; one is not enough on Zen 5, four are. More of them shift
 // where the copies meet the rename groups, which decides for the whole run which ports their
@@ -88,8 +88,8 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	e.Raw(tail...)
 }
 
-// DryRunPrologue appends what sets the same initial state ahead of an image on trial: all
-// that a block can change, from what the trial's side of the own region holds.
+// DryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
+// that a block can change, from what the dry run's side of the own region holds.
 func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
 	e.Ldmxcsr(layout.DryRunMXCSR)
 	clearX87(e, true, reset.Filled)
@@ -160,7 +160,7 @@ func restoreWords(e *asm.Emitter, fill uint64) {
 	e.Dec(asm.RCX)
 	e.JnzShort(loop)
 	e.Bind(none)
-	// The block starts with an empty store buffer: behind a full one it ran up to a third slower,
+	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
 	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
 	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
 	e.Xchg(layout.SlotScratch, asm.RAX)

@@ -310,7 +310,7 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// The sampler and the lull as wholes: every byte belongs to an instruction, every operand to a slot
+// The sampler and the wait as wholes: every byte belongs to an instruction, every operand to a slot
 // or table of the own region, every jump to the start of an instruction of theirs or out by the
 // one way there is.
 func TestSampler(t *testing.T) {
@@ -366,7 +366,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// The sentinel's own loop must run from the op cache on every core.
+// The contention probe's own loop must run from the op cache on every core.
 func TestSentinelLoopIsFused(t *testing.T) {
 	for start := range uint64(64) {
 		e := asm.NewEmitter(layout.Code + start)

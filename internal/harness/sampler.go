@@ -11,7 +11,7 @@ import (
 // rax. It may change rcx and rdx.
 type Clock func(e *asm.Emitter)
 
-// TSC reads the time-stamp counter behind an lfence, the ordering that the SDM (vol. 2,
+// TSC reads the time-stamp counter after an lfence, the ordering that the SDM (vol. 2,
 // RDTSC) and AMD's APM prescribe.
 func TSC(e *asm.Emitter) {
 	e.Lfence()
@@ -21,33 +21,33 @@ func TSC(e *asm.Emitter) {
 }
 
 // Sampler appends the code that times images until SlotSamples samples are confirmed or
-// SlotPolls sentinel readings are used up, and then goes to done.
+// SlotPolls readings of the contention probe are used up, and then goes to done.
 //
-// A sample is the sentinel's reading and one clock difference per phase of the table at
+// A sample is the contention probe's reading and one clock difference per phase of the table at
 // layout.Phases, 8 bytes each. Each phase runs its image a number of times in a row and takes
 // the clock at the end of the last run less that some runs earlier; the first runs are not
 // timed, so that caches, op cache and predictors are the image's own. Before each phase it
-// waits a few turns more or less (SlotDither), so that a clock that moves in steps is met at
+// waits a few iterations more or less (SlotDither), so that a clock that moves in steps is met at
 // every point of its step.
 //
-// Before and after each sample stands the sentinel: turns of a loop of independent adds,
+// Before and after each sample stands the contention probe: iterations of a loop of independent adds,
 // which is slower as soon as another hardware thread takes issue slots of this core. A
-// sample between two quiet sentinels is confirmed, any other is overwritten.
+// sample between two idle contention probes is confirmed, any other is overwritten.
 //
 // A core switches the upper halves of its vector units off when nothing has used them for
 // some 0.7 ms, and runs at a quarter of its speed for some 10 µs when something does again
-// (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for a quiet core can
+// (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for an idle core can
 // take that long, so the sampler for a wide block uses vectorBits of them at each reading.
-func Sampler(e *asm.Emitter, clock Clock, phases, turns, vectorBits int, done uint64) (entry uint64) {
+func Sampler(e *asm.Emitter, clock Clock, phases, iterations, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	keepAwake(e, vectorBits)
-	contention(e, clock, turns)
+	contention(e, clock, iterations)
 	e.Store(layout.SlotContention, asm.RAX)
 	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
 	busy := e.ForwardJa()
 
-	// Quiet: what was sampled since the last quiet reading holds.
+	// Idle: what was sampled since the last idle reading holds.
 	e.Load(asm.RDI, layout.SlotOut)
 	e.Load(asm.RSI, layout.SlotKept)
 	e.Store(layout.SlotKept, asm.RDI)
@@ -106,7 +106,7 @@ func Sampler(e *asm.Emitter, clock Clock, phases, turns, vectorBits int, done ui
 	e.Jnz(entry)
 	e.Jmp(done)
 
-	// Busy: forget what was sampled since the last quiet reading.
+	// Busy: forget what was sampled since the last idle reading.
 	e.Bind(busy)
 	e.Load(asm.RDI, layout.SlotKept)
 	e.Store(layout.SlotOut, asm.RDI)
@@ -118,18 +118,18 @@ func Sampler(e *asm.Emitter, clock Clock, phases, turns, vectorBits int, done ui
 }
 
 // WaitIdle appends code that waits until nobody shares the core, or until SlotWait busy readings are
-// used up, and then goes to done. A reading is the sentinel's and, if that is quiet, of a burst
-// of stores. If the first is quiet that is enough; behind a busy one calm quiet readings in a row
+// used up, and then goes to done. A reading is the contention probe's and, if that is idle, of a burst
+// of stores. If the first is idle that is enough; after a busy one so many idle readings in a row
 // are asked for, since who shares the core comes and goes. Once they are used up all that comes
 // is busy: nothing is as fast as SlotIdleAdds then says.
-func WaitIdle(e *asm.Emitter, clock Clock, turns, vectorBits, calm int, done uint64) (entry uint64) {
+func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, 1)
 	e.Store(layout.SlotIdleNeeded, asm.RAX)
 	again := e.PC()
 	keepAwake(e, vectorBits)
-	contention(e, clock, turns)
+	contention(e, clock, iterations)
 	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
 	busy := e.ForwardJa()
 	burst(e, clock)
@@ -141,7 +141,7 @@ func WaitIdle(e *asm.Emitter, clock Clock, turns, vectorBits, calm int, done uin
 
 	e.Bind(busy)
 	e.Bind(awake)
-	e.MovImm(asm.RAX, uint64(calm))
+	e.MovImm(asm.RAX, uint64(needed))
 	e.Store(layout.SlotIdleNeeded, asm.RAX)
 	e.DecMem(layout.SlotWait)
 	e.Jnz(again)
@@ -155,7 +155,7 @@ func WaitIdle(e *asm.Emitter, clock Clock, turns, vectorBits, calm int, done uin
 
 // ChooseRuns appends code that makes of the last runs of an image, of which there were so many, how many
 // last for some ticks together, and has the last two phases of the table time so many at once
-// behind as many more as rsi says. It leaves their number in SlotRuns: what the fastest run says,
+// after as many more as rsi says. It leaves their number in SlotRuns: what the fastest run says,
 // and most if that is more.
 func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (entry uint64) {
 	e.Align(64)
@@ -204,13 +204,13 @@ func keepAwake(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// ContentionAdds is the number of adds in one turn of the sentinel's loop, to registers that do
+// ContentionAdds is the number of adds in one iteration of the contention probe's loop, to registers that do
 // not depend on each other: more of them than any core executes in a cycle.
 const ContentionAdds = 64
 
-func contention(e *asm.Emitter, clock Clock, turns int) {
+func contention(e *asm.Emitter, clock Clock, iterations int) {
 	regs := [...]asm.Reg{asm.RAX, asm.RDX, asm.RBX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10}
-	timedLoop(e, clock, turns, func() {
+	timedLoop(e, clock, iterations, func() {
 		for i := range ContentionAdds {
 			r := regs[i%len(regs)]
 			e.Add(r, r)
@@ -218,12 +218,12 @@ func contention(e *asm.Emitter, clock Clock, turns int) {
 	})
 }
 
-// timedLoop leaves in rax how long turns of a loop take that rcx counts.
-func timedLoop(e *asm.Emitter, clock Clock, turns int, body func()) {
+// timedLoop leaves in rax how long iterations of a loop take that rcx counts.
+func timedLoop(e *asm.Emitter, clock Clock, iterations int, body func()) {
 	clock(e)
 	e.Lfence()
 	e.Store(layout.SlotStart, asm.RAX)
-	e.MovImm(asm.RCX, uint64(turns))
+	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)
 	loop := e.PC()
 	body()
@@ -236,7 +236,7 @@ func timedLoop(e *asm.Emitter, clock Clock, turns int, body func()) {
 
 const (
 	burstTurns = 32
-	// burstStores is the number of stores in one turn.
+	// burstStores is the number of stores in one iteration.
 	burstStores = 32
 )
 

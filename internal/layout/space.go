@@ -17,16 +17,16 @@
 //	     ├ code        2 MiB  r-x  sampler, calibration chains, the block's      │
 //	     │                         images                                       ┘
 //	     │
-//	     ├ trial loop  4 KiB  rw-  the counter of a loop on trial, if it needs one
-//	     ├ trial list 64 KiB  r-x  what the stub is to do for a trial
-//	     ├ trial code  2 MiB  r-x  the image on trial
+//	     ├ dry loop    4 KiB  rw-  the counter of a dry run's loop, if it needs one
+//	     ├ dry list   64 KiB  r-x  what the stub is to do for a dry run
+//	     ├ dry code    2 MiB  r-x  the image of a dry run
 //	End
 //
-// A block runs on trial first, while the side that measurements need is there without any
+// A block does a dry run first, while the side that measurements need is there without any
 // rights; its later runs have that side open. It does the same in both unless it reads
 // something that differs. The first such thing can only be bbprof's own memory: on the closed
-// side, where the trial faults; or the counter, which is closed later, and there it faults then.
-// All else stays as it was on trial until the next one. So a block that has ended with the side
+// side, where the dry run faults; or the counter, which is closed later, and there it faults then.
+// All else stays as it was in a dry run until the next one. So a block that has ended with the side
 // closed, and runs when it is open, never reaches for it.
 //
 // The region lies between where Linux puts position-independent programs (about 0x5555…) and
@@ -92,27 +92,27 @@ const (
 	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
 	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
 	SlotPhase  = Control + 0x18 // address of the current phase
-	SlotStart  = Control + 0x20 // clock reading at the start of the sentinel
+	SlotStart  = Control + 0x20 // clock reading at the start of the contention probe
 	SlotOut    = Control + 0x28 // where the next difference goes
-	SlotKept   = Control + 0x30 // SlotOut behind the last confirmed sample
-	SlotDither = Control + 0x38 // delay before the next timing, in loop turns
+	SlotKept   = Control + 0x30 // SlotOut after the last confirmed sample
+	SlotDither = Control + 0x38 // delay before the next timing, in loop iterations
 
 	SlotSamples    = Control + 0x40 // samples still wanted
-	SlotPolls      = Control + 0x48 // sentinel readings left before the sampler gives up
-	SlotIdleAdds   = Control + 0x50 // longest sentinel reading of a core that is not shared
-	SlotContention = Control + 0x58 // the last sentinel reading
+	SlotPolls      = Control + 0x48 // contention probe readings left before the sampler gives up
+	SlotIdleAdds   = Control + 0x50 // longest contention probe reading of a core that is not shared
+	SlotContention = Control + 0x58 // the last contention probe reading
 	SlotOps        = Control + 0x60 // address of the next step of the list
 	SlotOpsEnd     = Control + 0x68 // address past the last
 	SlotMXCSR      = Control + 0x70 // value for ldmxcsr
 	SlotFlags      = Control + 0x78 // a stack of one word, for popfq
 
 	SlotRestore  = Control + 0x80 // words to put back before each run
-	SlotDispatch = Control + 0x90 // turns of the loop before the first copy, beyond the least
+	SlotDispatch = Control + 0x90 // iterations of the loop before the first copy, beyond the least
 	SlotScratch  = Control + 0x88 // the register that the instrumented image borrows
-	SlotLoop     = Control + 0x98 // turns left of a loop that finds no free register
+	SlotLoop     = Control + 0x98 // iterations left of a loop that finds no free register
 
-	SlotWait       = Control + 0xa0 // busy sentinel readings left before a lull is waited for no longer
-	SlotIdleNeeded = Control + 0xa8 // quiet ones in a row that make it a lull
+	SlotWait       = Control + 0xa0 // busy contention probe readings left before an idle core is waited for no longer
+	SlotIdleNeeded = Control + 0xa8 // idle ones in a row that make the core idle
 	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
 	SlotIdleStores = Control + 0xb8 // as SlotIdleAdds, of the burst of stores
 
@@ -155,21 +155,21 @@ func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
 // CounterPage is where event i's page is mapped.
 func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
 
-// What a trial finds in memory: constants, ahead of its list, and the counter of a loop.
+// What a dry run finds in memory: constants, ahead of its list, and the counter of a loop.
 const (
 	DryRunMXCSR = DryRunOps + 0x00 // value for ldmxcsr
 	DryRunFlags = DryRunOps + 0x08 // a stack of one word, for popfq
 	DryRunList  = DryRunOps + OpSize
-	DryRunCount = DryRunLoop // turns left of a loop that finds no free register
+	DryRunCount = DryRunLoop // iterations left of a loop that finds no free register
 
-	// MaxDryRunOps is how many steps a trial's list holds.
+	// MaxDryRunOps is how many steps a dry run's list holds.
 	MaxDryRunOps = DryRunOpsSize/OpSize - 1
 )
 
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
-	// MaxOps is how many steps a list holds: a stay maps the pages of a block twice, and a run may
+	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may
 	// touch a thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.

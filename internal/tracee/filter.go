@@ -87,7 +87,7 @@ func filter(gate uint64, counters int) []bpfInsn {
 		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(layout.Base >> 32), false}),
 		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(layout.End & 0xffff_ffff), true}),
 	)
-	for _, op := range slices.Concat(toTrial(counters), toMeasure(counters), []Op{OpenCounter(), closeCounter()}) {
+	for _, op := range slices.Concat(toDryRun(counters), toMeasure(counters), []Op{OpenCounter(), closeCounter()}) {
 		rules = append(rules, call(sysMprotect, argIs(0, op.args[0]), argIs(1, op.args[1]), argIs(2, op.args[2])))
 	}
 	return assemble(rules)

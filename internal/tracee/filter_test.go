@@ -87,7 +87,7 @@ func TestFilterByRequest(t *testing.T) {
 	} {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
-	for _, op := range append(toTrial(0), append(toMeasure(0), OpenCounter(), closeCounter())...) {
+	for _, op := range append(toDryRun(0), append(toMeasure(0), OpenCounter(), closeCounter())...) {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -40,9 +40,9 @@ type Tracee struct {
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
-	onTrial  bool   // the side that measurements need is closed
-	counting bool   // the trial's counter is open
-	trialEnd uint64 // behind the int3 that ends it, 0 is none
+	inDryRun  bool   // the side that measurements need is closed
+	counting  bool   // the dry run's counter is open
+	dryRunEnd uint64 // after the int3 that ends it, 0 is none
 
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
 	// with it disabled forwards stores more slowly.

@@ -164,7 +164,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	if stop := try(t, c, nil); !stop.Done {
 		t.Fatalf("%+v", stop)
 	}
-	mustHold(t, c, trialSide)
+	mustHold(t, c, dryRunSide)
 	if stop := try(t, c, nil, OpenCounter()); !stop.Done {
 		t.Fatalf("%+v", stop)
 	}
@@ -202,7 +202,7 @@ var (
 	}
 	measuringSide = append(alwaysThere[:3:3],
 		mapped{layout.Log, layout.Code, "rw-s"}, mapped{layout.Code, layout.CodeEnd, "r-xs"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
-	trialSide = append(alwaysThere[:3:3],
+	dryRunSide = append(alwaysThere[:3:3],
 		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
 	countingSide = append(alwaysThere[:3:3],
 		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "rw-s"})

@@ -14,8 +14,8 @@ import (
 // Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
 func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
 
-// DryRunCode is the same of the code region on the trial's side.
-func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offTrialCode:][:layout.DryRunCodeSize] }
+// DryRunCode is the same of the code region on the dry run's side.
+func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offDryRunCode:][:layout.DryRunCodeSize] }
 
 // Log is what the instrumented image wrote.
 func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
@@ -36,7 +36,7 @@ func (t *Tracee) SetRestore(addrs []uint64) {
 	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }
 
-// Word and SetWord access a slot of the control page, or of a trial, by its address in the
+// Word and SetWord access a slot of the control page, or of a dry run, by its address in the
 // child.
 func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
 
@@ -80,24 +80,24 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	switch {
 	case t.counting:
 		from = t.stub.counted
-	case t.onTrial:
+	case t.inDryRun:
 		from = t.stub.measure
 	}
-	t.onTrial, t.trialEnd, t.counting = false, 0, false
+	t.inDryRun, t.dryRunEnd, t.counting = false, 0, false
 	return t.start(from, limit, nil)
 }
 
 // Spent is what has been spent on all lists so far.
 func (t *Tracee) Spent() Spent { return t.spent }
 
-// Try is Do for an image on trial, which begins at entry and ends with the int3 before end:
+// Try is Do for an image of a dry run, which begins at entry and ends with the int3 before end:
 // ops are system calls that go ahead of it. It is Done if it reaches its end.
 func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, error) {
 	return t.try(ops, entry, end, limit, nil)
 }
 
 // Step is Try an instruction at a time: visit sees the registers before each one but the
-// first, the stub's included. It is slow, 18 µs a step. It has to be on trial because code can
+// first, the stub's included. It is slow, 18 µs a step. It has to be in a dry run because code can
 // tell that it is stepped: what pushf pushes then has the trap flag set.
 func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	return t.try(ops, entry, end, limit, visit)
@@ -112,9 +112,9 @@ func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit fun
 	}
 	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
-	t.onTrial, t.trialEnd = true, end
+	t.inDryRun, t.dryRunEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter())
-	return t.start(t.stub.trial, limit, visit)
+	return t.start(t.stub.dryRun, limit, visit)
 }
 
 // start continues the child at an address and returns its next stop.
@@ -231,12 +231,12 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		case t.stub.failed:
 			i := int(t.Word(layout.SlotOps)-layout.Ops) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
-		case t.stub.failedTrial:
+		case t.stub.failedDryRun:
 			i := int(regs.Rbx-layout.DryRunList) / layout.OpSize
 			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.stuck:
 			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))
-		case t.trialEnd:
+		case t.dryRunEnd:
 			return Stop{Done: true, FailedOp: -1, Regs: general(&regs)}, true, nil
 		}
 	}

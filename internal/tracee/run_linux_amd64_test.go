@@ -260,7 +260,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Stepping sees each instruction of a trial once, the stub's own included, and ends as Try does.
+// Stepping sees each instruction of a dry run once, the stub's own included, and ends as Try does.
 func TestStep(t *testing.T) {
 	c := launch(t)
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {

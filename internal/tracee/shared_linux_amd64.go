@@ -27,18 +27,18 @@ type region struct {
 // that nobody maps: the kernel would join their mappings when the rights become the same and
 // split them when they differ again, which takes longer than all else about a change of sides.
 const (
-	hole         = layout.PageSize
-	offFrames    = 0
-	offLog       = offFrames + layout.FramesSize + hole
-	offControl   = offLog + layout.LogSize
-	offOps       = offControl + layout.ControlSize
-	offSamples   = offOps + layout.OpsSize
-	offRestore   = offSamples + layout.SamplesSize
-	offCode      = offRestore + layout.RestoreSize + hole
-	offTrialLoop = offCode + layout.CodeSize + hole
-	offTrial     = offTrialLoop + layout.DryRunLoopSize + hole
-	offTrialCode = offTrial + layout.DryRunCode - layout.DryRunOps
-	sharedSize   = offTrial + layout.End - layout.DryRunOps
+	hole          = layout.PageSize
+	offFrames     = 0
+	offLog        = offFrames + layout.FramesSize + hole
+	offControl    = offLog + layout.LogSize
+	offOps        = offControl + layout.ControlSize
+	offSamples    = offOps + layout.OpsSize
+	offRestore    = offSamples + layout.SamplesSize
+	offCode       = offRestore + layout.RestoreSize + hole
+	offDryRunLoop = offCode + layout.CodeSize + hole
+	offDryRun     = offDryRunLoop + layout.DryRunLoopSize + hole
+	offDryRunCode = offDryRun + layout.DryRunCode - layout.DryRunOps
+	sharedSize    = offDryRun + layout.End - layout.DryRunOps
 )
 
 // Nothing is both writable and executable in the child. It starts on the measuring side.
@@ -50,8 +50,8 @@ var regions = [...]region{
 	{"the frames", layout.Frames, layout.FramesSize, unix.PROT_READ | unix.PROT_WRITE, offFrames},
 	{"the code", layout.Code, layout.CodeSize, unix.PROT_READ | unix.PROT_EXEC, offCode},
 	{"the log", layout.Log, layout.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
-	{"the trial's loop", layout.DryRunLoop, layout.DryRunLoopSize, unix.PROT_NONE, offTrialLoop},
-	{"the trial's side", layout.DryRunOps, layout.End - layout.DryRunOps, unix.PROT_READ | unix.PROT_EXEC, offTrial},
+	{"the dry run's loop", layout.DryRunLoop, layout.DryRunLoopSize, unix.PROT_NONE, offDryRunLoop},
+	{"the dry run's side", layout.DryRunOps, layout.End - layout.DryRunOps, unix.PROT_READ | unix.PROT_EXEC, offDryRun},
 }
 
 // shared is the memory that monitor and child both map.
@@ -91,10 +91,10 @@ func (s *shared) close() {
 
 func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
 
-// at is the memory from an address of the control page, or of a trial's list, on.
+// at is the memory from an address of the control page, or of a dry run's list, on.
 func (s *shared) at(addr uint64) []byte {
 	if addr >= layout.DryRunOps {
-		return s.mem[offTrial+addr-layout.DryRunOps:]
+		return s.mem[offDryRun+addr-layout.DryRunOps:]
 	}
 	return s.mem[offControl+addr-layout.Control:]
 }

@@ -9,24 +9,24 @@ import (
 
 // stub is the code of the child's one private page and the places in it.
 type stub struct {
-	code        []byte
-	inject      uint64 // syscall; int3: for set-up, shut by the filter afterwards
-	run         uint64 // works through the list
-	measure     uint64 // the same, after a trial
-	counted     uint64 // the same, after one that counted in memory
-	trial       uint64 // works through a trial's list
-	resume      uint64 // where an image or the sampler returns
-	gate        uint64 // address after the list's syscall instruction, the one that the filter lets pass
-	done        uint64 // address after the int3 at the end of the list
-	failed      uint64 // address after the int3 for a failed system call
-	failedTrial uint64 // the same in a trial's list
-	stuck       uint64 // the same between the two sides
+	code         []byte
+	inject       uint64 // syscall; int3: for set-up, shut by the filter afterwards
+	run          uint64 // works through the list
+	measure      uint64 // the same, after a dry run
+	counted      uint64 // the same, after one that counted in memory
+	dryRun       uint64 // works through a dry run's list
+	resume       uint64 // where an image or the sampler returns
+	gate         uint64 // address after the list's syscall instruction, the one that the filter lets pass
+	done         uint64 // address after the int3 at the end of the list
+	failed       uint64 // address after the int3 for a failed system call
+	failedDryRun uint64 // the same in a dry run's list
+	stuck        uint64 // the same between the two sides
 }
 
 // elfHeaders is the length of an ELF header and one program header (elf(5)).
 const elfHeaders = 64 + 56
 
-// buildStub assembles the stub behind its ELF headers, for a child with so many counters.
+// buildStub assembles the stub after its ELF headers, for a child with so many counters.
 func buildStub(counters int) stub {
 	var s stub
 	e := stubEmitter{Emitter: asm.NewEmitter(layout.Stub + elfHeaders)}
@@ -74,18 +74,18 @@ func buildStub(counters int) stub {
 	e.Store(layout.SlotReturn, asm.RAX)
 	e.JmpReg(asm.RDI)
 
-	// A trial's list: read, not written, and at its end a run that does not come back.
+	// A dry run's list: read, not written, and at its end a run that does not come back.
 	e.Align(16)
-	s.trial = e.PC()
-	toStuck = append(toStuck, e.protect(toTrial(counters))...)
+	s.dryRun = e.PC()
+	toStuck = append(toStuck, e.protect(toDryRun(counters))...)
 	e.Lea(asm.RBX, layout.DryRunList)
 	next := e.PC()
-	toTrialRun := e.loadStep()
+	toDryRunStep := e.loadStep()
 	e.moreArgs()
-	toFailedTrial := e.call()
+	toFailedDryRun := e.call()
 	e.AddImm8(asm.RBX, layout.OpSize)
 	e.Jmp(next)
-	e.Bind(toTrialRun)
+	e.Bind(toDryRunStep)
 	e.JmpReg(asm.RDI)
 
 	// The one system call: number and arguments in their registers, back to r12.
@@ -97,9 +97,9 @@ func buildStub(counters int) stub {
 	s.gate = e.PC()
 	e.JmpReg(asm.R12)
 
-	e.Bind(toFailedTrial)
+	e.Bind(toFailedDryRun)
 	e.Int3()
-	s.failedTrial = e.PC()
+	s.failedDryRun = e.PC()
 	e.Nop(1) // so that a single step to the next int3 does not stand where that one ends
 	for _, f := range toStuck {
 		e.Bind(f)

@@ -19,7 +19,7 @@
 // whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the block also
 // stops the child; the monitor looks, writes another list, and continues at the stub again.
 //
-// A block's first runs are trials: [Tracee.Try] closes the side of the own region that later
+// A block's first runs are dry runs: [Tracee.Try] closes the side of the own region that later
 // runs need (see internal/space).
 //
 // # Who may call
@@ -97,9 +97,9 @@ func protect(from, to uint64, prot uint64) Op {
 	return Op{sysMprotect, [6]uint64{from, to - from, prot}}
 }
 
-// toTrial closes the side of the own region that measurements need, with the pages of so many
+// toDryRun closes the side of the own region that measurements need, with the pages of so many
 // counters; toMeasure opens it again.
-func toTrial(counters int) []Op {
+func toDryRun(counters int) []Op {
 	ops := []Op{protect(layout.Log, layout.CodeEnd, protNone)}
 	if counters > 0 {
 		ops = append(ops, protect(layout.Counters, layout.CounterPage(counters), protNone))
@@ -118,7 +118,7 @@ func toMeasure(counters int) []Op {
 	return ops
 }
 
-// OpenCounter lets a trial count the turns of a loop in memory. The next [Tracee.Do] closes it.
+// OpenCounter lets a dry run count the turns of a loop in memory. The next [Tracee.Do] closes it.
 func OpenCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite) }
 
 func closeCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protNone) }
@@ -131,14 +131,14 @@ func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, layout.UsageEnd}} }
 
 // Stop is why the child stopped.
 type Stop struct {
-	Done bool // the list is through, or the image on trial
+	Done bool // the list is through, or the image of a dry run
 
 	// FailedOp is the index of the system call that failed, else -1, and Errno its error.
 	FailedOp int
 	Errno    int
 
 	// Else a signal: its number, si_code and si_addr (sigaction(2)), and the registers, which
-	// the end of a trial has, too.
+	// the end of a dry run has, too.
 	Signal int
 	Code   int
 	Addr   uint64

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// A trial's list works as any other, and the child goes on serving after each of its ends.
+// A dry run's list works as any other, and the child goes on serving after each of its ends.
 func TestTry(t *testing.T) {
 	c := launch(t)
 	load := func(addr uint64) func(e *asm.Emitter) {
@@ -86,7 +86,7 @@ func TestSides(t *testing.T) {
 				}
 			}
 			stop := try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove())
-			mustFault("on trial", stop, may(trialSide), stop.Done)
+			mustFault("on trial", stop, may(dryRunSide), stop.Done)
 			place(c, func(e *asm.Emitter) {
 				reach(addr, write)(e)
 				e.Int3()
@@ -106,7 +106,7 @@ func TestSides(t *testing.T) {
 // has to be one of those changes as they are.
 func TestForgedProtection(t *testing.T) {
 	c := launch(t)
-	for _, op := range slices.Concat(toTrial(0), toMeasure(0), []Op{OpenCounter(), closeCounter()}) {
+	for _, op := range slices.Concat(toDryRun(0), toMeasure(0), []Op{OpenCounter(), closeCounter()}) {
 		for i, change := range []Op{
 			protect(op.args[0], op.args[0]+op.args[1], 7),
 			protect(op.args[0], op.args[0]+op.args[1], op.args[2]|protWrite|protExec),
