@@ -102,7 +102,7 @@ func (e *extraction) give(f *function, b bounds) error {
 			e.stats.Found += e.counts.between(addr, addr+uint64(b.next-b.start))
 		}
 	}
-	if n == 0 || b.broken || b.pads || b.instructions == 0 || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
+	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
 		return nil
 	}
 	e.block.Function = e.name

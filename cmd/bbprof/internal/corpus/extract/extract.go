@@ -13,6 +13,7 @@ package extract
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ type Options struct {
 	Min     int      // instructions
 	Max     int      // 0: any number
 	Profile *Profile // only what ran, with its count; nil: all that there is
+	Empty   bool     // also blocks that are nothing but a transfer
 	Lenient bool     // files that cannot be read, or hold no code, are counted and passed over
 }
 
@@ -210,6 +212,9 @@ func (e *extraction) blocks() error {
 			continue
 		}
 		name := demangled(f.symbol)
+		if name == "" { // a stripped file's
+			name = fmt.Sprintf("%#x", f.lo-f.where.addr+f.where.shown)
+		}
 		if e.opts.Func != nil && !e.opts.Func.MatchString(name) {
 			continue
 		}

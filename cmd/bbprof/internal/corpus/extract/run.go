@@ -100,7 +100,16 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 	return p, nil
 }
 
-// sampled asks perf where time goes.
+// Samples runs the program under perf, which asks many times a second where it is.
+func (r *Run) Samples(ctx context.Context) (*Profile, error) {
+	dir, err := os.MkdirTemp("", "bbprof-extract-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	return r.sampled(ctx, dir)
+}
+
 func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	perf, err := exec.LookPath("perf")
 	if err != nil {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// accountCommand says what share of a program's time its blocks explain.
+func accountCommand() *command {
+	return &command{
+		name:     "account",
+		summary:  "what share of a program's cycles its blocks explain, by function",
+		synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
+		about: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
+count × cycles is what the program would take if each block ran as it does alone: from L1, with
+every transfer predicted and free. account runs the program, undisturbed, and sets its user time
+against that, and perf's samples of time against each function's blocks.
+
+Where the blocks explain less than the program takes, the rest is what blocks do not hold:
+transfers and their mispredictions, cache and TLB misses, aliasing between blocks, waiting for what
+an earlier block began. Where they explain more, blocks overlap in the program, or their initial
+state makes them slow when alone. docs/extract.md has examples of each.
+`,
+		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE
+bbprof batch -o cycles.csv ran.csv
+bbprof account cycles.csv -- gzip -c FILE
+`,
+		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			a := accounting{runs: 5, top: 15}
+			f.operands, f.program = &a.files, &a.program
+			a.out.add(f, "the table")
+			f.number(&a.runs, 1, "runs", "N", "runs of the program whose user time is taken")
+			f.number(&a.top, 0, "top", "N", "functions to list")
+			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
+			return a.run
+		},
+	}
+}
+
+type accounting struct {
+	files   []string
+	program []string
+	runs    int
+	top     int
+	stdin   string
+	out     output
+}
+
+func (a *accounting) run(std streams) error {
+	switch {
+	case len(a.files) != 1:
+		return badUsage("name one result of bbprof batch, and the program behind --")
+	case len(a.program) == 0:
+		return badUsage("name the program behind --, such as bbprof account cycles.csv -- ./prog")
+	}
+	blocks, err := a.blocks(std.in)
+	if err != nil {
+		return badUsage("%s: %w", a.files[0], err)
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	run := account.Run{Program: a.program}
+	if err := a.time(ctx, &run); err != nil {
+		return err
+	}
+	if run.Samples, err = a.samples(ctx, std); err != nil {
+		return badInput(err)
+	}
+	t := account.Tabulate(blocks, run)
+	return a.out.write(std, t, t.Report(a.top))
+}
+
+// blocks reads the result.
+func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
+	in, closer, err := openResult(a.files[0], stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	column := map[string]int{}
+	for _, name := range []string{"hex", "status", "cycles", "file", "input_file", "function", "count", "terminator", "instructions", "input_instructions"} {
+		column[name] = in.Schema().Index(name)
+	}
+	if column["status"] < 0 || column["function"] < 0 || column["count"] < 0 {
+		return nil, errors.New("it has not the columns status, function and count; make it with bbprof batch of what bbprof extract -run writes")
+	}
+	var blocks []account.Block
+	for {
+		cells, err := in.Next()
+		switch bad := (*resultfile.DamageError)(nil); {
+		case errors.Is(err, io.EOF):
+			return blocks, nil
+		case errors.As(err, &bad):
+			return nil, bad
+		case err != nil:
+			return nil, err
+		}
+		cell := func(names ...string) string { // of the first of these columns that there is
+			for _, name := range names {
+				if i := column[name]; i >= 0 {
+					return cells[i]
+				}
+			}
+			return ""
+		}
+		number := func(names ...string) float64 {
+			v, _ := strconv.ParseFloat(cell(names...), 64)
+			return v
+		}
+		blocks = append(blocks, account.Block{
+			Place: account.Place{File: cell("input_file", "file"), Function: cell("function")},
+			Count: number("count"), Instructions: number("input_instructions", "instructions"), Terminated: cell("terminator") != "",
+			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
+		})
+	}
+}
+
+// chain is eight dependent adds, whose measurement says how fast the core runs.
+var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
+
+// time runs the program, and between runs measures how many cycles a second has.
+func (a *accounting) time(ctx context.Context, run *account.Run) error {
+	p, err := profiler.New(profiler.Options{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	readings := 0
+	for n := range a.runs + 1 {
+		r, err := p.Profile(ctx, profiler.Block{Code: chain})
+		if err != nil {
+			return err
+		}
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
+			run.CyclesPerSecond += r.Clock.TicksPerSecond / r.Clock.TicksPerCycle
+			readings++
+		}
+		if n == a.runs {
+			break
+		}
+		seconds, err := a.once(ctx)
+		if err != nil {
+			return err
+		}
+		run.UserSeconds = append(run.UserSeconds, seconds)
+	}
+	if readings == 0 {
+		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
+	}
+	run.CyclesPerSecond /= float64(readings)
+	return nil
+}
+
+// once runs the program and says how long it was in user mode.
+func (a *accounting) once(ctx context.Context) (float64, error) {
+	in, err := openInput(a.stdin)
+	if err != nil {
+		return 0, badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	cmd := exec.CommandContext(ctx, a.program[0], a.program[1:]...)
+	cmd.Stdin = in
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, badUsage("%s: %w", a.program[0], err)
+	}
+	return cmd.ProcessState.UserTime().Seconds(), nil
+}
+
+// samples are where time goes, by function; nil where perf is not there.
+func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
+	in, err := openInput(a.stdin)
+	if err != nil {
+		return nil, badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	note := func(s string) { fmt.Fprintln(a.out.notes(std), "bbprof: "+s) }
+	r := extract.Run{Program: a.program, Stdin: in, Out: io.Discard, Err: std.err, Note: note}
+	p, err := r.Samples(ctx)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		note("cycles by function are left out: " + host.Missing + "; " + host.Remedy)
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	samples := map[account.Place]float64{}
+	var stats extract.Stats
+	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
+	for _, file := range p.Files() {
+		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
+			samples[account.Place{File: file, Function: b.Function}] += float64(b.Count)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}

@@ -1,0 +1,156 @@
+// Package account adds up what a program's blocks take, each as measured alone and times how often
+// it ran, and sets the sum against what the program took. Pure.
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Block is a row of a result: a block with its count.
+type Block struct {
+	Place
+	Count        float64 // executions
+	Instructions float64 // without the transfer that ends it
+	Terminated   bool    // there is one
+	Cycles       float64 // of one execution, measured alone
+	Measured     bool    // false: the block was rejected, and Cycles is nothing
+}
+
+// A Place is a function of a file.
+type Place struct {
+	File     string `json:"file"`
+	Function string `json:"function"`
+}
+
+// A Run is the program as it ran on its own.
+type Run struct {
+	Program         []string  `json:"program"`
+	UserSeconds     []float64 `json:"user_seconds"`      // of each run
+	CyclesPerSecond float64   `json:"cycles_per_second"` // of the core, measured beside the runs
+	Samples         map[Place]float64
+}
+
+// A Table is what comes out.
+type Table struct {
+	Program         []string  `json:"program"`
+	UserSeconds     []float64 `json:"user_seconds"`
+	CyclesPerSecond float64   `json:"cycles_per_second"`
+	Cycles          float64   `json:"cycles"`           // of the median run
+	BlockCycles     float64   `json:"block_cycles"`     // the sum of count × cycles
+	Share           float64   `json:"share"`            // of the program's cycles that the blocks explain
+	Instructions    float64   `json:"instructions"`     // executed in blocks
+	Transfers       float64   `json:"transfers"`        // executed that end blocks, which no block holds
+	Unmeasured      float64   `json:"unmeasured_share"` // of Instructions, in blocks that were rejected
+	Functions       []Line    `json:"functions"`        // those that take most cycles first
+}
+
+// A Line is one function.
+type Line struct {
+	Place
+	Cycles      *float64 `json:"cycles,omitempty"` // by samples of time; nil without samples
+	BlockCycles float64  `json:"block_cycles"`
+	Share       *float64 `json:"share,omitempty"` // of Cycles that the blocks explain
+	Unmeasured  float64  `json:"unmeasured_share"`
+	total       float64
+}
+
+// Tabulate adds up.
+func Tabulate(blocks []Block, run Run) Table {
+	t := Table{Program: run.Program, UserSeconds: run.UserSeconds, CyclesPerSecond: run.CyclesPerSecond}
+	seconds := slices.Sorted(slices.Values(run.UserSeconds))
+	if n := len(seconds); n > 0 {
+		t.Cycles = (seconds[n/2] + seconds[(n-1)/2]) / 2 * run.CyclesPerSecond
+	}
+	lines := map[Place]*Line{}
+	at := func(p Place) *Line {
+		if lines[p] == nil {
+			lines[p] = &Line{Place: p}
+		}
+		return lines[p]
+	}
+	unmeasured := 0.0
+	for _, b := range blocks {
+		l, executed := at(b.Place), b.Count*b.Instructions
+		t.Instructions += executed
+		l.total += executed
+		if b.Terminated {
+			t.Transfers += b.Count
+		}
+		if !b.Measured {
+			unmeasured += executed
+			l.Unmeasured += executed
+			continue
+		}
+		t.BlockCycles += b.Count * b.Cycles
+		l.BlockCycles += b.Count * b.Cycles
+	}
+	samples := 0.0
+	for _, n := range run.Samples {
+		samples += n
+	}
+	for p, n := range run.Samples {
+		cycles := n / samples * t.Cycles
+		at(p).Cycles = &cycles
+	}
+	t.Unmeasured, t.Share = ratio(unmeasured, t.Instructions), ratio(t.BlockCycles, t.Cycles)
+	for _, l := range lines {
+		l.Unmeasured = ratio(l.Unmeasured, l.total)
+		if l.Cycles != nil {
+			share := ratio(l.BlockCycles, *l.Cycles)
+			l.Share = &share
+		}
+		t.Functions = append(t.Functions, *l)
+	}
+	slices.SortFunc(t.Functions, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.BlockCycles, a.BlockCycles),
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function))
+	})
+	return t
+}
+
+// weight is what functions are ordered by.
+func (l Line) weight() float64 {
+	if l.Cycles != nil {
+		return *l.Cycles
+	}
+	return l.BlockCycles
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// Report is the table as text, with so many functions.
+func (t Table) Report(most int) string {
+	var s strings.Builder
+	seconds := slices.Sorted(slices.Values(t.UserSeconds))
+	low, high := 0.0, 0.0
+	if len(seconds) > 0 {
+		low, high = seconds[0], seconds[len(seconds)-1]
+	}
+	fmt.Fprintf(&s, "program     %s\n", strings.Join(t.Program, " "))
+	fmt.Fprintf(&s, "measured    %.4g cycles: %.3f to %.3f s of user time in %d runs, at %.3f GHz\n", t.Cycles, low, high, len(seconds), t.CyclesPerSecond/1e9)
+	fmt.Fprintf(&s, "blocks      %.4g cycles, the sum of count × cycles: %.2f of what was measured\n", t.BlockCycles, t.Share)
+	fmt.Fprintf(&s, "left out    %.4g transfers of control that end blocks, and %.2f %% of %.4g instructions, in blocks that were rejected\n\n",
+		t.Transfers, 100*t.Unmeasured, t.Instructions)
+	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "cycles\tof all\tblocks\tblocks/cycles\trejected\tfunction")
+	for _, l := range t.Functions[:min(most, len(t.Functions))] {
+		cycles, share, of := "-", "-", "-"
+		if l.Cycles != nil {
+			cycles, of, share = fmt.Sprintf("%.3g", *l.Cycles), fmt.Sprintf("%.1f %%", 100*ratio(*l.Cycles, t.Cycles)), fmt.Sprintf("%.2f", *l.Share)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, l.Function+" ("+base(l.File)+")")
+	}
+	w.Flush()
+	return s.String()
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
