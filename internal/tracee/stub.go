@@ -53,26 +53,7 @@ func buildStub(counters int) stub {
 	e.Store(layout.SlotOps, asm.RBX)
 	e.Jmp(s.run)
 
-	// Not a system call: by opRun, opMove, opPut.
-	e.Bind(toRun)
-	e.AddImm8(asm.RAX, 1)
-	toImage := e.ForwardJz()
-	e.AddImm8(asm.RAX, 1)
-	toMove := e.ForwardJz()
-	e.StoreAt(asm.RDI, 0, asm.RSI)
-	e.Jmp(s.resume)
-
-	e.Bind(toMove)
-	e.LoadAt(asm.RAX, asm.RSI, 0)
-	e.StoreAt(asm.RDI, 0, asm.RAX)
-	e.Jmp(s.resume)
-
-	// A run: entry in rdi, how often in rsi.
-	e.Bind(toImage)
-	e.Store(layout.SlotCount, asm.RSI)
-	e.Lea(asm.RAX, s.resume)
-	e.Store(layout.SlotReturn, asm.RAX)
-	e.JmpReg(asm.RDI)
+	s.notCalls(e, toRun)
 
 	// A dry run's list: read, not written, and at its end a run that does not come back.
 	e.Align(16)
@@ -117,6 +98,30 @@ func buildStub(counters int) stub {
 	s.done = e.PC()
 	s.code = e.Bytes()
 	return s
+}
+
+// notCalls emits the steps that are no system calls.
+func (s *stub) notCalls(e stubEmitter, begin asm.Forward) {
+	// -1 is opRun, -2 opMove, else opPut: each add counts one off.
+	e.Bind(begin)
+	e.AddImm8(asm.RAX, 1)
+	toImage := e.ForwardJz()
+	e.AddImm8(asm.RAX, 1)
+	toMove := e.ForwardJz()
+	e.StoreAt(asm.RDI, 0, asm.RSI)
+	e.Jmp(s.resume)
+
+	e.Bind(toMove)
+	e.LoadAt(asm.RAX, asm.RSI, 0)
+	e.StoreAt(asm.RDI, 0, asm.RAX)
+	e.Jmp(s.resume)
+
+	// A run: entry in rdi, how often in rsi.
+	e.Bind(toImage)
+	e.Store(layout.SlotCount, asm.RSI)
+	e.Lea(asm.RAX, s.resume)
+	e.Store(layout.SlotReturn, asm.RAX)
+	e.JmpReg(asm.RDI)
 }
 
 // stubEmitter emits system calls through one gate.
