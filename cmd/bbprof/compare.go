@@ -439,17 +439,17 @@ func (out *comparison) most() float64 {
 
 // table lists the layouts.
 func (out *comparison) table(w io.Writer) {
-	places := [2]string{"code", "data"}
+	places := fmt.Sprintf("%5s  %5s", "code", "data")
 	if out.Cycles != "" {
-		places = [2]string{"env", "stack"}
+		places = fmt.Sprintf("%5s  %5s  %5s", "env", "stack", "heap")
 	}
-	fmt.Fprintf(w, "%6s  %5s  %5s  %12s  %12s  %8s  %s\n", "layout", places[0], places[1], "a", "b", "diff. %", "alone")
+	fmt.Fprintf(w, "%6s  %s  %12s  %12s  %8s  %s\n", "layout", places, "a", "b", "diff. %", "alone")
 	for i, p := range out.Pairs {
-		at := [2]int{p.Layout.Start, p.Layout.Data}
+		at := fmt.Sprintf("%5d  %5d", p.Layout.Start, p.Layout.Data)
 		if out.Cycles != "" {
-			at = [2]int{p.Layout.Env, p.Layout.Stack}
+			at = fmt.Sprintf("%5d  %5d  %5d", p.Layout.Env, p.Layout.Stack, p.Layout.Heap)
 		}
-		fmt.Fprintf(w, "%6d  %5d  %5d  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at[0], at[1],
+		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at,
 			cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), out.Alone[i].Difference, out.Alone[i].Verdict)
 	}
 }
