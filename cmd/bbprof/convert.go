@@ -37,15 +37,26 @@ bbprof convert -format bhive results.csv > throughputs.csv
 			f.operands = &c.files
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
+			columnsFlag(f, &c.columns)
 			return c.run
 		},
 	}
 }
 
 type converting struct {
-	files  []string
-	out    output
-	format resultfile.Format
+	files   []string
+	out     output
+	format  resultfile.Format
+	columns []string
+}
+
+// columnsFlag declares -columns.
+func columnsFlag(f *flags, columns *[]string) {
+	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row (default: all)",
+		set: func(s string) error {
+			*columns = strings.Split(s, ",")
+			return nil
+		}})
 }
 
 func (c *converting) run(std streams) error {
@@ -56,7 +67,7 @@ func (c *converting) run(std streams) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return convertTo(w, c.files, std.in, c.format) })
+	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return convertTo(w, c.files, std.in, c.format, c.columns) })
 }
 
 // chooseFormat goes by the output's name where -format says nothing, and keeps what is binary off
@@ -89,7 +100,7 @@ func formatFlag(f *flags, format *resultfile.Format) {
 // convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
 // so.
 func convertFile(files []string, name string, format resultfile.Format) error {
-	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format) })
+	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format, nil) })
 }
 
 // writeResults writes to standard output, or to the file that -o names.
@@ -157,8 +168,9 @@ type plainCloser struct{ io.Writer }
 
 func (plainCloser) Close() error { return nil }
 
-// convertTo writes the rows of some files, which must have the same columns.
-func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.Format) error {
+// convertTo writes the rows of some files, which must have the same columns; of these those that are
+// named, or all.
+func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.Format, columns []string) error {
 	var (
 		out   resultfile.Writer
 		names []string
@@ -174,7 +186,7 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 		}
 		if out == nil {
 			names = in.Schema().Names()
-			if out, err = resultfile.NewWriter(w, format, in.Schema()); err != nil {
+			if out, err = resultfile.NewSelection(w, format, in.Schema(), columns); err != nil {
 				closer.Close()
 				return &usageError{fmt.Errorf("%s: %w", name, err)}
 			}

@@ -32,6 +32,7 @@ bbprof merge -of blocks.csv -o all.parquet part*.csv
 			f.operands = &m.files
 			m.out.addFile(f)
 			formatFlag(f, &m.format)
+			columnsFlag(f, &m.columns)
 			f.declare(flagDecl{name: "of", arg: "CORPUS", help: "the corpus, to find also rows that are missing at the end; once for each of its files",
 				set: func(s string) error { m.of = append(m.of, s); return nil }})
 			f.text(&m.column, "column", "C", "its column of blocks, if bbprof batch was told")
@@ -48,6 +49,8 @@ type merging struct {
 	of     []string // the corpus
 	column string
 	mixed  bool
+
+	columns []string // to write
 }
 
 func (m *merging) run(std streams) error {
@@ -69,9 +72,9 @@ func (m *merging) run(std streams) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var report batch.MergeReport
 	err = writeResults(m.out.file, m.files, std.out, func(w io.Writer) error {
-		out, err := resultfile.NewWriter(w, m.format, parts.Schema())
+		out, err := resultfile.NewSelection(w, m.format, parts.Schema(), m.columns)
 		if err != nil {
-			return err
+			return &usageError{err}
 		}
 		if report, err = parts.Run(total, out.Write); err != nil {
 			return err

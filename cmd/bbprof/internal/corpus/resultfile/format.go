@@ -69,6 +69,45 @@ func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
 	return out, err
 }
 
+// NewSelection is NewWriter for some columns of the rows that it is given, in the order of names;
+// all, if there are none.
+func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, error) {
+	if len(names) == 0 {
+		return NewWriter(w, f, s)
+	}
+	sel := &selection{}
+	var chosen Schema
+	for _, name := range names {
+		at := s.Index(name)
+		if at < 0 {
+			return nil, fmt.Errorf("it has no column %s; there are %s", name, strings.Join(s.Names(), ", "))
+		}
+		chosen = append(chosen, s[at])
+		sel.at = append(sel.at, at)
+	}
+	sel.cells = make([]string, len(chosen))
+	if err := chosen.distinct(); err != nil {
+		return nil, err
+	}
+	var err error
+	sel.Writer, err = NewWriter(w, f, chosen)
+	return sel, err
+}
+
+// selection hands some of the cells on.
+type selection struct {
+	Writer
+	at    []int
+	cells []string
+}
+
+func (s *selection) Write(cells []string) error {
+	for i, at := range s.at {
+		s.cells[i] = cells[at]
+	}
+	return s.Writer.Write(s.cells)
+}
+
 type lineWriter struct {
 	lines *Lines
 	out   *bufio.Writer
@@ -384,9 +423,23 @@ func OpenFile(name string) (Reader, io.Closer, error) {
 	return r, closer, nil
 }
 
-// OpenStream reads CSV or JSON lines, compressed or not, from what can be read only once.
+// OpenStream reads from what can be read only once. Of Parquet, which begins at its end, it makes a
+// copy in a file without a name.
 func OpenStream(r io.Reader) (Reader, error) {
-	plain, err := input.Decompressed(r)
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := in.Peek(len(parquetMagic)); bytes.Equal(magic, parquetMagic) {
+		f, err := os.CreateTemp("", "bbprof-*.parquet")
+		if err != nil {
+			return nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
+		}
+		os.Remove(f.Name())
+		if _, err := io.Copy(f, in); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return newParquetReader(f) // f is closed when nothing reads it any more
+	}
+	plain, err := input.Decompressed(in)
 	if err != nil {
 		return nil, err
 	}
@@ -395,6 +448,10 @@ func OpenStream(r io.Reader) (Reader, error) {
 
 // Open reads a file that is open, and closes it with the reader's closer.
 func Open(f *os.File) (Reader, io.Closer, error) {
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		r, err := OpenStream(f)
+		return r, f, err
+	}
 	magic := make([]byte, len(parquetMagic))
 	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
 		r, err := newParquetReader(f)
@@ -423,7 +480,7 @@ func NewStreamReader(r io.Reader) (*LineReader, error) {
 	case bytes.HasPrefix(start, []byte("{")):
 		format = JSON
 	case bytes.Equal(start, parquetMagic):
-		return nil, errors.New("it is Parquet, which is read from a file by bbprof convert FILE alone")
+		return nil, errors.New("it is compressed Parquet; decompress it")
 	case input.Compressed(start):
 		return nil, errors.New("it is compressed; bbprof convert makes CSV of it")
 	}

@@ -40,8 +40,8 @@ func TestDictionary(t *testing.T) {
 	for _, c := range Columns(true) {
 		written = append(written, c.Name+" "+string(c.Type))
 	}
-	if !slices.Equal(documented, written) {
-		t.Errorf("documented are\n%q, written\n%q", documented, written)
+	if diff := cmp.Diff(written, documented); diff != "" {
+		t.Errorf("the columns of docs/results.md (-written +documented):\n%s", diff)
 	}
 	section := func(from, to string) []string {
 		_, rest, ok := strings.Cut(string(text), from)
@@ -65,11 +65,11 @@ func TestDictionary(t *testing.T) {
 	}
 	slices.Sort(reasons)
 	slices.Sort(noise)
-	if got := section("## Reasons", "Of these"); !slices.Equal(got, reasons) {
-		t.Errorf("documented reasons are\n%q, there are\n%q", got, reasons)
+	if diff := cmp.Diff(reasons, section("## Reasons", "Of these")); diff != "" {
+		t.Errorf("reasons (-there are +documented):\n%s", diff)
 	}
-	if got := section("Of these", "tried\nagain"); !slices.Equal(got, noise) {
-		t.Errorf("documented as noise are %q, tried again are %q", got, noise)
+	if diff := cmp.Diff(noise, section("Of these", "tried\nagain")); diff != "" {
+		t.Errorf("reasons that are noise (-there are +documented):\n%s", diff)
 	}
 	for _, want := range []string{
 		fmt.Sprintf("read up to\n%d MiB;", input.MaxRow>>20), fmt.Sprintf("within %d MiB is no text", input.MaxLine>>20), fmt.Sprintf("at most %d,%03d columns", input.MaxColumns/1000, input.MaxColumns%1000),
@@ -240,11 +240,11 @@ func TestRoundTrip(t *testing.T) {
 	rows := cellsOf(s)
 	for _, f := range []Format{CSV, JSON, Parquet} {
 		got, cells := read(t, write(t, f, s, rows))
-		if !slices.Equal(got.Names(), s.Names()) {
-			t.Errorf("%s: columns %q, want %q", f, got.Names(), s.Names())
+		if diff := cmp.Diff(s.Names(), got.Names()); diff != "" {
+			t.Errorf("%s: columns (-want +got):\n%s", f, diff)
 		}
-		if fmt.Sprintf("%q", cells) != fmt.Sprintf("%q", rows) {
-			t.Errorf("%s:\n got %q\nwant %q", f, cells, rows)
+		if diff := cmp.Diff(rows, cells); diff != "" {
+			t.Errorf("%s: cells (-want +got):\n%s", f, diff)
 		}
 	}
 }
@@ -254,8 +254,8 @@ func TestOthersCanRead(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	rows := cellsOf(s)
 	got, err := csv.NewReader(bytes.NewReader(write(t, CSV, s, rows))).ReadAll()
-	if want := append([][]string{s.Names()}, rows...); err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
-		t.Errorf("CSV: %v\n got %q\nwant %q", err, got, want)
+	if diff := cmp.Diff(append([][]string{s.Names()}, rows...), got); err != nil || diff != "" {
+		t.Errorf("CSV: %v (-want +got):\n%s", err, diff)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(write(t, JSON, s, rows)), "\n"), "\n")
 	for i, line := range lines {
@@ -536,4 +536,21 @@ func FuzzJSONLine(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSelection: some columns are written, in the order that they are named in.
+func TestSelection(t *testing.T) {
+	var out bytes.Buffer
+	w, err := NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write([]string{"90", "a", "1"}), w.Close()); err != nil || out.String() != "row,hex\n1,90\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	for _, names := range [][]string{{"y"}, {"hex", "hex"}} {
+		if _, err := NewSelection(&out, CSV, SchemaOf([]string{"hex"}), names); err == nil {
+			t.Errorf("%q can be chosen", names)
+		}
+	}
 }
