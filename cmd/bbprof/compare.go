@@ -342,7 +342,7 @@ func (out *comparison) report(c *comparing) string {
 	if out.Cycles != "" {
 		line("cycles", "%s", out.Cycles)
 	} else {
-		line("state", "%s, moved with the layout", out.A.Init)
+		line("init", "%s, moved with the layout", out.A.Init)
 	}
 	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.trials))
 	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)

@@ -115,3 +115,23 @@ func TestGoOn(t *testing.T) {
 		}
 	}
 }
+
+// TestRemedies: a rejection that the block does not bring about by itself comes with what may help.
+func TestRemedies(t *testing.T) {
+	zero, far := uint64(8), uint64(0x1000)
+	for _, c := range []struct {
+		r    verdict.Rejection
+		want string
+	}{
+		{verdict.Rejection{Reason: verdict.Unstable}, "-mode loop"},
+		{verdict.Rejection{Reason: verdict.ClockDrift}, "-budget"},
+		{verdict.Rejection{Reason: verdict.Unmappable, Address: &zero}, "can be exploited by any user"},
+		{verdict.Rejection{Reason: verdict.Unmappable, Address: &far}, ""},
+		{verdict.Rejection{Reason: verdict.Syscall}, ""},
+	} {
+		text := report(profiler.Result{Status: profiler.Rejected, Reason: c.r.Reason, Rejection: &c.r})
+		if has := strings.Contains(text, "\nremedy "); has != (c.want != "") || !strings.Contains(text, c.want) {
+			t.Errorf("%v: want %q in:\n%s", c.r, c.want, text)
+		}
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // reporter writes lines of a label and what it labels.
@@ -54,12 +56,12 @@ func (w *reporter) run(r profiler.Result) {
 	} else {
 		w.line("memory", "%s on %s", plural(r.Pages, "page"), plural(r.Frames, "frame"))
 	}
-	w.line("state", "%s", state(r))
+	w.line("init", "%s", state(r))
 	if r.Mode != profiler.Loop {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}
 	if l := r.Loop; l != nil {
-		w.line("loop", "%s a turn, %d and %d turns, counted in %s", copies(l.Copies), l.TurnsShort, l.TurnsLong, l.Counter)
+		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", copies(l.Copies), l.TurnsShort, l.TurnsLong, l.Counter)
 	}
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
@@ -79,7 +81,7 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
-		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the idle core's sentinel %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
+		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
 	}
 }
 
@@ -154,6 +156,22 @@ func (w *reporter) rejection(r profiler.Result) {
 	if a := r.Rejection.Address; a != nil {
 		w.line("address", "%#x", *a)
 	}
+	if text := remedy(r.Rejection); text != "" {
+		w.line("remedy", "%s", text)
+	}
+}
+
+// remedy is what may get a block measured that was rejected for something that it does not do by itself.
+func remedy(r *verdict.Rejection) string {
+	switch {
+	case r.Reason == verdict.Unstable:
+		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; if the block has two speeds, -mode loop may keep it to one"
+	case r.Reason.Noise():
+		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
+	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
+		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
+	}
+	return ""
 }
 
 // detail is what -v adds.
