@@ -260,12 +260,13 @@ func newScored(t *truth, models []score.Model, seed uint64, worst int) *scored {
 		}
 	}
 	s.pairs = score.Pairs(t.blocks, candidates)
+	index := score.NewIndex(t.blocks, score.Properties)
 	inParallel(len(models), func(m int) {
 		if models[m].Kind != score.Candidate {
 			return
 		}
 		each := max(3, (worst+maxMistakes-1)/maxMistakes)
-		s.mistakes[m] = cutOffenders(score.Mistakes(t.blocks, models[m].Predictions, score.Properties, maxMistakes, each), max(worst, maxMistakes))
+		s.mistakes[m] = cutOffenders(index.Mistakes(models[m].Predictions, maxMistakes, each), max(worst, maxMistakes))
 	})
 	return s
 }

@@ -77,11 +77,11 @@ func (s *scored) facts() []htmlreport.Fact {
 
 func (s *scored) pageModel(i int) htmlreport.Model {
 	m, f := &s.models[i], &s.figures[i]
-	page := htmlreport.Model{Name: m.Name, Source: m.Source, Baseline: m.Kind != score.Candidate}
+	page := htmlreport.Model{Name: m.Name, Source: m.Source, Baseline: m.Kind != score.Candidate, Blocks: len(m.Predictions)}
 	for k, p := range m.Predictions {
 		if b := &s.truth.blocks[k]; p.Known() {
 			page.Errors = append(page.Errors, score.Error(b, p))
-			page.Points = append(page.Points, [2]float64{b.Cycles, p.Cycles})
+			page.Heat.Add(b.Cycles, p.Cycles)
 		}
 	}
 	names := score.Names()

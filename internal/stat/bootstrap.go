@@ -11,21 +11,19 @@ import (
 // Bootstrap, section 14.5).
 const Resamples = 400
 
-// maxResample is the size of a resample at most.
-const maxResample = 4000
-
 // Interval is a two-sided 95 % confidence interval.
 type Interval struct{ Low, High float64 }
 
 // Bootstrap gives 95 % intervals for figures of n observations. statistic computes them from some of
-// the observations, which indices names, with repetition. estimate is what it gives of all.
+// the observations, which indices names, with repetition. estimate is what it gives of all. A resample
+// has at most some of them.
 //
 // The intervals are basic bootstrap intervals (Davison and Hinkley, Bootstrap Methods and their
 // Application, section 5.2). Of many observations a resample takes fewer than n, and the spread,
 // which falls with the square root of the size, is scaled (Bickel, Götze and van Zwet, Statistica
 // Sinica 7, 1997). A figure that is NaN in a resample is left out of that resample.
-func Bootstrap(n int, estimate []float64, seed uint64, statistic func(indices []int) []float64) []Interval {
-	m := min(n, maxResample)
+func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indices []int) []float64) []Interval {
+	m := min(n, most)
 	scale := math.Sqrt(float64(m) / float64(n))
 	deviations := make([][]float64, len(estimate))
 	random := rand.New(rand.NewPCG(seed, uint64(n)))

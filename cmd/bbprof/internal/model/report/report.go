@@ -44,10 +44,33 @@ type Model struct {
 	Name, Source string
 	Baseline     bool // no model but what models are compared with
 	Figures      []Figure
-	Errors       []float64    // of all blocks that it predicts, as shares
-	Points       [][2]float64 // measured and predicted
+	Blocks       int       // measured
+	Errors       []float64 // of the blocks that it predicts, as shares
+	Heat         Heat
 	Failures     []Count
 	Mistakes     []Mistake
+}
+
+// Heat counts blocks by measured and predicted cycles.
+type Heat struct {
+	Bins    [bins][bins]int // by measured, then predicted
+	Outside int
+}
+
+// Heat maps have bins of 0.1 cycles up to 10.
+const (
+	binsPerCycle = 10
+	heatCycles   = 10
+	bins         = binsPerCycle * heatCycles
+)
+
+// Add counts a block.
+func (h *Heat) Add(measured, predicted float64) {
+	if measured >= heatCycles || predicted >= heatCycles {
+		h.Outside++
+		return
+	}
+	h.Bins[int(measured*binsPerCycle)][int(predicted*binsPerCycle)]++
 }
 
 // Figure is a number with its text.

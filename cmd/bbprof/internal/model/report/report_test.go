@@ -27,13 +27,13 @@ func samplePage() *Page {
 		By:      "the worst", Left: 4,
 	}
 	for name, scale := range map[string]float64{"old": 2, "new": 1.01} {
-		m := Model{Name: name, Source: name + ".csv", Failures: []Count{{"no such instruction", 1}}}
+		m := Model{Name: name, Source: name + ".csv", Blocks: 31, Failures: []Count{{"no such instruction", 1}}}
 		for range FigureNames {
 			m.Figures = append(m.Figures, Figure{Value: scale, Text: number(scale, 2), Note: "1–2"})
 		}
 		for i := range 30 {
 			measured := float64(i+1) / 2
-			m.Points = append(m.Points, [2]float64{measured, measured * scale})
+			m.Heat.Add(measured, measured*scale)
 			m.Errors = append(m.Errors, scale-1)
 		}
 		m.Mistakes = []Mistake{{Line: "instruction imul", Worst: []Block{{Hex: "90", Text: "nop", Cycles: 1, Low: 1, High: 1, Predictions: []float64{2}, Share: "5 %"}}}}

@@ -91,16 +91,9 @@ func errorCurves(p *Page) template.HTML {
 	c.x, c.y = logarithmic(0.001, 10), linear(0, 1)
 	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
 	for i, m := range p.Models {
-		c.distribution(m.Errors, len(m.Points)+total(m.Failures), fmt.Sprintf("c%d", i%colors+1))
+		c.distribution(m.Errors, m.Blocks, fmt.Sprintf("c%d", i%colors+1))
 	}
 	return c.done()
-}
-
-func total(counts []Count) (n int) {
-	for _, c := range counts {
-		n += c.N
-	}
-	return n
 }
 
 // widthCurve shows how precise the measurements are.
@@ -112,46 +105,39 @@ func widthCurve(p *Page) template.HTML {
 	return c.done()
 }
 
-// Heat maps have bins of 0.1 cycles up to 10.
-const (
-	binsPerCycle = 10
-	heatCycles   = 10
-	heatLevels   = 8
-)
+// heatLevels is how many colours the style sheet has for heat maps.
+const heatLevels = 8
 
 // heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
 func heatMap(m Model) template.HTML {
-	const bins = binsPerCycle * heatCycles
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
 	c.x, c.y = linear(0, heatCycles), linear(0, heatCycles)
 	var ticks []tick
 	for v := 0; v <= heatCycles; v += 2 {
 		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
 	}
-	counts := map[[2]int]int{}
-	most, outside := 0, 0
-	for _, p := range m.Points {
-		if p[0] >= heatCycles || p[1] >= heatCycles {
-			outside++
-			continue
-		}
-		at := [2]int{int(p[0] * binsPerCycle), int(p[1] * binsPerCycle)}
-		counts[at]++
-		most = max(most, counts[at])
+	most := 0
+	for _, column := range m.Heat.Bins {
+		most = max(most, slices.Max(column[:]))
 	}
 	name := "measured, cycles"
-	if outside > 0 {
-		name += fmt.Sprintf(" (%d blocks lie outside)", outside)
+	if m.Heat.Outside > 0 {
+		name += fmt.Sprintf(" (%d blocks lie outside)", m.Heat.Outside)
 	}
 	c.axes(ticks, ticks, name, "predicted, cycles")
 	paths := make([]strings.Builder, heatLevels)
 	w, h := (c.width-c.left-c.right)/bins, (c.height-c.top-c.bottom)/bins
-	for at, n := range counts {
-		level := 0
-		if most > 1 {
-			level = min(heatLevels-1, int(heatLevels*math.Log(float64(n))/math.Log(float64(most))))
+	for x, column := range m.Heat.Bins {
+		for y, n := range column {
+			if n == 0 {
+				continue
+			}
+			level := 0
+			if most > 1 {
+				level = min(heatLevels-1, int(heatLevels*math.Log(float64(n))/math.Log(float64(most))))
+			}
+			fmt.Fprintf(&paths[level], "M%.1f %.1fh%.1fv-%.1fh-%.1fz", c.left+float64(x)*w, c.height-c.bottom-float64(y)*h, w, h, w)
 		}
-		fmt.Fprintf(&paths[level], "M%.1f %.1fh%.1fv-%.1fh-%.1fz", c.left+float64(at[0])*w, c.height-c.bottom-float64(at[1])*h, w, h, w)
 	}
 	for level := range paths {
 		if paths[level].Len() > 0 {

@@ -128,6 +128,10 @@ const (
 	All
 )
 
+// resample is how many blocks a resample has at most. Larger ones take longer and their spread is
+// scaled, so intervals are no narrower.
+var resample = map[Detail]int{Errors: 1000, All: 4000}
+
 // Of computes a model's figures of some blocks, which subset names.
 func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
@@ -146,7 +150,7 @@ func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, s
 		}
 	}
 	if detail != Estimates && len(subset) > 0 {
-		f.Intervals = stat.Bootstrap(len(subset), estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+		f.Intervals = stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
 	}
 	return f
 }

@@ -147,7 +147,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		for _, b := range all {
 			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
 		}
-		found := Mistakes(blocks, predictions, properties, 5, 3)
+		found := NewIndex(blocks, properties).Mistakes(predictions, 5, 3)
 		switch {
 		case test.blamed == "" && found[0].What != Others:
 			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
@@ -178,7 +178,7 @@ func TestMistakesAreWeighted(t *testing.T) {
 		blocks = append(blocks, b)
 		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
 	}
-	found := Mistakes(blocks, predictions, func(b *Block) []Property { return []Property{{Name: b.Hex}} }, 1, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 1, 1)
 	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
@@ -196,7 +196,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	}
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
-	found := Mistakes(blocks, predictions, func(b *Block) []Property { return []Property{{Name: b.Hex}} }, 5, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 5, 1)
 	want := []Mistake{{What: Others, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)

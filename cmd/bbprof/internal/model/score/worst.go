@@ -38,14 +38,14 @@ const (
 )
 
 // Mistakes finds at most groups of a model's mistakes, the most expensive first, each with some of its
-// worst blocks. properties gives what a block is, has and does, without repetition.
+// worst blocks.
 //
 // It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
 // many of the other blocks have. The property that costs most is taken, its errors are set aside, and
 // the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
 // weighted where blocks have weights. Coarse properties are taken only when no other stands out.
-func Mistakes(blocks []Block, predictions []Prediction, properties func(*Block) []Property, groups, worst int) []Mistake {
-	s := newSearch(blocks, predictions, properties)
+func (x *Index) Mistakes(predictions []Prediction, groups, worst int) []Mistake {
+	s := newSearch(x, predictions)
 	var found []Mistake
 	for len(found) < groups && s.total > 0 {
 		best, ok := s.best()
@@ -63,46 +63,62 @@ func Mistakes(blocks []Block, predictions []Prediction, properties func(*Block) 
 // Others names the last group: wrong predictions in either direction that no group holds.
 const Others = "other blocks"
 
+// Index is the properties of blocks, for all models.
+type Index struct {
+	blocks     []Block
+	names      []Property
+	properties [][]int32 // of each block
+	weighted   bool
+}
+
+// NewIndex indexes blocks. properties gives what a block is, has and does, without repetition.
+func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
+	x := &Index{blocks: blocks, properties: make([][]int32, len(blocks))}
+	x.weighted = slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
+	ids := map[Property]int32{}
+	for i := range blocks {
+		list := properties(&blocks[i])
+		x.properties[i] = make([]int32, len(list))
+		for k, p := range list {
+			id, ok := ids[p]
+			if !ok {
+				id = int32(len(ids))
+				ids[p] = id
+				x.names = append(x.names, p)
+			}
+			x.properties[i][k] = id
+		}
+	}
+	return x
+}
+
 // search is the state of Mistakes.
 type search struct {
-	blocks      []Block
+	*Index
 	predictions []Prediction
-	names       []Property
-	properties  [][]int32    // of each block
 	excess      [2][]float64 // by direction: too fast, too slow; what is not set aside yet
 	aside       [2][]bool
 	total       float64
 }
 
-func newSearch(blocks []Block, predictions []Prediction, properties func(*Block) []Property) *search {
-	s := &search{blocks: blocks, predictions: predictions, properties: make([][]int32, len(blocks))}
-	ids := map[Property]int32{}
+func newSearch(x *Index, predictions []Prediction) *search {
+	s := &search{Index: x, predictions: predictions}
 	for d := range s.excess {
-		s.excess[d] = make([]float64, len(blocks))
-		s.aside[d] = make([]bool, len(blocks))
+		s.excess[d] = make([]float64, len(x.blocks))
+		s.aside[d] = make([]bool, len(x.blocks))
 	}
-	weighted := slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
-	for i := range blocks {
-		b, p := &blocks[i], predictions[i]
+	for i := range x.blocks {
+		b, p := &x.blocks[i], predictions[i]
 		if !p.Known() {
 			s.aside[0][i], s.aside[1][i] = true, true
 			continue
 		}
 		e := Excess(b, p)
-		if weighted {
+		if x.weighted {
 			e *= b.Weight
 		}
 		s.excess[direction(b, p)][i] = e
 		s.total += e
-		for _, name := range properties(b) {
-			id, ok := ids[name]
-			if !ok {
-				id = int32(len(ids))
-				ids[name] = id
-				s.names = append(s.names, name)
-			}
-			s.properties[i] = append(s.properties[i], id)
-		}
 	}
 	return s
 }
