@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -69,6 +70,10 @@ bbprof score -report report.html results.csv      what was measured, without a m
 
 // predictTimeout is how long a tool may be silent. Learned models take long to start.
 const predictTimeout = time.Minute
+
+// scorePercent is how much the heap may grow beyond what is in use: it keeps a million blocks and five
+// models within a gigabyte.
+const scorePercent = 25
 
 // scoring is one run of bbprof score.
 type scoring struct {
@@ -134,6 +139,8 @@ func (c *scoring) run(std streams) error {
 	if len(c.files) == 0 {
 		return badUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}
+	// What is read stays to the end: a heap of twice its size would be of no use.
+	debug.SetGCPercent(scorePercent)
 	c.truth.core = c.core
 	t, err := readTruth(c.files, std.in, c.truth)
 	if err != nil {
@@ -181,7 +188,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, std streams) ([]scor
 		if err != nil {
 			return nil, sourceError(c.models[i].name, err)
 		}
-		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: predictions})
+		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
 			fmt.Fprintf(c.out.notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, plural(len(blocks), "block"), took.Seconds())
 		}
@@ -195,7 +202,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, std streams) ([]scor
 	if err != nil {
 		return nil, err
 	}
-	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), nil
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
 }
 
 // sourceError tells what a user can mend from what he cannot.

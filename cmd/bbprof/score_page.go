@@ -77,9 +77,9 @@ func (s *scored) facts() []htmlreport.Fact {
 
 func (s *scored) pageModel(i int) htmlreport.Model {
 	m, f := &s.models[i], &s.figures[i]
-	page := htmlreport.Model{Name: m.Name, Source: m.Source, Baseline: m.Kind != score.Candidate, Blocks: len(m.Predictions)}
-	for k, p := range m.Predictions {
-		if b := &s.truth.blocks[k]; p.Known() {
+	page := htmlreport.Model{Name: m.Name, Source: m.Source, Baseline: m.Kind != score.Candidate, Blocks: m.Predictions.Len()}
+	for k := range m.Predictions.Len() {
+		if b, p := &s.truth.blocks[k], m.Predictions.At(k); p.Known() {
 			page.Errors = append(page.Errors, score.Error(b, p))
 			page.Heat.Add(b.Cycles, p.Cycles)
 		}
@@ -158,8 +158,8 @@ func (s *scored) addBlocks(p *htmlreport.Page) {
 		for _, m := range s.models {
 			if m.Kind == score.Candidate {
 				candidates = true
-				if m.Predictions[i].Known() {
-					key[i] = max(key[i], score.Excess(b, m.Predictions[i]))
+				if p := m.Predictions.At(i); p.Known() {
+					key[i] = max(key[i], score.Excess(b, p))
 				}
 			}
 		}
@@ -178,8 +178,8 @@ func (s *scored) addBlocks(p *htmlreport.Page) {
 		b := s.pageBlock(i)
 		for _, m := range s.models {
 			v := math.NaN()
-			if m.Predictions[i].Known() {
-				v = m.Predictions[i].Cycles
+			if p := m.Predictions.At(i); p.Known() {
+				v = p.Cycles
 			}
 			b.Predictions = append(b.Predictions, v)
 		}

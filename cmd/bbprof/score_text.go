@@ -142,10 +142,10 @@ func (s *scored) mistakeJSON(m score.Mistake) mistakeJSON {
 }
 
 // failures counts why there are no predictions.
-func failures(predictions []score.Prediction) map[string]int {
+func failures(predictions score.Predictions) map[string]int {
 	n := map[string]int{}
-	for _, p := range predictions {
-		if !p.Known() {
+	for i := range predictions.Len() {
+		if p := predictions.At(i); !p.Known() {
 			n[cmp.Or(p.Failure, "no positive number of cycles")]++
 		}
 	}

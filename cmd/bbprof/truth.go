@@ -240,6 +240,7 @@ func (t *truth) weighted() bool {
 
 // again are the cycles of the same blocks in another result: bbprof as a model of itself.
 func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
+	var list []score.Prediction
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
 	other := &truth{rejected: map[string]int{}}
 	seen := map[string]int{}
@@ -252,13 +253,14 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 		at, there := seen[b.Hex]
 		switch {
 		case !there:
-			m.Predictions = append(m.Predictions, score.Failed("not in "+m.Source))
+			list = append(list, score.Failed("not in "+m.Source))
 		case at < 0:
-			m.Predictions = append(m.Predictions, score.Failed("rejected"))
+			list = append(list, score.Failed("rejected"))
 		default:
-			m.Predictions = append(m.Predictions, score.Prediction{Cycles: other.blocks[at].Cycles})
+			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
 		}
 	}
+	m.Predictions = score.Collect(list)
 	return m, nil
 }
 

@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -19,7 +18,15 @@ func Kendall(xs, ys []float64) float64 {
 		}
 		pairs[i] = pair{xs[i], ys[i]}
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) })
+	slices.SortFunc(pairs, func(a, b pair) int { // there is no NaN, which cmp.Compare would look for
+		switch {
+		case a.x < b.x || a.x == b.x && a.y < b.y:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
 	tiedX := tied(pairs, func(a, b pair) bool { return a.x == b.x })
 	tiedBoth := tied(pairs, func(a, b pair) bool { return a == b })
 	sorted := make([]float64, len(pairs))

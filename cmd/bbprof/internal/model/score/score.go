@@ -47,7 +47,37 @@ type Model struct {
 	Kind Kind
 	// Source says where the predictions are from.
 	Source      string
-	Predictions []Prediction
+	Predictions Predictions
+}
+
+// Predictions are those of many blocks. Numbers stand apart from texts, of which there are few.
+type Predictions struct {
+	cycles   []float64
+	failures map[int]string
+}
+
+// Collect keeps predictions.
+func Collect(list []Prediction) Predictions {
+	c := Predictions{cycles: make([]float64, len(list)), failures: map[int]string{}}
+	for i, p := range list {
+		c.cycles[i] = p.Cycles
+		if p.Failure != "" {
+			c.failures[i] = p.Failure
+		}
+	}
+	return c
+}
+
+// Len is how many there are.
+func (p Predictions) Len() int { return len(p.cycles) }
+
+// At is that of a block.
+func (p Predictions) At(i int) Prediction {
+	q := Prediction{Cycles: p.cycles[i]}
+	if !q.Known() {
+		q.Failure = p.failures[i]
+	}
+	return q
 }
 
 // Kind tells models from what they are compared with.
@@ -133,7 +163,7 @@ const (
 var resample = map[Detail]int{Errors: 1000, All: 4000}
 
 // Of computes a model's figures of some blocks, which subset names.
-func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, seed uint64) Figures {
+func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
 	all := make([]int, len(subset))
 	for i := range all {
@@ -164,10 +194,14 @@ type sample struct {
 	x, y, rx, ry, errs []float64
 }
 
-func newSample(blocks []Block, predictions []Prediction, subset []int) *sample {
+func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
+	n := len(subset)
 	s := new(sample)
+	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry, &s.errs} {
+		*list = make([]float64, 0, n)
+	}
 	for _, i := range subset {
-		b, p := &blocks[i], predictions[i]
+		b, p := &blocks[i], predictions.At(i)
 		predicted, err, excess := math.NaN(), math.NaN(), math.NaN()
 		if p.Known() {
 			predicted, err, excess = p.Cycles, Error(b, p), Excess(b, p)
@@ -275,7 +309,7 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 	pair := Pair{A: a.Name, B: b.Name}
 	var differences []float64
 	for i := range blocks {
-		p, q := a.Predictions[i], b.Predictions[i]
+		p, q := a.Predictions.At(i), b.Predictions.At(i)
 		if !p.Known() || !q.Known() {
 			continue
 		}

@@ -57,7 +57,7 @@ func TestFiguresByHand(t *testing.T) {
 		TauBRounded: Number(22 / math.Sqrt(25*24)),
 		Pearson:     Number(pearsonByHand()),
 	}
-	got := Of(blocks, predictions, upTo(10), Estimates, 1)
+	got := Of(blocks, Collect(predictions), upTo(10), Estimates, 1)
 	if diff := cmp.Diff(want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
@@ -76,7 +76,7 @@ func pearsonByHand() float64 {
 }
 
 func TestNothingIsNull(t *testing.T) {
-	f := Of(nil, nil, nil, All, 1)
+	f := Of(nil, Predictions{}, nil, All, 1)
 	text, err := json.Marshal(f.MAPE)
 	if err != nil || string(text) != "null" {
 		t.Errorf("the MAPE of no block is %s, %v; want null", text, err)
@@ -147,7 +147,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		for _, b := range all {
 			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
 		}
-		found := NewIndex(blocks, properties).Mistakes(predictions, 5, 3)
+		found := NewIndex(blocks, properties).Mistakes(Collect(predictions), 5, 3)
 		switch {
 		case test.blamed == "" && found[0].What != Others:
 			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
@@ -156,12 +156,13 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		}
 	}
 
-	right, wrong := Model{Name: "right"}, Model{Name: "one load port fewer"}
+	var rights, wrongs []Prediction
 	for i, b := range all {
-		right.Predictions = append(right.Predictions, Prediction{Cycles: blocks[i].Cycles * 1.0001})
-		wrong.Predictions = append(wrong.Predictions, Prediction{Cycles: b.cycles(2, 3)})
+		rights = append(rights, Prediction{Cycles: blocks[i].Cycles * 1.0001})
+		wrongs = append(wrongs, Prediction{Cycles: b.cycles(2, 3)})
 	}
-	wrong.Predictions[0] = Failed("by order")
+	wrongs[0] = Failed("by order")
+	right, wrong := Model{Name: "right", Predictions: Collect(rights)}, Model{Name: "one load port fewer", Predictions: Collect(wrongs)}
 	pairs := Pairs(blocks, []Model{wrong, right})
 	if len(pairs) != 1 || pairs[0].Blocks != len(blocks)-1 || pairs[0].Difference <= 0 || pairs[0].P > 1e-6 || pairs[0].BetterA > 0 || pairs[0].BetterB == 0 {
 		t.Errorf("the pair is %+v", pairs)
@@ -178,7 +179,7 @@ func TestMistakesAreWeighted(t *testing.T) {
 		blocks = append(blocks, b)
 		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
 	}
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 1, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 1, 1)
 	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
@@ -196,7 +197,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	}
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 5, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
 	want := []Mistake{{What: Others, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)

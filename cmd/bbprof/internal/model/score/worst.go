@@ -44,7 +44,7 @@ const (
 // many of the other blocks have. The property that costs most is taken, its errors are set aside, and
 // the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
 // weighted where blocks have weights. Coarse properties are taken only when no other stands out.
-func (x *Index) Mistakes(predictions []Prediction, groups, worst int) []Mistake {
+func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
 	s := newSearch(x, predictions)
 	var found []Mistake
 	for len(found) < groups && s.total > 0 {
@@ -95,20 +95,20 @@ func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 // search is the state of Mistakes.
 type search struct {
 	*Index
-	predictions []Prediction
+	predictions Predictions
 	excess      [2][]float64 // by direction: too fast, too slow; what is not set aside yet
 	aside       [2][]bool
 	total       float64
 }
 
-func newSearch(x *Index, predictions []Prediction) *search {
+func newSearch(x *Index, predictions Predictions) *search {
 	s := &search{Index: x, predictions: predictions}
 	for d := range s.excess {
 		s.excess[d] = make([]float64, len(x.blocks))
 		s.aside[d] = make([]bool, len(x.blocks))
 	}
 	for i := range x.blocks {
-		b, p := &x.blocks[i], predictions[i]
+		b, p := &x.blocks[i], predictions.At(i)
 		if !p.Known() {
 			s.aside[0][i], s.aside[1][i] = true, true
 			continue
@@ -228,7 +228,7 @@ func (s *search) rest(worst int) Mistake {
 			continue
 		}
 		m.Blocks++
-		d := direction(&s.blocks[i], s.predictions[i])
+		d := direction(&s.blocks[i], s.predictions.At(i))
 		if e := s.excess[d][i]; e > 0 && !s.aside[d][i] {
 			wrong = append(wrong, i)
 			excess += e
@@ -246,7 +246,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 		offenders []Offender
 	)
 	for _, i := range wrong {
-		b, p := &s.blocks[i], s.predictions[i]
+		b, p := &s.blocks[i], s.predictions.At(i)
 		ratios = append(ratios, p.Cycles/b.Cycles)
 		offenders = append(offenders, Offender{i, p.Cycles, Excess(b, p), Number(s.excess[direction(b, p)][i] / s.total)})
 	}
