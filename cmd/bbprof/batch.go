@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -81,6 +82,7 @@ type batchFlags struct {
 	resume    bool
 	overwrite bool
 	disasm    bool
+	syntax    assemble.Syntax
 	summary   string
 }
 
@@ -97,6 +99,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
 	f.toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
 	f.toggle(&b.disasm, "disasm", "add a column with the block's instructions")
+	syntaxFlag(f, &b.syntax, "that column")
 	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.section("Workers")
@@ -219,7 +222,7 @@ func (b *batchFlags) measure(std streams) error {
 	watch := newWatch(b.out.notes(std), j.in.Size())
 	garbage.adjust()
 	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
-		Workers: workers.measurers(), Retries: b.retries, Shard: b.shard, Run: j.run,
+		Workers: listingIn(workers.measurers(), b.syntax), Retries: b.retries, Shard: b.shard, Run: j.run,
 		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
 	})
 	watch.end()

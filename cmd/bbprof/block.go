@@ -34,6 +34,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.block.add(f)
 			m.out.add(f, "the report")
 			f.toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
+			syntaxFlag(f, &m.syntax, "the disassembly")
 			measuring(f, &m.opts)
 			f.topic = -1 // listed in full: this is the first help that is read
 			f.stray = "quote a block that has spaces in it, and name a command before its flags"
@@ -43,9 +44,10 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 }
 
 type measureBlock struct {
-	opts  profiler.Options
-	block blockFlags
-	out   output
+	opts   profiler.Options
+	block  blockFlags
+	syntax assemble.Syntax
+	out    output
 }
 
 func (m *measureBlock) run(std streams) error {
@@ -65,6 +67,7 @@ func (m *measureBlock) run(std streams) error {
 	if err != nil {
 		return err
 	}
+	inSyntax(&result, m.syntax)
 	if err := m.out.write(std, result, report(result)); err != nil {
 		return err
 	}

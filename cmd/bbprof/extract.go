@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 )
 
@@ -90,7 +89,7 @@ func (e *extracting) add(f *flags) {
 	f.number(&e.options.Max, 0, "max", "N", "blocks of at most so many instructions; 0 is any number")
 	f.toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
-	choice(f, &e.rows.Syntax, assemble.Syntaxes(), "syntax", "NAME", "of that column: intel, att (GNU's) or go").fallback = string(assemble.Intel)
+	syntaxFlag(f, &e.rows.Syntax, "that column")
 	f.section("How often each block runs")
 	f.toggle(&e.runs, "run", "run the program behind -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// syntaxFlag declares -syntax. What is the text that it is of.
+func syntaxFlag(f *flags, p *assemble.Syntax, what string) {
+	choice(f, p, assemble.Syntaxes(), "syntax", "NAME", "of "+what+": intel, att (GNU's) or go").fallback = string(assemble.Intel)
+}
+
+// inSyntax rewrites a result's listing.
+func inSyntax(r *profiler.Result, syntax assemble.Syntax) {
+	if syntax == "" || syntax == assemble.Intel {
+		return
+	}
+	code, err := hex.DecodeString(r.Hex)
+	if err != nil {
+		return
+	}
+	insts, err := asm.Decode(code)
+	if err != nil || len(insts) != len(r.Listing) {
+		return
+	}
+	for i := range insts {
+		r.Listing[i].Text = assemble.Text(&insts[i], syntax)
+	}
+}
+
+// A syntaxMeasurer writes listings in another syntax.
+type syntaxMeasurer struct {
+	batch.Measurer
+	syntax assemble.Syntax
+}
+
+func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+	m.Measurer.ProfileAll(ctx, next, func(r profiler.Result, err error) {
+		inSyntax(&r, m.syntax)
+		done(r, err)
+	})
+}
+
+// listingIn has measurers write listings in a syntax.
+func listingIn(all []batch.Measurer, syntax assemble.Syntax) []batch.Measurer {
+	if syntax != "" && syntax != assemble.Intel {
+		for i := range all {
+			all[i] = syntaxMeasurer{all[i], syntax}
+		}
+	}
+	return all
+}
