@@ -151,6 +151,21 @@ func TestReasonsPage(t *testing.T) {
 	}
 }
 
+// TestCommandsPage: docs/commands.md has every command, and every exit code that one of them has.
+func TestCommandsPage(t *testing.T) {
+	text := pages(t)["../../docs/commands.md"]
+	for _, c := range commands() {
+		if c.name != "" && !strings.Contains(text, "`"+c.name+"`") {
+			t.Errorf("docs/commands.md does not name bbprof %s", c.name)
+		}
+		for code := range c.exits {
+			if !strings.Contains(text, fmt.Sprintf("\n| %d |", code)) {
+				t.Errorf("docs/commands.md does not explain exit code %d of bbprof %s", code, c.name)
+			}
+		}
+	}
+}
+
 // TestLinks: what a page links to is there, and the index of docs lists every page.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
