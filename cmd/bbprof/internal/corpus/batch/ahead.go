@@ -15,7 +15,7 @@ type fed struct {
 	err error
 }
 
-// MismatchError says that the input is not that of the result that is gone on with.
+// MismatchError says that the input is not that of the result that is resumed.
 type MismatchError struct{ error }
 
 func (e *MismatchError) Error() string {

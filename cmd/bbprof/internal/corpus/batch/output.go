@@ -49,7 +49,7 @@ func (o *Output) Earlier() int64 { return o.tally.Rows }
 // format is one that appends.
 func Create(path string, format resultfile.Format, schema resultfile.Schema, overwrite bool) (*Output, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
-		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume goes on with it, -overwrite replaces it", path, info.Size())
+		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume continues it, -overwrite replaces it", path, info.Size())
 	}
 	f, err := openLocked(path)
 	if err != nil {

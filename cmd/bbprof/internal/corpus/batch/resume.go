@@ -141,7 +141,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		switch {
 		case errors.Is(err, io.EOF):
 			if o.tally.Rows > 0 && !known {
-				return 0, fmt.Errorf("no row says of what run it is (columns run and run_header), so this is no result that could be gone on with")
+				return 0, fmt.Errorf("no row says of what run it is (columns run and run_header), so this is no result that could be resumed")
 			}
 			o.tally.Earlier = o.tally.Rows
 			if o.tally.Rows == 0 {

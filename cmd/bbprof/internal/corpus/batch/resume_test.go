@@ -123,7 +123,7 @@ func noHeader(whole string) string {
 	return lines[0] + strings.Join(lines[2:], "")
 }
 
-// TestResumeFiltered: a result of which a filter left some rows is gone on with, and what is missing
+// TestResumeFiltered: a result of which a filter left some rows is resumed, and what is missing
 // is measured again.
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
@@ -139,7 +139,7 @@ func TestResumeFiltered(t *testing.T) {
 	holds(t, rows(t, path), corpus)
 }
 
-// TestResumeOldOrder: a file whose columns stand as they did before is gone on with as it is.
+// TestResumeOldOrder: a file whose columns stand as they did before is resumed as it is.
 func TestResumeOldOrder(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
@@ -180,7 +180,7 @@ func TestOneAtATime(t *testing.T) {
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
-		t.Errorf("it is gone on with: %v", err)
+		t.Errorf("it is resumed: %v", err)
 	}
 	if _, err := Create(path, resultfile.CSV, schema, true); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
 		t.Errorf("it is replaced: %v", err)
@@ -323,7 +323,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// TestResumeOddName: a column's name that is not UTF-8 is the same in a file that is gone on with.
+// TestResumeOddName: a column's name that is not UTF-8 is the same in a file that is resumed.
 func TestResumeOddName(t *testing.T) {
 	const corpus = "hex,caf\xe9,caf\xe8\n90,a,b\n91,c,d\n"
 	schema := resultfile.NewSchema(false, open(t, corpus).Carried())

@@ -171,7 +171,7 @@ func TestPipeInterrupted(t *testing.T) {
 	last := int64(0)
 	for _, row := range got {
 		n := number(row["row"])
-		// Where the input was late, there was time for a second look.
+		// Where the input was late, there was time for a retry.
 		aside := (row["hex"] == block(0) || row["hex"] == block(2)) && len(l.by[row["hex"]]) < 2
 		if n <= last || aside {
 			t.Errorf("row %d behind %d: %v", n, last, row)
@@ -243,7 +243,7 @@ func TestPipeWindow(t *testing.T) {
 		}
 	}
 	if at < 100 || at > len(l.order)-50 {
-		t.Errorf("of %d measurements the second look at the first block is number %d", len(l.order), at)
+		t.Errorf("of %d measurements the retry of the first block is number %d", len(l.order), at)
 	}
 	if !strings.HasPrefix(out.String(), block(0)+",500.00\n") {
 		t.Errorf("it begins with %.40q", out.String())
@@ -348,8 +348,8 @@ func TestSecondLook(t *testing.T) {
 	const inFlight = 3
 	seen := map[string]bool{}
 	for i, hex := range l.order {
-		if seen[hex] && i < len(l.order)-5-inFlight { // there are five second looks
-			t.Errorf("the second look at %s is measurement %d of %d", hex, i, len(l.order))
+		if seen[hex] && i < len(l.order)-5-inFlight { // there are five retries
+			t.Errorf("the retry of %s is measurement %d of %d", hex, i, len(l.order))
 		}
 		seen[hex] = true
 	}
@@ -518,7 +518,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 func TestCreate(t *testing.T) {
 	path := file(t)
 	os.WriteFile(path, []byte("precious"), 0o666)
-	if _, err := Create(path, resultfile.CSV, schema, false); err == nil || !strings.Contains(err.Error(), "-resume goes on with it, -overwrite replaces it") {
+	if _, err := Create(path, resultfile.CSV, schema, false); err == nil || !strings.Contains(err.Error(), "-resume continues it, -overwrite replaces it") {
 		t.Error(err)
 	}
 	if readFile(t, path) != "precious" {

@@ -177,7 +177,7 @@ func (t *Tally) Report(w io.Writer) {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", count(t.Duplicates, "row"))
 	}
 	if t.Retried > 0 {
-		fmt.Fprintf(w, "bbprof: second look: %s tried again, %d accepted then\n", count(t.Retried, "row"), t.Recovered)
+		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted then\n", count(t.Retried, "row"), t.Recovered)
 	}
 	var most int64
 	reasons := make([]string, 0, len(t.Reasons))
