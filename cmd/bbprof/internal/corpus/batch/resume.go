@@ -126,21 +126,17 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		return 0, err
 	}
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
-	runHeader, runID := o.schema.Index("run_header"), o.schema.Index("run")
+	runs := runsOf{here: here, header: o.schema.Index("run_header"), id: o.schema.Index("run")}
 	address := o.schema.Index(input.AddressColumn)
 	duplicate, reason := o.columns.duplicate, o.columns.reason
-	var (
-		damage *resultfile.DamageError
-		known  bool   // what run the rows are of
-		last   string // ID of a run that was looked at
-	)
+	var damage *resultfile.DamageError
 	end = in.End()
 	for {
 		cells, err := in.Next()
 		var bad *resultfile.DamageError
 		switch {
 		case errors.Is(err, io.EOF):
-			if o.tally.Rows > 0 && !known {
+			if o.tally.Rows > 0 && !runs.known {
 				return 0, fmt.Errorf("no row says of what run it is (columns run and run_header), so this is no result that could be resumed")
 			}
 			o.tally.Earlier = o.tally.Rows
@@ -170,16 +166,8 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		if o.done.at(row) != 0 {
 			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
 		}
-		if text := cells[runHeader]; text != "" {
-			if err := sameRun(text, here); err != nil {
-				return 0, err
-			}
-			known, last = true, cells[runID]
-		} else if id := cells[runID]; id != last && resultfile.IsID(id) { // the row with its header was dropped
-			if err := sameID(id, here); err != nil {
-				return 0, err
-			}
-			known, last = true, id
+		if err := runs.check(cells); err != nil {
+			return 0, err
 		}
 		o.done.set(row, fingerprint(cells[o.hex]))
 		o.follow(row)
@@ -195,6 +183,27 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		}
 		end = in.End()
 	}
+}
+
+// runsOf holds the runs that rows tell of against the one to be.
+type runsOf struct {
+	here       resultfile.Run
+	header, id int    // columns
+	known      bool   // what run the rows are of
+	last       string // ID that was looked at
+}
+
+func (r *runsOf) check(cells []string) error {
+	id := cells[r.id]
+	if text := cells[r.header]; text != "" {
+		r.known, r.last = true, id
+		return sameRun(text, r.here)
+	}
+	if id == r.last || !resultfile.IsID(id) {
+		return nil
+	}
+	r.known, r.last = true, id
+	return sameID(id, r.here) // the row with its header was dropped
 }
 
 func (o *Output) sameColumns(there resultfile.Schema) error {
