@@ -75,6 +75,15 @@ func CategoryOf(insts []Inst) Category {
 	return ScalarVector
 }
 
+// CategoryOfCode is CategoryOf for the bytes of a block; none for what is no block.
+func CategoryOfCode(code []byte) Category {
+	insts, err := Decode(code)
+	if err != nil {
+		return ""
+	}
+	return CategoryOf(insts)
+}
+
 // Accesses reports whether the instruction reads memory and whether it writes memory.
 func (in *Inst) Accesses() (reads, writes bool) {
 	for i := range in.Mem {

@@ -43,7 +43,8 @@ Columns:
   weight                share of all executions, empty without counts
   count                 executions, or samples; 1 without counts
   relocated             true: a linker would fill a field, which holds a plausible value here
-  section, asm          of the file; the instructions, with -asm
+  section, category     of the file; what most of the block's work is, as in results of batch
+  asm                   the instructions, with -asm
 `,
 		notes: `Counts come from valgrind's callgrind, exactly, or from perf's samples, which say where time goes
 and not how often a block runs; with branch records (perf record -b) they estimate executions. With

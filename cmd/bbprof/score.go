@@ -34,8 +34,8 @@ A block that a tool fails at costs its neighbours nothing. It counts as not cove
 
 Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
 ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
-the noise floor that no model can beat. Blocks that another initial state makes faster or slower
-(column state_sensitive) are left out.
+the noise floor that no model can beat. Blocks that another initial state makes faster or slower are
+left out: those of -other-init, and those that a column state_sensitive says true of.
 `,
 		notes: `docs/score.md defines all figures.
 `,
@@ -53,6 +53,10 @@ bbprof score -report report.html results.csv      what was measured, without a m
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "judge this model; may be repeated", set: c.addModel})
 			f.declare(flagDecl{name: "again", arg: "FILE", help: "a second result of the same blocks: the noise floor; may be repeated", set: func(s string) error {
 				c.again = append(c.again, s)
+				return nil
+			}})
+			f.declare(flagDecl{name: "other-init", arg: "FILE", help: "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated", set: func(s string) error {
+				c.otherInit = append(c.otherInit, s)
 				return nil
 			}})
 			c.addPredicting(f)
@@ -78,13 +82,15 @@ const scorePercent = 25
 // scoring is one run of bbprof score.
 type scoring struct {
 	predicting
-	files  []string
-	again  []string
-	truth  truthOptions
-	worst  int
-	report string
-	seed   uint64
-	out    output
+	files []string
+	again []string
+	truth truthOptions
+
+	otherInit []string
+	worst     int
+	report    string
+	seed      uint64
+	out       output
 }
 
 // predicting is what score and predict share: models, and what they have to be told.
@@ -145,6 +151,11 @@ func (c *scoring) run(std streams) error {
 	t, err := readTruth(c.files, std.in, c.truth)
 	if err != nil {
 		return &usageError{err}
+	}
+	if len(c.otherInit) > 0 {
+		if err := t.dropSensitive(c.otherInit, std.in); err != nil {
+			return &usageError{err}
+		}
 	}
 	ctx, stop := untilSignal()
 	defer stop()

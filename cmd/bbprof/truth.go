@@ -83,7 +83,7 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 	c.status, c.reason, c.low, c.high = s.Index("status"), s.Index("reason"), s.Index("ci_low"), s.Index("ci_high")
 	c.weight, c.forwarding = s.Index("weight"), s.Index("self_forwarding_loads")
 	c.sensitive, c.header = s.Index("state_sensitive"), s.Index("run_header")
-	c.application = first("application", "app", "program", "source", "column2", "file")
+	c.application = first("application", "app", "program", "source", "input_file", "column_2", "file") // batch names the last but one
 	for i, name := range names {
 		if strings.HasPrefix(name, evidencePrefix) {
 			c.evidence = append(c.evidence, i)
@@ -236,6 +236,35 @@ func (t *truth) rejections() (n int) {
 // weighted reports whether blocks have weights.
 func (t *truth) weighted() bool {
 	return slices.ContainsFunc(t.blocks, func(b score.Block) bool { return b.Weight > 0 })
+}
+
+// differs is how far two measurements of a block in two initial states may be apart, as a share, for a
+// model to be judged by one of them. Two in the same state differ by more in 0.1 % of blocks.
+const differs = 0.05
+
+// dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
+func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
+	other, err := readTruth(files, stdin, truthOptions{sensitive: true})
+	if err != nil {
+		return fmt.Errorf("-other-init: %w", err)
+	}
+	if a, b := t.run.Settings["init"], other.run.Settings["init"]; a != nil && a == b {
+		return fmt.Errorf("-other-init %s: it was measured in the same initial state, %v; measure one with batch -init distinct", files[0], a)
+	}
+	cycles := make(map[string]float64, len(other.blocks))
+	for _, b := range other.blocks {
+		cycles[b.Hex] = b.Cycles
+	}
+	before := len(t.blocks)
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
+		c, there := cycles[b.Hex]
+		return there && math.Abs(c-b.Cycles) > differs*min(c, b.Cycles)
+	})
+	t.sensitive += before - len(t.blocks)
+	if len(t.blocks) == 0 {
+		return fmt.Errorf("-other-init %s: every block is sensitive to the initial state", files[0])
+	}
+	return nil
 }
 
 // again are the cycles of the same blocks in another result: bbprof as a model of itself.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 )
 
@@ -21,7 +22,7 @@ type Rows struct {
 
 // Columns are those of a corpus that Write writes.
 func (r Rows) Columns() []string {
-	names := []string{"hex", "file", "function", "address", "instructions", "bytes", "terminator", "weight", "count", "relocated", "section"}
+	names := []string{"hex", "file", "function", "address", "instructions", "bytes", "terminator", "weight", "count", "relocated", "section", "category"}
 	if r.Text {
 		names = append(names, "asm")
 	}
@@ -118,7 +119,7 @@ func (w *rowWriter) write(b *Block) error {
 	w.cell = append(w.cell[:0],
 		hex.EncodeToString(b.Code), b.File, b.Function, "0x"+strconv.FormatUint(b.Addr, 16),
 		strconv.Itoa(b.Instructions), strconv.Itoa(len(b.Code)), b.Terminator,
-		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section)
+		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code)))
 	if w.rows.Text {
 		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
@@ -110,6 +111,7 @@ func Columns(disasm bool) []Column {
 
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
+		{Name: "category", Type: Text, of: func(e *Entry) string { return string(asm.CategoryOfCode(e.Row.Code)) }},
 		{Name: "unroll_short", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollShort }, ran)},
 		{Name: "unroll_long", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollLong }, ran)},
 		{Name: "samples_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesKept }, ran)},
