@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Archives as GNU ar and llvm-ar write them, System V's format (ar(5)): each member is behind a
@@ -88,5 +89,15 @@ func memberName(title string, names []byte) string {
 			title = string(long)
 		}
 	}
-	return path.Base(strings.TrimSuffix(title, "/"))
+	return printable(path.Base(strings.TrimSuffix(title, "/")))
+}
+
+// printable is a name as a cell of a row, which is a line: damaged files have names of anything.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
 }

@@ -28,7 +28,7 @@ func demangled(symbol string) string {
 func (e *extraction) cut(f *function, name string) error {
 	w := &e.w
 	e.name = name
-	e.block = Block{File: e.o.name, Section: f.where.Name}
+	e.block = Block{File: e.o.name, Section: printable(f.where.Name)}
 	for at := 0; at < w.cut; {
 		if w.marks[at]&markStart == 0 {
 			at++

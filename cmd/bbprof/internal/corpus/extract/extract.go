@@ -108,7 +108,7 @@ func file(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 			return one(input{name: member, path: name, from: r}, opts, stats, yield)
 		})
 	}
-	if filepath.Ext(name) == ".s" {
+	if filepath.Ext(name) == ".s" && !isELF(f) {
 		return assembly(ctx, name, opts, stats, yield)
 	}
 	return one(input{name: name, path: name, from: f}, opts, stats, yield)
@@ -211,7 +211,7 @@ func (e *extraction) blocks() error {
 		if e.opts.Section != nil && !e.opts.Section.MatchString(f.where.Name) {
 			continue
 		}
-		name := demangled(f.symbol)
+		name := printable(demangled(f.symbol))
 		if name == "" { // a stripped file's
 			name = fmt.Sprintf("%#x", f.lo-f.where.addr+f.where.shown)
 		}
