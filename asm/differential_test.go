@@ -114,7 +114,7 @@ var memoryTails = [][]byte{
 	{0x04, 0x24},                         // [rsp]
 }
 
-// immediateTail stands behind them all, for whatever immediate there may be.
+// immediateTail stands after them all, for whatever immediate there may be.
 var immediateTail = []byte{0x85, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90}
 
 // encode puts ModRM.reg into a tail and everything together.
@@ -125,7 +125,7 @@ func encode(prefix []byte, opcode, reg byte, tail []byte) []byte {
 	return append(code, immediateTail...)[:min(maxLength, len(code)+len(immediateTail))]
 }
 
-// legacyEncodings enumerates one opcode map: every opcode behind every mandatory prefix,
+// legacyEncodings enumerates one opcode map: every opcode after every mandatory prefix,
 // some REX, all values of ModRM.reg in a register and a memory form, and every way to
 // write an address.
 func legacyEncodings(escape ...byte) [][]byte {

@@ -85,7 +85,7 @@ func TestEmitterInstructions(t *testing.T) {
 		{"Fninit", (*Emitter).Fninit, "fninit"},
 	}
 	const mem = stubAt + 0x38 // before the code: a negative distance
-	const far = endAt - 8     // behind it
+	const far = endAt - 8     // after it
 	for r := range Reg(16) {
 		n := regNames[r]
 		cases = append(cases,

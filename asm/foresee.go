@@ -75,7 +75,7 @@ const pageSize = 4096
 
 func pageOf(addr uint64) uint64 { return addr &^ (pageSize - 1) }
 
-// followed is how many copies are: the first differs from those behind it, and two show a stride.
+// followed is how many copies are: the first differs from those after it, and two show a stride.
 const followed = 3
 
 // foreseen is one Mem of an instruction in the copies that were followed.
@@ -259,7 +259,7 @@ func (f *follower) step(in *Inst) {
 		case o.kind == opY && d.rep == 0:
 			moves(numDI, f.reg(numDI), d.width(o.size))
 		case k == 0 && isReg && o.access&accWrite != 0:
-			if width := d.width(o.size); width < 4 { // the rest stays
+			if width := d.width(o.size); width < 4 { // the rest keeps its value
 				old := f.reg(reg)
 				result = known{old.v&^ones(width) | result.v&ones(width), result.ok && old.ok}
 			} else {

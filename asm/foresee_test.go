@@ -59,7 +59,7 @@ func TestForesee(t *testing.T) {
 		{"cdqe", "4898 8a00", 1, []string{step(0, 1, fill)}},
 
 		// Copies that walk.
-		{"add rbx, 0x1000 behind a load", "488b03 4881c300100000", 5, []string{step(0, 0, fill), step(1, 0, fill+0x1000), step(2, 0, fill+0x2000), step(3, 0, fill+0x3000), step(4, 0, fill+0x4000)}},
+		{"add rbx, 0x1000 after a load", "488b03 4881c300100000", 5, []string{step(0, 0, fill), step(1, 0, fill+0x1000), step(2, 0, fill+0x2000), step(3, 0, fill+0x3000), step(4, 0, fill+0x4000)}},
 		{"downwards, by a line", "488b03 4883eb40", 64, []string{step(0, 0, fill), step(25, 0, fill-25*0x40)}},
 		{"push rax: 192 until the page's start", "50", 193, []string{step(0, 0, fill-8), step(192, 0, fill-8-192*8)}},
 		{"push rax: one copy less", "50", 192, []string{step(0, 0, fill-8)}},
@@ -69,7 +69,7 @@ func TestForesee(t *testing.T) {
 		{"across two pages", "488b83fc090000", 9, nil},
 		{"and then within the second", "488b83fc090000 8b8b00100000", 9, nil},
 		{"movsq, and a load of its page", "48a5 488b03", 1, nil},
-		{"a load with movsq behind it", "488b03 48a5", 1, []string{step(0, 0, fill)}},
+		{"a load with movsq after it", "488b03 48a5", 1, []string{step(0, 0, fill)}},
 
 		// What faults whatever is mapped.
 		{"not canonical: shl rbx, 20", "48c1e314 488b03", 1, nil},

@@ -45,7 +45,7 @@ type captureKind uint8
 const (
 	captureAddress  captureKind = iota // base + index·scale + displacement
 	captureGPR                         // a general register, before the instruction
-	captureGPRAfter                    // and behind it
+	captureGPRAfter                    // and after it
 	captureOpmask
 	captureVector
 	captureMMX
@@ -167,8 +167,8 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 	}
 }
 
-// Behind appends what goes behind it.
-func (p *Probe) Behind(e *Emitter, i int, log uint64) {
+// After appends what goes after the instruction.
+func (p *Probe) After(e *Emitter, i int, log uint64) {
 	for _, c := range p.plan[i] {
 		if c.what == captureGPRAfter {
 			e.Store(log+uint64(c.at), Reg(c.reg))
@@ -180,7 +180,7 @@ func (p *Probe) Behind(e *Emitter, i int, log uint64) {
 // takes rax for it.
 func (e *Emitter) LeaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
 
-// Clflush is clflush of the line that an access's first byte, or the one so far behind it, is on. It
+// Clflush is clflush of the line that an access's first byte, or the one so many bytes after it, is on. It
 // faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.
 // The byte is at target if its address is relative to rip.
 func (e *Emitter) Clflush(m Mem, behind int64, target uint64) {

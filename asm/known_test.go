@@ -48,7 +48,7 @@ func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	case in.Mnemonic == "vmmcall" && theirs == "vmgexit":
 		return "f2 0f 01 d9, which the manual does not list"
 	case in.Mnemonic == "fwait" && want.length > 1:
-		return "objdump joins fwait and the instruction behind it"
+		return "objdump joins fwait and the instruction after it"
 	case bad && slices.Contains(newer, in.Mnemonic):
 		return "newer than objdump 2.40"
 	case bad && err == nil && in.raw.enc == encLegacy && slices.Contains(aliases, in.Mnemonic):

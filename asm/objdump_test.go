@@ -32,7 +32,7 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	for i, s := range sequences {
 		starts[i] = len(image)
 		image = append(image, s...)
-		// With as many nops behind it as the longest instruction has bytes, objdump is back
+		// With as many nops after it as the longest instruction has bytes, objdump is back
 		// in step at the next one, whatever it made of this one.
 		image = append(image, bytes.Repeat([]byte{0x90}, maxLength)...)
 	}

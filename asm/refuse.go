@@ -4,7 +4,7 @@ import "github.com/bbprof/bbprof/verdict"
 
 // A refusal is why an instruction must not run in a profile.
 type refusal struct {
-	reason verdict.Reason // "" is none
+	reason verdict.Reason // "" if the instruction may run
 	why    string         // one clause
 }
 

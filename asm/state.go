@@ -118,7 +118,7 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 		}
 		if o.access&accWrite != 0 {
 			written |= 1 << n
-			if d.width(o.size) < 4 { // the rest of the register stays
+			if d.width(o.size) < 4 { // the rest of the register keeps its value
 				read |= 1 << n
 			}
 		}

@@ -32,7 +32,7 @@ func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	if sets {
 		net = 0 // the same after each copy
 	}
-	// The stack is a ring: what a copy leaves behind shows within eight more.
+	// The stack is a ring: what a copy changes shows within eight more.
 	for _, copies := range []int{x87Registers + 1, 1} {
 		for needs := range x87Registers + 1 {
 			if x87Runs(insts, needs, copies) {
@@ -137,7 +137,7 @@ func x87Reads(in *Inst) []int {
 	return []int{0, int(modrm & 7)}
 }
 
-// loadsX87 reports whether memory says which registers are full behind the instruction.
+// loadsX87 reports whether memory says which registers are full after the instruction.
 func (in *Inst) loadsX87() bool {
 	switch in.Mnemonic {
 	case "frstor", "fldenv", "fxrstor", "fxrstor64":
@@ -148,7 +148,7 @@ func (in *Inst) loadsX87() bool {
 
 // storesX87Pointer finds an instruction that stores the address of the last x87 instruction
 // (FIP; SDM vol. 1, 8.1.8) where that is one of the block's or the prologue's: another one in
-// each copy. Behind fninit, and control instructions alone, it is 0. -1 is none.
+// each copy. After fninit, or with control instructions alone, it is 0. -1: there is no such depth.
 func storesX87Pointer(insts []Inst) int {
 	stores, sets := -1, false
 	for i := range insts {
@@ -183,7 +183,7 @@ var (
 	x87Clear = map[string]bool{"fninit": true, "fnsave": true, "emms": true, "femms": true}
 	// x87Dyadic compute from the two topmost registers.
 	x87Dyadic = []string{"fyl2x", "fyl2xp1", "fpatan", "fscale", "fprem", "fprem1", "fcompp", "fucompp"}
-	// x87Blind look at no register's contents.
+	// x87Blind read no register's contents.
 	x87Blind = []string{
 		"fldz", "fld1", "fldpi", "fldl2e", "fldl2t", "fldlg2", "fldln2", "fldcw", "fnstcw", "fnstsw", "fnstenv",
 		"fnclex", "fnop", "fneni", "fndisi", "fnsetpm", "frstpm", "fincstp", "fdecstp", "ffree", "ffreep",

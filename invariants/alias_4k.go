@@ -53,7 +53,7 @@ func overlap(a, b asm.Access) bool {
 	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
 }
 
-// overlap12 is overlap of the low 12 bits, which wrap around: a quick look ahead of apart.
+// overlap12 is overlap of the low 12 bits, which wrap around: a cheap test before apart.
 func overlap12(a, b asm.Access) bool {
 	return (a.Addr-b.Addr)&within < uint64(b.Width) || (b.Addr-a.Addr)&within < uint64(a.Width)
 }

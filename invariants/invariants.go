@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Kind is how much stands behind a piece of evidence.
+// Kind is how well a piece of evidence is founded.
 type Kind string
 
 const (

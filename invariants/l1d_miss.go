@@ -19,7 +19,7 @@ var flushes = []string{"clflush", "clflushopt", "clwb"}
 func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return slices.Contains(flushes, in.Mnemonic) }); i >= 0 {
 		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Inst: t.Insts[i].Verdict(i), Detail: fmt.Sprintf(
-			"the block itself takes lines out of L1D or writes them back (%s): its time is that of the memory behind", t.Insts[i].Mnemonic)}}
+			"the block itself takes lines out of L1D or writes them back (%s): its time is that of the caches beyond L1D", t.Insts[i].Mnemonic)}}
 	}
 	used := make([][page / line]bool, t.lastFrame()+1)
 	at := lookup{of: t.Frame}

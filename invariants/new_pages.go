@@ -5,7 +5,7 @@ import (
 )
 
 // NewPages is how many pages the second half of the copies touches that the first did not:
-// a block that walks on never has a steady state in one set of pages.
+// a block that touches new pages in every copy has no steady state in one set of pages.
 func NewPages(t Trace) int {
 	early, late := map[uint64]bool{}, map[uint64]bool{}
 	var last asm.Access

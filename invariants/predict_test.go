@@ -34,12 +34,12 @@ func TestPredict(t *testing.T) {
 			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
 		{"last byte overlaps", repeated(2, 0, apart, store(0x1100, 8), load(0x2107, 4)),
 			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
-		{"byte behind", repeated(2, 0, apart, store(0x1100, 8), load(0x2108, 4)),
+		{"byte after", repeated(2, 0, apart, store(0x1100, 8), load(0x2108, 4)),
 			Prediction{Loads: 1, Stores: 1}},
 		{"same address", repeated(2, 0, apart, store(0x1100, 8), load(0x1100, 8)),
 			Prediction{Loads: 1, Stores: 1, Forwarded: 1}},
 		{"one frame", repeated(2, 0, shared, store(0x1100, 8), load(0x2100, 8)),
-			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes behind the other's
+			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes after the other's
 		{"four stores back", repeated(2, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), load(0x2100, 8)),
 			Prediction{Loads: 1, Stores: 4, Alias4K: 1, AliasStores: 4}},
 		{"five stores back", repeated(1, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), store(0x1500, 8), load(0x2100, 8)),

@@ -146,7 +146,7 @@ func TestAlias4K(t *testing.T) {
 		{"a page further less 8", []asm.Access{s8, load(P+page+0x5f8, 8)}, nil, false},
 		{"a page lower", []asm.Access{s8, load(P-page+0x600, 8)}, nil, true},
 		{"one byte at the store's last", []asm.Access{s8, load(Q+0x607, 1)}, nil, true},
-		{"one byte behind it", []asm.Access{s8, load(Q+0x608, 1)}, nil, false},
+		{"one byte after it", []asm.Access{s8, load(Q+0x608, 1)}, nil, false},
 		{"the very address", []asm.Access{s8, load(P+0x600, 8)}, nil, false},
 		{"a true partial overlap", []asm.Access{s8, load(P+0x607, 8)}, nil, false},
 		{"the load is the earlier", []asm.Access{load(Q+0x600, 8), s8}, nil, false},
@@ -156,11 +156,11 @@ func TestAlias4K(t *testing.T) {
 		{"a modification loads", []asm.Access{s8, modify(Q+0x600, 8)}, nil, true},
 		{"a modification stores", []asm.Access{modify(P+0x600, 8), load(Q+0x600, 8)}, nil, true},
 		{"wide load, narrow store within", []asm.Access{store(P+0x63f, 1), load(Q+0x600, 64)}, nil, true},
-		{"wide load, narrow store behind", []asm.Access{store(P+0x640, 1), load(Q+0x600, 64)}, nil, false},
+		{"wide load, narrow store after", []asm.Access{store(P+0x640, 1), load(Q+0x600, 64)}, nil, false},
 		{"wide store, narrow load within", []asm.Access{store(P+0x600, 64), load(Q+0x63f, 1)}, nil, true},
 		{"wide store, narrow load before", []asm.Access{store(P+0x600, 64), load(Q+0x5ff, 1)}, nil, false},
 		{"fxsave", []asm.Access{store(P+0x600, 512), load(Q+0x7ff, 1)}, nil, true},
-		{"behind fxsave", []asm.Access{store(P+0x600, 512), load(Q+0x800, 1)}, nil, false},
+		{"after fxsave", []asm.Access{store(P+0x600, 512), load(Q+0x800, 1)}, nil, false},
 
 		// The low 12 bits wrap around.
 		{"a store across the page's end, a load at its start", []asm.Access{store(P+0xffc, 8), load(Q+0x003, 1)}, nil, true},

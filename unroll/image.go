@@ -171,7 +171,7 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, s shape) (added []span, e
 			e.Raw(code...)
 		}
 		if s.probe != nil {
-			s.probe.Behind(e, i, log)
+			s.probe.After(e, i, log)
 		}
 	}
 	return added, nil

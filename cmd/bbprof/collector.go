@@ -43,7 +43,7 @@ func (c *collector) rest() {
 }
 
 // leastPercent is little because nearly all of a large heap is an index without pointers, in
-// which a collection has nothing to look at.
+// which a collection has nothing to scan.
 const leastPercent = 25
 
 // adjust is called now and then.

@@ -20,7 +20,7 @@ import (
 type command struct {
 	name     string   // "" is bbprof -hex, the main job
 	summary  string   // in the list of commands
-	synopsis []string // ways to call it, without "bbprof"; a comment may stand behind two spaces
+	synopsis []string // ways to call it, without "bbprof"; a comment may follow after two spaces
 	about    string   // paragraphs; indented lines stand as they are
 	notes    string   // likewise, below the flags
 	examples string
@@ -58,7 +58,7 @@ type streams struct {
 // full is the command as a user writes it.
 func (c *command) full() string { return strings.TrimSpace("bbprof " + c.name) }
 
-// run parses the arguments behind the command's name, runs it and returns the exit code.
+// run parses the arguments after the command's name, runs it and returns the exit code.
 func (c *command) run(args []string, std streams) int {
 	f := newFlags(c.full())
 	action := c.setup(f)
@@ -100,7 +100,7 @@ func finish(name string, err error, std streams) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.Is(err, syscall.EPIPE):
-		return exitPipe // whoever reads has had enough, which is no news
+		return exitPipe // the reader closed the pipe, which needs no message
 	}
 	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
 		err = fmt.Errorf("-events: %w", event)

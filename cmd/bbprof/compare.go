@@ -46,7 +46,7 @@ ended with them.
   the first line  the verdict, b against a: the mean of the differences with its 95 % interval
   a, b            cycles per iteration, or a run, over the layouts: mean, least and most
   won             in how many layouts a, or b, took less
-  alone           what a comparison in one layout alone would have said, by its trials
+  alone           what a comparison in one layout alone would have said, by its repetitions
   detects         the true difference that so many layouts find in 4 of 5 runs; "no difference"
                   says nothing of a smaller one. More layouts find smaller ones
 
@@ -61,7 +61,7 @@ bbprof compare -a before.csv -b after.csv -json | jq 'select(.verdict == "slower
 			exitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
 			exitHost:  "", exitInternal: "", exitInterrupted: ""},
 		setup: func(f *flags) func(streams) error {
-			c := comparing{flags: f, layouts: 33, trials: 3, seed: 1}
+			c := comparing{flags: f, layouts: 33, repetitions: 3, seed: 1}
 			c.declare(f)
 			return c.run
 		},
@@ -69,18 +69,18 @@ bbprof compare -a before.csv -b after.csv -json | jq 'select(.verdict == "slower
 }
 
 type comparing struct {
-	flags     *flags
-	measuring profiler.Options
-	a, b      string
-	layouts   int
-	trials    int
-	seed      uint64
-	unpaired  bool
-	out       output
-	plot      plots
-	verbose   bool
-	programs  program.Options
-	cleanEnv  bool
+	flags       *flags
+	measuring   profiler.Options
+	a, b        string
+	layouts     int
+	repetitions int
+	seed        uint64
+	unpaired    bool
+	out         output
+	plot        plots
+	verbose     bool
+	programs    program.Options
+	cleanEnv    bool
 }
 
 func (c *comparing) declare(f *flags) {
@@ -89,7 +89,7 @@ func (c *comparing) declare(f *flags) {
 		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
 	f.text(&c.b, "b", "B", "the other side")
 	f.number(&c.layouts, 2, "layouts", "N", "layouts to measure in")
-	f.number(&c.trials, 1, "trials", "N", "measurements of each side in each layout; their median counts")
+	f.number(&c.repetitions, 1, "trials", "N", "measurements of each side in each layout; their median counts")
 	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
 	f.toggle(&c.out.json, "json", "one JSON object on one line for each pair, with all values")
@@ -137,7 +137,7 @@ func (c *comparing) run(std streams) error {
 	if a.kind == aFile {
 		return c.files(ctx, p, a.rows, b.rows, std)
 	}
-	done := progress(c.out.notes(std), 2*c.layouts*c.trials, "measurements")
+	done := progress(c.out.notes(std), 2*c.layouts*c.repetitions, "measurements")
 	out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.step)
 	done.end()
 	if err != nil && !out.Incomplete {
@@ -218,7 +218,7 @@ type comparison struct {
 	B                  compared `json:"b"`
 	Seed               uint64   `json:"seed"`
 	Cycles             string   `json:"cycles_are,omitempty"` // of programs: how they were found
-	Trials             int      `json:"trials"`
+	Repetitions        int      `json:"trials"`
 	compare.Conclusion          // nothing where Rejection is
 	Adjusted           float64  `json:"p_adjusted,omitzero"` // among the pairs of two files
 	LayoutsForPercent  int      `json:"layouts_for_1_percent,omitzero"`
@@ -260,7 +260,7 @@ func (b *compared) measured(r profiler.Result) {
 // compare measures one pair and tells step of each measurement. What is wrong with a block is in the
 // comparison. If ctx ends, its error comes with what the layouts until then say, if that is anything.
 func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.Row, step func(n int)) (*comparison, error) {
-	out := &comparison{Seed: c.seed, Trials: c.trials, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
+	out := &comparison{Seed: c.seed, Repetitions: c.repetitions, A: ofRow(a), B: ofRow(b), unit: "cycles per iteration"}
 	for i, row := range []input.Row{a, b} {
 		if row.Rejection != nil {
 			out.Rejection, out.Side = row.Rejection, "ab"[i:i+1]
@@ -279,11 +279,11 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 				return m(ctx, l)
 			}
 		}
-		layouts := compare.Draw(c.seed, c.layouts, c.trials)
+		layouts := compare.Draw(c.seed, c.layouts, c.repetitions)
 		conclude := compare.Paired
 		if c.unpaired {
 			conclude = compare.Unpaired
-			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.trials), told(sides[0]), told(sides[1]))
+			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.repetitions), told(sides[0]), told(sides[1]))
 		} else {
 			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
@@ -344,7 +344,7 @@ func (out *comparison) report(c *comparing) string {
 	} else {
 		line("init", "%s, moved with the layout", out.A.Init)
 	}
-	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.trials))
+	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.repetitions))
 	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
 	if !c.unpaired {
 		line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)

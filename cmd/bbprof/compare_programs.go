@@ -41,16 +41,16 @@ func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std stre
 	if c.unpaired {
 		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
 	}
-	done := progress(c.out.notes(std), c.layouts*c.trials, "runs")
+	done := progress(c.out.notes(std), c.layouts*c.repetitions, "runs")
 	defer done.end()
 	pairs, err := program.Compare(ctx, r, program.Side{Command: commands[0], Setups: ofA}, program.Side{Command: commands[1], Setups: ofB},
-		program.Plan{Runs: c.trials, Seed: c.seed, Done: done.step})
+		program.Plan{Runs: c.repetitions, Seed: c.seed, Done: done.step})
 	if err != nil && !(stopped(err) && len(pairs) > 1) {
 		return nil, err
 	}
 	out := &comparison{
 		A: compared{Command: strings.Join(a, " ")}, B: compared{Command: strings.Join(b, " ")},
-		Seed: c.seed, Trials: c.trials, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run", Incomplete: err != nil,
+		Seed: c.seed, Repetitions: c.repetitions, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run", Incomplete: err != nil,
 	}
 	for i, p := range pairs {
 		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift, Heap: p.Setup.HeapShift}

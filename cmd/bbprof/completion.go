@@ -94,7 +94,7 @@ func offers(words []string) string {
 	return offered(last, "", f.choices, func(string) string { return "" })
 }
 
-// valueOf is the flag whose value the last word is, nil if it is none's.
+// valueOf is the flag whose value the last word is, nil if it belongs to no flag.
 func (f *flags) valueOf(words []string) *flagDecl {
 	for i := 0; i < len(words)-1; i++ {
 		if words[i] == "--" {

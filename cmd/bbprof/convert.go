@@ -113,7 +113,7 @@ func writeResults(output string, from []string, stdout io.Writer, write func(io.
 
 // writeWhole writes a file beside the one of that name, compressed if the name says so, and
 // renames it when it is complete: what was there is kept if that fails. It may not be one of
-// the files that are read. Of a symbolic link the file behind it is written.
+// the files that are read. Of a symbolic link the target is written.
 func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil {
 		if !info.Mode().IsRegular() {

@@ -78,7 +78,7 @@ func (c *counting) declare(f *flags) {
 	c.block.add(f)
 	c.out.add(f, "the report")
 	f.program = &c.words
-	f.stray = "write the program and its arguments behind --"
+	f.stray = "write the program and its arguments after --"
 	f.section(functionTitle)
 	f.text(&c.function, "func", "NAME", "the function to count")
 	parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").fallback = "1"
@@ -152,7 +152,7 @@ func (c *counting) check() error {
 	case c.function == "":
 		return badUsage("nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
 	case len(c.words) == 0:
-		return badUsage("no program: write it and its arguments behind --")
+		return badUsage("no program: write it and its arguments after --")
 	case c.grow && !(c.flags.has("a") && c.flags.has("b")):
 		return badUsage("-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
 	case !c.grow && given != "":

@@ -111,7 +111,7 @@ func (w *reporter) host(r doctor.Report) {
 	w.line("frequency", "governor: %s; turbo: %s; TSC: %s", shown(h.Governor), shown(h.Turbo.State), tsc)
 }
 
-// shown is a setting, or that there is none to be seen.
+// shown is a setting, or a note that it cannot be read.
 func shown(s string) string { return orElse(s, "not shown") }
 
 // caches are such as L1D 32 KiB in 8 ways.

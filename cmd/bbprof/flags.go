@@ -18,7 +18,7 @@ type flagDecl struct {
 	choices []string
 	set     func(string) error
 
-	fallback string // the default, "" where there is none to tell
+	fallback string // the default, "" where there is no constant one
 	group    int
 	hidden   bool // an older spelling: accepted, not listed
 }
@@ -28,14 +28,14 @@ type flags struct {
 	command string // as the user writes it, such as "bbprof batch"
 	decls   []*flagDecl
 	groups  []string // titles
-	topic   int      // the group that bbprof help measuring lists; -1 is none
+	topic   int      // the group that bbprof help measuring lists; -1: no group
 	args    []string // the command line
 	given   []string // the names that were on the command line, without repetition
 
 	operands *[]string // where operands go; nil where there may be none
 	choices  []string  // what completion offers for operands; empty is files
 	stray    string    // what to do about an operand where there may be none
-	program  *[]string // where what stands behind -- goes; nil where it is operands
+	program  *[]string // where the words after -- go; nil: they are operands
 }
 
 func newFlags(command string) *flags {
@@ -157,14 +157,14 @@ func (f *flags) in(title string) (names []string) {
 var errHelp = errors.New("help")
 
 // parse reads a command line in Go's style: -name value, -name=value, or -name of a switch, with one
-// dash or two, before or behind operands. A switch may be followed by true or false.
+// dash or two, before or after operands. A switch may be followed by true or false.
 func (f *flags) parse(args []string) error {
 	f.args = args
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
 		if word == "--" {
-			return f.behind(args)
+			return f.afterDashes(args)
 		}
 		if len(word) < 2 || word[0] != '-' {
 			if err := f.operand(word); err != nil {
@@ -208,8 +208,8 @@ func (f *flags) operand(word string) error {
 	return nil
 }
 
-// behind takes what stands behind --.
-func (f *flags) behind(words []string) error {
+// afterDashes takes the words after --.
+func (f *flags) afterDashes(words []string) error {
 	if f.program != nil {
 		*f.program = words
 		return nil

@@ -17,9 +17,9 @@ import (
 
 func main() {
 	// A thread that waits for its child is in a system call. As long as there is an idle
-	// processor besides, Go's monitor lets it be; if there is none, it wakes every 20 µs to look
+	// processor besides, Go's monitor lets it be; if there is none, it wakes every 20 µs to check
 	// whether it can take that one (runtime/proc.go, sysmon and retake), each time at the expense
-	// of whoever measures on the CPU. So there are two more than threads can run at a time.
+	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
 	ignoreFileLimit()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

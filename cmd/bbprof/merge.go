@@ -142,7 +142,7 @@ func mergeText(r batch.MergeReport, whole bool) string {
 		fmt.Fprintf(&w, "bbprof: %s missing, the first of them: %s\n", plural(int(r.Missing), "row"), strings.Join(list, ", "))
 	}
 	if !whole {
-		io.WriteString(&w, "bbprof: whether rows are missing behind the last, -of CORPUS would tell\n")
+		io.WriteString(&w, "bbprof: whether rows are missing after the last is unknown; -of CORPUS would tell\n")
 	}
 	return w.String()
 }

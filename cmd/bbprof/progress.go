@@ -66,7 +66,7 @@ func (m *meter) end() {
 	}
 }
 
-// A counter shows how many of some things are done; of is 0 where nobody knows how many there are.
+// A counter shows how many of some things are done; of is 0 where their number is unknown.
 type counter struct {
 	meter
 	of       int

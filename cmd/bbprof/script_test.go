@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 				p, err := pmu.Probe(pmu.Linux{}, pmu.CPU{})
 				return p.Available && p.UserRDPMC, err
 			case "software-events":
-				_, err := pmu.Trial(pmu.Linux{}, []pmu.Attr{{Type: pmu.TypeSoftware, Config: 1}})
+				_, err := pmu.Try(pmu.Linux{}, []pmu.Attr{{Type: pmu.TypeSoftware, Config: 1}})
 				return err == nil, nil
 			}
 			return false, errors.New("unknown condition " + name)

@@ -90,7 +90,7 @@ func TestSelftestClocks(t *testing.T) {
 	}
 }
 
-// TestSummaryTellsOfSelftests: each that was run has its line, behind the reasons.
+// TestSummaryTellsOfSelftests: each that was run has its line, after the reasons.
 func TestSummaryTellsOfSelftests(t *testing.T) {
 	for _, c := range []struct{ start, end, want string }{
 		{"", "", ""},

@@ -53,7 +53,7 @@ func (s *setupFlags) addRegister(text string) error {
 	return nil
 }
 
-// setup is what the flags and the options that stay the profiler's come to: one place for the
+// setup is what the flags and the options left to the profiler come to: one place for the
 // code, one initial state.
 func (s *setupFlags) setup(o profiler.Options) profiler.Setup {
 	init := initial.Paper()

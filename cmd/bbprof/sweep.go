@@ -135,7 +135,7 @@ func (s *sweeping) declare(f *flags) {
 	s.setup.add(f)
 	measuring(f, &s.opts)
 	f.program = &s.words
-	f.stray = "quote a block that has spaces in it, and write a program and its arguments behind --"
+	f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
 
 func (s *sweeping) run(std streams) error {
@@ -151,7 +151,7 @@ func (s *sweeping) run(std streams) error {
 	case f != nil && ofBlock != "":
 		return badUsage("-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
 	case f != nil && len(s.words) == 0:
-		return badUsage("no program: write it and its arguments behind --")
+		return badUsage("no program: write it and its arguments after --")
 	case f == nil && ofProgram != "":
 		return badUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
 	case f == nil && len(s.words) > 0:

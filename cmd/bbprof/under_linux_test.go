@@ -264,7 +264,7 @@ const (
 func filter(rule []unix.SockFilter, answer uint32) error {
 	for i := range rule {
 		if rule[i].Code == ifEqual || rule[i].Code == ifAtLeast {
-			rule[i].Jf = uint8(len(rule) - i) // to behind the answer
+			rule[i].Jf = uint8(len(rule) - i) // to after the answer
 		}
 	}
 	program := append(rule,

@@ -37,26 +37,26 @@ type Clock interface {
 	Describe() string
 }
 
-// Chain is a timed image of bbprof's own: a loop over dependent instructions behind an lfence.
+// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence.
 //
 // What surrounds a chain costs a cycle more or less from one layout to the next, and only a
 // long chain makes that small; but straight-line code of such a length would push the block
 // out of the op cache. The loop's control costs nothing: it does not depend on the chain and
-// runs ahead of it. Its end may be mispredicted, which costs some 20 cycles behind the chain,
+// runs ahead of it. Its end may be mispredicted, which costs some 20 cycles after the chain,
 // so all loops are longer than any predictor's history (a few hundred branches; Seznec, TAGE):
 // then it always is.
 type Chain struct {
-	Turns    int
-	Multiply bool
+	Iterations int
+	Multiply   bool
 }
 
 const (
-	chainBody = 4 // chained instructions in a turn
+	chainBody = 4 // chained instructions in an iteration
 	chainRuns = 1 // runs timed at once
 )
 
 // Length is the number of chained instructions in a run.
-func (c Chain) Length() int { return c.Turns * chainBody }
+func (c Chain) Length() int { return c.Iterations * chainBody }
 
 // Runs is how many runs are timed at once.
 func (Chain) Runs() int { return chainRuns }
@@ -79,9 +79,9 @@ func (c Chain) run(e *asm.Emitter) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.Lfence() // nothing before the chain may hide some of it
-	e.MovImm(asm.RCX, uint64(c.Turns))
+	e.MovImm(asm.RCX, uint64(c.Iterations))
 	e.Align(64)
-	turn := e.PC()
+	again := e.PC()
 	for range chainBody {
 		if c.Multiply {
 			e.Imul(asm.RAX, asm.RAX)
@@ -91,6 +91,6 @@ func (c Chain) run(e *asm.Emitter) (entry uint64) {
 	}
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	e.Dec(asm.RCX)
-	e.Jnz(turn)
+	e.Jnz(again)
 	return entry
 }

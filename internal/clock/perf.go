@@ -21,7 +21,7 @@ func (Perf) Name() string { return "perf" }
 // Emit reads all counters, core cycles last, between lfences.
 func (c Perf) Emit(e *asm.Emitter) { c.Counters.Clock(e) }
 
-// Chains are none: nothing has to be calibrated.
+// Chains is empty: nothing has to be calibrated.
 func (Perf) Chains() []Chain { return nil }
 
 // Rate is one tick per core cycle.

@@ -20,12 +20,12 @@ type TSC struct {
 	StepTicks float64
 }
 
-// Turns of the two chains, which differ by 4,096 cycles.
+// Iterations of the two chains, which differ by 4,096 cycles.
 const (
-	shortTurns = leadTurns
-	longTurns  = 1280
+	shortIterations = leadTurns
+	longIterations  = 1280
 
-	chainCycles = (longTurns - shortTurns) * chainBody * chainRuns
+	chainCycles = (longIterations - shortIterations) * chainBody * chainRuns
 )
 
 // Name is "tsc".
@@ -39,7 +39,7 @@ func (c TSC) Step() float64 { return c.StepTicks }
 
 // Chains are the short and the long chain of adds.
 func (TSC) Chains() []Chain {
-	return []Chain{{Turns: shortTurns}, {Turns: longTurns}}
+	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
 }
 
 // stepSlack is by how many steps the difference of two timings can be off: each has two
@@ -78,7 +78,7 @@ func ticksPerAdd(d [][]float64) []float64 {
 // Describe says what a cycle is here.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
-		c.StepTicks, Chain{Turns: shortTurns}.Length(), Chain{Turns: longTurns}.Length())
+		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())
 }
 
 // MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
@@ -86,7 +86,7 @@ func (c TSC) Describe() string {
 // be an integer. If adds ever took less than a cycle, or the clock were not what we think,
 // it would not be.
 func MultiplyChains() []Chain {
-	return []Chain{{Turns: shortTurns, Multiply: true}, {Turns: longTurns, Multiply: true}}
+	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }
 
 // multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.

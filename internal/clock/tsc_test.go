@@ -64,7 +64,7 @@ func synthetic(rng *rand.Rand, n int, rate, overhead, step float64, cycles [2]fl
 	return d
 }
 
-var addCycles = [2]float64{shortTurns * chainBody * chainRuns, longTurns * chainBody * chainRuns}
+var addCycles = [2]float64{shortIterations * chainBody * chainRuns, longIterations * chainBody * chainRuns}
 
 // A clock of coarse steps still gives the rate: its error averages out over the phases, as
 // long as no step is trimmed away.
@@ -154,7 +154,7 @@ func TestCheckMultiply(t *testing.T) {
 func TestChains(t *testing.T) {
 	c := TSC{StepTicks: 26}
 	chains := c.Chains()
-	if len(chains) != 2 || chains[0].Turns != shortTurns || chains[1].Turns != longTurns || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
+	if len(chains) != 2 || chains[0].Iterations != shortIterations || chains[1].Iterations != longIterations || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
 		t.Errorf("%+v", chains)
 	}
 	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {

@@ -141,7 +141,7 @@ func Recognize(id ID) Recognized {
 		r.WayPredicted = id.Vendor != intel
 	}
 	if id.Hybrid {
-		r.Name = Unknown // two kinds of core behind one number
+		r.Name = Unknown // two kinds of core share one number
 	}
 	return r
 }

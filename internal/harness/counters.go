@@ -16,7 +16,7 @@ type CounterRead func(e *asm.Emitter)
 // that the event is on, if it is on one, and an offset. The protocol is to read lock and
 // number, execute rdpmc, and to start over if the lock has changed since. Here one critical
 // section spans all runs of an image: Open reads locks and numbers, every run's end executes
-// rdpmc alone, Close looks whether a lock has changed. So the pages, of which each takes a line
+// rdpmc alone, Close checks whether a lock has changed. So the pages, of which each takes a line
 // of the same L1D set, are not touched while time counts, and the offset, constant under the
 // lock, cancels.
 type Counters struct {

@@ -112,7 +112,7 @@ func checkFused(t *testing.T, lines []line) (pairs int) {
 }
 
 // One disassembly of many prologues: each stands at its own offset within a line, and they
-// lie one behind the other.
+// lie one after the other.
 func TestPrologueWherever(t *testing.T) {
 	init := initial.Paper()
 	for _, features := range allFeatures {
@@ -125,7 +125,7 @@ func TestPrologueWherever(t *testing.T) {
 				e.Nop(pad)
 				Prologue(e, init, reset, features)
 				if e.PC()%64 != 0 {
-					t.Fatalf("%+v behind %d bytes ends at %#x, not at a multiple of 64", reset, pad, e.PC())
+					t.Fatalf("%+v after %d bytes ends at %#x, not at a multiple of 64", reset, pad, e.PC())
 				}
 				code = append(code, e.Bytes()...)
 				loops++
@@ -254,7 +254,7 @@ func TestPrologueParts(t *testing.T) {
 	if len(memory) != 11 {
 		t.Fatalf("memory: %q", texts(memory))
 	}
-	loop, behind := memory[5].addr, memory[9].end
+	loop, after := memory[5].addr, memory[9].end
 	for _, want := range []struct {
 		i      int
 		prefix string
@@ -264,7 +264,7 @@ func TestPrologueParts(t *testing.T) {
 		{1, "mov eax,0x12345600", 0},
 		{2, "mov rcx,QWORD PTR [rip", layout.SlotRestore},
 		{3, "add rcx,0x0", 0},
-		{4, "je ", behind},
+		{4, "je ", after},
 		{5, "mov rdi,QWORD PTR [rsi+0x0]", 0},
 		{6, "mov QWORD PTR [rdi+0x0],rax", 0},
 		{7, "add rsi,0x8", 0},
@@ -357,7 +357,7 @@ func TestSampler(t *testing.T) {
 				}
 			}
 			if adds != 2*ContentionAdds {
-				t.Errorf("%d adds in the sentinels, want twice %d", adds, ContentionAdds)
+				t.Errorf("%d adds in the contention probes, want twice %d", adds, ContentionAdds)
 			}
 			if exits != 2+2 {
 				t.Errorf("%d ways out, want 2 of each", exits)

@@ -117,7 +117,7 @@ func Sampler(e *asm.Emitter, clock Clock, phases, iterations, vectorBits int, do
 	return entry
 }
 
-// WaitIdle appends code that waits until nobody shares the core, or until SlotWait busy readings are
+// WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
 // used up, and then goes to done. A reading is the contention probe's and, if that is idle, of a burst
 // of stores. If the first is idle that is enough; after a busy one so many idle readings in a row
 // are asked for, since who shares the core comes and goes. Once they are used up all that comes

@@ -1,4 +1,4 @@
-// Package hostile makes blocks that nobody would write: for tests that attack bbprof.
+// Package hostile makes random and hostile blocks, for tests that attack bbprof.
 package hostile
 
 import (

@@ -89,7 +89,7 @@ func parseTable(table string) (rows []row, err error) {
 		case "none":
 			r.absent = cells[2]
 		default:
-			return nil, fmt.Errorf("events.txt, line %d: %q is none of exact, nearest, shared and none", i+1, cells[4])
+			return nil, fmt.Errorf("events.txt, line %d: %q must be exact, nearest, shared or none", i+1, cells[4])
 		}
 		if r.absent == "" && r.shares == "" {
 			if r.code, err = parseCode(cells[3]); err != nil {

@@ -32,12 +32,12 @@ func Passes(k Kernel, cycles Event, events []Event, perPass int) []Pass {
 		last := &passes[len(passes)-1]
 		grown := append((*last)[:len(*last):len(*last)], e)
 		if len(grown) <= perPass {
-			if _, err := Trial(k, grown.Attrs()); err == nil {
+			if _, err := Try(k, grown.Attrs()); err == nil {
 				*last = grown
 				continue
 			}
 		}
-		passes = append(passes, Pass{cycles, e}) // which was tried by whoever says that it is available
+		passes = append(passes, Pass{cycles, e}) // which was tried when it was found available
 	}
 	return passes
 }
@@ -52,7 +52,7 @@ func (p PMU) Try(k Kernel, events []Event) {
 		e := &events[i]
 		switch {
 		case e.Software():
-			_, err := Trial(k, []Attr{e.Attr})
+			_, err := Try(k, []Attr{e.Attr})
 			switch e.Available = err == nil; {
 			case err == nil:
 			case e.Attr.ofKernel() && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)):

@@ -119,7 +119,7 @@ func Probe(k Kernel, on CPU) (PMU, error) {
 	}
 	branches := p.Device.generic(TypeHardware, hwBranches) // on a programmable counter everywhere
 	for group := []Attr{cycles, branches}; len(group) <= maxCounters; group = append(group, branches) {
-		if _, err := Trial(k, group); err != nil {
+		if _, err := Try(k, group); err != nil {
 			break
 		}
 		p.Counters = len(group) - 1
@@ -130,9 +130,9 @@ func Probe(k Kernel, on CPU) (PMU, error) {
 // maxCounters ends the search: no core has more.
 const maxCounters = 16
 
-// tryCycles counts a loop's core cycles and looks whether user code may read the counter.
+// tryCycles counts a loop's core cycles and checks whether user code may read the counter.
 func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
-	c, err := Trial(k, []Attr{cycles})
+	c, err := Try(k, []Attr{cycles})
 	if err == nil {
 		err = plausible(c)
 	}
@@ -149,7 +149,7 @@ func (e *Event) try(k Kernel, cycles Attr) {
 	if e.Why != "" || e.Shares != "" {
 		return
 	}
-	_, err := Trial(k, []Attr{cycles, e.Attr})
+	_, err := Try(k, []Attr{cycles, e.Attr})
 	switch {
 	case err == nil:
 		e.Available = true
@@ -168,9 +168,9 @@ func (e *NotRunningError) Error() string {
 	return fmt.Sprintf("it was on a counter for %d of %d ns: too few counters are free", e.Running, e.Enabled)
 }
 
-// Trial counts a loop with a group of events, the first the leader. A *NotRunningError says
+// Try counts a loop with a group of events, the first the leader. A *NotRunningError says
 // that the group does not fit the counters that are free; so may EINVAL.
-func Trial(k Kernel, group []Attr) (Counts, error) {
+func Try(k Kernel, group []Attr) (Counts, error) {
 	fds, err := OpenGroup(k, group, 0)
 	if err != nil {
 		return Counts{}, err
@@ -186,12 +186,12 @@ func Trial(k Kernel, group []Attr) (Counts, error) {
 	return ReadGroup(k, fds[0], len(group))
 }
 
-// spinTurns makes the loop last some 10 µs: long beside the kernel's own work around it.
-const spinTurns = 20_000
+// spinIterations makes the loop last some 10 µs: long beside the kernel's own work around it.
+const spinIterations = 20_000
 
 func spin() {
 	sum := 0
-	for i := range spinTurns {
+	for i := range spinIterations {
 		sum += i
 	}
 	runtime.KeepAlive(sum)

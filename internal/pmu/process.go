@@ -24,7 +24,7 @@ var (
 )
 
 // OpenProcess readies a counter for a thread, which is to be stopped, or with 0 for the calling
-// one. Where there is none the error is a *verdict.HostError.
+// one. Without one the error is a *verdict.HostError.
 func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
 	a.Leader = true
 	fd, err := k.Open(a, pid, -1)

@@ -43,7 +43,7 @@ func TestUserModeAlone(t *testing.T) {
 // Software events are counted everywhere, through the same calls.
 func TestSoftwareEvents(t *testing.T) {
 	group := []Attr{{Type: TypeSoftware, Config: 1}, {Type: TypeSoftware, Config: 3}} // task clock, context switches
-	c, err := Trial(Linux{}, group)
+	c, err := Try(Linux{}, group)
 	if err != nil {
 		require.Skip(t, require.Kernel, "%v", err)
 	}

@@ -22,7 +22,7 @@ func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 		t.Fatal(err)
 	}
 	if k.Left() != 0 {
-		t.Errorf("the probe left %d events or pages behind", k.Left())
+		t.Errorf("the probe left %d events or pages open", k.Left())
 	}
 	return p
 }

@@ -38,7 +38,7 @@ func File(code []byte, symbols ...Symbol) []byte {
 		codeAt                 = 0x1000
 	)
 	strings := []byte("\x00.text\x00.symtab\x00.strtab\x00")
-	table := make([]byte, 24) // the first symbol is none
+	table := make([]byte, 24) // the first symbol is the null symbol
 	for _, s := range symbols {
 		var b bytes.Buffer
 		binary.Write(&b, binary.LittleEndian, elf.Sym64{

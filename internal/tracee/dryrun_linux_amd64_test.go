@@ -86,7 +86,7 @@ func TestSides(t *testing.T) {
 				}
 			}
 			stop := try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove())
-			mustFault("on trial", stop, may(dryRunSide), stop.Done)
+			mustFault("in a dry run", stop, may(dryRunSide), stop.Done)
 			place(c, func(e *asm.Emitter) {
 				reach(addr, write)(e)
 				e.Int3()
@@ -94,7 +94,7 @@ func TestSides(t *testing.T) {
 			stop = do(t, c, UnmapBelow(), UnmapAbove(), Run(entry, 1))
 			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
 			stop = try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove(), OpenCounter())
-			mustFault("on trial with a counter", stop, may(countingSide), stop.Done)
+			mustFault("in a dry run with a counter", stop, may(countingSide), stop.Done)
 			do(t, c) // which closes the counter
 		}
 	}

@@ -94,14 +94,14 @@ func filter(gate uint64, counters int) []bpfInsn {
 }
 
 // assemble lays the rules out one after the other; a check that fails jumps to the next
-// rule, behind the last rule is the trap.
+// rule; after the last rule is the trap.
 func assemble(rules [][]check) []bpfInsn {
 	var out []bpfInsn
 	for _, r := range rules {
 		n := 2*len(r) + 1
 		for i, c := range r {
 			out = append(out, bpfInsn{code: bpfLoad, k: c.off})
-			next := uint8(n - 2*i - 2) // from behind this check to behind the rule's return
+			next := uint8(n - 2*i - 2) // from the end of this check to the end of the rule's return
 			j := bpfInsn{code: c.op, k: c.k}
 			if c.want {
 				j.jf = next

@@ -20,7 +20,7 @@ import (
 // it may reach the kernel, whatever else happens to the list.
 
 // callAt places code that loads the arguments of a system call and jumps to the address of
-// a syscall instruction; rbx is what the stub behind its gate takes for the list.
+// a syscall instruction; rbx is what the stub after its gate takes for the list.
 func callAt(c *Tracee, at, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
@@ -95,7 +95,7 @@ var forbidden = []struct {
 	{"remap of the code", sysMremap, []uint64{layout.Code, 0, 4096, 3, 0x1000_0000}},
 	{"remap of the stub", sysMremap, []uint64{layout.Stub, 0, 4096, 3, 0x1000_0000}},
 	{"remap of the page before the frames", sysMremap, []uint64{layout.Frames - 4096, 0, 4096, 3, 0x1000_0000}},
-	{"remap of the page behind the frames", sysMremap, []uint64{layout.Frames + layout.FramesSize, 0, 4096, 3, 0x1000_0000}},
+	{"remap of the page after the frames", sysMremap, []uint64{layout.Frames + layout.FramesSize, 0, 4096, 3, 0x1000_0000}},
 	{"remap of frames of another upper half", sysMremap, []uint64{layout.Frames + 1<<32, 0, 4096, 3, 0x1000_0000}},
 	{"remap that moves the frame", sysMremap, []uint64{layout.Frames, 4096, 4096, 3, 0x1000_0000}},
 	{"remap of two pages, into the own region", sysMremap, []uint64{layout.Frames, 0, 8192, 3, layout.Base - 4096}},

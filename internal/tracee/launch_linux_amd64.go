@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Tracee is one child. The zero value is none; see Launch.
+// Tracee is one child. The zero value holds no child; see Launch.
 type Tracee struct {
 	mortal sync.Mutex    // guards pid, pidfd and used against Kill and CPUTime, which any goroutine may call
 	pid    int           // 0 when there is no child, or it has been reaped
@@ -42,7 +42,7 @@ type Tracee struct {
 
 	inDryRun  bool   // the side that measurements need is closed
 	counting  bool   // the dry run's counter is open
-	dryRunEnd uint64 // after the int3 that ends it, 0 is none
+	dryRunEnd uint64 // after the int3 that ends it, 0 if there is no dry run
 
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
 	// with it disabled forwards stores more slowly.
@@ -52,7 +52,7 @@ type Tracee struct {
 // Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
 // The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
 // bases of every run. The child opens the events of counters, in this order, and maps each at
-// space.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
+// layout.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
 // kills meanwhile is a *DeadError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
@@ -186,7 +186,7 @@ func (t *Tracee) settle(counters []Counter) error {
 }
 
 // limits are the child's resource limits: nothing, where it needs nothing. A child that is
-// killed leaves no core file behind.
+// killed writes no core file.
 var limits = map[int]uint64{
 	unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_LOCKS: 0, unix.RLIMIT_MEMLOCK: 0,
 	unix.RLIMIT_MSGQUEUE: 0, unix.RLIMIT_NICE: 0, unix.RLIMIT_NOFILE: 0, unix.RLIMIT_NPROC: 0, unix.RLIMIT_RTPRIO: 0,
@@ -205,7 +205,7 @@ func (t *Tracee) limit() error {
 }
 
 // giveUpCapabilities leaves the child no capability but the one that page 0 takes, if it has
-// it. Its user stays the monitor's: with another, the monitor would need capabilities itself
+// it. Its user remains the monitor's: with another, the monitor would need capabilities itself
 // to kill the child (kill(2)) or to move it to another CPU.
 func (t *Tracee) giveUpCapabilities() error {
 	const (
@@ -359,7 +359,7 @@ func (t *Tracee) Close() {
 	t.shared.close()
 }
 
-// Kill ends the child from any goroutine; whoever waits for it gets a *DeadError. It does
+// Kill ends the child from any goroutine; the goroutine that waits for it gets a *DeadError. It does
 // nothing to a child that has ended: its numbers may be another's by then.
 func (t *Tracee) Kill() {
 	t.mortal.Lock()

@@ -8,7 +8,7 @@ import "time"
 //
 // A list hardly ever lasts for a slice of its limit, so only then is the CPU clock read at all, and the
 // first slice counts as used. Later, no more counts than the timer was set for: after the pause of a
-// virtual machine some kernels take it for the time of whoever ran.
+// virtual machine some kernels charge it to the process that ran.
 type ration struct {
 	limit time.Duration
 	armed time.Duration // for so long the timer was set, in all

@@ -16,7 +16,7 @@ const unprofiled = "docker: --security-opt seccomp=unconfined"
 // notStarted says why fork and exec of the traced child failed. Its error may stem from either
 // of two things that a host can forbid, so they are asked one by one.
 func (t *Tracee) notStarted(err error) error {
-	// Nobody traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
+	// No process traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
 	probe := unix.PtraceCont(0, 0)
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	return whyNotStarted(err, probe, strings.TrimSpace(string(scope)))
@@ -54,7 +54,7 @@ func whyNotStarted(err, probe error, scope string) error {
 }
 
 // orDeath is what stood in the way of a launch: err, unless the child is dead or about to be. What is asked
-// of such a child fails in many ways, and some look like a refusal. One is: a filter may kill for a system call.
+// of such a child fails in many ways, and some resemble a refusal. One is a refusal: a filter may kill for a system call.
 func (t *Tracee) orDeath(err error) error {
 	var regs unix.PtraceRegs
 	if t.pid > 0 && errors.Is(unix.PtraceGetRegs(t.pid, &regs), unix.ESRCH) { // it is stopped, unless it is lost

@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Code is the code region as the monitor sees it: byte i is at space.Code+i in the child.
+// Code is the code region as the monitor sees it: byte i is at layout.Code+i in the child.
 func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
 
 // DryRunCode is the same of the code region on the dry run's side.
@@ -28,7 +28,7 @@ func (t *Tracee) Frame(i int) []byte {
 // Samples is the area that the sampler fills.
 func (t *Tracee) Samples() []byte { return t.shared.samples() }
 
-// SetRestore writes the list of addresses that prologues restore, at most space.MaxRestore.
+// SetRestore writes the list of addresses that prologues restore, at most layout.MaxRestore.
 func (t *Tracee) SetRestore(addrs []uint64) {
 	for i, a := range addrs {
 		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+8*i:], a)
@@ -62,7 +62,7 @@ func (t *Tracee) Switches() uint64 {
 }
 
 // Do has the child work through ops and returns its next stop: the end of the list, a failed
-// system call, or a signal, which is not delivered. After a signal the next Do starts afresh.
+// system call, or a signal, which is not delivered. After a signal the next Do starts again from the stub.
 // If the child does not stop within limit it is killed: limit is of CPU time, and of that the child gets
 // nine tenths at least (see ration). The error is a *DeadError if the child is gone; then only Close is left.
 func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
@@ -108,7 +108,7 @@ func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit fun
 		return Stop{}, t.dead
 	}
 	if len(ops) >= layout.MaxDryRunOps {
-		return Stop{}, fmt.Errorf("%d steps in a trial's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
+		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
 	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))

@@ -64,11 +64,11 @@ func TestFailedOp(t *testing.T) {
 		}
 		stop := do(t, c, append(ops, kernel, Run(entry, 1000))...)
 		if stop.Done || stop.FailedOp != i || unix.Errno(stop.Errno) != unix.EINVAL && unix.Errno(stop.Errno) != unix.ENOMEM {
-			t.Errorf("behind %d steps: %+v", i, stop)
+			t.Errorf("after %d steps: %+v", i, stop)
 		}
 	}
 	if n := c.Word(layout.SlotSamples); n != 0+1+2+3 {
-		t.Errorf("%d runs: what stands behind a failed step ran too, or what stands before did not", n)
+		t.Errorf("%d runs: what stands after a failed step ran too, or what stands before did not", n)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"load from an unmapped page", []byte{0x8b, 0x04, 0x25, 0, 0x10, 0x34, 0x12}, SIGSEGV, SegvMapErr, 0x12341000},
 		{"store to the code", []byte{0x88, 0x05, 0, 0, 0, 0}, SIGSEGV, SegvAccErr, entry + 6},
-		{"store to the trial's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, layout.DryRunOps},
+		{"store to the dry run's list", []byte{0x88, 0x05, 0xfa, 0xef, 0x3e, 0x00}, SIGSEGV, SegvAccErr, layout.DryRunOps},
 		{"hlt", []byte{0xf4}, SIGSEGV, SiKernel, 0},
 		{"push non-canonical", []byte{0x48, 0xbc, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0x50}, SIGBUS, SiKernel, 0},
 		{"div by 0", []byte{0x31, 0xc9, 0xf7, 0xf1}, SIGFPE, 1, entry + 2},
@@ -275,7 +275,7 @@ func TestStep(t *testing.T) {
 	seen := map[uint64]int{}
 	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
 	if stop.FailedOp != 0 || stop.Errno == 0 { // the side that it writes to is closed
-		t.Errorf("usage on trial: %+v", stop)
+		t.Errorf("usage in a dry run: %+v", stop)
 	}
 	stop = step([]Op{UnmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
 	if !stop.Done {

@@ -24,7 +24,7 @@ type region struct {
 }
 
 // Between parts that have the same rights on one side and not on the other, the file has a page
-// that nobody maps: the kernel would join their mappings when the rights become the same and
+// that are never mapped: the kernel would join their mappings when the rights become the same and
 // split them when they differ again, which takes longer than all else about a change of sides.
 const (
 	hole          = layout.PageSize

@@ -140,7 +140,7 @@ func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	return e.ForwardJs()
 }
 
-// moreArgs loads the arguments of a step behind the first two.
+// moreArgs loads the arguments of a step after the first two.
 func (e *stubEmitter) moreArgs() {
 	e.LoadAt(asm.RDX, asm.RBX, 24)
 	e.LoadAt(asm.R10, asm.RBX, 32)

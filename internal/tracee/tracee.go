@@ -4,7 +4,7 @@
 //
 // A static ELF of one page, built in memory, which Launch starts stopped. While it is
 // stopped, Launch makes it call the kernel on its own behalf: it maps the own region (see
-// internal/space) from memory that the monitor shares, unmaps everything else it was born
+// internal/layout) from memory that the monitor shares, unmaps everything else it was born
 // with (stack, vdso), closes its descriptors, gives up its capabilities, and installs a
 // system-call filter. What is left is a process with no stack, no library and no descriptor,
 // whose only way into the kernel is one syscall instruction that may duplicate frames, unmap
@@ -17,10 +17,10 @@
 // stub. The stub works through the list (system calls, and jumps into code images, which
 // return to it) and ends at an int3, which stops it. So the work between two stops can be a
 // whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the block also
-// stops the child; the monitor looks, writes another list, and continues at the stub again.
+// stops the child; the monitor reads the stop, writes another list, and continues at the stub again.
 //
 // A block's first runs are dry runs: [Tracee.Try] closes the side of the own region that later
-// runs need (see internal/space).
+// runs need (see internal/layout).
 //
 // # Who may call
 //
@@ -58,7 +58,7 @@ const (
 	sysGetrusage = 98
 )
 
-// Run runs the image at entry times times, at most space.MaxRuns. Code that does not count its runs, like the
+// Run runs the image at entry times times, at most layout.MaxRuns. Code that does not count its runs, like the
 // sampler, returns through [Tracee.Resume] when it likes.
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
 
@@ -118,7 +118,7 @@ func toMeasure(counters int) []Op {
 	return ops
 }
 
-// OpenCounter lets a dry run count the turns of a loop in memory. The next [Tracee.Do] closes it.
+// OpenCounter lets a dry run count the iterations of a loop in memory. The next [Tracee.Do] closes it.
 func OpenCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite) }
 
 func closeCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protNone) }

@@ -68,7 +68,7 @@ func mustServe(t *testing.T, c *Tracee) {
 	}
 }
 
-// try puts code in a dry run, with an int3 behind it.
+// try puts code in a dry run, with an int3 after it.
 func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	t.Helper()
 	e := asm.NewEmitter(layout.DryRunCode)

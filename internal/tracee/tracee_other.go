@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Tracee needs Linux on x86-64; elsewhere there is none to be had, so that whatever asks
+// Tracee needs Linux on x86-64; elsewhere none can be launched, so that whatever asks
 // for one still compiles and can say why it cannot measure.
 type Tracee struct {
 	SpeculativeStoreBypass string

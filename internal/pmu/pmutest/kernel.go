@@ -23,7 +23,7 @@ type Kernel struct {
 	Refuse error                          // every event of the CPU
 	NoSoft error                          // every event of software
 	Opens  func(pmu.Attr) error           // nil: the CPU has all events
-	Counts func(pmu.Attr) (n uint64)      // in a trial; nil: 1000 of each
+	Counts func(pmu.Attr) (n uint64)      // in a try; nil: 1000 of each
 	Share  func(events int) (run float64) // of the time that a group is on its counters; nil: all or, without room, none
 	RDPMC  bool                           // mapped pages allow it
 
@@ -75,7 +75,7 @@ func (k *Kernel) Watchdog() *Kernel {
 }
 
 // Open validates as the kernel does: a group that could never be on the CPU's counters is
-// EINVAL, whoever holds some of them.
+// EINVAL, even if others hold some of them.
 func (k *Kernel) Open(a pmu.Attr, pid, group int) (int, error) {
 	if a.Type == pmu.TypeSoftware && k.NoSoft != nil {
 		return -1, k.NoSoft

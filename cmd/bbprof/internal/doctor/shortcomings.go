@@ -129,7 +129,7 @@ func sharedCore(r Report) (Shortcoming, bool) {
 	}
 	return Shortcoming{
 		fmt.Sprintf("CPU %d shares its core with CPU %s (SMT)", r.OnCPU, List(with)),
-		"what runs there slows blocks down; the sentinel notices, and windows are dropped",
+		"what runs there slows blocks down; the contention probe notices, and windows are dropped",
 		strings.Join(remedy, "; "),
 	}, len(with) > 0
 }

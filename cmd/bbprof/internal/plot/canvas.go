@@ -62,7 +62,7 @@ func newCanvas(format string, width, height float64) (canvas, error) {
 	return nil, fmt.Errorf("no format is called %q", format)
 }
 
-// dash is the length of a dash and of the gap behind it.
+// dash is the length of a dash and of the gap after it.
 var dash = [2]float64{4, 3}
 
 var parsed = sync.OnceValues(func() (*opentype.Font, error) { return opentype.Parse(goregular.TTF) })

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// fonts are tried in this order by whoever shows the figure.
+// fonts are tried in this order by the program that shows the plot.
 const fonts = "Liberation Sans, Arimo, Arial, Helvetica, DejaVu Sans, sans-serif"
 
 type svg struct {

@@ -265,7 +265,7 @@ func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
 	return sample, err
 }
 
-// spin is a chain of so many dependent adds, 16 a turn, and the end.
+// spin is a chain of so many dependent adds, 16 per iteration, and the end.
 func spin(turns uint32) string {
 	n := string([]byte{byte(turns), byte(turns >> 8), byte(turns >> 16), byte(turns >> 24)})
 	return "\xb9" + n + strings.Repeat("\x48\x01\xc0", 16) + "\xff\xc9\x75\xcc" + tinyelf.Exit(0)

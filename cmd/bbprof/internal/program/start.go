@@ -25,7 +25,7 @@ const MaxOutput = 1 << 20
 
 // Start starts a command in a set-up and stops it before its first instruction. The calling
 // goroutine must be locked to its thread, and call done in the end, which also kills the program and
-// all that it has left behind. They are killed too when ctx ends, even if the program has stopped
+// all that it has left running. They are killed too when ctx ends, even if the program has stopped
 // bbprof by then.
 func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debuggee.Process, done func(), err error) {
 	var env []string

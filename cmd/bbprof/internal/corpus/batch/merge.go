@@ -27,7 +27,7 @@ type part struct {
 	runs []resultfile.Run // as its rows tell
 	ids  []string         // of runs, as its rows tell
 
-	// The row that is next, 0 behind the last.
+	// The row that is next, 0 after the last.
 	row   int64
 	cells []string
 	order []int // where each column of the first part stands in this one

@@ -100,7 +100,7 @@ func (o *ordered) rewind() (err error) {
 // schema is the file's.
 func (o *ordered) schema() resultfile.Schema { return o.in.Schema() }
 
-// next is the next row by number, io.EOF behind the last. The cells are the caller's.
+// next is the next row by number, io.EOF after the last. The cells are the caller's.
 func (o *ordered) next() (row int64, cells []string, err error) {
 	for o.near.Len() == 0 || o.hold && !o.near.full() {
 		cells, err := o.in.Next()

@@ -90,7 +90,7 @@ func unchanged(path string, f *os.File, size int64) error {
 	case err != nil:
 		return err
 	case info.Size() < size:
-		return &DisplacedError{path, fmt.Sprintf("was cut from %d to %d bytes by another program, and the rows behind are lost", size, info.Size()), path}
+		return &DisplacedError{path, fmt.Sprintf("was cut from %d to %d bytes by another program, and the rows after that are lost", size, info.Size()), path}
 	case info.Size() > size:
 		return &DisplacedError{path, fmt.Sprintf("was written to by another program: it has %d bytes instead of %d", info.Size(), size), path}
 	}

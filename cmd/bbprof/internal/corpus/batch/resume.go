@@ -68,7 +68,7 @@ const maxNumber = 1 << 40
 
 // Resume goes on with a file, or begins it if it is not there or has no row. here is the run
 // to be; a file of another CPU, with other settings or of other columns is refused. A torn
-// last row is dropped, and so is whatever a loss of power left behind the last whole one;
+// last row is dropped, and so is whatever a loss of power left after the last whole one;
 // torn is how many bytes.
 func Resume(path string, format resultfile.Format, schema resultfile.Schema, here resultfile.Run) (o *Output, torn int64, err error) {
 	f, err := openLocked(path)

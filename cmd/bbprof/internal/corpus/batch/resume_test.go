@@ -154,7 +154,7 @@ func TestResumeOldOrder(t *testing.T) {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
 	for _, cells := range all[:20] {
-		at := schema.Index("id") // behind all others
+		at := schema.Index("id") // after all others
 		w.Write(slices.Concat(cells[:at], cells[at+1:], cells[at:at+1]))
 	}
 	w.Flush()

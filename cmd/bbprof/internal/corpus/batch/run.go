@@ -33,7 +33,7 @@ type Measurer interface {
 	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error))
 }
 
-// Source gives rows, io.EOF behind the last. A *corpus.Input is one.
+// Source gives rows, io.EOF after the last. A *corpus.Input is one.
 type Source interface {
 	Next() (input.Row, error)
 }
@@ -163,7 +163,7 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// end has workers stop behind their present blocks. The first reason is kept.
+// end has workers stop after their present blocks. The first reason is kept.
 func (r *run) end(why error) {
 	if r.failed == nil {
 		r.failed = why
@@ -218,7 +218,7 @@ func (r *run) next(worker int) *job {
 }
 
 // find takes rows until one has a block to measure; if there is none, or it is time for
-// retries, a block that was put aside. nil is none, now.
+// retries, a block that was put aside; nil if there is none now.
 func (r *run) find(worker int) (*job, error) {
 	for !r.ended && !r.retryNow() && !r.stuck() {
 		f, ok := r.ahead.take()
@@ -269,7 +269,7 @@ func (r *run) takeAside(worker int) *job {
 		i = 0
 	}
 	j := next[i]
-	copy(r.aside[1:], r.aside[:i]) // there may be many behind it
+	copy(r.aside[1:], r.aside[:i]) // there may be many after it
 	r.aside = r.aside[1:]
 	r.rows -= len(j.rows)
 	j.aside = false

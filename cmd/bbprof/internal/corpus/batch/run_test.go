@@ -174,13 +174,13 @@ func TestPipeInterrupted(t *testing.T) {
 		// Where the input was late, there was time for a retry.
 		aside := (row["hex"] == block(0) || row["hex"] == block(2)) && len(l.by[row["hex"]]) < 2
 		if n <= last || aside {
-			t.Errorf("row %d behind %d: %v", n, last, row)
+			t.Errorf("row %d after %d: %v", n, last, row)
 		}
 		last = n
 	}
 }
 
-// TestPipeBroken: behind a row that may be there in part comes no other.
+// TestPipeBroken: after a row that may be there in part comes no other.
 func TestPipeBroken(t *testing.T) {
 	full := errors.New("no space left")
 	disk := &fullDisk{room: 2000, err: full}
@@ -280,7 +280,7 @@ func TestPipeIdle(t *testing.T) {
 
 // TestUnordered: a file is left as it was written, a pipe gets rows as they are done.
 func TestUnordered(t *testing.T) {
-	out := firstRow{behind: block(2), there: make(chan struct{})}
+	out := firstRow{after: block(2), there: make(chan struct{})}
 	slow := func(hex string, _ int) time.Duration {
 		if hex == block(0) {
 			select {
@@ -308,18 +308,18 @@ func TestUnordered(t *testing.T) {
 // firstRow says when the row of a block is there.
 type firstRow struct {
 	strings.Builder
-	behind string
-	there  chan struct{}
+	after string
+	there chan struct{}
 }
 
 func (w *firstRow) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), w.behind) {
+	if strings.Contains(string(p), w.after) {
 		close(w.there)
 	}
 	return w.Builder.Write(p)
 }
 
-// TestSecondLook: noise is tried again behind everything else, by another worker, and the
+// TestSecondLook: noise is tried again after everything else, by another worker, and the
 // row says how often.
 func TestSecondLook(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}

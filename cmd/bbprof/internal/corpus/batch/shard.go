@@ -31,7 +31,7 @@ func (s Shard) String() string {
 }
 
 // takes reports whether a row belongs to the part. It goes by the block, so that rows of one
-// block stay together, whatever their order; of a row that is none, by its text.
+// block stay together, whatever their order; of a row that is not a block, by its text.
 func (s Shard) takes(row *input.Row) bool {
 	if s.Count <= 1 {
 		return true

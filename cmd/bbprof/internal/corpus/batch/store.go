@@ -28,7 +28,7 @@ type store struct {
 	file  *os.File
 	path  string // "" of a file without a name
 	lines *resultfile.Lines
-	end   int64 // behind the last whole row
+	end   int64 // after the last whole row
 	line  []byte
 
 	stop   chan struct{} // of the goroutine that syncs
@@ -36,7 +36,7 @@ type store struct {
 	failed chan error
 }
 
-// newStore appends rows to a file behind end, with the header if that is its start.
+// newStore appends rows to a file after end, with the header if that is its start.
 func newStore(f *os.File, path string, lines *resultfile.Lines, end int64) (*store, error) {
 	stop := make(chan struct{})
 	s := &store{file: f, path: path, lines: lines, end: end, stop: stop, failed: make(chan error, 1)}
@@ -89,7 +89,7 @@ func (s *store) put(text []byte) error {
 		return nil
 	}
 	if err := unchanged(s.path, s.file, s.end); err != nil {
-		return &WriteError{err} // a row behind a gap could not be resumed from
+		return &WriteError{err} // a row after a gap could not be resumed from
 	}
 	if _, err := s.file.WriteAt(text, s.end); err != nil {
 		s.file.Truncate(s.end) // what there is of the row; if that fails, the next resume does it

@@ -24,7 +24,7 @@ const notAssembled = "\x01"
 const atOnce = 512
 
 // An assembled reader puts a column hex ahead of the rows of a corpus that has its blocks as
-// assembly. Lines stay lines, so that messages name the right ones.
+// assembly. Line breaks are kept, so that messages name the right ones.
 type assembled struct {
 	in    *bufio.Reader
 	tool  *assemble.Assembler
@@ -126,7 +126,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// line is the next line with its end, cut off where the reader behind would end it.
+// line is the next line with its end, cut off where the next reader would end it.
 func (a *assembled) line() (string, error) {
 	var line []byte
 	for {

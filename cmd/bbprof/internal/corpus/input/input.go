@@ -89,7 +89,7 @@ func Open(names []string, stdin io.Reader, column string, taken []string) (*Inpu
 	return in, nil
 }
 
-// find looks where the bytes come from.
+// find decides where the bytes come from.
 func (f *file) find(stdin io.Reader) error {
 	if f.name == stdinName {
 		f.open = stdin
@@ -171,7 +171,7 @@ var (
 // highest level of zstd --ultra.
 const maxWindow = 128 << 20
 
-// decompressed is the text behind whatever compression there is; packed says that there is
+// decompressed is the text, decompressed if it has to be; packed says that it had to
 // one. done frees the decoder.
 func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
@@ -337,7 +337,7 @@ func (in *Input) Next() (Row, error) {
 // AddressColumn is called what says where in its program a block stands.
 const AddressColumn = "address"
 
-// Address reads a cell of that column, such as 0x401136; 0 is none.
+// Address reads a cell of that column, such as 0x401136; 0 if there is no address.
 func Address(cell string) uint64 {
 	digits, ok := strings.CutPrefix(cell, "0x")
 	at, err := strconv.ParseUint(digits, 16, 64)

@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Row is one line of input: a block, or the reason why it is none.
+// Row is one line of input: a block, or the reason why it is not one.
 type Row struct {
 	Number    int64  // from 1, over all files; headers are not counted
 	File      string // as the user named it
@@ -95,7 +95,7 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 }
 
 // sample is the start of the stream. Of a pipe, in which each row may be long in coming, it is no
-// more than what is needed: a row with a block, or a header and the row behind it.
+// more than what is needed: a row with a block, or a header and the row after it.
 func (r *reader) sample(isFile bool) (sample []byte, err error) {
 	want := 1
 	if isFile {

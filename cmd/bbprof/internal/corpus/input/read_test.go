@@ -30,7 +30,7 @@ func open(t *testing.T, text, column string) *Input {
 	return in
 }
 
-// readAll gives each row as "text=code" or "text!reason", and behind | what it carries.
+// readAll gives each row as "text=code" or "text!reason", and after | what it carries.
 func readAll(t *testing.T, in *Input) (rows []string) {
 	t.Helper()
 	for {
@@ -66,13 +66,13 @@ func TestReader(t *testing.T) {
 		{"a header's hex may stand anywhere", "source,HEX\nx,90\n", "HEX", []string{"90=90|x"}},
 		{"header alone", "hex", "hex", nil},
 		{"header in quotes", "\"Basic block\",x\n90,\n", "Basic block", []string{"90=90|"}},
-		{"header behind a byte-order mark", "\ufeffhex\n90\n", "hex", []string{"90=90"}},
-		{"block behind a byte-order mark", "\ufeff90\n", "", []string{"90=90"}},
+		{"header after a byte-order mark", "\ufeffhex\n90\n", "hex", []string{"90=90"}},
+		{"block after a byte-order mark", "\ufeff90\n", "", []string{"90=90"}},
 		{"a name further down is no header", "90\nhex\n", "", []string{"90=90", "hex!bad_hex"}},
 		{"hexadecimal letters are no header", "add\n", "", []string{"add!bad_hex"}},
 		{"a damaged block is no header", "48g1\n", "", []string{"48g1!bad_hex"}},
 		{"blank lines and comments are no rows", "\n# a,b\n90\n \t\n,x\n  #\n\n", "", []string{"90=90", "!bad_hex"}},
-		{"a header behind comments", "\ufeff# made by x\n\nhex,n\n90,1\n", "hex", []string{"90=90|1"}},
+		{"a header after comments", "\ufeff# made by x\n\nhex,n\n90,1\n", "hex", []string{"90=90|1"}},
 		{"tabs", "id\tcode\n7\t4801c0\n", "code", []string{"4801c0=4801c0|7"}},
 		{"tabs beside commas", "4801c0\tadd rax, rax\n90\tnop\n", "", []string{"4801c0=4801c0|add rax, rax", "90=90|nop"}},
 		{"tabs between bytes", "48\t01\tc0,x\n", "", []string{"48\t01\tc0=4801c0|x"}},
@@ -192,7 +192,7 @@ func TestFiles(t *testing.T) {
 		before = row.End
 	}
 	if _, err := in.Next(); err != io.EOF {
-		t.Errorf("behind the last row: %v", err)
+		t.Errorf("after the last row: %v", err)
 	}
 	if in.Size() != 0 {
 		t.Errorf("with standard input the size is known to be %d", in.Size())
@@ -244,7 +244,7 @@ func TestReaderSaysWhere(t *testing.T) {
 	}
 }
 
-// TestReaderBounds reads at the limits and just beyond them; the row behind must survive.
+// TestReaderBounds reads at the limits and just beyond them; the row after must survive.
 func TestReaderBounds(t *testing.T) {
 	longest := strings.Repeat("90", profiler.MaxBlock)
 	for _, c := range []struct {

@@ -4,8 +4,8 @@ import "strings"
 
 // Split cuts a line into its cells, which comma separates, appending them to cells. A cell may be
 // quoted, with "" for a quote in it (RFC 4180), but a quoted cell ends with its line at the
-// latest: one stray quote must not swallow the lines behind it. open is the index of a cell
-// whose quote is not closed, else -1. Behind MaxColumns cells the rest of the line is one more.
+// latest: one stray quote must not swallow the lines after it. open is the index of a cell
+// whose quote is not closed, else -1. After MaxColumns cells the rest of the line is one more.
 func Split(line string, comma byte, cells []string) (_ []string, open int) {
 	open = -1
 	for {
@@ -22,7 +22,7 @@ func Split(line string, comma byte, cells []string) (_ []string, open int) {
 			if !closed {
 				open = len(cells)
 			}
-			_, rest, more = cutByte(rest, comma) // what stands behind the quote is no one's
+			_, rest, more = cutByte(rest, comma) // what follows the closing quote is dropped
 		} else {
 			cell, rest, more = cutByte(line, comma)
 		}
@@ -49,7 +49,7 @@ func blanks(comma byte) string {
 	return " \t"
 }
 
-// cutQuoted is the text up to the closing quote, and what stands behind it.
+// cutQuoted is the text up to the closing quote, and what follows it.
 func cutQuoted(s string) (text, rest string, closed bool) {
 	text, rest, closed = strings.Cut(s, `"`)
 	if !strings.HasPrefix(rest, `"`) {

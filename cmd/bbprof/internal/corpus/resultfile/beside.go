@@ -13,7 +13,7 @@ import (
 // and the companion's own part needs some of them.
 const maxBase = 200
 
-// CreateBeside creates a file in the directory of path, under a name that nobody else has. The
+// CreateBeside creates a file in the directory of path, under a name that is not in use. The
 // name is new even where somebody put a link there: a link in a shared directory would lead a
 // privileged run to another's file.
 func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
@@ -28,13 +28,13 @@ func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 	return nil, fmt.Errorf("%s: no free name for a file beside it", path)
 }
 
-// ResolveLink is the file that a result's name stands for: behind a symbolic link the file that
+// ResolveLink is the file that a result's name stands for: of a symbolic link the file that
 // it leads to, which is then written, renamed and locked under its own name. A link to nothing is
-// refused: whoever set it may not be who runs bbprof.
+// refused: another user may have set it.
 func ResolveLink(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return path, nil // whoever opens it reports what is wrong
+		return path, nil // opening it will report what is wrong
 	}
 	to, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -25,7 +25,7 @@ type Type string
 const (
 	Text    Type = "text"
 	Integer Type = "integer"
-	Number  Type = "number" // with Decimals digits behind the point
+	Number  Type = "number" // with Decimals digits after the point
 	Flag    Type = "flag"   // true or false
 )
 

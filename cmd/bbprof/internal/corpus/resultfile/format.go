@@ -46,13 +46,13 @@ func FormatOf(name string) (f Format, known bool) {
 }
 
 // Appends reports whether a file of the format is complete after each row, so that a run can
-// be gone on with: a line a row, and every row.
+// be resumed into: a line a row, and every row.
 func (f Format) Appends() bool { return f == CSV || f == JSON }
 
 // Writer puts rows out.
 type Writer interface {
 	Write(cells []string) error
-	Close() error // hands everything on; what was written to stays open
+	Close() error // flushes; the file written to is left open
 }
 
 // NewWriter writes rows of a schema to w.
@@ -256,7 +256,7 @@ func isNumeral(s string) bool {
 	return err == nil
 }
 
-// DamageError says that a row of a result file is none.
+// DamageError says that a row of a result file cannot be read.
 type DamageError struct {
 	Line int
 	At   int64 // where the line begins, in bytes

@@ -98,7 +98,7 @@ func (l *Lines) decodeJSON(line string, cells []string) ([]string, error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, errors.New("something stands behind the object")
+		return nil, errors.New("there is text after the object")
 	}
 	return cells, nil
 }

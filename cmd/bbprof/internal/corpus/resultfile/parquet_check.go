@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library that reads Parquet allocates what a file's numbers say before it looks whether the
+// The library that reads Parquet allocates what a file's numbers say before it checks whether the
 // file is that large. What follows holds those numbers against the file first. The names of
 // fields are those of the format's definition, parquet.thrift.
 
@@ -177,7 +177,7 @@ func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64
 		at = data + int64(header.CompressedPageSize)
 		switch {
 		case header.CompressedPageSize < 0 || at > end:
-			return 0, fmt.Errorf("a page ends at byte %d, behind its column", at)
+			return 0, fmt.Errorf("a page ends at byte %d, after the end of its column", at)
 		case header.UncompressedPageSize < 0 || header.UncompressedPageSize > maxPage:
 			return 0, fmt.Errorf("a page of %d bytes, and %d are the most", header.UncompressedPageSize, maxPage)
 		case values < 0 || values > maxPageValues:

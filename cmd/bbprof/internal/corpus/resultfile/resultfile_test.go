@@ -337,7 +337,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: %v, %+v", c.name, err, damage)
 		}
 		if cells, err := r.Next(); err != nil || cells[4] != "z" {
-			t.Errorf("%s: behind it %q, %v", c.name, cells, err)
+			t.Errorf("%s: after it %q, %v", c.name, cells, err)
 		}
 	}
 	for _, torn := range []string{"9", good[:len(good)-1]} {

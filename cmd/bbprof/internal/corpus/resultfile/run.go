@@ -19,7 +19,7 @@ import (
 )
 
 // Run says under what conditions rows came about. It stands, as JSON, in column run_header of
-// the first row that a run writes; a file that was gone on with holds one for each start.
+// the first row that a run writes; a resumed file holds one for each start.
 type Run struct {
 	// These decide about the results, so they are the same in all rows of one Run.ID.
 	Version  string         `json:"version"`
@@ -94,7 +94,7 @@ func joined[T ~string](list []T) string {
 }
 
 // oldSettings has the names and values of SettingsOf for settings that bbprof wrote when these were
-// the fields of profiler.Options in Go. What it does not know stays as it is, and so differs.
+// the fields of profiler.Options in Go. What it does not know it leaves as it is, and so it differs.
 func oldSettings(settings map[string]any) map[string]any {
 	now := map[string]any{}
 	for name, v := range settings {

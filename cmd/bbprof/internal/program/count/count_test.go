@@ -158,7 +158,7 @@ func TestMovedStack(t *testing.T) {
 }
 
 // TestLeft: a call that ends by a jump to its caller, as longjmp makes it, ends there, even where the jump
-// leads to the place behind the call. Another stack is none of its callers'.
+// leads to the place after the call. Another stack is none of its callers'.
 func TestLeft(t *testing.T) {
 	returned := func(n uint64) []Call { return []Call{{Instructions: n, Returned: true}} }
 	left := func(n uint64) []Call { return []Call{{Instructions: n, Left: true}} }
@@ -349,11 +349,11 @@ func TestBadPrograms(t *testing.T) {
 		{name: "never called", code: tinyelf.Asm(tinyelf.Exit(3), "\x90\x90\x90\x90\x90\xc3"), want: []string{"never called f", "status 3"}},
 		{name: "crashes before", code: append([]byte{0x0f, 0x0b}, straight...), want: []string{"never called f", "illegal instruction"}},
 		{name: "crashes in the call", code: calling("\x90", "\x0f\x0b"), counts: []uint64{1}, note: "illegal instruction"},
-		{name: "crashes behind the call", code: append(calling()[:5], "\x0f\x0b          \x90\xc3"...), counts: []uint64{2}, note: "illegal instruction"},
+		{name: "crashes after the call", code: append(calling()[:5], "\x0f\x0b          \x90\xc3"...), counts: []uint64{2}, note: "illegal instruction"},
 		{name: "exits in the call", code: calling("\x90", tinyelf.Exit(7)), counts: []uint64{4}, note: "status 7"},
 		{name: "hangs before", code: append([]byte{0xeb, 0xfe}, straight...), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"0 calls", "300ms", "-timeout"}},
 		{name: "hangs in the call", code: calling("\xeb\xfe"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms", "-timeout"}},
-		{name: "hangs behind the call", code: append(calling()[:5], "\xeb\xfe          \x90\xc3"...), o: Options{Timeout: 300 * time.Millisecond}, counts: []uint64{2}, note: "was killed when all was counted"},
+		{name: "hangs after the call", code: append(calling()[:5], "\xeb\xfe          \x90\xc3"...), o: Options{Timeout: 300 * time.Millisecond}, counts: []uint64{2}, note: "was killed when all was counted"},
 		{name: "sleeps in the call", // pause() for ever
 			code: calling("\xb8\x22\x00\x00\x00", "\x0f\x05", "\xc3"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms"}},
 	} {
@@ -364,7 +364,7 @@ func TestBadPrograms(t *testing.T) {
 			}
 			cmd := command(t, tinyelf.Write(t, c.code, at))
 			r, err := try(t, cmd, "f", c.o)
-			// On a busy machine the call itself may take as long as one that hangs behind it is given.
+			// On a busy machine the call itself may take as long as one that hangs after it is given.
 			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
 				r, err = try(t, cmd, "f", c.o)
 			}

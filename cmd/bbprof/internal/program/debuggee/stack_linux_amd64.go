@@ -146,7 +146,7 @@ func (p *Process) Detach() error {
 	return nil
 }
 
-// Wait waits for a detached program to end, kills what it leaves behind, and tells the CPU
+// Wait waits for a detached program to end, kills what it leaves running, and tells the CPU
 // time that it and the children that it waited for took in all, to the microsecond.
 func (p *Process) Wait() (End, time.Duration, error) {
 	for p.end == nil {

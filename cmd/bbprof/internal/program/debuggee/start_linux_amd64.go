@@ -44,7 +44,7 @@ func Start(c Config) (_ *Process, err error) {
 	}()
 	sigchld.NotOfStops()
 	if err := subreaper(); err != nil {
-		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so what the program leaves behind could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
+		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
 	}
 	p.before = children()
 	if err := p.fork(c); err != nil {
@@ -64,14 +64,14 @@ func Start(c Config) (_ *Process, err error) {
 	case !status.Stopped():
 		return nil, fmt.Errorf("the program's first stop is %#x, not the one of exec", uint32(status))
 	}
-	// Without EXITKILL a bbprof that is killed would leave the program behind. Threads and
+	// Without EXITKILL a bbprof that is killed would leave the program running. Threads and
 	// children are followed because a breakpoint is a byte in memory that they share or copy.
 	const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 		unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
 	if err := unix.PtraceSetOptions(p.pid, options); err != nil {
 		return nil, &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
 	}
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // a crash leaves no file behind
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // a crash writes no core file
 		return nil, fmt.Errorf("limiting the program's core size: %w", err)
 	}
 	return p, nil

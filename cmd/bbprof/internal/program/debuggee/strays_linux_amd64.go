@@ -21,8 +21,8 @@ var subreaper = sync.OnceValue(func() error { return unix.Prctl(unix.PR_SET_CHIL
 // milliseconds; only a task in an uninterruptible system call takes longer.
 const strayTime = 5 * time.Second
 
-// endStrays ends the processes that the program has left behind and reaps them. Those of before are
-// children of bbprof that are none of the program's.
+// endStrays ends the processes that the program has left running and reaps them. Those of before are
+// children of bbprof that the program did not start.
 func endStrays(before []int) {
 	for end := time.Now().Add(strayTime); hasChildren() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		left := strays(before)

@@ -118,7 +118,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 			} else {
 				p.end.Status = status.ExitStatus()
 			}
-			// What it leaves behind ends with it. Its number was free for a moment, but pids go
+			// What it leaves running ends with it. Its number was free for a moment, but pids go
 			// round in a circle, and a group with a member keeps its number.
 			unix.Kill(-p.pid, unix.SIGKILL)
 			p.reaped()

@@ -31,7 +31,7 @@ type Step struct {
 var naive = unroll.Factors{Short: 100, Long: 200}
 
 // Steps are the techniques in the paper's order, then bbprof's. Up to bbprof's own, what the
-// addresses say is no reason to reject. Without strict, misses and splits are none either, so
+// addresses say is no reason to reject. Without strict, misses and splits are no reason either, so
 // that a block's cycles are seen; with it they are, as in the paper's count of profiled blocks.
 func Steps(strict bool) []Step {
 	paper := initial.Paper()

@@ -34,7 +34,7 @@ var built = []struct {
 }{
 	{
 		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
-		"a load behind a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
+		"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
 		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
 		"4K aliasing", notRedwoodCove,
 	},
@@ -54,7 +54,7 @@ var built = []struct {
 		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // how an op-cache entry meets a line
 	},
 	{
-		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 behind
+		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 after
 		// them, as the two alone depend on their alignment too, while they compute subnormals
 		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
 		"subnormals", notRedwoodCove,

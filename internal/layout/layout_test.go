@@ -41,18 +41,18 @@ func TestAreas(t *testing.T) {
 		{"stub", Stub, PageSize}, {"frames", Frames, FramesSize}, {"counters", Counters, MaxCounters * PageSize},
 		{"log", Log, LogSize}, {"control", Control, ControlSize}, {"list", Ops, OpsSize}, {"samples", Samples, SamplesSize},
 		{"restore", Restore, RestoreSize}, {"code", Code, CodeSize},
-		{"trial loop", DryRunLoop, DryRunLoopSize}, {"trial list", DryRunOps, DryRunOpsSize}, {"trial code", DryRunCode, DryRunCodeSize}, {"end", End, 0},
+		{"dry-run loop", DryRunLoop, DryRunLoopSize}, {"dry-run list", DryRunOps, DryRunOpsSize}, {"dry-run code", DryRunCode, DryRunCodeSize}, {"end", End, 0},
 	}
 	// mprotect(2) takes no gaps.
 	for _, gapless := range [][]area{areas[3:9], areas[9:]} {
 		for i, a := range gapless[:len(gapless)-1] {
 			if a.at+a.size != gapless[i+1].at {
-				t.Errorf("a gap behind %s", a.name)
+				t.Errorf("a gap after %s", a.name)
 			}
 		}
 	}
 	if DryRunCodeSize < CodeSize {
-		t.Error("an image that can be timed may not fit a trial")
+		t.Error("an image that can be timed may not fit a dry run")
 	}
 	for i, a := range areas[:len(areas)-1] {
 		if a.at%PageSize != 0 || a.size%PageSize != 0 || a.at < Base || a.at+a.size > areas[i+1].at {

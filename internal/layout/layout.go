@@ -26,7 +26,7 @@
 // rights; its later runs have that side open. It does the same in both unless it reads
 // something that differs. The first such thing can only be bbprof's own memory: on the closed
 // side, where the dry run faults; or the counter, which is closed later, and there it faults then.
-// All else stays as it was in a dry run until the next one. So a block that has ended with the side
+// All else keeps the value it had in a dry run until the next one. So a block that has ended with the side
 // closed, and runs when it is open, never reaches for it.
 //
 // The region lies between where Linux puts position-independent programs (about 0x5555…) and
