@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -221,8 +223,8 @@ func TestStateOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		insts := mustDecode(t, tt.hex)
-		if got := StateOf(insts); got != tt.want {
-			t.Errorf("%s %s:\n got %+v\nwant %+v", tt.hex, insts[0].Text(), got, tt.want)
+		if diff := cmp.Diff(tt.want, StateOf(insts)); diff != "" {
+			t.Errorf("%s %s: -want +got:\n%s", tt.hex, insts[0].Text(), diff)
 		}
 	}
 	both := StateOf(mustDecode(t, "d9e8 0f58c1 4801c8"))

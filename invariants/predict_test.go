@@ -3,6 +3,8 @@ package invariants
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/asm"
 )
 
@@ -54,8 +56,8 @@ func TestPredict(t *testing.T) {
 			Prediction{Loads: 3, L1DMisses: 3}},
 		{"other sets", repeated(2, 0, apart, load(0x1000, 8), load(0x2040, 8), load(0x3080, 8)), Prediction{Loads: 3}},
 	} {
-		if got := Predict(c.trace, core); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		if diff := cmp.Diff(c.want, Predict(c.trace, core)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", c.name, diff)
 		}
 	}
 }

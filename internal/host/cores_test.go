@@ -2,10 +2,12 @@ package host
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -42,8 +44,8 @@ func TestPlanWorkers(t *testing.T) {
 		{"chosen twice", two, []int{0, 0}, alone, 0, 0, [][]int{{0}}, []int{1}},
 	} {
 		l, err := PlanWorkers(c.allowed, c.chosen, c.siblings, c.wanted, c.quota)
-		if err != nil || !reflect.DeepEqual(l.Workers, c.workers) || !slices.Equal(l.Own, c.own) {
-			t.Errorf("%s: %+v, %v; want %v and %v", c.name, l, err, c.workers, c.own)
+		if diff := cmp.Diff(Layout{Workers: c.workers, Own: c.own}, l, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("%s: %v, -want +got:\n%s", c.name, err, diff)
 		}
 	}
 	for says, f := range map[string]func() (Layout, error){
