@@ -145,33 +145,37 @@ func (p Placer) codeAt(at uint64) []byte {
 	return nil
 }
 
-const (
-	// layouts is in how many places replicates put their images, each layoutStep after the one
-	// before: some lines, an odd number of them.
-	layouts    = 4
-	layoutStep = 5 * 64
-)
+// startStep is how far an image moves with its first copy's start in a cache line: five lines for each
+// 16 bytes, so that starts differ in the sets of L1I and of the op cache too.
+const startStep = 5 * 64 / 16
 
-// Replicates places the image pairs of replicates from number first on, in the layout of each, as
-// many as there is room for and most at most. In L1I they all stand in the same sets, the layout's
-// shift aside. The mapped block has the last of them then.
-func (m *Mapped) Replicates(first, most int, read harness.Clock) (pairs [][2]unroll.Image, err error) {
-	p := m.Placer
-	p.Clock = read
-	at := p.Images
-	for n := first; n < first+most; n++ {
-		short, long, err := p.pair(at, uint64(n%layouts)*layoutStep)
+// Replicates lays out an image pair for each of these starts of the first copy in its cache line, as
+// far as there is room. In L1I all pairs stand in the same sets, the start's shift aside. The mapped
+// block has the last of them then.
+func (m *Mapped) Replicates(starts []int, read harness.Clock) (pairs [][2]unroll.Image, err error) {
+	at := m.Images
+	for _, start := range starts {
+		short, long, err := m.startingAt(start, read).pair(at, uint64(start)*startStep)
 		if err != nil {
 			if len(pairs) > 0 && reasonOf(err) == verdict.CodeExceedsL1I {
 				break
 			}
 			return nil, err
 		}
-		m.Short, m.Long = short, long
+		m.Short, m.Long, m.start = short, long, start
 		pairs = append(pairs, [2]unroll.Image{short, long})
 		at = congruent(at, long.End())
 	}
 	return pairs, nil
+}
+
+// startingAt lays out images whose first copy is so many bytes into its cache line, unless Offset
+// says where.
+func (m *Mapped) startingAt(start int, read harness.Clock) Placer {
+	p := m.Placer
+	p.Clock = read
+	p.Harness.Offset = start
+	return p
 }
 
 // congruent is the first address from end on that stands where at does in a page, and so in L1I.
@@ -192,8 +196,7 @@ func (m *Mapped) Third(read harness.Clock) (im unroll.Image, ok bool, err error)
 	if !ok {
 		return im, false, nil
 	}
-	p := m.Placer
-	p.Clock = read
+	p := m.startingAt(m.start, read)
 	im, err = p.image(congruent(m.Long.At, m.Long.End()), third.Long)
 	if err != nil || im.End() > layout.CodeEnd {
 		return im, false, err

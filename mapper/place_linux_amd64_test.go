@@ -42,8 +42,8 @@ func TestCodeOffset(t *testing.T) {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
 				m := Mapped{Placer: Placer{place, program, unroll.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
-				for n := range 2 {
-					if _, err := m.Replicates(n, 1, place.Clock); err != nil {
+				for _, start := range []int{0, 16} {
+					if _, err := m.Replicates([]int{start}, place.Clock); err != nil {
 						t.Fatal(err)
 					}
 					for _, im := range []unroll.Image{m.Short, m.Long} {
@@ -73,9 +73,9 @@ func TestReplicates(t *testing.T) {
 		shift   uint64         // from one replicate to the next
 		fit     int
 	}{
-		{"a load", unhex(t, "488b03"), nil, unroll.Factors{}, layoutStep, 2},
+		{"a load", unhex(t, "488b03"), nil, unroll.Factors{}, 16 * startStep, 2},
 		{"a load at an offset", unhex(t, "488b03"), &offset, unroll.Factors{}, 0, 2},
-		{"no room for a second", slices.Repeat([]byte{0x90}, 1000), nil, unroll.Factors{Short: 500, Long: 900}, layoutStep, 1},
+		{"no room for a second", slices.Repeat([]byte{0x90}, 1000), nil, unroll.Factors{Short: 500, Long: 900}, 16 * startStep, 1},
 	} {
 		task := b.task(c.code)
 		task.Offset = c.offset
@@ -86,7 +86,7 @@ func TestReplicates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pairs, err := m.Replicates(0, 2, m.Clock)
+		pairs, err := m.Replicates([]int{0, 16}, m.Clock)
 		if err != nil || len(pairs) != c.fit {
 			t.Fatalf("%s: %d replicates, want %d: %v", c.name, len(pairs), c.fit, err)
 		}
@@ -108,6 +108,11 @@ func TestReplicates(t *testing.T) {
 		if d := (third.At - second[1].At) % layout.PageSize; d != 0 {
 			t.Errorf("%s: the third number is shifted by %d", c.name, d)
 		}
+		for _, im := range second {
+			if want := uint64(16); c.offset == nil && im.First%64 != want {
+				t.Errorf("%s: the first copy of the second replicate at %#x, want %d bytes into a line", c.name, im.First, want)
+			}
+		}
 		if c.offset != nil {
 			for _, im := range []unroll.Image{first[0], first[1], second[0], second[1], third} {
 				if im.First%64 != uint64(offset)%64 {
@@ -116,7 +121,7 @@ func TestReplicates(t *testing.T) {
 			}
 		}
 		// As if the second replicate were the only one.
-		if _, err := m.Replicates(1, 1, m.Clock); err != nil {
+		if _, err := m.Replicates([]int{16}, m.Clock); err != nil {
 			t.Fatal(err)
 		}
 		if alone := m.CodeBytes(); code != alone {

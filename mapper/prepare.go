@@ -72,6 +72,7 @@ type Mapped struct {
 	Plan        Plan
 	Built       unroll.Factors // that images were laid out for
 	Short, Long unroll.Image   // where they stand now
+	start       int            // of their first copies in a cache line
 	Trace       invariants.Trace
 	Restore     []uint64 // words that a run changes, to put back before the next
 	Judged

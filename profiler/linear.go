@@ -20,19 +20,25 @@ const (
 	linearEnds = 4
 )
 
-// linear checks the third number. Where it does not fit, smaller factors get one chance: a
-// block may leave the op cache, or a predictor's reach, somewhere between the two.
+// linear checks the third number. Where it does not fit, other factors get one chance. Where copies
+// take longer the more there are, the time of the first half is that of a block on its way to the steady
+// state, and the second half alone may be in it; else the block may leave the op cache, or a predictor's
+// reach, somewhere between the two numbers, and smaller ones are tried.
 func (s *session) linear(j job, r measured) (measured, error) {
-	r, err := s.checkLinear(j, r)
+	r, growth, err := s.checkLinear(j, r)
+	first := err
 	if err == nil || j.tolerates(err, &r.warnings) {
 		return r, nil
 	}
-	fewer, ok := r.mapped.Factors.Smaller()
+	other, ok := r.mapped.Factors.Later()
+	if growth <= 0 || !ok {
+		other, ok = r.mapped.Factors.Smaller()
+	}
 	if !ok || j.Unroll != nil || r.mapped.Loop != nil {
 		return r, err
 	}
 	earlier := r.timed
-	if r.mapped, err = r.mapped.Again(fewer, s.allow(mapLimit).over); err != nil {
+	if r.mapped, err = r.mapped.Again(other, s.allow(mapLimit).over); err != nil {
 		return r, err
 	}
 	r.timed, err = s.time(j, r.mapped)
@@ -40,26 +46,41 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	if err != nil {
 		return r, err
 	}
-	return s.checkLinear(j, r)
+	r, left, err := s.checkLinear(j, r)
+	if e := r.timed.Estimate; err == nil && growth > 0 && left > max(e.Half, min(stillGrowing*growth, settledShare*e.Value)) {
+		return r, first
+	}
+	return r, err
 }
 
-func (s *session) checkLinear(j job, r measured) (measured, error) {
+const (
+	// stillGrowing is the share of the growth that may be left in the second half of the copies: of a block
+	// that settles little is, of one whose copies each take longer than the one before half.
+	stillGrowing = 0.3
+	// settledShare is what may be left as a share of the cycles, whatever there was: half of linearShare.
+	settledShare = linearShare / 2
+)
+
+// checkLinear also says by how much a copy of the second half takes longer than one of the first.
+func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {
-		return r, nil
+		return r, 0, nil
 	}
 	all := r.mapped.Factors
-	if len(r.timed.Third) > 0 && judgeLinear(r.timed.Estimate, stat.Median(r.timed.Third), third, all) == nil {
-		return r, nil
+	if len(r.timed.Third) > 0 {
+		if growth, err := judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
+			return r, growth, nil
+		}
 	}
 	block := timedBlock{r.mapped}
 	pair, ok, err := block.Third(s.timer.Clock())
 	if err != nil {
-		return r, err
+		return r, growth, err
 	}
 	if !ok {
 		r.warnings = append(r.warnings, "there is no room to check a third number of copies")
-		return r, nil
+		return r, 0, nil
 	}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
@@ -67,28 +88,35 @@ func (s *session) checkLinear(j job, r measured) (measured, error) {
 	for _, offsets := range [][]int{timing.ThirdOffsets(), timing.Offsets()} {
 		var got timing.Timed
 		if got, err = s.timer.TimeThird(block, pair, offsets, plan); err != nil {
-			return r, mapper.Unexpected(err)
+			return r, 0, mapper.Unexpected(err)
 		}
 		r.timed = r.timed.After(got)
 		if len(got.Windows) == 0 {
 			r.warnings = append(r.warnings, "no idle moment was left to check a third number of copies")
-			return r, nil
+			return r, 0, nil
 		}
-		if err = judgeLinear(r.timed.Estimate, stat.Median(got.Windows), third, all); err == nil {
+		if growth, err = judgeLinear(r.timed, got.Windows, third, all); err == nil {
 			break
 		}
 	}
-	return r, err
+	return r, growth, err
 }
 
-// judgeLinear compares the throughput up to the third number of copies with that up to the
-// longer one.
-func judgeLinear(e stat.Estimate, partial float64, third, all unroll.Factors) error {
-	allowed := math.Max(2*e.Half, linearShare*e.Value) + linearEnds/float64(third.Long-third.Short)
-	if math.Abs(partial-e.Value) <= allowed {
-		return nil
+// judgeLinear compares the throughput up to the third number of copies with that up to the longer one,
+// at the dispatch offsets of the former, and says by how much the latter is more. It may differ by as much
+// as layouts do.
+func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth float64, err error) {
+	var cycles []float64
+	for _, w := range windows {
+		cycles = append(cycles, w.Cycles)
 	}
-	return &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+	partial := stat.Median(cycles)
+	whole, spread := t.AtOffsetsOf(windows)
+	allowed := max(2*t.Estimate.Half, linearShare*whole, spread) + linearEnds/float64(third.Long-third.Short)
+	if math.Abs(partial-whole) <= allowed {
+		return whole - partial, nil
+	}
+	return whole - partial, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
-		third.Short, third.Long, partial, all.Short, all.Long, e.Value, allowed)}
+		third.Short, third.Long, partial, all.Short, all.Long, whole, allowed)}
 }

@@ -2,12 +2,14 @@ package profiler
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -18,20 +20,31 @@ func TestJudgeLinear(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		e       stat.Estimate
+		spread  float64 // between layouts
 		partial float64
 		ok      bool
 	}{
-		{"on the line", stat.Estimate{Value: 10, Half: 0.01}, 10, true},
-		{"off by the share and the ends", stat.Estimate{Value: 10, Half: 0.01}, 10.399 + ends, true},
-		{"and just past it", stat.Estimate{Value: 10, Half: 0.01}, 10.401 + ends, false},
-		{"below", stat.Estimate{Value: 10, Half: 0.01}, 9.599 - ends, false},
-		{"a wide interval allows more", stat.Estimate{Value: 10, Half: 0.3}, 10.599 + ends, true},
-		{"but not everything", stat.Estimate{Value: 10, Half: 0.3}, 10.601 + ends, false},
+		{"on the line", stat.Estimate{Value: 10, Half: 0.01}, 0, 10, true},
+		{"off by the share and the ends", stat.Estimate{Value: 10, Half: 0.01}, 0, 10.399 + ends, true},
+		{"and just past it", stat.Estimate{Value: 10, Half: 0.01}, 0, 10.401 + ends, false},
+		{"below", stat.Estimate{Value: 10, Half: 0.01}, 0, 9.599 - ends, false},
+		{"a wide interval allows more", stat.Estimate{Value: 10, Half: 0.3}, 0, 10.599 + ends, true},
+		{"but not everything", stat.Estimate{Value: 10, Half: 0.3}, 0, 10.601 + ends, false},
+		{"so do layouts that differ", stat.Estimate{Value: 10, Half: 0.01}, 1, 10.999 + ends, true},
+		{"but no more than they do", stat.Estimate{Value: 10, Half: 0.01}, 1, 11.001 + ends, false},
 	} {
-		err := judgeLinear(c.e, c.partial, third, all)
+		at := func(place int) timing.Layout { return timing.LayoutOf(place, 0) }
+		timed := timing.Timed{Estimate: c.e, Design: stat.Design{Cells: []stat.Cell{
+			{Number: int(at(0)), Mean: c.e.Value - c.spread}, {Number: int(at(1)), Mean: c.e.Value + c.spread},
+			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
+		}}}
+		growth, err := judgeLinear(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
 		var r *verdict.Rejection
 		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &r) || r.Reason != verdict.Nonlinear) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
+			t.Errorf("%s: grows by %g, want %g", c.name, growth, want)
 		}
 	}
 }

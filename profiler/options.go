@@ -49,6 +49,10 @@ type Options struct {
 	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
 	// to measure what the condition costs. Such a number is not ground truth.
 	Tolerate []verdict.Reason
+	// At is the one layout to measure in, 0 to Layouts-1, as Result.Speeds numbers them; nil is all.
+	At *int
+	// Strict rejects a block whose time depends on the layout, instead of giving the mean.
+	Strict bool
 	// Detail adds the listing, the mapping steps and the host to each Result.
 	Detail bool
 }
@@ -109,6 +113,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("no clock is called %q", o.Clock)
 	case o.Identical < 0 || o.Identical > timing.PaperTimings:
 		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
+	case o.At != nil && (*o.At < 0 || *o.At >= Layouts):
+		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.At, Layouts-1)
 	case o.Mode == Loop && o.FrontEnd == Decode:
 		return errors.New("a loop runs from the op cache, not from the decoders")
 	}

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -265,6 +263,7 @@ func (j job) plan(m *mapper.Mapped) timing.Plan {
 	p := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
+		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.Turns.Short >= unroll.ManyTurns {
 		p.Warm = 1 // a loop of many iterations warms itself up and needs no more than the run from whose end time counts
@@ -276,8 +275,12 @@ func (j job) plan(m *mapper.Mapped) timing.Plan {
 type timedBlock struct{ *mapper.Mapped }
 
 // Replicates implements timing.Block.
-func (b timedBlock) Replicates(first, most int, read harness.Clock) (pairs []timing.Pair, err error) {
-	images, err := b.Mapped.Replicates(first, most, read)
+func (b timedBlock) Replicates(places []int, read harness.Clock) (pairs []timing.Pair, err error) {
+	var starts []int
+	for _, place := range places {
+		starts = append(starts, place*timing.PlaceBytes)
+	}
+	images, err := b.Mapped.Replicates(starts, read)
 	for _, im := range images {
 		pairs = append(pairs, pairOf(im[0], im[1], b.Factors))
 	}
@@ -305,6 +308,7 @@ type judged struct {
 	core      string
 	l1iMisses float64 // expected in an iteration
 	windows   int
+	speeds    []Speed
 	warnings  []string
 }
 
@@ -326,26 +330,12 @@ func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err 
 	r.evidence = append(r.evidence, invariants.ContextSwitches(r.windows, t.WindowsSwitched))
 	r.evidence = s.countedEvidence(r.evidence, t.Events)
 	r.core, r.counters = string(s.pmu.Core), s.reportCounters(t.Events)
-	if e := t.Wider; !timing.Steady(e) {
-		unstable := &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; their modes: %s",
-			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), modes(t.Windows))}
-		if !j.tolerates(unstable, &r.warnings) {
-			return r, unstable
-		}
+	if w := s.impossible(m, t); w != "" {
+		r.warnings = append(r.warnings, w)
+	}
+	r.speeds = speedsOf(t)
+	if rejection := j.unsteady(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {
+		return r, rejection
 	}
 	return r, nil
 }
-
-// modes tells the speeds that windows ran at, and how many at each.
-func modes(cycles []float64) string {
-	var s []string
-	for _, m := range stat.Modes(cycles, modeGap) {
-		s = append(s, fmt.Sprintf("%.3f in %d", m.Value, m.N))
-	}
-	return strings.Join(s, ", ")
-}
-
-// modeGap is what separates two modes, as a share of the cycles: more than the clock's steps and
-// the ends of the images do in a window.
-const modeGap = 0.02

@@ -33,6 +33,9 @@ type Result struct {
 	Cycles float64 `json:"cycles,omitzero"`
 	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
 	CIHigh float64 `json:"ci_high,omitzero"`
+	// Speeds are what the layouts take that Cycles are the mean of, the fastest first: one, unless
+	// layouts differ by more than noise.
+	Speeds []Speed `json:"speeds,omitempty"`
 
 	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
 	FrontEnd FrontEnd `json:"frontend"` // what served unrolled copies
@@ -251,6 +254,7 @@ func (r *Result) addMeasured(m measured) {
 	if r.Predicted != nil {
 		r.Predicted.L1IMisses = m.judged.l1iMisses
 	}
+	r.Speeds = m.judged.speeds
 	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
 	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
 }

@@ -70,6 +70,13 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 	return f, fits, nil
 }
 
+// Later is the second half of what lies between the two numbers of copies, for a block whose time per copy
+// has not settled in the first; ok is false where less than 2 copies would remain.
+func (f Factors) Later() (later Factors, ok bool) {
+	later = Factors{(f.Short + f.Long) / 2, f.Long}
+	return later, later.Long-later.Short >= 2
+}
+
 // Smaller is the next smaller pair of the grid, if there is one.
 func (f Factors) Smaller() (Factors, bool) {
 	return f.Within(f.Long - 1)

@@ -119,7 +119,7 @@ func (t *TSC) calibrateHere(multiply [2]image) (found bool, latency float64, err
 	if got.switches > 0 || math.IsNaN(rate) {
 		return false, 0, nil
 	}
-	idle, ok := fastestMode(got.windows[0].columns[columnProbe], rate)
+	idle, ok := fastestMode(t.probeCycles(got.windows[0]))
 	if !ok || !t.plausible(idle) {
 		return false, 0, nil
 	}
@@ -145,15 +145,30 @@ func (t *TSC) calibrateHere(multiply [2]image) (found bool, latency float64, err
 	return true, latency, nil
 }
 
-// fastestMode is the fastest mode of readings, in cycles: the lowest value that has at least a
+// probeCycles are the readings of the contention probe, each by the clock's rate around it: in a window
+// of so many samples the core's clock may move by more than what tells idle from busy.
+func (t *TSC) probeCycles(w window) (cycles []float64) {
+	const around = 3 // samples on either side, for which one step of a coarse clock counts less
+	chains := w.floats(columnChains, columnChains+len(t.chains)-1)
+	for i, ticks := range w.columns[columnProbe] {
+		var near [][]float64
+		for _, c := range chains {
+			near = append(near, c[max(i-around, 0):min(i+around+1, len(c))])
+		}
+		cycles = append(cycles, float64(ticks)/t.clock.Rate(near).Value)
+	}
+	return cycles
+}
+
+// fastestMode is the fastest mode of readings in cycles: the lowest value that has at least a
 // twentieth of the readings within 2 % above it.
-func fastestMode(readings []uint64, rate float64) (cycles float64, ok bool) {
+func fastestMode(readings []float64) (cycles float64, ok bool) {
 	s := slices.Clone(readings)
 	slices.Sort(s)
 	need := max(len(s)/20, 5)
 	for i := 0; i+need <= len(s); i++ {
-		if float64(s[i+need-1]) <= 1.02*float64(s[i]) {
-			return stat.Median(floats(s[i:i+need])) / rate, true
+		if s[i+need-1] <= 1.02*s[i] {
+			return stat.Median(s[i : i+need]), true
 		}
 	}
 	return 0, false
@@ -172,17 +187,17 @@ func (t *TSC) findIdleStores() error {
 	if err != nil {
 		return err
 	}
-	var readings []uint64
+	var readings []float64
 	for i := range uint64(calibrationSamples) {
-		readings = append(readings, sampled(t.child.Samples(), layout.Samples+8*i))
+		readings = append(readings, float64(sampled(t.child.Samples(), layout.Samples+8*i))/t.rate.ticks)
 	}
-	mode, ok := fastestMode(readings, t.rate.ticks)
+	mode, ok := fastestMode(readings)
 	if !ok {
 		return nil
 	}
 	fast := 0
 	for _, r := range readings {
-		if r <= t.longest(mode) {
+		if uint64(r*t.rate.ticks) <= t.longest(mode) {
 			fast++
 		}
 	}

@@ -166,7 +166,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 			return c.timed, err
 		}
 	}
-	c.timed.Estimate, c.timed.Wider = c.sample().estimate(), c.sample().wider()
+	c.timed.Estimate, c.timed.Design = c.sample().estimate()
 	return c.timed, nil
 }
 
@@ -179,14 +179,15 @@ func (c *counting) sample() sample {
 func (c *counting) replicate(n int) error {
 	for i, p := range c.passes {
 		c.block.Refill()
-		pairs, err := c.block.Replicates(n, 1, p.clock.Emit)
+		layouts := c.plan.layouts(n)
+		pairs, err := c.block.Replicates([]int{layouts[0].Place()}, p.clock.Emit)
 		if err != nil {
 			return err
 		}
 		c.pair = pairs[0]
 		if err := c.enabled(p, func() error {
-			for offset := range Windows {
-				if err := c.window(i, offset); err != nil {
+			for _, l := range layouts {
+				if err := c.window(i, n, l); err != nil {
 					return err
 				}
 			}
@@ -230,20 +231,20 @@ func taken(err error) error {
 	}
 }
 
-// window takes the timings of both images with one dispatch offset, by pass i.
-func (c *counting) window(i, offset int) error {
+// window takes the timings of both images in one layout, by pass i.
+func (c *counting) window(i, replicate int, l Layout) error {
 	p := c.passes[i]
-	short, ofShort, err := c.agree(p, c.pair.Short, offset)
+	short, ofShort, err := c.agree(p, c.pair.Short, l.Offset())
 	if err != nil {
 		return err
 	}
-	long, ofLong, err := c.agree(p, c.pair.Long, offset)
+	long, ofLong, err := c.agree(p, c.pair.Long, l.Offset())
 	if err != nil {
 		return err
 	}
 	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
 	if i == 0 {
-		c.timed.Windows = append(c.timed.Windows, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles)))
+		c.timed.Windows = append(c.timed.Windows, Window{l, replicate, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
 	}
 	return nil
 }
@@ -367,7 +368,7 @@ func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, 
 	b.Refill()
 	err := c.enabled(c.passes[0], func() error {
 		for _, offset := range offsets {
-			if err := c.window(0, offset); err != nil {
+			if err := c.window(0, 0, LayoutOf(0, offset)); err != nil {
 				return err
 			}
 		}

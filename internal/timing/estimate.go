@@ -8,16 +8,25 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// What a block gets that will not be narrow after all replicates.
+// enoughReplicates are what a block gets whose interval will not be narrow after all of them: the
+// whole design twice, if that is enough to know whether it is steady.
+const enoughReplicates = 4 * passReplicates
+
 const (
-	fewReplicates    = 4 // if it will not be steady after enoughReplicates either, by far
-	unitReplicates   = 6 // if it is steady: the fewest replicates whose mean has an interval of its own, since less than half of six are trimmed away
-	enoughReplicates = 8 // else
+	// speedShare is by how much a window may differ from the mean without being of another speed: more
+	// than the ends of the images make.
+	speedShare = 0.02
+	// speedFloor is the same in cycles, for blocks that take a fraction of one.
+	speedFloor = 0.005
+	// processShare is what one process differs from the next by besides, as a share of the cycles: with
+	// it 95 % of the blocks of one speed were inside the interval of another run, without it 91 %
+	// (docs/precision.md).
+	processShare = 0.002
 )
 
 // sample is the windows of a block with what their interval depends on besides.
 type sample struct {
-	windows    []float64 // cycles per iteration
+	windows    []Window
 	clock      clock.Clock
 	rate       clockRate
 	runs       int // of an image between two readings
@@ -25,68 +34,94 @@ type sample struct {
 	precision  float64
 }
 
-// estimate is the block's cycles per iteration with the interval in which another run's
-// lie. The interval is never narrower than the clock's steps make it, in which both the block's
-// time and the rate move: the one of the block's samples, the other of earlier replicates, too.
-func (s sample) estimate() stat.Estimate {
-	e := stat.MidMean(s.units())
+// estimate is the block's cycles per iteration, the mean over the layouts, with the interval in which
+// another run's lie. As long as a layout was visited only once, what differs between layouts cannot be told
+// from noise, and the interval is that of windows drawn at random. From the second visit on it rests on
+// replicates. Where layouts differ by more than noise, only what does not repeat within a layout is
+// noise, since all runs have the same layouts; where they do not, the mean is trimmed, because what
+// disturbs a few replicates is no layout's.
+// The interval is never narrower than the clock's steps make it, in which both the block's time and
+// the rate move: the one of the block's samples, the other of earlier replicates, too.
+func (s sample) estimate() (stat.Estimate, stat.Design) {
+	cycles := perIteration(s.windows)
+	design := s.design(cycles)
+	var e stat.Estimate
+	switch {
+	case design.Repeated() && design.Differ:
+		e = design.Estimate
+	case design.Repeated():
+		e = stat.MidMean(s.replicates())
+	default:
+		e = stat.MidMean(cycles)
+	}
 	n := len(s.windows) * windowSamples
 	block := s.clock.Resolution(n, float64(s.runs*s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
-	e.Half = math.Hypot(max(e.Half, block), rate)
-	return e.Prediction()
+	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
+	return e.Prediction(), design
 }
 
-// units are what the estimate is the mean of. Windows, while replicates are few: their scatter holds
-// what differs from one mapping and layout to the next, and the effect of the dispatch offset
-// besides, which is the same in every run. From unitReplicates on it is the replicates, without
-// that effect.
-func (s sample) units() []float64 {
-	if len(s.windows) < unitReplicates*Windows {
-		return s.windows
+// replicates are the means of each replicate's windows.
+func (s sample) replicates() (means []float64) {
+	by := map[int][]float64{}
+	for _, w := range s.windows {
+		by[w.Replicate] = append(by[w.Replicate], w.Cycles)
 	}
-	var means []float64
-	for replicate := range slices.Chunk(s.windows, Windows) {
-		if len(replicate) == Windows { // the time may have been up in the last
-			means = append(means, stat.Mean(replicate))
-		}
+	for _, cycles := range by {
+		means = append(means, stat.Mean(cycles))
 	}
+	slices.Sort(means) // maps have no order
 	return means
 }
 
-// scatter is the mean of the windows with the interval that all their differences make.
-func (s sample) scatter() stat.Estimate { return stat.MidMean(s.windows).Prediction() }
-
-// wider is the estimate or the scatter, whichever is the less certain: windows of one slow
-// replicate are outweighed by those of others, its mean among few is not.
-func (s sample) wider() stat.Estimate {
-	e, scatter := s.estimate(), s.scatter()
-	if e.Half > scatter.Half {
-		return e
+func (s sample) design(cycles []float64) stat.Design {
+	visits := make([]stat.Visit, len(s.windows))
+	for i, w := range s.windows {
+		visits[i] = stat.Visit{Cell: int(w.Layout), Batch: w.Replicate, Value: w.Cycles}
 	}
-	return scatter
+	return stat.NewDesign(visits, speedLimit(stat.Median(cycles))/2)
 }
 
-func (s sample) narrow() bool { return s.narrowEnough(s.estimate()) }
+func speedLimit(cycles float64) float64 { return math.Max(speedShare*cycles, speedFloor) }
+
+// narrow reports whether the interval is narrow enough. Before layouts were visited again, all
+// windows must show one speed besides: the mean trims away a layout that is slow by itself.
+func (s sample) narrow() bool {
+	e, design := s.estimate()
+	if !s.narrowEnough(e) {
+		return false
+	}
+	return design.Repeated() || !slices.ContainsFunc(s.windows, func(w Window) bool {
+		return math.Abs(w.Cycles-e.Value) > speedLimit(e.Value)
+	})
+}
 
 func (s sample) narrowEnough(e stat.Estimate) bool {
 	return e.Half <= s.precision*math.Max(e.Value, 1)
 }
 
-// hopeless reports whether more replicates than n are of no use. The width of an interval falls
-// as the root of their number.
+// hopeless reports whether more replicates than n are of no use: the block is steady, and its
+// interval will not be narrow after all of them either. The width of an interval falls as the root of
+// their number.
 func (s sample) hopeless(n int) bool {
-	after := func(e stat.Estimate, replicates int) stat.Estimate {
-		e.Half *= math.Sqrt(float64(n) / float64(replicates))
-		return e
+	e, _ := s.estimate()
+	last := e
+	last.Half *= math.Sqrt(float64(n) / float64(slices.Max(checked)))
+	return n >= enoughReplicates && Steady(e) && !s.narrowEnough(last)
+}
+
+// AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and
+// how far the slowest and the fastest of them are from it at most.
+func (t Timed) AtOffsetsOf(windows []Window) (mean, spread float64) {
+	var means []float64
+	for _, c := range t.Design.Cells {
+		if slices.ContainsFunc(windows, func(w Window) bool { return w.Layout.Offset() == Layout(c.Number).Offset() }) {
+			means = append(means, c.Mean)
+		}
 	}
-	switch {
-	case n < fewReplicates || s.narrowEnough(after(s.estimate(), slices.Max(checked))):
-		return false
-	case n < unitReplicates:
-		const far = math.Sqrt2 // some windows of four replicates are only noise
-		e := after(s.scatter(), enoughReplicates)
-		return e.Half > far*UnstableLimit(e)
+	if len(means) == 0 {
+		return t.Estimate.Value, 0
 	}
-	return n >= enoughReplicates || Steady(s.wider())
+	mean = stat.Mean(means)
+	return mean, max(slices.Max(means)-mean, mean-slices.Min(means))
 }

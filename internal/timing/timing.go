@@ -7,13 +7,13 @@
 // cycles and takes the paper's 16 timings of each image. Both take replicates until the interval
 // is narrow enough or the budget is spent.
 //
-// A replicate times one image pair, in one layout and with its pages mapped once, in
-// [Windows] windows. Windows differ in the dispatch offset: how many more iterations the loop
-// before the first copy makes. That decides where the copies meet the dispatch groups, and so
-// what the start and the end of an image cost and, for blocks bound by throughput, how fast they
-// are by some percent for as long as they run. A replicate has each offset once, so all
-// replicates, and all runs of bbprof, have the same share of each. The offset never changes
-// within a window: the branch predictor has to learn each one anew.
+// A replicate times one image pair, at one place and with its pages mapped once, in three windows.
+// Windows differ in the dispatch offset: how many more iterations the loop before the first copy
+// makes. That decides where the copies meet the dispatch groups, and so what the start and the end
+// of an image cost and, for blocks bound by throughput, how fast they are by some percent for as
+// long as they run. Place and dispatch offset are a [Layout]; replicates go through a fixed design
+// of layouts, and the cycles are the mean over it. The offset never changes within a window: the
+// branch predictor has to learn each one anew.
 //
 // A Timer times in a child process that its owner attaches, and belongs, like the child, to one
 // goroutine that is locked to its thread.
@@ -75,9 +75,9 @@ func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }
 
 // Block lays out what is to be timed, in the child that is attached.
 type Block interface {
-	// Replicates places the pairs of replicates first, first+1, and so on: one at least and at
-	// most most, as many as there is room for. Each image ends with a reading of the clock.
-	Replicates(first, most int, read harness.Clock) ([]Pair, error)
+	// Replicates lays out a pair at each of these places (see [Layout]): one at least, and as many
+	// as there is room for. Each image ends with a reading of the clock.
+	Replicates(places []int, read harness.Clock) ([]Pair, error)
 	// Third places, after those, an image of a third number of iterations, and gives its pair
 	// with the shorter one; ok is false where there is no such number or no room.
 	Third(read harness.Clock) (pair Pair, ok bool, err error)
@@ -93,14 +93,16 @@ type Plan struct {
 	Budget     time.Duration
 	Precision  float64 // half-width of the interval to reach, as a share of the cycles or in cycles
 	Identical  int     // of 16 timings by counters; 0 is the paper's rule
+	At         *Layout // the one layout to time in; nil is the whole design
+	OnePlace   bool    // the images stand where they stand, and only dispatch offsets differ
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
 	RunsPerSample int
 }
 
 // Timed is what timing came to.
 type Timed struct {
-	Windows []float64 // cycles per iteration of each window, replicate by replicate
-	Third   []float64 // the same up to a third number of iterations, as far as timed beside them
+	Windows []Window
+	Third   []Window // up to a third number of iterations, as far as timed beside them
 
 	RunsPerSample   int // runs of an image between two readings of the clock
 	SamplesKept     int
@@ -111,7 +113,7 @@ type Timed struct {
 	Seconds         float64
 
 	Estimate stat.Estimate // of the cycles, in which another run's lie
-	Wider    stat.Estimate // that or the scatter of the windows, whichever is less certain
+	Design   stat.Design   // of the layouts, each for itself
 	Events   Tallies       // that were counted beside the cycles
 }
 
@@ -151,31 +153,30 @@ type Config struct {
 
 // How often a block is timed.
 const (
-	// Windows of a replicate: as many as macro-operations that most cores dispatch in a cycle.
-	Windows = 6
 	// Warm is the most runs of an image before those that are timed at once.
 	Warm = 2
 	// replicatesAtOnce are the most replicates in one child run: all that the first decision needs.
-	replicatesAtOnce = 2
+	replicatesAtOnce = passReplicates
 )
 
 // checked are the numbers of replicates after which the interval is asked whether it is narrow
-// enough: few, because an interval that is asked often is once narrow by chance.
-var checked = []int{2, 3, 4, 6, 8, 12, 16}
+// enough: few, because an interval that is asked often is once narrow by chance. They are half of the
+// design, all of it, and all of it two, three and four times.
+var checked = []int{passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates, 8 * passReplicates}
 
 // Fewest is the number of windows that a result has at least.
-func Fewest() int { return checked[0] * Windows }
+const Fewest = passWindows
 
-// Offsets are the dispatch offsets of a replicate's windows.
+// Offsets are all dispatch offsets.
 func Offsets() (offsets []int) {
-	for n := range Windows {
+	for n := range DispatchOffsets {
 		offsets = append(offsets, n)
 	}
 	return offsets
 }
 
 // ThirdOffsets are those of the windows that time a third number of iterations.
-func ThirdOffsets() []int { return []int{0, Windows / 2} }
+func ThirdOffsets() []int { return []int{0, DispatchOffsets / 2} }
 
 // unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
 // the block is said to have no one speed.

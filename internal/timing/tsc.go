@@ -1,7 +1,6 @@
 package timing
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -33,7 +32,7 @@ const (
 
 	// A timing lasts about so many ticks, and so many steps of the clock: the more, the narrower the
 	// interval, until what the clock's steps leave open is less than what replicates differ by.
-	timingTicks  = 4500
+	timingTicks  = 15000
 	timingSteps  = 600
 	maxRuns      = 64
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
@@ -115,11 +114,10 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err != nil {
 		return s.timed, err
 	}
-	if least := Fewest(); len(s.timed.Windows) < least {
-		return s.timed, s.timed.disturbed(p.Budget, least)
+	if len(s.timed.Windows) < Fewest {
+		return s.timed, s.timed.disturbed(p.Budget, Fewest)
 	}
-	sample := s.sample()
-	s.timed.Estimate, s.timed.Wider = sample.estimate(), sample.wider()
+	s.timed.Estimate, s.timed.Design = s.sample().estimate()
 	return s.timed, nil
 }
 
@@ -131,7 +129,7 @@ func (s *series) sample() sample {
 // untilNarrow takes replicates until the interval is narrow enough.
 func (s *series) untilNarrow(deadline time.Time) error {
 	for n, next := 0, 0; next < len(checked); {
-		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce), deadline)
+		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce, s.room()), deadline)
 		if err != nil || !complete {
 			return err
 		}
@@ -144,6 +142,12 @@ func (s *series) untilNarrow(deadline time.Time) error {
 		next++
 	}
 	return nil
+}
+
+// room is how many replicates fit a child run's list: each maps the block's pages again.
+func (s *series) room() int {
+	const each = 64 // steps at most of a replicate's windows, and as many of the third number's
+	return max(1, (layout.MaxOps-2*each)/(len(s.plan.Remap)+each)-1)
 }
 
 // disturbed is the rejection of a block that was not left alone for long enough.
@@ -164,22 +168,34 @@ func (t Timed) disturbed(budget time.Duration, least int) error {
 // placement is an image pair where it is timed, and the windows that it lacks.
 type placement struct {
 	Pair
-	mapped  bool      // its pages are there already
-	missing []int     // dispatch offsets
-	cycles  []float64 // of the windows that it has
+	mapped  bool  // its pages are there already
+	missing []int // dispatch offsets
+	number  int   // of the replicate
+	place   int
+	windows []Window // that it has
 }
 
 // replicates takes the next replicates, most of them or fewer if there is no room, all in one child
 // run, and then again those of their windows that were disturbed. They are not complete if the time
 // was up before. Two windows of a third number of iterations come with the first.
 func (s *series) replicates(first, most int, deadline time.Time) (taken int, complete bool, err error) {
-	pairs, err := s.block.Replicates(first, most, s.Clock())
+	var layouts [][]Layout
+	var places []int
+	for n := range most {
+		all := s.plan.layouts(first + n)
+		layouts, places = append(layouts, all), append(places, all[0].Place())
+	}
+	pairs, err := s.block.Replicates(places, s.Clock())
 	if err != nil {
 		return 0, false, err
 	}
 	var all []placement
-	for _, p := range pairs {
-		all = append(all, placement{Pair: p, missing: Offsets()})
+	for i, p := range pairs {
+		at := placement{Pair: p, number: first + i, place: places[i]}
+		for _, l := range layouts[i] {
+			at.missing = append(at.missing, l.Offset())
+		}
+		all = append(all, at)
 	}
 	taken, s.pair = len(all), pairs[len(pairs)-1]
 	if first == 0 {
@@ -188,31 +204,20 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 			return 0, false, err
 		}
 		if ok {
-			all = append(all, placement{Pair: third, mapped: true, missing: ThirdOffsets()})
+			all = append(all, placement{Pair: third, place: places[taken-1], mapped: true, missing: ThirdOffsets()})
 		}
 	}
 	all[0].mapped = first == 0 // by the dry run
 	s.block.Refill()
 	complete, err = s.takeWindows(all, taken, deadline)
 	for _, third := range all[taken:] {
-		s.timed.Third = third.cycles
+		s.timed.Third = third.windows
 	}
-	s.append(all[:taken])
+	for _, r := range all[:taken] {
+		s.timed.Windows = append(s.timed.Windows, r.windows...)
+		s.timed.SamplesKept += windowSamples * len(r.windows)
+	}
 	return taken, complete, err
-}
-
-// append adds the windows of replicates, complete ones first, so that whoever takes the replicates
-// apart knows where they begin. Of two partial ones it keeps the better: together they would pass
-// for a complete one.
-func (s *series) append(replicates []placement) {
-	slices.SortStableFunc(replicates, func(a, b placement) int { return cmp.Compare(len(a.missing), len(b.missing)) })
-	for i, r := range replicates {
-		if i > 0 && len(replicates[i-1].missing) > 0 && len(s.timed.Windows) >= unitReplicates*Windows {
-			break
-		}
-		s.timed.Windows = append(s.timed.Windows, r.cycles...)
-		s.timed.SamplesKept += windowSamples * len(r.cycles)
-	}
 }
 
 // takeWindows times placements until the replicates among them, which come first, lack no window.
@@ -233,8 +238,10 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		kept := s.keep(got)
 		for _, w := range kept {
 			p := of[w.pair]
-			p.cycles = append(p.cycles, w.cycles(p.Pair, s.clock, s.rate))
-			p.missing = slices.DeleteFunc(p.missing, func(n int) bool { return n == w.offset })
+			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.clock, w.rateFor(s.clock, s.rate.ticks))})
+			if i := slices.Index(p.missing, w.offset); i >= 0 {
+				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
+			}
 		}
 		all = all[:replicates] // one try is enough for the third number
 		if !slices.ContainsFunc(all, func(p placement) bool { return len(p.missing) > 0 }) {
@@ -344,7 +351,7 @@ func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed,
 		}
 		for _, w := range got.windows {
 			if w.complete {
-				timed.Windows = append(timed.Windows, w.cycles(pair, t.clock, t.rate))
+				timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, w.rateFor(t.clock, t.rate.ticks))})
 			}
 		}
 	}

@@ -8,15 +8,29 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // timed is a sample of these windows, by a clock of 26 ticks a step, 0.7 a cycle.
 func timed(cycles ...float64) *sample {
 	return &sample{
-		windows: cycles, clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36},
+		windows: inDesign(cycles), clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36},
 		runs: 40, iterations: 100, precision: 0.005,
 	}
+}
+
+// inDesign are windows with these cycles, replicate by replicate.
+func inDesign(cycles []float64) (windows []Window) {
+	for n := 0; len(cycles) > 0; n++ {
+		for _, l := range (Plan{}).layouts(n) {
+			if len(cycles) > 0 {
+				windows = append(windows, Window{l, n, cycles[0]})
+				cycles = cycles[1:]
+			}
+		}
+	}
+	return windows
 }
 
 // seriesOf is the series of a block whose images differ by 100 iterations, with these windows.
@@ -24,177 +38,152 @@ func seriesOf(cycles ...float64) *series {
 	return &series{
 		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1}},
 		pair:  Pair{Image{0, 100}, Image{0, 200}},
-		timed: Timed{Windows: cycles, RunsPerSample: 40},
+		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
 	}
 }
 
-// The interval of windows that all agree is what the clock's steps allow: no less, and no less
-// for more windows than the root of their number.
+// estimateOf is the estimate alone.
+func estimateOf(s *sample) stat.Estimate {
+	e, _ := s.estimate()
+	return e
+}
+
+// The interval of windows that all agree is what the clock's steps and another process allow: no less.
 func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
-	few, many := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{2}, 48)...)
-	got := few.estimate()
+	few := timed(slices.Repeat([]float64{2}, 12)...)
+	got := estimateOf(few)
 	// 24 samples of 4,000 iterations, t(23) = 2.0687, and a rate of 36 of 4,096 cycles, t(35) = 2.0301.
 	block, rate := 2.0687*26/math.Sqrt(3*24)/4000/0.7, 2.0301*26/math.Sqrt(3*36)/4096/0.7
-	want := math.Sqrt2 * math.Hypot(block, 2*rate)
+	want := math.Sqrt2 * math.Hypot(math.Hypot(block, 2*rate), 2*processShare)
 	if got.Value != 2 || math.Abs(got.Half-want) > 1e-4*want {
 		t.Errorf("%.6f ± %.6f, want 2 ± %.6f", got.Value, got.Half, want)
 	}
-	few.rate.samples, many.rate.samples = 1<<20, 1<<20 // as if the rate were known
-	if ratio := few.estimate().Half / many.estimate().Half; ratio < 2 || ratio > 2.1 {
-		t.Errorf("four times the windows narrow the interval to 1/%.3f", ratio)
-	}
-	fine := timed(few.windows...) // its rate is of 36 again
-	fine.clock = clock.TSC{StepTicks: 1}
-	if ratio := got.Half / fine.estimate().Half; math.Abs(ratio-26) > 1e-9 {
-		t.Errorf("a clock 26 times as fine gives 1/%.3f", ratio)
+	known := *few
+	known.rate.samples = 1 << 20 // as if the rate were known
+	if e := estimateOf(&known); e.Half >= got.Half {
+		t.Errorf("± %.6f with a known rate, ± %.6f without", e.Half, got.Half)
 	}
 }
 
 // A wide scatter outweighs the clock.
 func TestEstimateHoldsTheScatter(t *testing.T) {
 	narrow, wide := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{1.9, 2.1}, 6)...)
-	if n, w := narrow.estimate(), wide.estimate(); w.Half < 10*n.Half || math.Abs(w.Value-2) > 1e-9 {
+	if n, w := estimateOf(narrow), estimateOf(wide); w.Half < 5*n.Half || math.Abs(w.Value-2) > 1e-9 {
 		t.Errorf("%.4f ± %.4f beside ± %.4f", w.Value, w.Half, n.Half)
 	}
 }
 
-// What the dispatch offset does to the windows of every replicate alike is in the interval of few replicates and not in that of
-// many, and always in the scatter.
-func TestUnits(t *testing.T) {
-	look := []float64{1.8, 1.9, 2, 2, 2.1, 2.2}
-	few, many := timed(slices.Repeat(look, unitReplicates-1)...), timed(slices.Repeat(look, unitReplicates)...)
-	if got := few.units(); len(got) != (unitReplicates-1)*Windows {
-		t.Errorf("%d units of %d replicates", len(got), unitReplicates-1)
+// byLayout are windows of so many replicates, with the cycles that of gives for each.
+func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
+	var cycles []float64
+	for n := range replicates {
+		for _, l := range (Plan{}).layouts(n) {
+			cycles = append(cycles, of(l, n))
+		}
 	}
-	if got := many.units(); len(got) != unitReplicates || math.Abs(got[0]-2) > 1e-9 {
-		t.Errorf("%v are the units of %d replicates", got, unitReplicates)
+	s := timed(cycles...)
+	s.clock = clock.TSC{StepTicks: 1e-9}
+	return s
+}
+
+// twoSpeeds is a block that takes 2 cycles at even dispatch offsets and 3 at odd ones.
+func twoSpeeds(l Layout, _ int) float64 { return 2 + float64(l.Offset()%2) }
+
+// What layouts differ by is in the interval until each was visited twice, and then no more; the mean is
+// over layouts, not trimmed.
+func TestEstimateOfTwoSpeeds(t *testing.T) {
+	once, twice := byLayout(2*passReplicates, twoSpeeds), byLayout(enoughReplicates, twoSpeeds)
+	if e := estimateOf(once); e.Half < 0.2 || once.narrow() {
+		t.Errorf("visited once: %.3f ± %.3f", e.Value, e.Half)
 	}
-	if torn := timed(append(slices.Clone(many.windows), 9, 9)...).units(); len(torn) != unitReplicates {
-		t.Errorf("a replicate that was cut off counts: %v", torn)
-	}
-	if f, m := few.estimate().Half, many.estimate().Half; m > f/5 {
-		t.Errorf("± %.4f of few replicates, ± %.4f of many", f, m)
-	}
-	if s := many.scatter(); Steady(s) != (s.Half <= 0.04) || s.Half < 5*many.estimate().Half {
-		t.Errorf("the scatter is ± %.4f", s.Half)
+	if e := estimateOf(twice); math.Abs(e.Value-2.5) > 1e-9 || e.Half > 0.01 || !twice.narrow() {
+		t.Errorf("visited twice: %.3f ± %.3f, want 2.5", e.Value, e.Half)
 	}
 }
 
-// Replicates that the time was up for come after complete ones, and two of them do not pass for one.
-func TestAppendReplicates(t *testing.T) {
-	cut := func(windows int) placement {
-		return placement{cycles: slices.Repeat([]float64{9}, windows), missing: Offsets()[windows:]}
-	}
-	whole := placement{cycles: slices.Repeat([]float64{2}, Windows)}
-	for _, c := range []struct {
-		before     int // replicates
-		replicates []placement
-		windows    int
-		last       float64 // of all units
-	}{
-		{0, []placement{cut(4), cut(5)}, 9, 9},
-		{0, []placement{cut(4), whole}, 10, 9},
-		{unitReplicates - 1, []placement{cut(5), whole}, unitReplicates*Windows + 5, 2},
-		{unitReplicates, []placement{cut(4), cut(5)}, unitReplicates*Windows + 5, 2},
-		{unitReplicates, []placement{cut(0), cut(5)}, unitReplicates*Windows + 5, 2},
-		{unitReplicates, []placement{cut(1), whole}, unitReplicates*Windows + Windows + 1, 2},
-		{unitReplicates, []placement{whole, whole}, (unitReplicates + 2) * Windows, 2},
-	} {
-		s := seriesOf(slices.Repeat([]float64{2}, c.before*Windows)...)
-		s.append(c.replicates)
-		units := s.sample().units()
-		if n := len(s.timed.Windows); n != c.windows || units[len(units)-1] != c.last || s.timed.SamplesKept != windowSamples*(c.windows-c.before*Windows) {
-			t.Errorf("after %d replicates: %d windows, want %d, in units %v, %d samples", c.before, n, c.windows, units, s.timed.SamplesKept)
+// One slow layout of twelve, which a trimmed mean hides, keeps a block from being narrow.
+func TestNarrowSeesEachLayout(t *testing.T) {
+	for slow, want := range map[float64]bool{2: true, 2.03: true, 2.05: false} {
+		s := byLayout(passReplicates, func(l Layout, _ int) float64 {
+			if l == LayoutOf(1, 3) {
+				return slow
+			}
+			return 2
+		})
+		if s.narrow() != want {
+			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, s.narrow())
 		}
 	}
 }
 
-// After enoughReplicates a block is hopeless whose interval would need more than all replicates.
+// What moves a replicate as a whole is noise of as many values as there are replicates, not windows.
+func TestEstimateOfReplicates(t *testing.T) {
+	apart := byLayout(enoughReplicates, func(_ Layout, n int) float64 { return 2 + 0.1*float64(n/(2*passReplicates)) })
+	windows := byLayout(enoughReplicates, func(l Layout, n int) float64 { return 2 + 0.1*float64((n/(2*passReplicates)+int(l)/2)%2) })
+	if a, w := estimateOf(apart).Half, estimateOf(windows).Half; a < 1.3*w {
+		t.Errorf("± %.4f of replicates that differ, ± %.4f of windows that do", a, w)
+	}
+}
+
+// After enoughReplicates a steady block is hopeless whose interval would need more than all replicates.
 func TestHopeless(t *testing.T) {
 	const target = 0.005 * 4
+	noisy := func(by float64) *sample {
+		return byLayout(enoughReplicates, func(_ Layout, n int) float64 { return 4 + by*float64(2*(n/passReplicates%4/2)-1) })
+	}
+	unit := math.Sqrt(math.Pow(estimateOf(noisy(1)).Half, 2) - 2*math.Pow(4*processShare, 2))
 	for _, c := range []struct {
 		half float64
 		want bool
-	}{ // √(16/8) = 1.4142
-		{1.41 * target, false}, {1.42 * target, true},
+	}{ // √(32/16) = 1.4142
+		{1.40 * target, false}, {1.43 * target, true},
 	} {
-		r := inReplicates(8, func(look, _ int) float64 { return float64(2*(look%2) - 1) })
-		scale(r, c.half/r.estimate().Half)
-		if got := r.hopeless(8); got != c.want {
-			t.Errorf("± %.4f after 8 replicates of 16, for ± %.4f: hopeless %v", c.half, target, got)
+		s := noisy(math.Sqrt(c.half*c.half-2*math.Pow(4*processShare, 2)) / unit)
+		if got := s.hopeless(enoughReplicates); got != c.want {
+			t.Errorf("± %.4f after half of the replicates, for ± %.4f: hopeless %v", estimateOf(s).Half, target, got)
+		}
+		if s.hopeless(enoughReplicates - 1) {
+			t.Error("hopeless before the design was taken twice")
 		}
 	}
+	if s := noisy(1); s.hopeless(enoughReplicates) {
+		t.Error("a block that is not steady yet is not given up")
+	}
 }
 
-// With fewer looks only what will not be steady is, or what is and will not be narrow.
-func TestHopelessEarly(t *testing.T) {
-	bySample := func(_, window int) float64 { return float64(2*(window%2) - 1) }
-	byLook := func(look, _ int) float64 { return float64(2*(look%2) - 1) }
-	const limit = unstableShare * 4
-	for _, c := range []struct {
-		name  string
-		looks int
-		of    func(look, window int) float64
-		half  float64 // of the wider interval
-		want  bool
-	}{
-		{"after 3", 3, bySample, 10 * limit, false},
-		{"after 4, steady after 8", 4, bySample, 1.99 * limit, false}, // 2·√(4/8) = √2
-		{"after 4, not steady after 8", 4, bySample, 2.01 * limit, true},
-		{"after 6, steady", 6, byLook, 0.99 * limit, true},
-		{"after 6, not steady yet", 6, byLook, 1.01 * limit, false},
-		{"after 8, not steady", 8, byLook, 1.01 * limit, true},
-	} {
-		r := inReplicates(c.looks, c.of)
-		scale(r, c.half/r.wider().Half)
-		if got := r.hopeless(c.looks); got != c.want {
-			t.Errorf("%s: hopeless %v", c.name, got)
+// The design is balanced: each pass has each place and each dispatch offset equally often, and two
+// passes have each layout once.
+func TestDesign(t *testing.T) {
+	for pass := range 4 {
+		places, offsets := [Places]int{}, [DispatchOffsets]int{}
+		for n := range passReplicates {
+			for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
+				places[l.Place()]++
+				offsets[l.Offset()]++
+			}
+		}
+		if places != [Places]int{3, 3, 3, 3} || offsets != [DispatchOffsets]int{2, 2, 2, 2, 2, 2} {
+			t.Errorf("pass %d: places %v, offsets %v", pass, places, offsets)
 		}
 	}
-}
-
-// inReplicates is a run of so many replicates whose windows are off 4 cycles by what of says, by a clock
-// without steps.
-func inReplicates(looks int, of func(look, window int) float64) *sample {
-	var cycles []float64
-	for l := range looks {
-		for w := range Windows {
-			cycles = append(cycles, 4+of(l, w))
+	visits := map[Layout]int{}
+	for n := range 2 * passReplicates {
+		for _, l := range (Plan{}).layouts(n) {
+			visits[l]++
 		}
 	}
-	r := timed(cycles...)
-	r.clock = clock.TSC{StepTicks: 1e-9}
-	return r
-}
-
-// scale stretches what windows are off 4 cycles.
-func scale(r *sample, by float64) {
-	for i := range r.windows {
-		r.windows[i] = 4 + (r.windows[i]-4)*by
+	if len(visits) != Layouts {
+		t.Errorf("%d layouts, want %d: %v", len(visits), Layouts, visits)
 	}
-}
-
-// One replicate that is slow as a whole hides among windows and not among replicates: the wider interval
-// is the one that is judged.
-func TestWider(t *testing.T) {
-	slow := func(look, _ int) float64 { return map[bool]float64{true: 0.5}[look%3 == 0] }
-	if r := inReplicates(6, slow); r.wider() != r.estimate() || r.estimate().Half <= r.scatter().Half {
-		t.Errorf("looks: ± %.4f of estimate %.4f, scatter %.4f", r.wider().Half, r.estimate().Half, r.scatter().Half)
-	}
-	turns := func(_, window int) float64 { return float64(window) / 10 }
-	if r := inReplicates(6, turns); r.wider() != r.scatter() || r.estimate().Half >= r.scatter().Half {
-		t.Errorf("turns: ± %.4f of estimate %.4f, scatter %.4f", r.wider().Half, r.estimate().Half, r.scatter().Half)
-	}
-}
-
-// The numbers of replicates that are asked about are ascending and leave room for the first decision and each early end.
-func TestChecked(t *testing.T) {
-	if !slices.IsSorted(checked) || checked[0] < 2 {
-		t.Errorf("%v", checked)
-	}
-	for _, n := range []int{fewReplicates, unitReplicates, enoughReplicates} {
-		if !slices.Contains(checked, n) {
-			t.Errorf("%v, and after %d a block may end", checked, n)
+	one := LayoutOf(2, 5)
+	for n := range 4 {
+		if got := (Plan{At: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
+			t.Errorf("replicate %d at layout %v: %v", n, one, got)
+		}
+		for _, l := range (Plan{OnePlace: true}).layouts(n) {
+			if l.Place() != 0 {
+				t.Errorf("replicate %d at one place: %v", n, l)
+			}
 		}
 	}
 }
@@ -250,7 +239,7 @@ func TestKeep(t *testing.T) {
 		var offsets []int
 		for _, w := range r.keep(c.got) {
 			offsets = append(offsets, w.offset)
-			if cycles := w.cycles(r.pair, r.clock, r.rate); math.Abs(cycles-2) > 1e-9 {
+			if cycles := w.cycles(r.pair, r.clock, r.rate.ticks); math.Abs(cycles-2) > 1e-9 {
 				t.Errorf("%s: %g cycles, want 2", c.name, cycles)
 			}
 		}
@@ -297,7 +286,29 @@ func TestLearnRate(t *testing.T) {
 func TestEstimateAfterRelocation(t *testing.T) {
 	r := timed(slices.Repeat([]float64{2}, 12)...)
 	r.rate = clockRate{ticks: 0.7}
-	if e := r.estimate(); !(e.Half < 0.02) {
+	if e := estimateOf(r); !(e.Half < 0.02) {
 		t.Errorf("%.4f ± %.4f", e.Value, e.Half)
+	}
+}
+
+// A window whose own chains show that the core's clock has moved is timed by them; what the clock's steps
+// leave open moves nothing.
+func TestRateFor(t *testing.T) {
+	const known = 0.64
+	chains := (clock.TSC{}).Chains()
+	cycles := float64(chains[1].Length() - chains[0].Length())
+	for _, c := range []struct {
+		step, own, want float64
+	}{
+		{2, 0.6425, known}, // 0.4 %
+		{2, 0.6560, 0.6560},
+		{2, 0.6240, 0.6240},
+		{26, 0.6560, known}, // two samples of such a clock do not tell
+	} {
+		column := func(v float64) []uint64 { return []uint64{uint64(math.Round(v)), uint64(math.Round(v))} }
+		w := window{columns: [][]uint64{column(1000), column(700), column(700 + c.own*cycles)}}
+		if got := w.rateFor(clock.TSC{StepTicks: c.step}, known); math.Abs(got-c.want) > 0.0005 {
+			t.Errorf("steps of %g, own rate %g: %g, want %g", c.step, c.own, got, c.want)
+		}
 	}
 }

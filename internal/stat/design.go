@@ -1,0 +1,159 @@
+package stat
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Visit is a value measured in one cell of a design. What a batch of visits has in common (a mapping of
+// memory, a moment) moves all of them, so batches, not visits, are independent. A batch has the same
+// cells whenever it comes again.
+type Visit struct {
+	Cell  int
+	Batch int
+	Value float64
+}
+
+// Cell is what the visits to one cell of a design agree on.
+type Cell struct {
+	Number  int
+	Mean    float64
+	Visits  int // that count
+	Dropped int // that were cut as disturbed
+}
+
+// Design is the mean over the cells of a fixed design, each cell with the same weight. Cells are fixed
+// effects: what they differ by is no noise, but what a cell's visits differ by is.
+type Design struct {
+	Estimate         // of the mean over cells; the interval is that of the mean of these cells
+	Cells    []Cell  // ascending by number
+	Within   float64 // standard deviation of a visit around its cell's mean
+	Differ   bool    // cells differ by more than their visits do, by an F-test
+}
+
+// Repeated reports whether each cell was visited more than once, so that Within is known.
+func (d Design) Repeated() bool {
+	return len(d.Cells) > 0 && !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Visits+c.Dropped < 2 })
+}
+
+// outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and
+// Hoaglin, How to Detect and Handle Outliers (1993), take 3.5 of one sample; the residuals of two visits
+// are no more than half of their difference, so more is asked.
+const outlierScales = 6
+
+// NewDesign derives it. Visits that are no more than slack off their cell are never cut.
+func NewDesign(visits []Visit, slack float64) (d Design) {
+	cells := map[int][]Visit{}
+	var all []float64
+	for _, v := range visits {
+		cells[v.Cell] = append(cells[v.Cell], v)
+		all = append(all, v.Value)
+	}
+	centre, reach := Median(all), slack+outlierScales*scale(cells)
+	residuals := map[int][]float64{} // by batch
+	var squares float64
+	n := 0
+	for number, of := range cells {
+		kept := keep(of, reach, centre)
+		c := Cell{Number: number, Mean: Mean(values(kept)), Visits: len(kept), Dropped: len(of) - len(kept)}
+		d.Cells = append(d.Cells, c)
+		for _, v := range kept {
+			r := v.Value - c.Mean
+			residuals[v.Batch] = append(residuals[v.Batch], r)
+			squares += r * r
+		}
+		n += len(kept)
+	}
+	slices.SortFunc(d.Cells, func(a, b Cell) int { return a.Number - b.Number })
+	var means []float64
+	for _, c := range d.Cells {
+		means = append(means, c.Mean)
+	}
+	d.Value, d.N, d.Half = Mean(means), n, math.Inf(1)
+	if degrees := n - len(d.Cells); degrees > 0 {
+		d.Within = math.Sqrt(squares / float64(degrees))
+		d.Differ = differ(d, degrees)
+	}
+	d.Half = halfOf(residuals, n, len(d.Cells))
+	return d
+}
+
+// differSignificance is how often cells that are equal are said to differ.
+const differSignificance = 0.01
+
+// differ is the F-test of a one-way analysis of variance.
+func differ(d Design, degrees int) bool {
+	if len(d.Cells) < 2 {
+		return false
+	}
+	var between float64
+	for _, c := range d.Cells {
+		between += float64(c.Visits) * (c.Mean - d.Value) * (c.Mean - d.Value)
+	}
+	between /= float64(len(d.Cells) - 1)
+	limit := distuv.F{D1: float64(len(d.Cells) - 1), D2: float64(degrees)}.Quantile(1 - differSignificance)
+	return between > limit*d.Within*d.Within
+}
+
+// halfOf is Student's half-width of the mean over all cells from what batches are off their cells by:
+// the cluster-robust variance of Liang and Zeger (Biometrika 73, 1986) of a mean, with a degree of freedom
+// for each batch beyond those that a first visit to all cells takes.
+func halfOf(residuals map[int][]float64, n, cells int) float64 {
+	batches := len(residuals)
+	first := float64(batches) * float64(cells) / float64(n) // batches that visit each cell once
+	degrees := batches - int(math.Round(first))
+	if degrees < 1 {
+		return math.Inf(1)
+	}
+	var sum float64
+	for _, batch := range residuals {
+		var s float64
+		for _, r := range batch {
+			s += r
+		}
+		sum += s * s
+	}
+	variance := sum / float64(n*n) * float64(batches) / float64(degrees)
+	return T95(degrees) * math.Sqrt(variance)
+}
+
+// scale is the robust standard deviation of visits around their cell's median, over all cells with more
+// than one; 0 without.
+func scale(cells map[int][]Visit) float64 {
+	var off []float64
+	for _, of := range cells {
+		if m := Median(values(of)); len(of) > 1 {
+			for _, v := range of {
+				off = append(off, math.Abs(v.Value-m))
+			}
+		}
+	}
+	if len(off) == 0 {
+		return math.Inf(1)
+	}
+	const normal = 1.4826 // standard deviations in a median absolute deviation
+	return normal * Median(off)
+}
+
+// keep cuts the visits to one cell that are further than reach off its median. Of two that disagree it
+// keeps the one that is nearer to all cells' centre.
+func keep(of []Visit, reach, centre float64) []Visit {
+	m := Median(values(of))
+	kept := slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return math.Abs(v.Value-m) > reach })
+	if len(kept) > 0 {
+		return kept
+	}
+	return []Visit{slices.MinFunc(of, func(a, b Visit) int {
+		return cmp.Compare(math.Abs(a.Value-centre), math.Abs(b.Value-centre))
+	})}
+}
+
+func values(visits []Visit) (x []float64) {
+	for _, v := range visits {
+		x = append(x, v.Value)
+	}
+	return x
+}

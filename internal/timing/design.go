@@ -1,0 +1,73 @@
+package timing
+
+import "fmt"
+
+// A block's time may depend on its layout: where its copies stand in their cache lines and fetch
+// windows (the place), and where they meet the dispatch groups (the dispatch offset). A block is
+// therefore timed in a fixed design of layouts, the same in every run of bbprof, and its cycles are
+// the mean over them. Only then is the mean the same quantity in every run.
+const (
+	// Places are the starts of the first copy in its cache line, 0, 16, 32 and 48: 16 bytes are what
+	// decoders fetch, and 32 or 64 what a line of the op cache holds.
+	Places = 4
+	// DispatchOffsets are as many as macro-operations that most cores dispatch in a cycle.
+	DispatchOffsets = 6
+	Layouts         = Places * DispatchOffsets
+
+	// PlaceBytes is how far one place is from the next.
+	PlaceBytes = 16
+)
+
+// Layout is one of the design's: a place and a dispatch offset.
+type Layout int
+
+// LayoutOf numbers layouts.
+func LayoutOf(place, offset int) Layout { return Layout(place*DispatchOffsets + offset) }
+
+// Place is the start of the first copy in its line, in PlaceBytes.
+func (l Layout) Place() int { return int(l) / DispatchOffsets }
+
+// Offset is the dispatch offset.
+func (l Layout) Offset() int { return int(l) % DispatchOffsets }
+
+func (l Layout) String() string {
+	return fmt.Sprintf("%d (byte %d of a line, dispatch offset %d)", int(l), l.Place()*PlaceBytes, l.Offset())
+}
+
+// Replicates take the design in passes of four, one at each place with half of the dispatch offsets:
+// the even ones at even places and the odd ones at odd places in one pass, and the others in the
+// next. So a pass is balanced in both, and two passes are the whole design.
+const (
+	passReplicates = Places
+	passWindows    = Layouts / 2
+)
+
+// layouts are those of the windows of replicate n.
+func (p Plan) layouts(n int) (all []Layout) {
+	if p.At != nil {
+		return []Layout{*p.At, *p.At, *p.At}
+	}
+	place := n % Places
+	if p.OnePlace {
+		place = 0
+	}
+	for offset := (n%Places + n/Places) % 2; offset < DispatchOffsets; offset += 2 {
+		all = append(all, LayoutOf(place, offset))
+	}
+	return all
+}
+
+// Window is a window's cycles per iteration and where they were measured.
+type Window struct {
+	Layout    Layout
+	Replicate int
+	Cycles    float64
+}
+
+// perIteration are the cycles those of some windows.
+func perIteration(windows []Window) (cycles []float64) {
+	for _, w := range windows {
+		cycles = append(cycles, w.Cycles)
+	}
+	return cycles
+}

@@ -1,0 +1,108 @@
+package profiler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Speed is what some layouts of a block take.
+type Speed struct {
+	Cycles  float64 `json:"cycles"`  // per iteration, the mean over these layouts
+	Share   float64 `json:"share"`   // of the layouts that were measured
+	Layouts []int   `json:"layouts"` // by number (Options.At)
+}
+
+// Layouts is how many layouts a block is measured in.
+const Layouts = timing.Layouts
+
+const (
+	// speedGap is what separates two speeds at least, as a share of the cycles: what the ends of the
+	// images do to a layout is less.
+	speedGap = 0.02
+	// speedNoise is by how many standard errors of a layout's mean two speeds differ at least.
+	speedNoise = 4
+)
+
+// at is the one layout to time in, if there is one.
+func (o Options) at() *timing.Layout {
+	if o.At == nil {
+		return nil
+	}
+	l := timing.Layout(*o.At)
+	return &l
+}
+
+// speedsOf sorts the layouts of a block by speed, the fastest first. Those that cannot be told from noise
+// count as one.
+func speedsOf(t timing.Timed) []Speed {
+	d := t.Design
+	cells := slices.Clone(d.Cells)
+	slices.SortFunc(cells, func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
+	var speeds []Speed
+	for i, c := range cells {
+		if i == 0 || d.Repeated() && d.Differ && c.Mean-cells[i-1].Mean > gap(d, cells[i-1], c) {
+			speeds = append(speeds, Speed{})
+		}
+		s := &speeds[len(speeds)-1]
+		s.Cycles += (c.Mean - s.Cycles) / float64(len(s.Layouts)+1)
+		s.Layouts = append(s.Layouts, c.Number)
+		s.Share = float64(len(s.Layouts)) / float64(len(cells))
+	}
+	for i := range speeds {
+		slices.Sort(speeds[i].Layouts)
+	}
+	if len(speeds) == 1 {
+		speeds[0].Cycles = t.Estimate.Value
+	}
+	return speeds
+}
+
+// gap is by how much neighbours of different speeds differ at least.
+func gap(d stat.Design, a, b stat.Cell) float64 {
+	noise := d.Within * math.Sqrt(1/float64(a.Visits)+1/float64(b.Visits))
+	return math.Max(speedGap*math.Max(a.Mean, 1), speedNoise*noise)
+}
+
+// unsteady is the rejection of a block whose time does not repeat within a layout or, if it is to have
+// one speed, between layouts.
+func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
+	e := t.Estimate
+	if !timing.Steady(e) {
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
+			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)}
+	}
+	if j.Strict && len(speeds) > 1 {
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + tellSpeeds(speeds)}
+	}
+	return nil
+}
+
+// tellSpeeds names speeds and in how many layouts each holds.
+func tellSpeeds(speeds []Speed) string {
+	var s []string
+	for _, v := range speeds {
+		s = append(s, fmt.Sprintf("%.3f cycles in %d layouts", v.Cycles, len(v.Layouts)))
+	}
+	return strings.Join(s, ", ")
+}
+
+// impossible says that cycles are fewer than the core needs to rename the instructions, if they are: each
+// takes a slot at least.
+func (s *session) impossible(m *mapper.Mapped, t timing.Timed) string {
+	width := s.cpu.DispatchWidth
+	least := float64(len(m.Insts)) / float64(max(width, 1))
+	if width == 0 || t.Estimate.High() >= least {
+		return ""
+	}
+	return fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
+		t.Estimate.Value, least, len(m.Insts), width)
+}
