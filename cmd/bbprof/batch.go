@@ -1,12 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -17,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // batchCommand measures every row of some files.
@@ -148,7 +143,7 @@ type batchJob struct {
 	out    *batch.Output // nil until it is known that this host can measure
 }
 
-// prepare finds out all that can be known before measuring. An old result is read first, for it may
+// prepare checks all that can be checked before measuring. An old result is read first, for it may
 // be the wrong one, and changed last: a host that cannot measure must not cost it.
 func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	if err := b.check(std); err != nil {
@@ -243,179 +238,7 @@ func (b *batchFlags) measure(std streams) error {
 	return end.exit(err)
 }
 
-// batchEnd is what is told at the end.
-type batchEnd struct {
-	flags *batchFlags
-	in    *input.Input
-	std   streams
-
-	run            resultfile.Run
-	tally          batch.Tally
-	held           int64
-	atStart, atEnd string // the selftests, if they were run
-}
-
-// exit tells how the run went, and, if it did not reach its end, why and how to continue.
-func (e *batchEnd) exit(err error) error {
-	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
-	if !pipe {
-		e.report(e.flags.out.notes(e.std))
-		err = e.why(err)
-	}
-	if summaryErr := e.writeSummary(); summaryErr != nil {
-		fmt.Fprintf(e.std.err, "bbprof: writing the summary: %v\n", summaryErr)
-		if err == nil {
-			err = exit(exitInternal)
-		}
-	}
-	return err
-}
-
-func (e *batchEnd) report(w io.Writer) {
-	e.tally.Report(w)
-	for file, name := range e.in.Headers() {
-		of := ""
-		if len(e.flags.files) > 1 {
-			of = " of " + file
-		}
-		fmt.Fprintf(w, "bbprof: line 1%s was taken as a header, for its column of blocks holds the name %s\n", of, name)
-	}
-	if n := e.in.Surplus(); n > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
-	}
-	if e.atStart != "" {
-		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
-	}
-	if e.atEnd != "" {
-		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
-	}
-}
-
-// why says what ended the run, if not the end of its input, and ends with its exit code.
-func (e *batchEnd) why(err error) error {
-	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
-		return badUsage("no row has a block in its column, so nothing was measured; -column names another column")
-	}
-	if err == nil {
-		return nil
-	}
-	var (
-		reading  *input.ReadError
-		mismatch *batch.MismatchError
-		writing  *batch.WriteError
-		code     exit
-	)
-	switch {
-	case errors.Is(err, batch.ErrInterrupted):
-		code = exitInterrupted
-	case errors.As(err, &mismatch):
-		code = exitUsage
-	case errors.As(err, &reading):
-		err, code = fmt.Errorf("reading the input: %w", err), exitUsage
-	case errors.As(err, &writing):
-		err, code = fmt.Errorf("writing the results: %w", err), exitInternal
-	default:
-		code = exit(exitOf(err))
-	}
-	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
-		fmt.Fprintf(e.std.err, "bbprof: %v\n", err)
-		e.afterDisplaced(displaced)
-		return code
-	}
-	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
-	if e.flags.out.file != "" && mismatch == nil {
-		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", goOn(os.Args[0], e.flags.flags.args))
-	}
-	return code
-}
-
-// afterDisplaced says how to continue where rows can be continued by their own format.
-func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
-	switch {
-	case d.Rows == "":
-	case d.Rows == e.flags.out.file:
-		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", goOn(os.Args[0], e.flags.flags.args))
-	case e.flags.format.Appends():
-		fmt.Fprintf(e.std.err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
-	}
-}
-
-// goOn is the command that continues a run.
-func goOn(program string, args []string) string {
-	words := []string{quoted(program), "batch", "-resume"}
-	for _, a := range args {
-		switch strings.TrimLeft(a, "-") {
-		case "resume", "resume=true", "overwrite", "overwrite=true":
-			if strings.HasPrefix(a, "-") {
-				continue
-			}
-		}
-		words = append(words, quoted(a))
-	}
-	return strings.Join(words, " ")
-}
-
-// quoted is a word for a POSIX shell.
-func quoted(s string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
-	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// summaryJSON is what -summary writes.
-type summaryJSON struct {
-	Run             resultfile.Run `json:"run"`
-	Tally           batch.Tally    `json:"result"`
-	BlocksPerSecond float64        `json:"blocks_per_second"`
-	SelftestAtStart string         `json:"selftest_at_start"`
-	SelftestAtEnd   string         `json:"selftest_at_end,omitempty"`
-}
-
-func (e *batchEnd) writeSummary() error {
-	if e.flags.summary == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart, e.atEnd}, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if e.flags.summary == "-" {
-		_, err = e.std.out.Write(text)
-		return err
-	}
-	return os.WriteFile(e.flags.summary, text, 0o666)
-}
-
-// summaryFits finds out now whether the summary can be written, which is hours later.
-func (b *batchFlags) summaryFits(in *input.Input) error {
-	if b.summary == "" || b.summary == "-" {
-		return nil
-	}
-	info, err := os.Stat(b.summary)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("%s is a directory; name a file", b.summary)
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe is opened once
-	case err == nil && in.Holds(info):
-		return fmt.Errorf("%s is the input itself; name another file", b.summary)
-	case b.summary == b.out.file || err == nil && sameFile(info, b.out.file):
-		return fmt.Errorf("%s is the result itself; name another file", b.summary)
-	}
-	return writable(b.summary)
-}
-
-func sameFile(a os.FileInfo, name string) bool {
-	b, err := os.Stat(name)
-	return err == nil && os.SameFile(a, b)
-}
-
-// describe tells of the run, except its selftest.
+// describe is the run without its selftest.
 func (b *batchFlags) describe(cpus host.Layout) (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(b.measuring)
 	return resultfile.Run{
@@ -423,121 +246,3 @@ func (b *batchFlags) describe(cpus host.Layout) (resultfile.Run, error) {
 		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.files, Started: now(),
 	}, err
 }
-
-// destination is where the results go.
-type destination struct {
-	path      string // the result
-	journal   string // where rows are gathered, which is the result itself if that can be appended to
-	format    resultfile.Format
-	special   bool // the result is a pipe or a device
-	unordered bool
-	overwrite bool
-	complete  bool // it is there already, and nothing is left to do
-}
-
-// resolve makes of a symbolic link that -o names the file that it leads to, and says so.
-func (b *batchFlags) resolve(stderr io.Writer) error {
-	if info, err := os.Stat(b.out.file); err == nil && !info.Mode().IsRegular() {
-		return nil // such as /dev/stdout, which is a link
-	}
-	to, err := resultfile.ResolveLink(b.out.file)
-	if err == nil && to != b.out.file {
-		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.file, to)
-		b.out.file = to
-	}
-	return err
-}
-
-func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
-	d = destination{path: b.out.file, journal: b.out.file, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
-	if d.path == "" {
-		return d, nil
-	}
-	info, statErr := os.Stat(d.path)
-	switch {
-	case statErr == nil && in.Holds(info):
-		return d, fmt.Errorf("-o %s is the input itself; name another file", d.path)
-	case statErr == nil && info.IsDir():
-		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
-	case statErr == nil && !info.Mode().IsRegular():
-		d.special = true
-		if b.resume {
-			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path)
-		}
-		return d, nil
-	}
-	there := statErr == nil && info.Size() > 0
-	if !d.format.Appends() {
-		d.journal += ".journal"
-		_, err := os.Lstat(d.journal)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
-			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
-		}
-		d.complete = b.resume && there && err != nil
-	}
-	if there && !b.resume && !b.overwrite {
-		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path, info.Size())
-	}
-	return d, nil
-}
-
-// gathered is the format of the journal.
-func (d destination) gathered() resultfile.Format {
-	if d.format.Appends() {
-		return d.format
-	}
-	return resultfile.CSV
-}
-
-// resume goes on with what is there.
-func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
-	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
-	if torn > 0 {
-		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
-	}
-	return out, nil
-}
-
-// create begins anew.
-func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
-	switch {
-	case d.path == "":
-		return batch.Pipe(stdout, d.format, schema, d.unordered)
-	case d.special:
-		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
-		if err != nil {
-			return nil, err
-		}
-		return batch.Pipe(f, d.format, schema, d.unordered)
-	}
-	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
-}
-
-// finish puts the rows in order, and into a format that cannot be appended to.
-func (d destination) finish(out *batch.Output) error {
-	if !d.unordered {
-		if err := out.Sort(); err != nil {
-			return err
-		}
-	}
-	if d.journal == d.path || d.path == "" || d.special {
-		return nil
-	}
-	if err := out.InPlace(); err != nil {
-		return err
-	}
-	if err := convertFile([]string{d.journal}, d.path, d.format); err != nil {
-		return &convertError{err}
-	}
-	if err := out.InPlace(); err != nil {
-		return nil // it is another run's journal by now
-	}
-	return os.Remove(d.journal)
-}
-
-// convertError says that the results are there, and that their last step failed.
-type convertError struct{ error }

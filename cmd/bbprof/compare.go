@@ -5,14 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -21,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// compareCommand tells which of two blocks or programs is faster, or of many pairs.
+// compareCommand finds which of two blocks or programs is faster, or of many pairs.
 func compareCommand() *command {
 	return &command{
 		name:    "compare",
@@ -156,62 +149,6 @@ func (c *comparing) check() error {
 	return oneMode(c.measuring)
 }
 
-// side is what -a or -b names: a block, the rows of a file, or a program with its arguments.
-type side struct {
-	kind  kind
-	rows  []input.Row
-	words []string
-}
-
-type kind string
-
-const (
-	aBlock   kind = "block"
-	aFile    kind = "file of blocks"
-	aCommand kind = "program"
-)
-
-// readSide takes hexadecimal digits for a block, a file that cannot be executed for a file of
-// blocks, and what begins with the name of a program for a command.
-func readSide(name, text string, stdin io.Reader) (side, error) {
-	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
-	if hexErr == nil {
-		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
-	}
-	words, wordsErr := program.Words(text)
-	if len(words) > 0 {
-		if _, err := exec.LookPath(words[0]); err == nil {
-			return side{kind: aCommand, words: words}, nil
-		}
-	}
-	in, err := input.Open([]string{text}, stdin, "", nil)
-	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
-		if wordsErr != nil {
-			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
-		}
-		return side{}, fmt.Errorf("%s %s is not a block (%v), a file or a program", name, text, hexErr)
-	}
-	if err != nil {
-		return side{}, fmt.Errorf("%s: %w", name, err)
-	}
-	defer in.Close()
-	s := side{kind: aFile}
-	for {
-		row, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return s, fmt.Errorf("%s: reading %s: %w", name, text, err)
-		}
-		s.rows = append(s.rows, row)
-	}
-	if len(s.rows) == 0 {
-		return s, fmt.Errorf("%s: %s holds no block", name, text)
-	}
-	return s, nil
-}
-
 // comparison is one pair of blocks on its way, and what JSON tells of it.
 type comparison struct {
 	A                  compared `json:"a"`
@@ -244,7 +181,7 @@ type compared struct {
 	Line         int    `json:"line,omitzero"` // of its file
 }
 
-// ofRow tells of a row's block what is known before it is measured.
+// ofRow describes the block of a row before it is measured.
 func ofRow(row input.Row) compared {
 	if row.Rejection != nil {
 		return compared{Hex: row.Rejected().Hex, Line: row.Line}
@@ -280,18 +217,13 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 			}
 		}
 		layouts := compare.Draw(c.seed, c.layouts, c.repetitions)
-		conclude := compare.Paired
 		if c.unpaired {
-			conclude = compare.Unpaired
 			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.repetitions), told(sides[0]), told(sides[1]))
 		} else {
 			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
 		if out.Incomplete = stopped(err) && len(out.Pairs) > 1; err == nil || out.Incomplete {
-			var concluded error
-			out.Conclusion, concluded = conclude(out.Pairs)
-			out.LayoutsForPercent = out.LayoutsFor(1)
-			err = cmp.Or(err, concluded)
+			err = cmp.Or(err, out.conclude(c.unpaired))
 		}
 	}
 	var (
@@ -305,6 +237,17 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 	return out, err
 }
 
+// conclude tests what the layouts gave.
+func (out *comparison) conclude(unpaired bool) (err error) {
+	test := compare.Paired
+	if unpaired {
+		test = compare.Unpaired
+	}
+	out.Conclusion, err = test(out.Pairs)
+	out.LayoutsForPercent = out.LayoutsFor(1)
+	return err
+}
+
 // show writes a comparison and draws it.
 func (c *comparing) show(out *comparison, std streams) error {
 	if err := c.out.write(std, out, out.report(c)); err != nil {
@@ -314,142 +257,4 @@ func (c *comparing) show(out *comparison, std streams) error {
 		return errRejected
 	}
 	return c.plot.draw("a: "+out.A.subject()+"\nb: "+out.B.subject(), compare.Figure(out.unit, out.Conclusion, out.Pairs))
-}
-
-// report is a comparison as text.
-func (out *comparison) report(c *comparing) string {
-	var w strings.Builder
-	line := func(name, format string, args ...any) {
-		w.WriteString(strings.TrimRight(fmt.Sprintf("%-12s"+format, append([]any{name}, args...)...), " ") + "\n")
-	}
-	if r := out.Rejection; r != nil {
-		fmt.Fprintf(&w, "rejected: -%s: %v\n", out.Side, r)
-		line("a", "%s", out.A.text())
-		line("b", "%s", out.B.text())
-		if n := len(out.Pairs) + len(out.Dropped); n > 0 {
-			line("layouts", "%d of %d measured, and a comparison needs two", len(out.Pairs), n)
-		}
-		return w.String()
-	}
-	fmt.Fprintln(&w, out.headline())
-	for _, s := range []struct {
-		name string
-		side compared
-		compare.Summary
-	}{{"a", out.A, out.Conclusion.A}, {"b", out.B, out.Conclusion.B}} {
-		line(s.name, "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), s.side.text())
-	}
-	if out.Cycles != "" {
-		line("cycles", "%s", out.Cycles)
-	} else {
-		line("init", "%s, moved with the layout", out.A.Init)
-	}
-	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.repetitions))
-	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
-	if !c.unpaired {
-		line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
-		line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
-			out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], out.least(), out.most())
-	}
-	if out.Incomplete {
-		line("incomplete", "interrupted after %d of %d layouts", out.Layouts, c.layouts)
-	}
-	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %s", out.Detects, enough(out.LayoutsForPercent))
-	if c.verbose {
-		out.table(&w)
-	}
-	return w.String()
-}
-
-// enough is a number of layouts, 0 for more than anybody takes.
-func enough(layouts int) string {
-	if layouts == 0 {
-		return "too many to tell"
-	}
-	return strconv.Itoa(layouts)
-}
-
-// headline is the verdict with its size.
-func (out *comparison) headline() string {
-	interval := fmt.Sprintf("95 %% interval %s to %s %%", signed(out.Low), signed(out.High))
-	switch out.Verdict {
-	case compare.Slower:
-		return fmt.Sprintf("b is slower than a by %.2f %%, %s", out.Mean, interval)
-	case compare.Faster:
-		return fmt.Sprintf("b is faster than a by %.2f %%, %s", -out.Mean, interval)
-	}
-	return fmt.Sprintf("no difference: b against a %s %%, %s", signed(out.Mean), interval)
-}
-
-func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
-
-// cycles has three decimals, or of a program's many none.
-func cycles(n float64) string {
-	if n >= 1e5 {
-		return fmt.Sprintf("%.0f", n)
-	}
-	return fmt.Sprintf("%.3f", n)
-}
-
-// subject names a side in a figure.
-func (b compared) subject() string {
-	if b.Command != "" {
-		return b.Command
-	}
-	return blockSubject(b.Hex)
-}
-
-func (b compared) text() string {
-	if b.Command != "" {
-		return b.Command
-	}
-	return fmt.Sprintf("%s in %s: %s", plural(b.Instructions, "instruction"), plural(b.Bytes, "byte"), b.Hex)
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return strconv.Itoa(n) + " times"
-}
-
-// dropped tells of layouts that do not count.
-func dropped(d []compare.Dropped) string {
-	if len(d) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d more dropped, the first because -%s is rejected there: %s)", len(d), d[0].Side, d[0].Rejection.Reason)
-}
-
-func (out *comparison) least() float64 {
-	least := out.Alone[0].Difference
-	for _, a := range out.Alone {
-		least = min(least, a.Difference)
-	}
-	return least
-}
-
-func (out *comparison) most() float64 {
-	most := out.Alone[0].Difference
-	for _, a := range out.Alone {
-		most = max(most, a.Difference)
-	}
-	return most
-}
-
-// table lists the layouts.
-func (out *comparison) table(w io.Writer) {
-	places := fmt.Sprintf("%5s  %5s", "code", "data")
-	if out.Cycles != "" {
-		places = fmt.Sprintf("%5s  %5s  %5s", "env", "stack", "heap")
-	}
-	fmt.Fprintf(w, "%6s  %s  %12s  %12s  %8s  %s\n", "layout", places, "a", "b", "diff. %", "alone")
-	for i, p := range out.Pairs {
-		at := fmt.Sprintf("%5d  %5d", p.Layout.Start, p.Layout.Data)
-		if out.Cycles != "" {
-			at = fmt.Sprintf("%5d  %5d  %5d", p.Layout.Env, p.Layout.Stack, p.Layout.Heap)
-		}
-		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at,
-			cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), out.Alone[i].Difference, out.Alone[i].Verdict)
-	}
 }

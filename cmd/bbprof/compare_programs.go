@@ -36,10 +36,10 @@ func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std stre
 		return nil, err
 	}
 	defer r.Close()
-	ofA, conclude := program.Layouts(c.layouts, c.seed), compare.Paired
+	ofA := program.Layouts(c.layouts, c.seed)
 	ofB := ofA
 	if c.unpaired {
-		ofB, conclude = program.Layouts(c.layouts, ^c.seed), compare.Unpaired
+		ofB = program.Layouts(c.layouts, ^c.seed)
 	}
 	done := progress(c.out.notes(std), c.layouts*c.repetitions, "runs")
 	defer done.end()
@@ -56,8 +56,5 @@ func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std stre
 		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift, Heap: p.Setup.HeapShift}
 		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
 	}
-	var concluded error
-	out.Conclusion, concluded = conclude(out.Pairs)
-	out.LayoutsForPercent = out.LayoutsFor(1)
-	return out, cmp.Or(err, concluded)
+	return out, cmp.Or(err, out.conclude(c.unpaired))
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 )
 
 // A flagDecl is one flag: what sets it, and all that help, completion and the man page say of it.
@@ -237,7 +239,7 @@ func didYouMean(prefix, name string, names []string) string {
 	const near = 2 // edits: two letters swapped, or one wrong or missing and one more
 	best, least := "", near+1
 	for _, n := range names {
-		if d := distance(name, n); d < least && d < len(n) {
+		if d := suggest.Distance(name, n); d < least && d < len(n) {
 			best, least = n, d
 		}
 	}
@@ -245,27 +247,6 @@ func didYouMean(prefix, name string, names []string) string {
 		return ""
 	}
 	return "; did you mean " + prefix + best + "?"
-}
-
-// distance is Levenshtein's: insertions, deletions and replacements that make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func parseBool(s string) (bool, error) {

@@ -110,7 +110,7 @@ func TestGoOn(t *testing.T) {
 		{[]string{"-overwrite=true", "-cpus", "0-3,8", ""}, "bbprof batch -resume -cpus 0-3,8 ''"},
 		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
 	} {
-		if got := goOn("bbprof", c.args); got != c.want {
+		if got := resumeCommand("bbprof", c.args); got != c.want {
 			t.Errorf("%q: %s, want %s", c.args, got, c.want)
 		}
 	}

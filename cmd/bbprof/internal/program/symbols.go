@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 )
 
 // Function is a function of a program.
@@ -134,33 +136,11 @@ func similar(name string, defined []Function) []string {
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 	if len(near) == 0 {
 		for _, f := range defined {
-			if distance(lower, strings.ToLower(f.Name)) <= max(1, len(name)/3) {
+			if suggest.Distance(lower, strings.ToLower(f.Name)) <= max(1, len(name)/3) {
 				near = append(near, f.Name)
 			}
 		}
 	}
 	near = slices.Compact(near)
 	return near[:min(len(near), maxSuggestions)]
-}
-
-// distance is how many letters must be put in, left away or exchanged to make b of a
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -39,9 +39,6 @@ func (o *Output) setSchema(schema resultfile.Schema) {
 	o.row, o.hex = schema.Index("row"), schema.Index("hex")
 }
 
-// Schema is what the output's rows hold.
-func (o *Output) Schema() resultfile.Schema { return o.schema }
-
 // Earlier is how many rows earlier runs wrote.
 func (o *Output) Earlier() int64 { return o.tally.Rows }
 

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// batchEnd is what the messages at the end report.
+type batchEnd struct {
+	flags *batchFlags
+	in    *input.Input
+	std   streams
+
+	run            resultfile.Run
+	tally          batch.Tally
+	held           int64
+	atStart, atEnd string // the selftests, if they were run
+}
+
+// exit reports how the run went, and, if it did not reach its end, why and how to continue.
+func (e *batchEnd) exit(err error) error {
+	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
+	if !pipe {
+		e.report(e.flags.out.notes(e.std))
+		err = e.why(err)
+	}
+	if summaryErr := e.writeSummary(); summaryErr != nil {
+		fmt.Fprintf(e.std.err, "bbprof: writing the summary: %v\n", summaryErr)
+		if err == nil {
+			err = exit(exitInternal)
+		}
+	}
+	return err
+}
+
+func (e *batchEnd) report(w io.Writer) {
+	e.tally.Report(w)
+	for file, name := range e.in.Headers() {
+		of := ""
+		if len(e.flags.files) > 1 {
+			of = " of " + file
+		}
+		fmt.Fprintf(w, "bbprof: line 1%s was taken as a header, for its column of blocks holds the name %s\n", of, name)
+	}
+	if n := e.in.Surplus(); n > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
+	}
+	if e.atStart != "" {
+		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
+	}
+	if e.atEnd != "" {
+		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
+	}
+}
+
+// why says what ended the run, if not the end of its input, and ends with its exit code.
+func (e *batchEnd) why(err error) error {
+	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
+		return badUsage("no row has a block in its column, so nothing was measured; -column names another column")
+	}
+	if err == nil {
+		return nil
+	}
+	var (
+		reading  *input.ReadError
+		mismatch *batch.MismatchError
+		writing  *batch.WriteError
+		code     exit
+	)
+	switch {
+	case errors.Is(err, batch.ErrInterrupted):
+		code = exitInterrupted
+	case errors.As(err, &mismatch):
+		code = exitUsage
+	case errors.As(err, &reading):
+		err, code = fmt.Errorf("reading the input: %w", err), exitUsage
+	case errors.As(err, &writing):
+		err, code = fmt.Errorf("writing the results: %w", err), exitInternal
+	default:
+		code = exit(exitOf(err))
+	}
+	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
+		fmt.Fprintf(e.std.err, "bbprof: %v\n", err)
+		e.afterDisplaced(displaced)
+		return code
+	}
+	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
+	if e.flags.out.file != "" && mismatch == nil {
+		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
+	}
+	return code
+}
+
+// afterDisplaced says how to continue where rows can be continued by their own format.
+func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
+	switch {
+	case d.Rows == "":
+	case d.Rows == e.flags.out.file:
+		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
+	case e.flags.format.Appends():
+		fmt.Fprintf(e.std.err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+	}
+}
+
+// resumeCommand is the command that continues a run.
+func resumeCommand(program string, args []string) string {
+	words := []string{quoted(program), "batch", "-resume"}
+	for _, a := range args {
+		switch strings.TrimLeft(a, "-") {
+		case "resume", "resume=true", "overwrite", "overwrite=true":
+			if strings.HasPrefix(a, "-") {
+				continue
+			}
+		}
+		words = append(words, quoted(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word for a POSIX shell.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// summaryJSON is what -summary writes.
+type summaryJSON struct {
+	Run             resultfile.Run `json:"run"`
+	Tally           batch.Tally    `json:"result"`
+	BlocksPerSecond float64        `json:"blocks_per_second"`
+	SelftestAtStart string         `json:"selftest_at_start"`
+	SelftestAtEnd   string         `json:"selftest_at_end,omitempty"`
+}
+
+func (e *batchEnd) writeSummary() error {
+	if e.flags.summary == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart, e.atEnd}, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if e.flags.summary == "-" {
+		_, err = e.std.out.Write(text)
+		return err
+	}
+	return os.WriteFile(e.flags.summary, text, 0o666)
+}
+
+// summaryFits checks before the run that the summary can be written after it.
+func (b *batchFlags) summaryFits(in *input.Input) error {
+	if b.summary == "" || b.summary == "-" {
+		return nil
+	}
+	info, err := os.Stat(b.summary)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a directory; name a file", b.summary)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe is opened once
+	case err == nil && in.Holds(info):
+		return fmt.Errorf("%s is the input itself; name another file", b.summary)
+	case b.summary == b.out.file || err == nil && sameFile(info, b.out.file):
+		return fmt.Errorf("%s is the result itself; name another file", b.summary)
+	}
+	return writable(b.summary)
+}

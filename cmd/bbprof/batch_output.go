@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// destination is where the results go.
+type destination struct {
+	path      string // the result
+	journal   string // where rows are gathered, which is the result itself if that can be appended to
+	format    resultfile.Format
+	special   bool // the result is a pipe or a device
+	unordered bool
+	overwrite bool
+	complete  bool // it is there already, and nothing is left to do
+}
+
+// resolve replaces a symbolic link that -o names by its target, and says so.
+func (b *batchFlags) resolve(stderr io.Writer) error {
+	if info, err := os.Stat(b.out.file); err == nil && !info.Mode().IsRegular() {
+		return nil // such as /dev/stdout, which is a link
+	}
+	to, err := resultfile.ResolveLink(b.out.file)
+	if err == nil && to != b.out.file {
+		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.file, to)
+		b.out.file = to
+	}
+	return err
+}
+
+func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
+	d = destination{path: b.out.file, journal: b.out.file, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
+	if d.path == "" {
+		return d, nil
+	}
+	info, statErr := os.Stat(d.path)
+	switch {
+	case statErr == nil && in.Holds(info):
+		return d, fmt.Errorf("-o %s is the input itself; name another file", d.path)
+	case statErr == nil && info.IsDir():
+		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
+	case statErr == nil && !info.Mode().IsRegular():
+		d.special = true
+		if b.resume {
+			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path)
+		}
+		return d, nil
+	}
+	there := statErr == nil && info.Size() > 0
+	if !d.format.Appends() {
+		d.journal += ".journal"
+		_, err := os.Lstat(d.journal)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
+			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
+		}
+		d.complete = b.resume && there && err != nil
+	}
+	if there && !b.resume && !b.overwrite {
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path, info.Size())
+	}
+	return d, nil
+}
+
+// gathered is the format of the journal.
+func (d destination) gathered() resultfile.Format {
+	if d.format.Appends() {
+		return d.format
+	}
+	return resultfile.CSV
+}
+
+// resume continues the result that is there.
+func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
+	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
+	if torn > 0 {
+		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
+	}
+	return out, nil
+}
+
+// create begins a new result.
+func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
+	switch {
+	case d.path == "":
+		return batch.Pipe(stdout, d.format, schema, d.unordered)
+	case d.special:
+		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
+		if err != nil {
+			return nil, err
+		}
+		return batch.Pipe(f, d.format, schema, d.unordered)
+	}
+	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
+}
+
+// finish puts the rows in order, and into a format that cannot be appended to.
+func (d destination) finish(out *batch.Output) error {
+	if !d.unordered {
+		if err := out.Sort(); err != nil {
+			return err
+		}
+	}
+	if d.journal == d.path || d.path == "" || d.special {
+		return nil
+	}
+	if err := out.InPlace(); err != nil {
+		return err
+	}
+	if err := convertFile([]string{d.journal}, d.path, d.format); err != nil {
+		return &convertError{err}
+	}
+	if err := out.InPlace(); err != nil {
+		return nil // it is another run's journal by now
+	}
+	return os.Remove(d.journal)
+}
+
+// convertError says that the results are there, and that their last step failed.
+type convertError struct{ error }
+
+func sameFile(a os.FileInfo, name string) bool {
+	b, err := os.Stat(name)
+	return err == nil && os.SameFile(a, b)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+)
+
+// report is a comparison as text.
+func (out *comparison) report(c *comparing) string {
+	var w strings.Builder
+	line := func(name, format string, args ...any) {
+		w.WriteString(strings.TrimRight(fmt.Sprintf("%-12s"+format, append([]any{name}, args...)...), " ") + "\n")
+	}
+	if r := out.Rejection; r != nil {
+		fmt.Fprintf(&w, "rejected: -%s: %v\n", out.Side, r)
+		line("a", "%s", out.A.text())
+		line("b", "%s", out.B.text())
+		if n := len(out.Pairs) + len(out.Dropped); n > 0 {
+			line("layouts", "%d of %d measured, and a comparison needs two", len(out.Pairs), n)
+		}
+		return w.String()
+	}
+	fmt.Fprintln(&w, out.headline())
+	for _, s := range []struct {
+		name string
+		side compared
+		compare.Summary
+	}{{"a", out.A, out.Conclusion.A}, {"b", out.B, out.Conclusion.B}} {
+		line(s.name, "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), s.side.text())
+	}
+	if out.Cycles != "" {
+		line("cycles", "%s", out.Cycles)
+	} else {
+		line("init", "%s, moved with the layout", out.A.Init)
+	}
+	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.repetitions))
+	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
+	if !c.unpaired {
+		line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
+		line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
+			out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], slices.Min(out.differences()), slices.Max(out.differences()))
+	}
+	if out.Incomplete {
+		line("incomplete", "interrupted after %d of %d layouts", out.Layouts, c.layouts)
+	}
+	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %s", out.Detects, enough(out.LayoutsForPercent))
+	if c.verbose {
+		out.table(&w)
+	}
+	return w.String()
+}
+
+// enough is a number of layouts, 0 for more than anybody takes.
+func enough(layouts int) string {
+	if layouts == 0 {
+		return "too many to tell"
+	}
+	return strconv.Itoa(layouts)
+}
+
+// headline is the verdict with its size.
+func (out *comparison) headline() string {
+	interval := fmt.Sprintf("95 %% interval %s to %s %%", signed(out.Low), signed(out.High))
+	switch out.Verdict {
+	case compare.Slower:
+		return fmt.Sprintf("b is slower than a by %.2f %%, %s", out.Mean, interval)
+	case compare.Faster:
+		return fmt.Sprintf("b is faster than a by %.2f %%, %s", -out.Mean, interval)
+	}
+	return fmt.Sprintf("no difference: b against a %s %%, %s", signed(out.Mean), interval)
+}
+
+func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
+
+// cycles has three decimals, or of a program's many none.
+func cycles(n float64) string {
+	if n >= 1e5 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.3f", n)
+}
+
+// subject names a side in a figure.
+func (b compared) subject() string {
+	if b.Command != "" {
+		return b.Command
+	}
+	return blockSubject(b.Hex)
+}
+
+func (b compared) text() string {
+	if b.Command != "" {
+		return b.Command
+	}
+	return fmt.Sprintf("%s in %s: %s", plural(b.Instructions, "instruction"), plural(b.Bytes, "byte"), b.Hex)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+// dropped says how many layouts do not count, and why the first does not.
+func dropped(d []compare.Dropped) string {
+	if len(d) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d more dropped, the first because -%s is rejected there: %s)", len(d), d[0].Side, d[0].Rejection.Reason)
+}
+
+// differences are those in each layout alone.
+func (out *comparison) differences() (all []float64) {
+	for _, a := range out.Alone {
+		all = append(all, a.Difference)
+	}
+	return all
+}
+
+// table lists the layouts.
+func (out *comparison) table(w io.Writer) {
+	places := fmt.Sprintf("%5s  %5s", "code", "data")
+	if out.Cycles != "" {
+		places = fmt.Sprintf("%5s  %5s  %5s", "env", "stack", "heap")
+	}
+	fmt.Fprintf(w, "%6s  %s  %12s  %12s  %8s  %s\n", "layout", places, "a", "b", "diff. %", "alone")
+	for i, p := range out.Pairs {
+		at := fmt.Sprintf("%5d  %5d", p.Layout.Start, p.Layout.Data)
+		if out.Cycles != "" {
+			at = fmt.Sprintf("%5d  %5d  %5d", p.Layout.Env, p.Layout.Stack, p.Layout.Heap)
+		}
+		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at,
+			cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), out.Alone[i].Difference, out.Alone[i].Verdict)
+	}
+}
