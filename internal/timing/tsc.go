@@ -32,7 +32,7 @@ const (
 
 	// A timing lasts about so many ticks, and so many steps of the clock: the more, the narrower the
 	// interval, until what the clock's steps leave open is less than what replicates differ by.
-	timingTicks  = 15000
+	timingTicks  = 8000
 	timingSteps  = 600
 	maxRuns      = 64
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
