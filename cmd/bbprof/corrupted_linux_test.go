@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -132,7 +133,7 @@ func peak(t *testing.T, f func()) int64 {
 		debug.FreeOSMemory()
 	}
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
-		t.Skipf("no peak of memory is to be had: %v", err)
+		require.Skip(t, require.Kernel, "the peak of memory cannot be reset: %v", err)
 	}
 	f()
 	return status(t, "VmHWM:")
