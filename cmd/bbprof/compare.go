@@ -30,10 +30,10 @@ chance of even one false difference among all pairs (Holm).
 
 A layout of blocks is: a start of the code in its page, a place of the data in their page, and
 which side goes first. Both sides get the same initial state. A layout of programs is a size of the
-environment (up to 4096 bytes more) and a start of the stack (up to 8 KiB lower) and of the heap (up to 4 KiB higher), with address
-randomisation off; a program is measured from its entry to its end. Programs run with your rights
-and unconfined: bbprof does not protect your files from them. All processes that they start are
-ended with them.
+environment (up to 4096 bytes more), a start of the stack (up to 8 KiB lower) and a start of the
+heap (up to 4 KiB higher), with address randomisation off; a program is measured from its entry to
+its end. Programs run with your rights and unconfined: bbprof does not protect your files from them.
+All processes that they start are ended with them.
 `,
 		notes: `How to read the report:
   the first line  the verdict, b against a: the mean of the differences with its 95 % interval
