@@ -1,9 +1,12 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // AllowedCPUs lists the CPUs that this process may run on, ascending.
@@ -26,8 +29,16 @@ func AllowedCPUs() ([]int, error) {
 func PinThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
+	err := unix.SchedSetaffinity(0, &set)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EINVAL): // no CPU of the set is allowed (sched_setaffinity(2))
 		return notAllowed(cpu, err)
 	}
-	return nil
+	// A thread may always bind itself, so that a system-call filter refuses the call.
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("sched_setaffinity is refused, and bbprof binds itself to CPU %d", cpu),
+		Remedy:  "allow sched_setaffinity in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err,
+	}
 }
