@@ -163,7 +163,7 @@ func disturbed(output string) bool {
 	return regexp.MustCompile(rejectedFor + `(unstable|context_switch|clock_drift)|[ "](unstable|context_switch|clock_drift)(":| )[1-9]|(is not|was) left alone|no quiet moment|(?m:^[a-zA-Z0-9][a-zA-Z0-9 ]+ unclear )`).MatchString(output)
 }
 
-const rejectedFor = `(rejected: |disturbed: |"why":"|"reason":"|,rejected,)`
+const rejectedFor = `(rejected: |disturbed: |the loop was not measured: |"why":"|"reason":"|,rejected,)`
 
 // suspect reports whether an output tells of what may be the block's doing, or that of a machine that
 // stood still or gave the CPU to others.
