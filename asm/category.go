@@ -75,7 +75,7 @@ func CategoryOf(insts []Inst) Category {
 	return ScalarVector
 }
 
-// CategoryOfCode is CategoryOf for the bytes of a block; none for what is no block.
+// CategoryOfCode is CategoryOf for the bytes of a block; none for what is not a block.
 func CategoryOfCode(code []byte) Category {
 	insts, err := Decode(code)
 	if err != nil {

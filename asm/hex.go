@@ -70,11 +70,11 @@ func ParseHex(text string, limit int) ([]byte, error) {
 			high = -1
 			group++
 		case r == 'x' || r == 'X':
-			return fail(col, remedyPairs, "%q is no hexadecimal digit, and 0x may only begin a group of digits", r)
+			return fail(col, remedyPairs, "%q is not a hexadecimal digit, and 0x may only begin a group of digits", r)
 		case r == utf8.RuneError && size == 1:
-			return fail(col, remedyPairs, "byte %#02x is no hexadecimal digit", text[i])
+			return fail(col, remedyPairs, "byte %#02x is not a hexadecimal digit", text[i])
 		default:
-			return fail(col, remedyPairs, "%q is no hexadecimal digit", r)
+			return fail(col, remedyPairs, "%q is not a hexadecimal digit", r)
 		}
 		i += size
 	}

@@ -83,7 +83,7 @@ func (d *rawInst) roundingName() string {
 	return "{sae}"
 }
 
-// endsRegisters reports whether operand i is the last that is no immediate.
+// endsRegisters reports whether operand i is the last that is not an immediate.
 func (d *rawInst) endsRegisters(i int) bool {
 	ops := d.form.ops
 	return ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm)

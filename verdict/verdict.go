@@ -13,7 +13,7 @@ type Reason string
 
 const (
 	// Of the bytes themselves; nothing has run.
-	BadHex           Reason = "bad_hex"          // the text is no hexadecimal block
+	BadHex           Reason = "bad_hex"          // the text is not a hexadecimal block
 	Undecodable      Reason = "undecodable"      // bytes that are no x86-64 instruction
 	ControlFlow      Reason = "control_flow"     // jump, call, return, loop, int3, …
 	Privileged       Reason = "privileged"       // needs ring 0 or an I/O permission

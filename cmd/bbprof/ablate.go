@@ -111,7 +111,7 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write puts out the steps; err is what ended them.
+// write writes the steps; err is what ended them.
 func (a *ablating) write(std streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {

@@ -112,7 +112,7 @@ func (c *checking) run(std streams) error {
 	return checkOutcome(outcomes)
 }
 
-// got tells how many operands there are.
+// got says how many operands there are.
 func got(operands []string) string {
 	if len(operands) == 0 {
 		return "none is named"
@@ -190,7 +190,7 @@ func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 	return b, err
 }
 
-// here is what this check measures with, as a baseline tells of its run.
+// here is what this check measures with, as a baseline describes its run.
 func (c *checking) here() (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(c.measuring)
 	return resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings}, err
@@ -279,7 +279,7 @@ func statuses(outcomes []check.Outcome) map[check.Status]int {
 	return n
 }
 
-// reasons tells why blocks were not measured, the most frequent first.
+// reasons lists why blocks were not measured, the most frequent first.
 func reasons(outcomes []check.Outcome) string {
 	n := map[verdict.Reason]int{}
 	for _, o := range outcomes {

@@ -88,7 +88,7 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// errRejected ends a command that has told of the rejection.
+// errRejected ends a command that has reported the rejection.
 const errRejected = exit(exitRejected)
 
 // finish reports an error by what kind it is and returns the exit code.

@@ -149,7 +149,7 @@ func (c *comparing) check() error {
 	return oneMode(c.measuring)
 }
 
-// comparison is one pair of blocks on its way, and what JSON tells of it.
+// comparison is one pair of blocks being compared, and its JSON.
 type comparison struct {
 	A                  compared `json:"a"`
 	B                  compared `json:"b"`

@@ -24,8 +24,8 @@ func convertCommand() *command {
 		name:     "convert",
 		summary:  "put results into another format: CSV, JSON lines, Parquet, BHive's",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
-		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and goes by what is
-in a file, not by its name. Rows keep their order and files follow each other. Nothing is lost
+		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format by the
+contents of a file, not by its name. Rows keep their order and files follow each other. Nothing is lost
 between CSV, JSON lines and Parquet; bhive keeps hex and cycles of accepted blocks alone.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
@@ -70,8 +70,8 @@ func (c *converting) run(std streams) error {
 	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return convertTo(w, c.files, std.in, c.format, c.columns) })
 }
 
-// chooseFormat goes by the output's name where -format says nothing, and keeps what is binary off
-// a terminal.
+// chooseFormat takes the format from the output's name unless -format is given, and refuses to write
+// binary data to a terminal.
 func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	if output == "-" {
 		output = ""

@@ -337,7 +337,7 @@ func oddInputs(t *testing.T) map[string][]byte {
 	return odd
 }
 
-// TestOddInputs leads what is no result and no corpus, endless files and devices through the
+// TestOddInputs leads files that are neither a result nor a corpus, endless files and devices through the
 // commands that read files.
 func TestOddInputs(t *testing.T) {
 	dir := t.TempDir()

@@ -86,7 +86,7 @@ func doctorReport(r doctor.Report) string {
 	return w.String()
 }
 
-// host tells what machine this is.
+// host describes the machine.
 func (w *reporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU
 	w.line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
@@ -148,7 +148,7 @@ func siblings(h doctor.Host) string {
 	return ", CPUs share a core: " + strings.Join(pairs, ", ")
 }
 
-// pmu tells of the PMU.
+// pmu describes the PMU.
 func (w *reporter) pmu(p pmu.PMU) {
 	if !p.Available {
 		w.line("counters", "none: %s", p.Reason)
@@ -161,7 +161,7 @@ func (w *reporter) pmu(p pmu.PMU) {
 	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
 }
 
-// permits tells what this process may do.
+// permits lists what this process may do.
 func (w *reporter) permits(r doctor.Report) {
 	h := r.Host
 	number := func(n, unknown int) string {
@@ -183,7 +183,7 @@ func (w *reporter) permits(r doctor.Report) {
 	w.line("speculation", "store bypass: %s%s; gather data sampling: %s", shown(h.StoreBypass), child, shown(h.Gather))
 }
 
-// prospect tells how bbprof measures here, and how well.
+// prospect says how bbprof measures here, and how well.
 func (w *reporter) prospect(r doctor.Report) {
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)

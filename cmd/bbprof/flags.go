@@ -201,7 +201,7 @@ func (f *flags) parse(args []string) error {
 	return nil
 }
 
-// operand takes one word that is no flag.
+// operand takes one word that is not a flag.
 func (f *flags) operand(word string) error {
 	if f.operands == nil {
 		return fmt.Errorf("unexpected argument %q: %s", word, f.stray)

@@ -100,7 +100,7 @@ func (o *output) addFile(f *flags) {
 	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 }
 
-// notes is where a command tells of its progress.
+// notes is where a command reports its progress.
 func (o *output) notes(std streams) io.Writer {
 	if o.quiet {
 		return io.Discard
@@ -108,7 +108,7 @@ func (o *output) notes(std streams) io.Writer {
 	return std.err
 }
 
-// write puts out a result as JSON or as text.
+// write writes a result as JSON or as text.
 func (o *output) write(std streams, result any, text string) error {
 	return o.stream(std, func(w io.Writer) error {
 		if o.json {

@@ -16,7 +16,7 @@ import (
 // now is the time as a run_header has it.
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// lineEvery is how often a line tells of the progress where there is no terminal.
+// lineEvery is how often a line of progress is written where there is no terminal.
 const lineEvery = 10 * time.Second
 
 // A meter shows how far something is: a bar on a terminal, elsewhere a line now and then.
@@ -79,7 +79,7 @@ func progress(w io.Writer, of int, what string) *counter {
 	return &counter{meter: newMeter(w), of: of, what: what, began: time.Now()}
 }
 
-// step tells that so many are done.
+// step reports how many are done.
 func (c *counter) step(done int) {
 	at := time.Now()
 	if at.Sub(c.lastDraw) < drawEvery {

@@ -49,7 +49,7 @@ func report(r profiler.Result) string {
 	return w.String()
 }
 
-// run tells of the images, the pages they touch, and their timing if it came to that.
+// run describes the images, the pages they touch, and, if they were timed, their timing.
 func (w *reporter) run(r profiler.Result) {
 	if r.Pages == 0 {
 		w.line("memory", "no page touched")

@@ -130,7 +130,7 @@ func (s *sweeping) declare(f *flags) {
 	f.section(blockTitle)
 	s.block.add(f)
 	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
-	parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON besides those of -events, from "+
+	parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
 		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
 	s.setup.add(f)
 	measuring(f, &s.opts)

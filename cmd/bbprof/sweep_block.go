@@ -176,7 +176,7 @@ func sweepOutcome(points []sweep.Point) error {
 	return errRejected
 }
 
-// write puts out table, plots and summary.
+// write writes the table, the plots and the summary.
 func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
 	if err := s.out.stream(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
 		return err

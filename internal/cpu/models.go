@@ -48,7 +48,7 @@ var models = []model{
 	{vendor: intel, family: 6, first: 0xad, last: 0xae, core: RedwoodCove},                          // Granite Rapids
 	{vendor: intel, family: 6, first: 0xaf, core: Unknown, events: "crestmont", small: "crestmont"}, // Sierra Forest
 	{vendor: intel, family: 6, first: 0xb6, core: Unknown, events: "crestmont", small: "crestmont"}, // Grand Ridge
-	// Arrow Lake-H has two of Meteor Lake's small cores besides.
+	// Arrow Lake-H also has two of Meteor Lake's small cores.
 	{vendor: intel, family: 6, first: 0xbd, core: Unknown, events: "lioncove", small: "skymont", lowPower: "crestmont"}, // Lunar Lake
 	{vendor: intel, family: 6, first: 0xc5, last: 0xc6, core: Unknown, events: "lioncove", small: "skymont", lowPower: "crestmont"},
 	{vendor: intel, family: 6, first: 0xcc, core: Unknown, events: "cougarcove", small: "darkmont"}, // Panther Lake

@@ -26,8 +26,8 @@ func (e *LayoutError) Error() string { return e.What }
 // thread of a core shares its units, so it would be measured too. chosen are the CPUs to
 // measure on, or, if there are none, all that are allowed, the last first since the first
 // serve most interrupts; then a core is left to bbprof's other threads where there is one too
-// many. siblings are the CPUs of one core. quota bounds how many workers run by default, 0
-// does not.
+// many. siblings are the CPUs of one core. quota bounds how many workers run by default; 0
+// is no bound.
 func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, quota int) (Layout, error) {
 	candidates := slices.Clone(allowed)
 	slices.Reverse(candidates)

@@ -137,7 +137,7 @@ func word(s string) string {
 	return w
 }
 
-// number is what s begins with, 0 if that is no number.
+// number is what s begins with, 0 if that is not a number.
 func number(s string) int {
 	line, _ := cut(s, '\n')
 	n, _ := strconv.Atoi(line)

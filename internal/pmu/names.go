@@ -92,7 +92,7 @@ func (p PMU) terms(k Kernel, text string) (a Attr, err error) {
 		value := uint64(1)
 		if given {
 			if value, err = strconv.ParseUint(number, 0, 64); err != nil {
-				return a, fmt.Errorf("%q is no number", number)
+				return a, fmt.Errorf("%q is not a number", number)
 			}
 		}
 		if err := p.setTerm(k, name, &a, field, value); err != nil {

@@ -4,7 +4,7 @@ package pmu
 
 import "syscall"
 
-// Linux is no kernel elsewhere: it has nothing.
+// Linux stands for a kernel without hardware counters on other systems.
 type Linux struct{}
 
 // Bytes is nothing: there is no such structure.

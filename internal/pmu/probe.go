@@ -144,7 +144,7 @@ func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
 	return nil
 }
 
-// try finds out whether an event counts beside core cycles.
+// try checks whether an event counts together with core cycles.
 func (e *Event) try(k Kernel, cycles Attr) {
 	if e.Why != "" || e.Shares != "" {
 		return

@@ -320,7 +320,7 @@ func TestNames(t *testing.T) {
 		"rxyz":                   "rNNNN",
 		"cpu/event=0x1000/":      "too large",
 		"cpu/nonsense=1/":        "no term",
-		"cpu/event=x/":           "no number",
+		"cpu/event=x/":           "not a number",
 		"cpu/event=1":            "DEVICE/TERM",
 		"gpu/event=1/":           "no device",
 		"cpu//":                  "DEVICE/TERM",

@@ -26,7 +26,7 @@ var NewProfiler any
 func Skylake(k pmu.Kernel, cycles func() uint64, occur func(pmu.Event) uint64) Machine {
 	return Machine{Kernel: k, CPU: &pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}, Script: &timing.Script{
 		Block: func(events pmu.Pass, iterations int, r *timing.Readings) {
-			const around = 137 // cycles of an image besides its copies
+			const around = 137 // cycles of an image without its copies
 			r.Say(around + uint64(iterations)*cycles())
 			for i, e := range events {
 				if e.Role != pmu.Asked {

@@ -66,7 +66,7 @@ func (t *Tracee) orDeath(err error) error {
 	return t.dead
 }
 
-// killedAtStart tells a filter that kills for ptrace from other deaths.
+// killedAtStart distinguishes a filter that kills for ptrace from other deaths.
 func killedAtStart(err error) error {
 	if dead := (*DeadError)(nil); errors.As(err, &dead) && dead.Signal == SIGSYS {
 		return &verdict.HostError{

@@ -164,7 +164,7 @@ func (e *CounterError) Error() string {
 
 func (e *CounterError) Unwrap() error { return e.Err }
 
-// Spent counts what lists cost besides the time that they run.
+// Spent counts what lists cost beyond the time that they run.
 type Spent struct {
 	Stops int // of the child
 	Calls int // system calls, the monitor's and the child's

@@ -142,7 +142,7 @@ func (x *exam) subnormals() ([]Price, error) {
 	return append(prices, more...), err
 }
 
-// prices measures jobs with a profiler of their own. Where that is not to be had, as on a core
+// prices measures jobs with a profiler of their own. Where one cannot be started, as on a core
 // that became busy, each says so.
 func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error) {
 	err = x.with(opts, func(p measure.Profiler) error {
@@ -218,7 +218,7 @@ func judgeAliased(prices []Price, core invariants.Core) Requirement {
 	return r
 }
 
-// judgeCounted goes by the evidence of a result: what bbprof does with a counter counts, not that
+// judgeCounted judges by the evidence of a result: what bbprof does with a counter counts, not that
 // there is one.
 func judgeCounted(evidence []invariants.Evidence, counters pmu.PMU) Requirement {
 	r := Requirement{Name: "counters for misses", Met: Unknown, Detail: "no block touched memory and was measured"}

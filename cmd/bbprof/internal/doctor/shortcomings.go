@@ -74,7 +74,7 @@ func heldCounter(r Report) (Shortcoming, bool) {
 	}, r.Counters.Available && r.Counters.Watchdog
 }
 
-// storeBypass goes by the kernel's words for it (task_seccomp in fs/proc/array.c): thread
+// storeBypass reads the kernel's words for it (task_seccomp in fs/proc/array.c): thread
 // mitigated, thread force mitigated, globally mitigated.
 func storeBypass(r Report) (Shortcoming, bool) {
 	remedy := "boot with spec_store_bypass_disable=prctl"

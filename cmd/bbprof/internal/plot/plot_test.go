@@ -129,7 +129,7 @@ func TestAllFormats(t *testing.T) {
 				t.Errorf("%s as %s: two drawings of %d and %d bytes differ", name, format, a.Len(), b.Len())
 			}
 			if format == "svg" && strings.Contains(a.String(), "NaN") {
-				t.Errorf("%s: a place is no number:\n%s", name, a.String())
+				t.Errorf("%s: a place is not a number:\n%s", name, a.String())
 			}
 		}
 	}

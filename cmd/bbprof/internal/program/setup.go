@@ -12,7 +12,7 @@ type Setup struct {
 	// BBPROF_PAD, which is there with 0 bytes too. The strings of the environment stand above
 	// the stack, so it starts lower by as much, to the multiple of 16 below.
 	EnvBytes int `json:"env_bytes"`
-	// StackShift is by how many bytes the stack starts lower besides, a multiple of 16.
+	// StackShift is by how many more bytes the stack starts lower, a multiple of 16.
 	StackShift int `json:"stack_shift_bytes"`
 	// HeapShift is by how many bytes the heap starts higher: the break is moved before the program's
 	// first instruction. glibc rounds up to a multiple of 16.

@@ -155,7 +155,7 @@ func (c Command) Blame(err error) error {
 	return err
 }
 
-// startError tells a file that the kernel does not execute from a host that forbids it.
+// startError distinguishes a file that the kernel does not execute from a host that forbids it.
 func startError(name string, err error) error {
 	var (
 		hostError *verdict.HostError

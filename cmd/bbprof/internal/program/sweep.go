@@ -15,13 +15,13 @@ type Range struct{ From, To, Step int }
 func ParseRange(s string) (Range, error) {
 	fields := strings.Split(s, ":")
 	if len(fields) < 2 || len(fields) > 3 {
-		return Range{}, fmt.Errorf("%q is no range; write FROM:TO:STEP, such as 0:8192:16", s)
+		return Range{}, fmt.Errorf("%q is not a range; write FROM:TO:STEP, such as 0:8192:16", s)
 	}
 	r := Range{Step: 1}
 	for i, to := range []*int{&r.From, &r.To, &r.Step}[:len(fields)] {
 		n, err := strconv.Atoi(fields[i])
 		if err != nil || n < 0 {
-			return Range{}, fmt.Errorf("%q in %q is no number from 0 on; write FROM:TO:STEP, such as 0:8192:16", fields[i], s)
+			return Range{}, fmt.Errorf("%q in %q is not a number from 0 on; write FROM:TO:STEP, such as 0:8192:16", fields[i], s)
 		}
 		*to = n
 	}

@@ -16,7 +16,7 @@ func Words(line string) ([]string, error) {
 		return nil, fmt.Errorf("%q: a quote or a parenthesis is not closed", line)
 	}
 	if at := parser.Position; at >= 0 {
-		return nil, fmt.Errorf("%q: there is no shell that would obey %q; quote it, or run sh -c '…'", line, []rune(line)[at])
+		return nil, fmt.Errorf("%q: no shell is run to interpret %q; quote it, or run sh -c '…'", line, []rune(line)[at])
 	}
 	return words, nil
 }

@@ -29,7 +29,7 @@ type filter struct {
 	shard Shard
 }
 
-// all hands rows on until put refuses one. An error, io.EOF too, is the last.
+// all passes rows to put until it refuses one. The last has an error, io.EOF too.
 func (f *filter) all(put func(fed) bool) {
 	left := f.done.count
 	for {

@@ -80,7 +80,7 @@ func (l *lab) workers(n int) (all []Measurer) {
 }
 
 // text is a corpus of n rows with a second column, in which the block of each eleventh row
-// comes again right after it and much later, and each thirteenth row is no block.
+// comes again right after it and much later, and each thirteenth row is not a block.
 func text(n int) string {
 	var b strings.Builder
 	b.WriteString("hex,id\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// identity tells blocks apart that have to be measured apart. Where a block stands matters within
+// identity distinguishes blocks that have to be measured separately. Where a block stands matters within
 // a page, and only for rip-relative operands (profiler.Setup.At).
 func identity(code []byte, at uint64) string {
 	if place := at % layout.PageSize; place != 0 && relative(code) {

@@ -87,7 +87,7 @@ func openPart(name string) (*part, error) {
 		return err
 	})
 	if err == nil && some && len(p.runs)+len(p.ids) == 0 { // the shard of a small corpus may have no row
-		err = errors.New("no row says of what run it is (columns run and run_header), so this is no result of batch")
+		err = errors.New("no row names its run (columns run and run_header), so this is not a result of batch")
 	}
 	if err == nil {
 		err = p.advance()
@@ -194,7 +194,7 @@ func (m *Merge) admit(p *part, mixed bool) error {
 	return nil
 }
 
-// sameCore goes by the microarchitecture, where it has a name.
+// sameCore compares the microarchitectures, where they have names.
 func sameCore(a, b resultfile.Host) bool {
 	if a.Microarchitecture == cpu.Unknown {
 		return a == b

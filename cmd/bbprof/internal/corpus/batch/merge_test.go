@@ -172,7 +172,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 	other := file(t)
 	os.WriteFile(other, []byte("hex,row\n90,1\n"), 0o666)
-	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row says of what run it is") {
+	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row names its run") {
 		t.Error(err)
 	}
 }
@@ -237,7 +237,7 @@ func TestMergeDamage(t *testing.T) {
 	}
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
-		"9223372036854775807": "line 3 is no row: its number (column row) is not from 1 to",
+		"9223372036854775807": "line 3 is not a row: its number (column row) is not from 1 to",
 		"4":                   "it has row 4, and the corpus has 3 rows",
 	} {
 		os.WriteFile(path, []byte(withCell(t, whole, 2, "row", number)), 0o666)

@@ -48,7 +48,7 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 		return nil, errors.New("it has no row")
 	}
 	if o.row = o.in.Schema().Index("row"); o.row < 0 {
-		return nil, errors.New("its rows have no number (column row), so it is no result of batch")
+		return nil, errors.New("its rows have no number (column row), so it is not a result of batch")
 	}
 	var last, latest int64 // numbers that left the heap, and that came into it
 	for {

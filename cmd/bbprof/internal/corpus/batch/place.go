@@ -35,7 +35,7 @@ func openLocked(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("it is no regular file")
+		err = fmt.Errorf("it is not a regular file")
 	}
 	if err == nil {
 		err = lock(f)

@@ -137,7 +137,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		switch {
 		case errors.Is(err, io.EOF):
 			if o.tally.Rows > 0 && !runs.known {
-				return 0, fmt.Errorf("no row says of what run it is (columns run and run_header), so this is no result that could be resumed")
+				return 0, fmt.Errorf("no row names its run (columns run and run_header), so this result cannot be resumed")
 			}
 			o.tally.Earlier = o.tally.Rows
 			if o.tally.Rows == 0 {

@@ -135,7 +135,7 @@ type waiting struct {
 	row input.Row
 }
 
-// watch tells of the progress until the run is finished, and passes an interrupt on.
+// watch reports the progress until the run is finished, and passes an interrupt on.
 func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -323,7 +323,7 @@ func (r *run) repeat(w waiting, measured []string) error {
 }
 
 // finish is a block that a worker is done with. What is noisy at an interrupt has no row: the
-// next run begins with it anew.
+// next run starts it again.
 func (r *run) finish(j *job, result profiler.Result) error {
 	r.silent = false
 	r.tally.TimedSeconds += result.TimedSeconds

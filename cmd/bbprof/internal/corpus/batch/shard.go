@@ -30,7 +30,7 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Index, s.Count)
 }
 
-// takes reports whether a row belongs to the part. It goes by the block, so that rows of one
+// takes reports whether a row belongs to the part. The block decides, so that rows of one
 // block stay together, whatever their order; of a row that is not a block, by its text.
 func (s Shard) takes(row *input.Row) bool {
 	if s.Count <= 1 {

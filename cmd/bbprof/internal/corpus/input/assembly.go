@@ -138,7 +138,7 @@ func (a *assembled) line() (string, error) {
 	}
 }
 
-// text is a line's assembly, "" of one that is no row.
+// text is a line's assembly, "" if the line is not a row.
 func (a *assembled) text(line string) string {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' {

@@ -227,7 +227,7 @@ func (row *Row) reject(reason verdict.Reason, detail string) {
 	row.Rejection = &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf("line %d: %s", row.Line, detail)}
 }
 
-// shownText is how much of a text that is no block a result repeats.
+// shownText is how much of a text that is not a block a result repeats.
 const shownText = 200
 
 // Hex is how a result names the row's block: its bytes in lower case, or the text that is
@@ -278,7 +278,7 @@ func (r *reader) readLine() (_ string, whole bool, err error) {
 		line = append(line, part...)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull) && length > MaxLine:
-			return "", false, fmt.Errorf("line %d has no end within %d bytes, so this is no text with a row a line", r.line+1, MaxLine)
+			return "", false, fmt.Errorf("line %d has no end within %d bytes, so this is not text with a row per line", r.line+1, MaxLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):

@@ -34,10 +34,15 @@ type Column struct {
 	Name     string
 	Type     Type
 	Decimals int
-	// PerRow says that it tells of the row of input, not of its block: rows of one block
+	// PerRow says that it describes the row of input, not its block: rows of one block
 	// differ in it.
 	PerRow bool
 	of     func(*Entry) string // nil of a column that is carried through from the input
+}
+
+// mistyped says that a cell does not have the column's type.
+func (c Column) mistyped(cell string) error {
+	return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cell, c.Type)
 }
 
 // Entry is all that a row is made of.

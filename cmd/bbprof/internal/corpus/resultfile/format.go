@@ -28,7 +28,7 @@ const (
 // Formats lists them, the default first.
 func Formats() []Format { return []Format{CSV, JSON, Parquet, BHive} }
 
-// FormatOf goes by a file's name, less .gz and .zst. A name without an ending is CSV's; known is
+// FormatOf takes the format from a file's name without .gz and .zst. A name without an ending is CSV's; known is
 // false for an ending that no format has.
 func FormatOf(name string) (f Format, known bool) {
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
@@ -94,7 +94,7 @@ func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, erro
 	return sel, err
 }
 
-// selection hands some of the cells on.
+// selection passes on some of the cells.
 type selection struct {
 	Writer
 	at    []int
@@ -176,7 +176,7 @@ func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 		}
 		cycles, err := strconv.ParseFloat(cells[l.cycles], 64)
 		if err != nil {
-			return nil, fmt.Errorf("cycles are %q, which is no number", cells[l.cycles])
+			return nil, fmt.Errorf("cycles are %q, which is not a number", cells[l.cycles])
 		}
 		return appendCSV(line, []string{cells[l.hex], strconv.FormatFloat(100*cycles, 'f', cycleDecimals-2, 64)}), nil
 	}
@@ -226,7 +226,7 @@ func (l *Lines) Parse(line string, cells []string) ([]string, error) {
 	}
 	for i, c := range l.schema {
 		if !c.fits(cells[i]) {
-			return nil, fmt.Errorf("%s is %.40q, which is no %s", c.Name, cells[i], c.Type)
+			return nil, c.mistyped(cells[i])
 		}
 	}
 	return cells, nil
@@ -263,7 +263,7 @@ type DamageError struct {
 	What string
 }
 
-func (e *DamageError) Error() string { return fmt.Sprintf("line %d is no row: %s", e.Line, e.What) }
+func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row: %s", e.Line, e.What) }
 
 // Reader takes rows from a result file.
 type Reader interface {

@@ -26,7 +26,7 @@ func (l *Lines) appendJSON(line []byte, cells []string) ([]byte, error) {
 		case c.Type == Text:
 			line = appendString(line, cell)
 		case !c.fits(cell):
-			return nil, fmt.Errorf("%s is %.40q, which is no %s", c.Name, cell, c.Type)
+			return nil, c.mistyped(cell)
 		default:
 			line = append(line, cell...)
 		}
@@ -68,7 +68,7 @@ func (l *Lines) decodeJSON(line string, cells []string) ([]string, error) {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	from := len(cells)
 	cells = slices.Grow(cells, len(l.schema))[:from+len(l.schema)]
@@ -114,10 +114,10 @@ func (c Column) ofJSON(value json.Token) (cell string, err error) {
 	case bool:
 		cell = strconv.FormatBool(v)
 	default:
-		return "", fmt.Errorf("%s is no text, number or flag", c.Name)
+		return "", fmt.Errorf("%s is not a text, number or flag", c.Name)
 	}
 	if !c.fits(cell) {
-		return "", fmt.Errorf("%s is %.40q, which is no %s", c.Name, cell, c.Type)
+		return "", c.mistyped(cell)
 	}
 	return input.OneLine(cell), nil
 }

@@ -81,7 +81,7 @@ func (w *parquetWriter) Write(cells []string) error {
 	for i, c := range w.schema {
 		v, err := c.parquetValue(cells[i])
 		if err != nil {
-			return fmt.Errorf("%s is %.40q, which is no %s", c.Name, cells[i], c.Type)
+			return c.mistyped(cells[i])
 		}
 		present := 1 // the definition level
 		if v.IsNull() {
@@ -144,7 +144,7 @@ func newParquetReader(f *os.File) (_ *parquetReader, err error) {
 	var names []string
 	for _, field := range file.Schema().Fields() {
 		if !field.Leaf() || field.Repeated() {
-			return nil, fmt.Errorf("column %s is no single value, so this is no result of bbprof", field.Name())
+			return nil, fmt.Errorf("column %s is not a single value, so this is not a result of bbprof", field.Name())
 		}
 		names = append(names, field.Name())
 	}
@@ -193,7 +193,7 @@ func (r *parquetReader) Next() (_ []string, err error) {
 		c := r.schema[v.Column()]
 		cell := input.OneLine(c.fromParquet(v))
 		if !c.fits(cell) || len(cell) > maxLine {
-			return nil, fmt.Errorf("damaged Parquet: %s is %.40q, which is no %s", c.Name, cell, c.Type)
+			return nil, fmt.Errorf("damaged Parquet: %w", c.mistyped(cell))
 		}
 		r.cells[v.Column()] = cell
 	}

@@ -54,7 +54,7 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// thriftWalk goes over a value in Thrift's compact protocol without building it
+// thriftWalk skips a value in Thrift's compact protocol without building it
 // (thrift-compact-protocol.md).
 type thriftWalk struct {
 	rest []byte

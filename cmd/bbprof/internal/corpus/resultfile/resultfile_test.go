@@ -320,7 +320,7 @@ func TestDamage(t *testing.T) {
 		{"a column missing", "90,1.0000,1,true\n", "4 columns, of 5"},
 		{"a column too many", "90,1.0000,1,true,z,\n", "6 columns"},
 		{"a quote", "90,1.0000,1,true,\"z\n", "a quote is not closed"},
-		{"no number", "90,1.0000x,1,true,z\n", "cycles is \"1.0000x\", which is no number"},
+		{"no number", "90,1.0000x,1,true,z\n", "cycles is \"1.0000x\", which is not of type number"},
 		{"no integer", "90,1.0000,1.5,true,z\n", "row is"},
 		{"no flag", "90,1.0000,1,yes,z\n", "rescued is"},
 		{"zeros", "90,1.0000,1,true,\x00\x00\n", "x is"},

@@ -74,7 +74,7 @@ type Result struct {
 	Calls    []Call   `json:"calls"`
 	// Instructions are those of all calls.
 	Instructions uint64   `json:"instructions"`
-	Notes        []string `json:"notes,omitempty"` // what a reader should know besides
+	Notes        []string `json:"notes,omitempty"` // what else a reader should know
 }
 
 // Function runs a program and counts a function's calls. An *program.Error says that the

@@ -120,7 +120,7 @@ type run struct {
 	Options
 	screened int // blocks that were measured once
 	outcomes []Outcome
-	suspects []*suspect // by block; nil of a block that is no suspect
+	suspects []*suspect // by block; nil of a block that is not a suspect
 }
 
 // suspect holds a block's new measurements.

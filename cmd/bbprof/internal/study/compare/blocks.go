@@ -63,7 +63,7 @@ func (e *SideError) Error() string { return "-" + e.Side + ": " + e.Err.Error() 
 func (e *SideError) Unwrap() error { return e.Err }
 
 // setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
-// are moved alike and equal ones stay equal; a register that is 0 stays 0.
+// are moved together, so equal ones remain equal; a register that is 0 remains 0.
 func (l Layout) setup(init initial.State) profiler.Setup {
 	offset, data := l.Start, uint64(l.Data)
 	if init.Name == divisible {

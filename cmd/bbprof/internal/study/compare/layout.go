@@ -29,7 +29,7 @@ type Layout struct {
 	Start  int    `json:"start_bytes,omitzero"` // of the code in its page
 	Data   int    `json:"data_bytes,omitzero"`  // by which all data are moved
 	Env    int    `json:"env_bytes,omitzero"`   // by which a program's environment is longer
-	Stack  int    `json:"stack_bytes,omitzero"` // by which its stack starts lower besides
+	Stack  int    `json:"stack_bytes,omitzero"` // by which its stack starts lower still
 	Heap   int    `json:"heap_bytes,omitzero"`  // by which its heap starts higher
 	BFirst []bool `json:"b_first,omitempty"`    // of each repetition of blocks, whether b ran before a
 }
