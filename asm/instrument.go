@@ -309,7 +309,7 @@ func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) [
 				if suppressed == (m.Mask == NoRegister || m.Masked(values[k].mask)) {
 					continue
 				}
-				all = p.expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, k, values, down, start)
+				all = expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, values[k], down, start)
 			}
 			switch in.Mnemonic {
 			case "std":
@@ -396,9 +396,8 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 	return out
 }
 
-// expand appends the accesses that a Mem stands for.
-func (p *Probe) expand(all []Access, a Access, m Mem, k int, values []logged, down bool, start *Regs) []Access {
-	v := values[k]
+// expand appends the accesses that a Mem stands for, each with the fields of a but its address.
+func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
 	segment := uint64(0)
 	switch m.Segment {
 	case FS:

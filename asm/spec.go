@@ -125,8 +125,9 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 		default:
 			code += i * op.stride
 		}
+		g.name = name
 		for enc := range strings.SplitSeq(encodings, ",") {
-			if err := t.add(opcodeMap, code, op.spread, g, enc, encodings, name); err != nil {
+			if err := t.add(opcodeMap, code, op.spread, g, enc, encodings); err != nil {
 				return err
 			}
 		}
@@ -135,7 +136,7 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 }
 
 // add files one encoding of one line's instruction.
-func (t *table) add(opcodeMap, code, spread int, f form, enc, all, name string) error {
+func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error {
 	kind := enc[0]
 	wl, lengths, _ := strings.Cut(enc[1:], ".")
 	if wl != "" {
@@ -154,11 +155,10 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all, name string) 
 	}
 	class := map[byte]encoding{'N': encLegacy, 'S': encLegacy, 'V': encVEX, 'E': encEVEX}[kind]
 	if (kind == 'V' || kind == 'E') && strings.ContainsAny(all, "SN") {
-		name = "v" + name
+		f.name = "v" + f.name
 	}
-	f.name = name
-	if strings.Contains(name, "/") {
-		f.byWidth = strings.Split(name, "/")
+	if strings.Contains(f.name, "/") {
+		f.byWidth = strings.Split(f.name, "/")
 		if len(f.byWidth) != 3 {
 			return fmt.Errorf("%d names by width", len(f.byWidth))
 		}

@@ -59,7 +59,7 @@ func TestMoreKnownPagesThanFit(t *testing.T) {
 	}
 }
 
-// A known page stays if the block asks for it, and then says at which step.
+// A known page is kept if the block asks for it, and then says at which step.
 func TestConfirm(t *testing.T) {
 	// mov rax, [rbx]; mov [rcx], rdx; movsq; vmovups ymm0, [rbx]; fxsave [rbx]
 	p, _ := plan(t, 0x48, 0x8b, 0x03, 0x48, 0x89, 0x11, 0x48, 0xa5, 0xc5, 0xfc, 0x10, 0x03, 0x0f, 0xae, 0x03)
@@ -84,7 +84,7 @@ func TestConfirm(t *testing.T) {
 			[]asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 0, 0, 0x9000, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b, {Addr: 0x9000, Inst: 2}}, true},
 		{"at another step", 1, []Page{a}, nil, []asm.Access{at(1, 1, 0, 0x3ff8, 8), at(2, 0, 0, 0x3008, 8)}, []Page{{Addr: 0x3000, Copy: 1, Inst: 1, Fault: 0x3ff8}}, true},
 		{"by the last bytes of a page", 1, []Page{a}, nil, []asm.Access{at(0, 0, 0, 0x3ff9, 8)}, nil, false},
-		{"behind one that was found", 1, []Page{b}, []Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
+		{"after one that was found", 1, []Page{b}, []Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
 		{"the same on two frames", 2, []Page{b}, []Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, false},
 		{"in another order", 1, []Page{b, a}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
 		{"first in a way that does not tell where", 1, []Page{a}, nil, []asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x3020, 8), at(1, 0, 0, 0x3008, 8)}, nil, false},

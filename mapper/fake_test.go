@@ -20,11 +20,11 @@ import (
 type fake struct {
 	t      *testing.T
 	script []tracee.Stop
-	err    error // behind the script
+	err    error // after the script
 	lists  [][]tracee.Op
 	frames [layout.MaxFrames][layout.PageSize]byte
 	onDo   func()
-	image  unroll.Image // on trial
+	image  unroll.Image // in a dry run
 }
 
 func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
@@ -43,7 +43,7 @@ func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
 
 func (f *fake) Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error) {
 	if entry != f.image.At || end != f.image.End() {
-		f.t.Errorf("a trial from %#x to %#x, the image is at %#x to %#x", entry, end, f.image.At, f.image.End())
+		f.t.Errorf("a dry run from %#x to %#x, the image is at %#x to %#x", entry, end, f.image.At, f.image.End())
 	}
 	return f.Do(ops, limit)
 }
@@ -275,7 +275,7 @@ func TestFaultOutsideOfTheCopies(t *testing.T) {
 	}
 }
 
-// Which instruction of which copy; a trap is reported behind its instruction.
+// Which instruction of which copy; a trap is reported after its instruction.
 func TestBlame(t *testing.T) {
 	p, im := plan(t, 0x90, 0x66, 0x90, 0x0f, 0x1f, 0x00) // nops of 1, 2 and 3 bytes
 	for copy := range uint64(3) {

@@ -12,22 +12,22 @@ import (
 )
 
 // AsLoop maps a block that is mapped as copies in a row again, as a loop, and makes sure that what
-// was found out about the copies is true of it. Many iterations are for a block whose addresses the
-// trace shows to stay where they are, and which then asks for no page but those of the copies. Any
+// was found for the copies holds for it. Many iterations are for a block whose addresses the
+// trace shows to repeat, and which then asks for no page but those of the copies. Any
 // other gets a loop that runs it as often as the copies do: those were mapped, traced and judged.
 // fits is false where one copy exceeds the share of the op cache that keeps a loop in it.
 func (m *Mapped) AsLoop(fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
 	var many unroll.Loop
 	many, fits = unroll.ChooseLoop(m.Insts, fe)
 	same := false
-	if m.stays() {
+	if m.repeatsAddresses() {
 		loop, same, err = m.mapLoop(many, late)
 	}
 	if err == nil && !same {
 		loop, same, err = m.mapLoop(unroll.ChooseShortLoop(m.Insts, m.Factors), late)
 		if err == nil && !same {
 			err = &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
-				"%d iterations in a loop do not run on the pages of as many copies: the block goes by flags, which the loop's counting sets", m.Factors.Long)}
+				"%d iterations in a loop do not run on the pages of as many copies: the block depends on flags, which the loop's counting sets", m.Factors.Long)}
 		}
 	}
 	if err == nil {
@@ -76,9 +76,9 @@ func frames(m Mapping) []Page {
 	return pages
 }
 
-// stays reports whether the trace shows each copy of the second half to access what the
+// repeatsAddresses reports whether the trace shows each copy of the second half to access what the
 // copy before it does. In the first half a block may settle.
-func (m *Mapped) stays() bool {
+func (m *Mapped) repeatsAddresses() bool {
 	if len(m.Pages) == 0 {
 		return true
 	}

@@ -1,7 +1,7 @@
 // Package mapper gives a block the memory that it asks for. It runs the block, and for each
 // access to a page that is not there maps that page onto a frame and starts over with
 // registers, flags and memory as at first, until the block runs to its end: the method of
-// the BHive paper (IISWC 2019, section 3.1). What no page can help against it turns into a
+// the BHive paper (IISWC 2019, section 3.1). A fault that no page would help becomes a
 // rejection that names the instruction and the address.
 package mapper
 
@@ -24,7 +24,7 @@ import (
 type Child interface {
 	// Do works through a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
-	// Try is Do for an image on trial, see unroll.BuildDryRun, with system calls ahead of it.
+	// Try is Do for a dry run of an image, see unroll.BuildDryRun, with system calls ahead of it.
 	Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error)
 	// Frame is a frame's memory, shared with the child.
 	Frame(i int) []byte
@@ -44,7 +44,7 @@ type Plan struct {
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
 	// the block does ask for them is for [Mapping.Confirm] to find out.
 	Known []Page
-	Fresh uint64 // image to run first, which puts back all state that a block can change; 0 is none
+	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -64,14 +64,14 @@ type Mapping struct {
 	Known int // how many pages, the first, were there before any was asked for
 }
 
-// Map finds the pages of an image on trial. The error is a *verdict.Rejection if the block cannot be
+// Map finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
 //
-// That there are too many pages is, if some were known, only true of a block that asks for those.
+// If some pages were known, too_many_pages holds only for a block that asks for those.
 func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	m, err := p.search(c, im)
-	if m.Known > 0 && err != nil && !tooMany(err) { // which it may owe to a page that it has no use for
+	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
 		stops := m.Stops
 		p.Known = nil
 		m, err = p.search(c, im)
@@ -137,7 +137,7 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	}
 }
 
-// ended looks at how a block leaves the CPU that has run to its end.
+// ended checks how a block that has run to its end leaves the CPU.
 func (p Plan) ended(stop tracee.Stop) error {
 	const trapFlag = 1 << 8 // TF (SDM vol. 1, 3.4.3.3)
 	if stop.Regs.Flags&trapFlag != 0 {
@@ -163,9 +163,9 @@ func (p Plan) RunOnce(c Child, im unroll.Image) error {
 	return Unexpected(stop.Completed("a block that ran before"))
 }
 
-// Unexpected tells what a stop that should not have been says of the block: a *tracee.StopError
+// Unexpected judges a stop that should not have happened: a *tracee.StopError
 // becomes a rejection if the block, which ran to its end in a dry run, now reaches for what was open
-// to that and is closed since. Other errors stay as they are.
+// to that and is closed since. Other errors are returned unchanged.
 func Unexpected(err error) error {
 	stop := (*tracee.StopError)(nil)
 	if !errors.As(err, &stop) || stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(stop.Addr, 1) {
@@ -175,7 +175,7 @@ func Unexpected(err error) error {
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
-// Remap maps known pages afresh; the list goes before the runs that need them.
+// Remap maps known pages again; the list goes before the runs that need them.
 func (m Mapping) Remap() []tracee.Op {
 	ops := reset()
 	for _, p := range m.Pages {

@@ -37,7 +37,7 @@ func TestCodeOffset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop := &unroll.Loop{Copies: 16, Turns: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
+	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
@@ -172,13 +172,13 @@ func TestStays(t *testing.T) {
 		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
 	} {
 		m := Mapped{Mapping: c.mapping, Trace: c.trace}
-		if got := m.stays(); got != c.want {
+		if got := m.repeatsAddresses(); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
 	two.Accesses[1].Write = true
-	if (&Mapped{Mapping: onPage, Trace: one}).stays() == (&Mapped{Mapping: onPage, Trace: two}).stays() {
+	if (&Mapped{Mapping: onPage, Trace: one}).repeatsAddresses() == (&Mapped{Mapping: onPage, Trace: two}).repeatsAddresses() {
 		t.Error("a read that becomes a write is not seen")
 	}
 }

@@ -129,7 +129,7 @@ var ofContext = map[verdict.Reason]bool{
 	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
 }
 
-// reasonOf is why a block is rejected, "" if an error is none or not about the block.
+// reasonOf is why a block is rejected, "" if there is no error or it is not about the block.
 func reasonOf(err error) verdict.Reason {
 	if r := (*verdict.Rejection)(nil); errors.As(err, &r) {
 		return r.Reason

@@ -136,7 +136,7 @@ func TestAttemptsBeginWithWhatIsKnown(t *testing.T) {
 }
 
 // A block whose addresses follow from its registers is mapped without a fault, in the pages and by
-// the steps for which it would have asked. One that walks on too far is told how far with a few.
+// the steps for which it would have asked. One that advances too far learns how far with a few.
 func TestForeseenPages(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {

@@ -121,7 +121,7 @@ func TestPagesOfRealBlocks(t *testing.T) {
 		if !slices.Equal(got, b.pages) || m.Stops != len(b.pages)+1 {
 			t.Errorf("%s: pages %#x in %d stops, want %#x", b.name, got, m.Stops, b.pages)
 		}
-		// With the same pages mapped afresh it runs through at once.
+		// With the same pages mapped again it runs through at once.
 		if stop, err := c.Do(append(m.Remap(), tracee.Run(im.At, 5)), p.Limit); err != nil || !stop.Done {
 			t.Errorf("%s: remapped, %+v, %v", b.name, stop, err)
 		}
@@ -307,7 +307,7 @@ func TestOneChildForMany(t *testing.T) {
 		} {
 			mapReal(t, c, usual, 2, b)
 			if _, _, m, err := mapReal(t, c, usual, 2, load); err != nil || len(m.Pages) != 1 || m.Stops != 2 {
-				t.Fatalf("behind % x: %v, %+v", b, err, m)
+				t.Fatalf("after % x: %v, %+v", b, err, m)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 	return reject(verdict.SIGSEGV, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
 }
 
-// locate finds the instruction that a stop is about. A trap is reported behind its
+// locate finds the instruction that a stop is about. A trap is reported after its
 // instruction, everything else at it; so is int1 on AMD under a hypervisor.
 func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Regs, ok bool) {
 	rip := stop.Regs.RIP

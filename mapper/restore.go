@@ -121,7 +121,7 @@ func (m *Mapped) addDirty(im unroll.Image) error {
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > layout.MaxRestore {
-		// 64 KiB, more than any L1D holds, so nobody's miss is lost.
+		// 64 KiB, more than any L1D holds, so no block's miss is lost.
 		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), layout.MaxRestore)}
 	}
 	m.Restore = dirty

@@ -24,7 +24,7 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// bench is a child for tests that look at what blocks do and not at how long they take: its
+// bench is a child for tests of what blocks do and not at how long they take: its
 // clock is not calibrated. It belongs to the test's goroutine, so not to subtests.
 type bench struct {
 	*session
@@ -99,7 +99,7 @@ func harnessOf(m *mapper.Mapped) unroll.Harness {
 	return h
 }
 
-// machine is all that an image leaves behind.
+// machine is all that an image leaves.
 type machine struct {
 	gpr    [16]uint64
 	flags  uint64
@@ -109,7 +109,7 @@ type machine struct {
 	frames []byte
 }
 
-// run runs an image up to the end of its last copy and looks at everything there.
+// run runs an image up to the end of its last copy and reads everything there.
 //
 // The epilogue needs registers and flags for itself, so it is replaced: by stores of what
 // ptrace's general registers leave out, which change nothing, and an int3.

@@ -13,7 +13,7 @@ import (
 )
 
 // callTrace is the kernel's own list of the system calls that children of this thread make and
-// that are carried out: the tracepoint raw_syscalls:sys_enter lies behind seccomp
+// that are carried out: the tracepoint raw_syscalls:sys_enter comes after seccomp
 // (kernel/entry/common.c, syscall_trace_enter). Nothing of bbprof's is asked. The four calls
 // that the filter lets pass are left out, or they would fill the buffer.
 type callTrace struct{ dir string } // of the instance, "" where there is none
@@ -42,7 +42,7 @@ func traceCalls(t *testing.T) callTrace {
 	return callTrace{dir}
 }
 
-// traceInstance makes a trace buffer that nobody else uses.
+// traceInstance makes a trace buffer that nothing else uses.
 func traceInstance(t *testing.T) (string, error) {
 	root := "/sys/kernel/tracing"
 	if _, err := os.Stat(root + "/instances"); err != nil {

@@ -82,7 +82,7 @@ func (s *session) count(b Block) (copies, instructions int, err error) {
 	copies = min(countCopies, m.Factors.Long)
 	total, lastCopy, lastInst := 0, -1, -1
 	err = m.Step(copies, countLimit, func(copy, inst int, _ tracee.Regs) {
-		// A rep instruction steps once a round, and stays where it is. Nothing else does: a
+		// A rep instruction steps once a round without moving. Nothing else does: a
 		// block has no jumps.
 		if copy != lastCopy || inst != lastInst {
 			total++

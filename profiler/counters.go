@@ -81,7 +81,7 @@ var roles = map[verdict.Reason][]pmu.Role{
 }
 
 // countedEvidence makes evidence counted where counters said zero of all that would violate it.
-// Otherwise it stays what it was, and says which of them are missing.
+// Otherwise it is unchanged, and says which of them are missing.
 func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing.Tallies) []invariants.Evidence {
 	if !s.pmu.Available { // then nothing is known besides
 		return evidence

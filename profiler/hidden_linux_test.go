@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks that hide what they do: from the log, from the trial, from single steps.
+// Blocks that hide what they do: from the log, from the dry run, from single steps.
 
 // TestHiddenStore: a store that overwrites the very entry of the log that would tell of it, copy
 // after copy, is found all the same.
@@ -53,7 +53,7 @@ func storeUnlessZero() []byte {
 
 // TestHiddenState: a block keeps a word of its memory changed after exactly as many copies as
 // the third number has. Were it not put back before the next run, that one would find it changed
-// from its first copy on, which no trial has seen.
+// from its first copy on, which no dry run has seen.
 func TestHiddenState(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.states = 20*time.Millisecond, b.states[:1]
@@ -93,7 +93,7 @@ func TestHiddenState(t *testing.T) {
 }
 
 // TestSteppingUnseen: under single steps pushf pushes the trap flag, so a block could tell its
-// trace by them from its trial. It is stepped on trial, and does not see the flag.
+// trace by them from its dry run. It is stepped in a dry run, and does not see the flag.
 func TestSteppingUnseen(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.states = 1, b.states[:1]

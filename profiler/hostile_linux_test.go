@@ -32,13 +32,13 @@ const childRunLimit = 5 * time.Second
 var ownAreas = map[string]uint64{
 	"the stub": layout.Stub + 0x100, "a frame": layout.Frames + 0x100,
 	"runs left": layout.SlotCount, "the return address": layout.SlotReturn, "the entry": layout.SlotEntry, "the output": layout.SlotOut,
-	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the quiet time": layout.SlotIdleAdds, "the list's position": layout.SlotOps,
+	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the idle time": layout.SlotIdleAdds, "the list's position": layout.SlotOps,
 	"the list's end": layout.SlotOpsEnd, "MXCSR": layout.SlotMXCSR, "the flags": layout.SlotFlags, "words to restore": layout.SlotRestore,
-	"the borrowed register": layout.SlotScratch, "the turns": layout.SlotDispatch, "the loop's counter": layout.SlotLoop,
+	"the borrowed register": layout.SlotScratch, "the dispatch offset": layout.SlotDispatch, "the loop's counter": layout.SlotLoop,
 	"the phases": layout.Phases, "the usage": layout.Usage, "the times": layout.Times + 8,
 	"the list": layout.Ops, "the samples": layout.Samples, "the restore list": layout.Restore, "the code": layout.Code, "the log": layout.Log,
-	"the end of the log": layout.Control - 8, "a gap": layout.CodeEnd, "the trial's loop": layout.DryRunLoop, "the trial's list": layout.DryRunList,
-	"the trial's code": layout.DryRunCode, "the end": layout.End - 8,
+	"the end of the log": layout.Control - 8, "a gap": layout.CodeEnd, "the dry run's loop": layout.DryRunLoop, "the dry run's list": layout.DryRunList,
+	"the dry run's code": layout.DryRunCode, "the end": layout.End - 8,
 }
 
 // accesses are blocks that access an address, each in its way.
@@ -87,7 +87,7 @@ func TestOwnMemory(t *testing.T) {
 }
 
 // TestOwnMemoryLate: the block reaches for it in its last copies alone, with an address that
-// it computes, in the trial or later.
+// it computes, in the dry run or later.
 func TestOwnMemoryLate(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 20 * time.Millisecond
@@ -95,7 +95,7 @@ func TestOwnMemoryLate(t *testing.T) {
 	before := b.canary()
 	for _, mode := range []Mode{Unroll, Loop} {
 		for _, after := range []int64{1, 60, 127, 128, 255, 383, 500, 1000, 5000, 8000} {
-			for area, addr := range map[string]uint64{"the samples": layout.Samples, "the trial's loop": layout.DryRunLoop, "the log": layout.Log} {
+			for area, addr := range map[string]uint64{"the samples": layout.Samples, "the dry run's loop": layout.DryRunLoop, "the log": layout.Log} {
 				// Copies count themselves in memory; from one of them on the pointer is another.
 				e := asm.NewEmitter(0)
 				e.Raw(hostile.Set(7, addr)...)
@@ -119,9 +119,9 @@ func TestOwnMemoryLate(t *testing.T) {
 	}
 }
 
-// TestNothingTellsTrialsApart: what a block could tell trial and measurement apart by is refused or the
+// TestNothingTellsDryRunsApart: what a block could tell dry run and measurement apart by is refused or the
 // same: where it stands, what time it is, what the machine is doing.
-func TestNothingTellsTrialsApart(t *testing.T) {
+func TestNothingTellsDryRunsApart(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
 	for name, c := range map[string]struct {

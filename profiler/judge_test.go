@@ -131,7 +131,7 @@ func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	return outcome{fault: stop.Addr}
 }
 
-// slidePage is a page with none behind it.
+// slidePage is a page with none after it.
 const slidePage = 0x1_2345_0000
 
 // TestCPUJudgesOperands holds width, direction and alignment against the CPU.

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// fetched is what the CPU does with the first bytes of an instruction, with no memory behind
+// fetched is what the CPU does with the first bytes of an instruction, with no memory after
 // them.
 type fetched int
 
@@ -21,7 +21,7 @@ const (
 	elsewhere                // the next instruction is not what follows it
 )
 
-// fetch runs so many bytes at the end of the trial's code, behind which there is nothing.
+// fetch runs so many bytes at the end of the dry run's code, after which there is nothing.
 func (b bench) fetch(code []byte) fetched {
 	b.t.Helper()
 	start := layout.End - uint64(len(code))

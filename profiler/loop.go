@@ -24,7 +24,7 @@ func (s *session) asLoop(copies *mapper.Mapped) (l looped, err error) {
 	l.mapped = m
 	if !fits {
 		l.crowded = true
-		l.warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may set its pace"}
+		l.warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
 	}
 	return l, err
 }
@@ -56,11 +56,11 @@ func (r reached) compare(j job) comparison {
 // comparison is what the likely cause of a disagreement is read from.
 type comparison struct {
 	unrolled, loop float64 // cycles per iteration
-	copies, insts  int     // a turn, an iteration
-	bytes          int     // an iteration
+	copies, insts  int     // per iteration of the loop; per copy
+	bytes          int     // per copy
 	inMemory       bool    // the loop's counter
 	decoders       bool    // served the unrolled copies, on purpose
-	crowded        bool    // copies or a turn exceed the share of the op cache
+	crowded        bool    // copies or a loop iteration exceed the share of the op cache
 }
 
 const (
@@ -70,9 +70,9 @@ const (
 	fetchBytes = 16
 	fetchShare = 0.03
 	// A taken branch ends the fetch of its cycle and the rename group that it is in, and the
-	// counter's operation takes a slot: up to so many cycles a turn are the loop's own.
+	// counter's operation takes a slot: up to so many cycles a loop iteration are the loop's own.
 	loopOwnCycles = 2.5
-	// The same with a counter in memory, whose store each turn's load waits for.
+	// The same with a counter in memory, whose store each iteration's load waits for.
 	loopOwnMemoryCycles = 6
 )
 
@@ -81,21 +81,21 @@ func disagreement(c comparison) string {
 	if math.Abs(c.loop-c.unrolled) <= disagreementShare*math.Min(c.loop, c.unrolled) {
 		return ""
 	}
-	perTurn := (c.loop - c.unrolled) * float64(c.copies)
+	overhead := (c.loop - c.unrolled) * float64(c.copies)
 	own := loopOwnCycles
 	if c.inMemory {
 		own = loopOwnMemoryCycles
 	}
-	cause := "a dependency carried from copy to copy (through flags, the loop's own counting replaces it once a turn) or ports bound otherwise"
+	cause := "a dependency carried from copy to copy (through flags, the loop's own counting replaces it once a loop iteration) or ports bound otherwise"
 	switch {
-	case c.decoders && perTurn < 0:
+	case c.decoders && overhead < 0:
 		cause = "the decoders, which serve the unrolled copies alone"
-	case perTurn < 0 && math.Abs(c.unrolled-float64(c.bytes)/fetchBytes) <= fetchShare*c.unrolled:
+	case overhead < 0 && math.Abs(c.unrolled-float64(c.bytes)/fetchBytes) <= fetchShare*c.unrolled:
 		cause = "the decoders: the unrolled copies take the time in which those fetch them, 16 bytes a cycle"
 	case c.crowded:
 		cause = "the decoders, which serve what does not fit the op cache"
-	case perTurn > 0 && perTurn <= own:
-		cause = fmt.Sprintf("loop overhead, %.1f cycles a turn of %d instructions", perTurn, c.copies*c.insts)
+	case overhead > 0 && overhead <= own:
+		cause = fmt.Sprintf("loop overhead, %.1f cycles per loop iteration of %d instructions", overhead, c.copies*c.insts)
 	}
 	than := fmt.Sprintf("%.1f %% slower", 100*(c.loop/c.unrolled-1))
 	if c.loop < c.unrolled {

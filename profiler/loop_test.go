@@ -66,8 +66,8 @@ func TestHotLoop(t *testing.T) {
 				}
 				return ""
 			})
-			if r.Loop.TurnsShort != 256 || r.Loop.Counter == "memory" {
-				t.Errorf("the loop is %+v, want one of many turns with a register", r.Loop)
+			if r.Loop.IterationsShort != 256 || r.Loop.Counter == "memory" {
+				t.Errorf("the loop is %+v, want one of many iterations with a register", r.Loop)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestLoopAgrees(t *testing.T) {
 	p := start(t, Options{Mode: Both})
 	for _, c := range []struct {
 		name, hex string
-		walks     bool // and so has as few turns as copies were checked, not 256 in the shorter image
+		walks     bool // and so has as few iterations as copies were checked, not 256 in the shorter image
 		counter   string
 		pages     int // at least, of a walk
 		within    float64
@@ -116,9 +116,9 @@ func TestLoopAgrees(t *testing.T) {
 				}
 				return ""
 			})
-			few := r.Loop.TurnsShort < unroll.ManyTurns
+			few := r.Loop.IterationsShort < unroll.ManyIterations
 			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
-				t.Errorf("%d pages, the loop is %+v; want %d, few turns: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
+				t.Errorf("%d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
 			}
 		})
 	}
@@ -137,8 +137,8 @@ func TestModeLoop(t *testing.T) {
 	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.Disagreement != "" {
 		t.Errorf("%.4f and %.4f cycles of mode %s, front end %s: %s", r.Cycles, r.LoopCycles, r.Mode, r.FrontEnd, r.Disagreement)
 	}
-	if it := r.Loop.Copies * r.Loop.TurnsLong; r.UnrollLong != it {
-		t.Errorf("%d iterations, but %d copies %d times", r.UnrollLong, r.Loop.Copies, r.Loop.TurnsLong)
+	if it := r.Loop.Copies * r.Loop.IterationsLong; r.UnrollLong != it {
+		t.Errorf("%d iterations, but %d copies %d times", r.UnrollLong, r.Loop.Copies, r.Loop.IterationsLong)
 	}
 }
 
@@ -203,8 +203,8 @@ func TestDisagreement(t *testing.T) {
 		{"alike", comparison{unrolled: 1, loop: 1, copies: 16, insts: 6}, ""},
 		{"nearly 5 % slower", comparison{unrolled: 1, loop: 1.0499, copies: 16, insts: 6}, ""},
 		{"nearly 5 % faster", comparison{unrolled: 1.0499, loop: 1, copies: 16, insts: 6}, ""},
-		{"a cycle a turn", comparison{unrolled: 1, loop: 1.0625, copies: 16, insts: 6}, "6.2 % slower than the unrolled copies; likely cause: loop overhead, 1.0 cycles a turn of 96 instructions"},
-		{"2.5 cycles a turn", comparison{unrolled: 2, loop: 2.15625, copies: 16, insts: 6}, "loop overhead, 2.5"},
+		{"a cycle per loop iteration", comparison{unrolled: 1, loop: 1.0625, copies: 16, insts: 6}, "6.2 % slower than the unrolled copies; likely cause: loop overhead, 1.0 cycles per loop iteration of 96 instructions"},
+		{"2.5 cycles per loop iteration", comparison{unrolled: 2, loop: 2.15625, copies: 16, insts: 6}, "loop overhead, 2.5"},
 		{"more than that", comparison{unrolled: 2, loop: 2.1875, copies: 16, insts: 6}, "carried"},
 		{"which a counter in memory explains", comparison{unrolled: 2, loop: 2.1875, copies: 16, insts: 6, inMemory: true}, "loop overhead, 3.0"},
 		{"and no longer", comparison{unrolled: 2, loop: 2.5, copies: 16, insts: 6, inMemory: true}, "carried"},

@@ -147,7 +147,7 @@ func (s *session) prepare(j job, d decoded, r repeated) (*mapper.Mapped, error) 
 	m, err := task.Prepare(j.states)
 	if err == nil {
 		if n := invariants.NewPages(m.Trace); n > 0 {
-			m.Notes = append(m.Notes, fmt.Sprintf("it walks on: the second half of the copies touches pages that the first did not, %d of them", n))
+			m.Notes = append(m.Notes, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 		}
 	}
 	return m, err
@@ -265,7 +265,7 @@ func (j job) plan(m *mapper.Mapped) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
 		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
 	}
-	if m.Loop != nil && m.Loop.Turns.Short >= unroll.ManyTurns {
+	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {
 		p.Warm = 1 // a loop of many iterations warms itself up and needs no more than the run from whose end time counts
 	}
 	return p

@@ -146,7 +146,7 @@ func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err err
 
 // ProfileAll measures the blocks that next gives until it gives none, and hands to done what
 // Profile would return. The goroutine that owns the child calls both itself: between two
-// blocks no other thread has to be woken, which would take a CPU from whoever measures there.
+// blocks no other thread has to be woken, which would take a CPU from the worker that measures there.
 // It calls neither where Profile would return ErrClosed, or ctx ends while others measure.
 func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) {
 	p.do(ctx, func(s *session) {
@@ -182,7 +182,7 @@ func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
 	return events, err
 }
 
-// EventError is about an event of Options.Events that nobody knows, or that there is no room for.
+// EventError is about an event of Options.Events that is unknown, or that there is no room for.
 type EventError struct{ Err error }
 
 func (e *EventError) Error() string { return e.Err.Error() }
@@ -191,7 +191,7 @@ func (e *EventError) Error() string { return e.Err.Error() }
 func (e *EventError) Unwrap() error { return e.Err }
 
 // CanCount tells of an event what New would with it among Options.Events: nil, an *EventError if
-// nobody knows it, or a *verdict.HostError if it cannot be counted.
+// it is unknown, or a *verdict.HostError if it cannot be counted.
 func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
 	if refused := p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }); refused != nil {
 		return refused

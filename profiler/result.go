@@ -50,7 +50,7 @@ type Result struct {
 
 	Instructions int `json:"instructions"`
 	Bytes        int `json:"bytes"`
-	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times turns in mode loop
+	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
 
 	WindowsKept     int `json:"windows_kept"`
@@ -58,9 +58,9 @@ type Result struct {
 	WindowsUnsteady int `json:"windows_dropped_unsteady"`
 	WindowsDrifted  int `json:"windows_dropped_clock_drift"`
 	SamplesKept     int `json:"samples_kept"`
-	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a busy sentinel
+	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a disturbed contention probe
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
-	// TimedSeconds is how long sentinel, chains and block ran between clock readings that count.
+	// TimedSeconds is how long contention probe, chains and block ran between clock readings that count.
 	TimedSeconds float64 `json:"timed_seconds"`
 	// Stops of the child for this block, and system calls, the monitor's and the child's.
 	Stops       int `json:"stops"`
@@ -118,16 +118,16 @@ type ClockReport struct {
 	TicksPerSecond float64 `json:"ticks_per_second"`
 	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
-	// SentinelQuiet is the sentinel's time in cycles when no other thread uses the core.
-	SentinelQuiet float64 `json:"sentinel_quiet_cycles"`
+	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
+	ProbeIdle float64 `json:"sentinel_quiet_cycles"`
 }
 
 // LoopReport is the shape of a loop.
 type LoopReport struct {
-	Copies     int    `json:"copies"` // of the block in a turn
-	TurnsShort int    `json:"turns_short"`
-	TurnsLong  int    `json:"turns_long"`
-	Counter    string `json:"counter"` // a register, or memory
+	Copies          int    `json:"copies"` // of the block in a loop iteration
+	IterationsShort int    `json:"turns_short"`
+	IterationsLong  int    `json:"turns_long"`
+	Counter         string `json:"counter"` // a register, or memory
 }
 
 // HostReport says where it was measured.
@@ -184,7 +184,7 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 		result.Host = here
 	}
 	if r.repeated.crowded {
-		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may set the pace", r.repeated.factors.Long)
+		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)
 	}
 	if r.mapped == nil {
 		return result
@@ -210,7 +210,7 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &ClockReport{
 		Name: report.Name, Method: report.Method, StepTicks: report.StepTicks, TicksPerCycle: report.TicksPerCycle,
-		TicksPerSecond: report.TicksPerSecond, MultiplyCycles: report.MultiplyCycles, SentinelQuiet: report.ProbeIdle,
+		TicksPerSecond: report.TicksPerSecond, MultiplyCycles: report.MultiplyCycles, ProbeIdle: report.ProbeIdle,
 	}
 	if s.note != "" {
 		result.warn("%s", s.note)
@@ -261,5 +261,5 @@ func (r *Result) addMeasured(m measured) {
 
 func reportLoop(m *mapper.Mapped) *LoopReport {
 	l := m.Loop
-	return &LoopReport{l.Copies, l.Turns.Short, l.Turns.Long, l.Counter.String()}
+	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Counter.String()}
 }

@@ -180,7 +180,7 @@ func (s *session) launch() (err error) {
 	return s.timer.Attach(s.child)
 }
 
-// fallBack turns to the TSC where counters were promised and do not keep it, if the user left
+// fallBack changes to the TSC where counters were announced but do not work, if the user left
 // the choice to us.
 func (s *session) fallBack(err error) error {
 	var host *verdict.HostError

@@ -111,7 +111,7 @@ func TestOffsetCancels(t *testing.T) {
 	}
 }
 
-// TestManyPages: a block is timed on as many pages as a run may touch, mapped anew in each stay.
+// TestManyPages: a block is timed on as many pages as a run may touch, mapped again in each child run.
 func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
 	r, err := p.Profile(context.Background(), Block{

@@ -16,7 +16,7 @@ func TestWalksOn(t *testing.T) {
 		{"mov rax, [rbx]", "488b03", false},
 	} {
 		r := prepared(t, Options{}, unhex(t, c.hex))
-		says := slices.ContainsFunc(r.Warnings(), func(w string) bool { return strings.HasPrefix(w, "it walks on") })
+		says := slices.ContainsFunc(r.Warnings(), func(w string) bool { return strings.HasPrefix(w, "it touches new pages") })
 		if says != c.walks {
 			t.Errorf("%s: warnings %q", c.name, r.Warnings())
 		}

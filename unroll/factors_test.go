@@ -61,7 +61,7 @@ func TestLinesOf(t *testing.T) {
 		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // by their ends, six and six would take 2
 		{"or six", decode(t, nop5...), 13, narrow, 3},
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
-		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one behind
+		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one after
 	} {
 		if got := c.cache.linesOf(c.insts, c.copies); got != c.want {
 			t.Errorf("%s: %d lines, want %d", c.name, got, c.want)
@@ -179,7 +179,7 @@ func TestChooseIsMonotonic(t *testing.T) {
 func TestPairs(t *testing.T) {
 	for i, p := range pairs {
 		if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= pairs[i-1].Long {
-			t.Errorf("%v behind %v: the grid must ascend", p, pairs[max(i-1, 0)])
+			t.Errorf("%v after %v: the grid must ascend", p, pairs[max(i-1, 0)])
 		}
 		if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
 			t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)

@@ -22,7 +22,7 @@ type Image struct {
 	added  []span // what a copy has beside the block's bytes, ascending
 }
 
-// span is code of a copy that belongs to the instruction behind it.
+// span is code of a copy that belongs to the instruction after it.
 type span struct{ at, size int }
 
 // End is the address after the image.
@@ -55,7 +55,7 @@ type Harness struct {
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
 	// far as the core stays with those until the next taken branch.
 	Decoders bool
-	// Offset is how far the first copy is behind a multiple of 64, below 64: so many bytes of
+	// Offset is how far the first copy is after a multiple of 64, below 64: so many bytes of
 	// nops run once before it.
 	Offset int
 	// Memory is where the code for an address goes, as far as it fits; by default memory is made.

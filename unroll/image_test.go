@@ -50,7 +50,7 @@ func TestBuildLayout(t *testing.T) {
 			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
 			harness.Epilogue(e, im.At, harness.TSC)
 			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
-				t.Errorf("behind the copies stands % x, not the epilogue", got[copies*len(block):])
+				t.Errorf("after the copies comes % x, not the epilogue", got[copies*len(block):])
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestRelocation(t *testing.T) {
 }
 
 // The furthest displacement forward is what the first copy, which has to add most, still
-// holds in 32 bits; backwards none is too far, since Home lies behind the code.
+// holds in 32 bits; backwards none is too far, since Home lies after the code.
 func TestRelocationReach(t *testing.T) {
 	im := buildAt(t, layout.Code, decode(t, nop...), 1)
 	home := int64(layout.Home - im.First)

@@ -9,7 +9,7 @@ import (
 )
 
 // Counter is what counts the iterations of a loop: a register that the block neither reads nor
-// writes or, where it leaves none, space.SlotLoop in memory.
+// writes or, where it leaves none, layout.SlotLoop in memory.
 //
 // In memory it costs an iteration a load, an add, a store and an unfused branch instead of one fused
 // dec+jnz, and its own chain of a forwarded store, some 6 cycles, beside the block's work.
@@ -26,7 +26,7 @@ func (c Counter) String() string {
 }
 
 // FreeCounter is the counter for a block: the last register in the order of their numbers
-// that the block leaves alone. rsp never is: nothing else could tell the stack of a block
+// that the block leaves alone. It is never rsp: nothing else could distinguish the stack of a block
 // that pushes from bbprof's.
 func FreeCounter(insts []asm.Inst) Counter {
 	s := asm.StateOf(insts)
@@ -43,18 +43,18 @@ func FreeCounter(insts []asm.Inst) Counter {
 
 // Loop is a counted loop over copies of a block and the numbers of iterations of its two images.
 type Loop struct {
-	Copies  int     // of the block in an iteration
-	Turns   Factors // of the shorter and the longer image
-	Counter Counter
+	Copies         int     // of the block in an iteration
+	LoopIterations Factors // of the shorter and the longer image
+	Counter        Counter
 }
 
 // Iterations are how often the block runs in each image.
 func (l Loop) Iterations() Factors {
-	return Factors{l.Copies * l.Turns.Short, l.Copies * l.Turns.Long}
+	return Factors{l.Copies * l.LoopIterations.Short, l.Copies * l.LoopIterations.Long}
 }
 
 func (l Loop) String() string {
-	return fmt.Sprintf("%d copies a turn, %v turns, counter in %v", l.Copies, l.Turns, l.Counter)
+	return fmt.Sprintf("%d copies in the body, %v iterations, counter in %v", l.Copies, l.LoopIterations, l.Counter)
 }
 
 const (
@@ -63,17 +63,17 @@ const (
 	// groups and the fetch windows decides about each iteration. Twice that keeps the loop's own
 	// fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// ManyTurns and twice as many are the iterations for a block that stays where it is. Both
+	// ManyIterations and twice as many are the iterations for a block that repeats its addresses. Both
 	// exceed the history of any branch predictor (a few hundred branches; Seznec, TAGE), so
 	// that both exits are mispredicted. If they ever are not alike, some 20 cycles spread over
 	// the difference of 256 iterations, below 0.4 % of the shortest iterations.
-	ManyTurns = 256
+	ManyIterations = 256
 )
 
-// ChooseLoop is the loop for a block whose addresses stay where they are, iteration after iteration.
+// ChooseLoop is the loop for a block that repeats its addresses, iteration after iteration.
 // fits is false if not even one copy fits the op cache's share.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
-	l = Loop{Copies: 1, Turns: Factors{ManyTurns, 2 * ManyTurns}, Counter: FreeCounter(insts)}
+	l = Loop{Copies: 1, LoopIterations: Factors{ManyIterations, 2 * ManyIterations}, Counter: FreeCounter(insts)}
 	for l.Copies*len(insts) < loopInsts && fe.holds(insts, 2*l.Copies) {
 		l.Copies *= 2
 	}
@@ -81,14 +81,14 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 }
 
 // ChooseShortLoop is the loop that runs a block as often as unrolled copies do, for a block
-// that walks on: what is known of the addresses of those is true of this loop. It has few
+// whose addresses advance: what is known of the copies' addresses holds for this loop too. It has few
 // iterations, so a predictor learns its exit in the runs before those that are timed.
 func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
 	l := Loop{Counter: FreeCounter(insts)}
 	all := gcd(f.Short, f.Long)
 	for l.Copies = 1; l.Copies < all && (all%l.Copies != 0 || l.Copies*len(insts) < loopInsts/2); l.Copies++ {
 	}
-	l.Turns = Factors{f.Short / l.Copies, f.Long / l.Copies}
+	l.LoopIterations = Factors{f.Short / l.Copies, f.Long / l.Copies}
 	return l
 }
 
@@ -100,27 +100,27 @@ func gcd(a, b int) int {
 }
 
 // BuildLoop is Build with the copies executed iterations times by a counted loop.
-func BuildLoop(at uint64, insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
-	return build(at, insts, copies, h, loopShape(turns, counter, h.Init, layout.SlotLoop))
+func BuildLoop(at uint64, insts []asm.Inst, copies, iterations int, counter Counter, h Harness) (Image, error) {
+	return build(at, insts, copies, h, loopShape(iterations, counter, h.Init, layout.SlotLoop))
 }
 
 // BuildLoopDryRun is BuildLoop for a dry run, see BuildDryRun. A counter in memory is all that it
 // writes to.
-func BuildLoopDryRun(insts []asm.Inst, copies, turns int, counter Counter, h Harness) (Image, error) {
-	s := loopShape(turns, counter, h.Init, layout.DryRunCount)
+func BuildLoopDryRun(insts []asm.Inst, copies, iterations int, counter Counter, h Harness) (Image, error) {
+	s := loopShape(iterations, counter, h.Init, layout.DryRunCount)
 	s.dryRun = true
 	return build(layout.DryRunCode, insts, copies, h, s)
 }
 
-func loopShape(turns int, counter Counter, init initial.State, slot uint64) shape {
+func loopShape(iterations int, counter Counter, init initial.State, slot uint64) shape {
 	return shape{
 		before: func(e *asm.Emitter) {
 			if counter.Memory {
-				e.MovImm(asm.RAX, uint64(turns))
+				e.MovImm(asm.RAX, uint64(iterations))
 				e.Store(slot, asm.RAX)
 				e.MovImm(asm.RAX, init.GPR[asm.RAX])
 			} else {
-				e.MovImm(counter.Reg, uint64(turns))
+				e.MovImm(counter.Reg, uint64(iterations))
 			}
 			e.Align(64)
 		},

@@ -72,7 +72,7 @@ func TestChooseLoop(t *testing.T) {
 		{"one instruction more", repeat(t, 305, nop8...), 1, false},
 	} {
 		l, fits := ChooseLoop(c.insts, front)
-		if l.Copies != c.copies || fits != c.fits || l.Turns != (Factors{256, 512}) {
+		if l.Copies != c.copies || fits != c.fits || l.LoopIterations != (Factors{256, 512}) {
 			t.Errorf("%s: %v, fits %v; want %d copies, %v", c.name, l, fits, c.copies, c.fits)
 		}
 		if again, _ := ChooseLoop(c.insts, front); again != l {
@@ -85,20 +85,20 @@ func TestChooseLoop(t *testing.T) {
 }
 
 // A short loop runs exactly as often as the copies, whatever their number: a block that
-// walks on may not take one step more.
+// advances may not take one step more.
 func TestChooseShortLoop(t *testing.T) {
 	for _, c := range []struct {
 		insts  int
 		copies Factors
 		want   Loop
 	}{
-		{1, Factors{128, 384}, Loop{Copies: 64, Turns: Factors{2, 6}}},
-		{2, Factors{32, 160}, Loop{Copies: 32, Turns: Factors{1, 5}}},
-		{47, Factors{8, 24}, Loop{Copies: 2, Turns: Factors{4, 12}}},
-		{48, Factors{8, 24}, Loop{Copies: 1, Turns: Factors{8, 24}}},
-		{1, Factors{100, 200}, Loop{Copies: 50, Turns: Factors{2, 4}}},
-		{1, Factors{7, 10}, Loop{Copies: 1, Turns: Factors{7, 10}}}, // nothing divides both
-		{1, Factors{1, 3}, Loop{Copies: 1, Turns: Factors{1, 3}}},
+		{1, Factors{128, 384}, Loop{Copies: 64, LoopIterations: Factors{2, 6}}},
+		{2, Factors{32, 160}, Loop{Copies: 32, LoopIterations: Factors{1, 5}}},
+		{47, Factors{8, 24}, Loop{Copies: 2, LoopIterations: Factors{4, 12}}},
+		{48, Factors{8, 24}, Loop{Copies: 1, LoopIterations: Factors{8, 24}}},
+		{1, Factors{100, 200}, Loop{Copies: 50, LoopIterations: Factors{2, 4}}},
+		{1, Factors{7, 10}, Loop{Copies: 1, LoopIterations: Factors{7, 10}}}, // nothing divides both
+		{1, Factors{1, 3}, Loop{Copies: 1, LoopIterations: Factors{1, 3}}},
 	} {
 		got := ChooseShortLoop(repeat(t, c.insts, nop...), c.copies)
 		got.Counter = Counter{}
@@ -118,11 +118,11 @@ func TestChooseShortLoop(t *testing.T) {
 // TestBuildLoop reads both forms back with another decoder: registers and flags are the
 // initial state's at the first copy, and the branch leads there.
 func TestBuildLoop(t *testing.T) {
-	const copies, turns = 5, 300
+	const copies, iterations = 5, 300
 	for _, counter := range []Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im, err := BuildLoop(layout.Code+7, decode(t, block...), copies, turns, counter, plain)
+			im, err := BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestBuildLoop(t *testing.T) {
 				jne, code = jne+uint64(in.Len), code[in.Len:]
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%v, %d bytes: behind the copies stands %q, want %q", counter, size, got, want)
+				t.Errorf("%v, %d bytes: after the copies comes %q, want %q", counter, size, got, want)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}
 	if l := r.Loop; l != nil {
-		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", copies(l.Copies), l.TurnsShort, l.TurnsLong, l.Counter)
+		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", copies(l.Copies), l.IterationsShort, l.IterationsLong, l.Counter)
 	}
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
@@ -81,7 +81,7 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
-		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.SentinelQuiet)
+		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
 	}
 }
 

@@ -55,7 +55,7 @@ func Median(xs []float64) float64 {
 // A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
 // winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
 // With fewer than four values the half-width is infinite. A NaN among them is not trimmed
-// away: nobody knows where it belongs, and the estimate is NaN.
+// away: its place is unknown, and the estimate is NaN.
 func MidMean(xs []float64) Estimate {
 	const gamma = 0.25
 	n := len(xs)

@@ -52,7 +52,7 @@ func TestMidMean(t *testing.T) {
 		{"two wild ones of eight", []float64{2, 2, 2, 2, 2, 2, 1e9, 1e9}, 2, 0, 8},
 		{"three wild ones of eight", []float64{2, 2, 2, 2, 2, 1e9, 1e9, 1e9}, (3*2 + 1e9) / 4, nan, 8},
 		{"infinite outlier", []float64{1, 1, 1, 1, 1, 1, inf, math.Inf(-1)}, 1, 0, 8},
-		{"a value that is none", []float64{1, 1, nan, 1, 1, 1, 1, 1}, nan, inf, 8},
+		{"a value that is not a number", []float64{1, 1, nan, 1, 1, 1, 1, 1}, nan, inf, 8},
 		// The self-awareness data of Wilcox, Introduction to Robust Estimation, with his
 		// formulas of section 4.3 at a trimming of 25 %: 4 of 19 on each side, t(10) = 2.22814.
 		{"self-awareness", []float64{77, 87, 88, 114, 151, 210, 219, 246, 253, 262, 296, 299, 306, 376, 428, 515, 666, 1310, 2611},

@@ -102,7 +102,7 @@ func (t Test) Detectable(power float64) float64 {
 }
 
 // Enough is how many values make a difference detectable with a probability of power, going by how t's n
-// scatter; of two samples, so many of each. At most, and where nobody can tell, it is Many.
+// scatter; of two samples, so many of each. At most, and where it cannot be told, it is Many.
 func (t Test) Enough(n int, difference, power float64) int {
 	if !(difference > 0) || math.IsInf(t.Error, 1) || n < 2 {
 		return Many

@@ -21,8 +21,8 @@ const (
 	calibrationLimit   = 10 * time.Second
 	// The contention probe lasts at least so many steps of the clock, so that one step is not the
 	// difference between idle and busy.
-	probeSteps = 30
-	probeTurns = 64 // iterations of its loop at least: about 1,000 cycles
+	probeSteps      = 30
+	probeIterations = 64 // iterations of its loop at least: about 1,000 cycles
 	// A fenced clock reading takes up to so many cycles: 40 on Skylake, 50 on Zen 5.
 	readingCycles = 60
 	// anyReading is longer than every reading of the probe: no core is busy.
@@ -35,7 +35,7 @@ var oneWindow = []int{0}
 // calibrate learns the clock's step, its rate, whether adds take a cycle, and how fast the
 // contention probe is on an idle core.
 func (t *TSC) calibrate() error {
-	t.probeTurns = probeTurns
+	t.probeIterations = probeIterations
 	if err := t.emit(clock.TSC{StepTicks: 1}); err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (t *TSC) calibrate() error {
 	began, ticks := time.Now(), t.child.Word(lastRun)
 	w := got.windows[0]
 	step := clock.StepOf(slices.Concat(w.columns...))
-	if turns := t.probeTurns * int(math.Ceil(probeSteps*step/stat.Median(floats(w.columns[0])))); turns > t.probeTurns {
-		t.probeTurns = turns
+	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(floats(w.columns[0])))); more > t.probeIterations {
+		t.probeIterations = more
 	}
 	if err := t.emit(clock.TSC{StepTicks: step}); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (t *TSC) plausible(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return true
 	}
-	ideal := float64(t.probeTurns*(harness.ContentionAdds+2)) / t.CPU.AddsPerCycle
+	ideal := float64(t.probeIterations*(harness.ContentionAdds+2)) / t.CPU.AddsPerCycle
 	return idle <= 1.02*ideal+readingCycles
 }
 

@@ -253,7 +253,7 @@ func (o output) read(w *window, i int, p runPlan) error {
 
 // yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
 // processor of one that has not for 10 ms (forcePreemptNS, runtime/proc.go) as soon as it waits
-// for the child, and then looks every 20 µs for a while whether there is more to take, each time
+// for the child, and then checks every 20 µs for a while whether there is more to take, each time
 // in somebody's window. To yield costs two switches of threads.
 const yieldEvery = 4 * time.Millisecond
 

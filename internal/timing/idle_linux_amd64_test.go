@@ -19,7 +19,7 @@ import (
 func TestWaitIdle(t *testing.T) {
 	const (
 		calm    = 3
-		limit   = 10             // ticks of a quiet reading
+		limit   = 10             // ticks of an idle reading
 		stores  = 20             // of its stores
 		at      = layout.Samples // how many times the clock was read
 		times   = layout.Samples + 64
@@ -36,7 +36,7 @@ func TestWaitIdle(t *testing.T) {
 	entry := harness.WaitIdle(e, scripted, 1, 128, calm, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
-		script string // behind it all readings are busy
+		script string // after it all readings are busy
 		wait   uint64
 		taken  int // readings
 		left   uint64

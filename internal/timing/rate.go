@@ -29,7 +29,7 @@ func (m *mean) add(value float64, samples int) {
 }
 
 const (
-	// replicateSamples are those of a replicate that nobody disturbed. So many are compared with
+	// replicateSamples are those of a replicate that was not disturbed. So many are compared with
 	// what was before: fewer would not tell a clock that has moved from its steps.
 	replicateSamples = DispatchOffsets * windowSamples
 	// rateSamples are the most that the mean is of: 20 replicates, some 3 ms.

@@ -42,24 +42,24 @@ const (
 type TSC struct {
 	Config
 	code
-	child      *tracee.Tracee
-	clock      clock.Clock // nil until it is calibrated
-	rate       clockRate   // of late
-	probeTurns int         // iterations of the contention probe's loop
-	idle       float64     // the probe's time in cycles on an idle core
-	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
-	report     Report      // of the calibration
-	width      int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
-	yielded    time.Time   // when last
+	child           *tracee.Tracee
+	clock           clock.Clock // nil until it is calibrated
+	rate            clockRate   // of late
+	probeIterations int         // iterations of the contention probe's loop
+	idle            float64     // the probe's time in cycles on an idle core
+	idleStores      float64     // the same of its burst of stores; 0 if that does not tell here
+	report          Report      // of the calibration
+	width           int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
+	yielded         time.Time   // when last
 }
 
 // NewTSC is a TSC whose clock is calibrated in the first child that is attached.
 func NewTSC(c Config) *TSC { return &TSC{Config: c} }
 
-// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for those who do
-// not look at its numbers.
+// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for tests that
+// do not use its numbers.
 func NewUncalibrated(c Config) *TSC {
-	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeTurns: probeTurns, idle: anyReading, report: Report{TicksPerSecond: 1}}
+	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeIterations: probeIterations, idle: anyReading, report: Report{TicksPerSecond: 1}}
 }
 
 // Attach implements Timer.
@@ -73,7 +73,7 @@ func (t *TSC) Attach(child *tracee.Tracee) error {
 
 func (t *TSC) emit(c clock.Clock) (err error) {
 	t.clock = c
-	t.code, err = emit(t.Config, t.child, c, t.probeTurns, nil)
+	t.code, err = emit(t.Config, t.child, c, t.probeIterations, nil)
 	return err
 }
 

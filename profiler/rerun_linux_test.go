@@ -9,7 +9,7 @@ import (
 )
 
 // TestEachRunAfresh: the least that is put back between two runs of a block is enough. What a run
-// leaves behind is the same bit by bit whether everything was put back before it, or the block
+// leaves is the same bit by bit whether everything was put back before it, or the block
 // ran before in each of its lengths.
 func TestEachRunAfresh(t *testing.T) {
 	b := openBench(t)
@@ -66,9 +66,9 @@ func TestEachRunAfresh(t *testing.T) {
 	}
 }
 
-// TestTrialIsLikeRuns: a block finds on trial what it finds later: flags, control words, registers
+// TestDryRunIsLikeRuns: a block finds in a dry run what it finds later: flags, control words, registers
 // and memory. What it stores is the same.
-func TestTrialIsLikeRuns(t *testing.T) {
+func TestDryRunIsLikeRuns(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)
 	compared := 0
@@ -93,7 +93,7 @@ func TestTrialIsLikeRuns(t *testing.T) {
 			t.Errorf("%x: %v", code, err)
 		}
 		if d := (machine{frames: onTrial}).difference(machine{frames: memory()}); d != "" {
-			t.Errorf("%x: on trial and later: %s", code, d)
+			t.Errorf("%x: in a dry run and later: %s", code, d)
 		}
 		compared++
 	}
