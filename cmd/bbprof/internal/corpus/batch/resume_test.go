@@ -73,6 +73,7 @@ func TestResumeRefuses(t *testing.T) {
 	}
 	whole := readFile(t, path)
 	lines := strings.SplitAfter(whole, "\n")
+	columns := 1 + strings.Count(lines[0], ",")
 	run := func(change func(*resultfile.Run)) resultfile.Run {
 		r := here()
 		r.Settings = map[string]any{"mode": "unroll"}
@@ -91,7 +92,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"another input", whole, other, here(), "line 2: the result has another block in its row 1; go on with the same input"},
 		{"a shorter input", whole, strings.Join(strings.SplitAfter(corpus, "\n")[:20], ""), here(), "the input ends before the rows that the result has: 11 are missing"},
 		{"other columns", strings.Replace(whole, ",id,", ",name,", 1), corpus, here(), "it has name, it lacks id"},
-		{"damage in the middle", strings.Join(lines[:5], "") + "x\n" + strings.Join(lines[6:], ""), corpus, here(), "line 6 is not a row: 1 columns, of 44, and whole rows follow"},
+		{"damage in the middle", strings.Join(lines[:5], "") + "x\n" + strings.Join(lines[6:], ""), corpus, here(), fmt.Sprintf("line 6 is not a row: 1 columns, of %d, and whole rows follow", columns)},
 		{"a row twice", whole + lines[5], corpus, here(), "line 32 is a second result of row 5"},
 		{"no run", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",,\n"), corpus, here(), "no row names its run"},
 		{"a run of before without its header", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",01234567,\n"), corpus, here(), "no row names its run"},
