@@ -48,7 +48,7 @@ func CategoryOf(insts []Inst) Category {
 		if in.moves() {
 			kind = &moving
 		}
-		if in.IsVector() {
+		if in.isVector() {
 			kind.vector++
 		} else {
 			kind.scalar++
@@ -93,9 +93,9 @@ func (in *Inst) Accesses() (reads, writes bool) {
 	return reads, writes
 }
 
-// IsVector reports whether the instruction works on vector registers, wide or scalar, or on MMX
+// isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX
 // registers.
-func (in *Inst) IsVector() bool { return in.raw.form.isVec || in.raw.form.isMMX }
+func (in *Inst) isVector() bool { return in.raw.form.isVec || in.raw.form.isMMX }
 
 // moves reports whether the instruction copies a value and computes none.
 func (in *Inst) moves() bool {

@@ -281,9 +281,6 @@ func (e *Emitter) Syscall() { e.Raw(0x0f, 0x05) }
 // Int3 is int3.
 func (e *Emitter) Int3() { e.Raw(0xcc) }
 
-// Cld clears the direction flag.
-func (e *Emitter) Cld() { e.Raw(0xfc) }
-
 // Popf is popfq.
 func (e *Emitter) Popf() { e.Raw(0x9d) }
 

@@ -80,7 +80,6 @@ func TestEmitterInstructions(t *testing.T) {
 		{"Rdtsc", (*Emitter).Rdtsc, "rdtsc"},
 		{"Syscall", (*Emitter).Syscall, "syscall"},
 		{"Int3", (*Emitter).Int3, "int 0x3"},
-		{"Cld", (*Emitter).Cld, "cld"},
 		{"Popf", (*Emitter).Popf, "popfq"},
 		{"Fninit", (*Emitter).Fninit, "fninit"},
 	}

@@ -146,7 +146,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			if m.Index == AL {
 				e.Raw(0x0f, 0xb6, 0xc0) // movzx eax, al
 			}
-			e.LeaMem(RAX, m)
+			e.leaMem(RAX, m)
 			e.Store(at, RAX)
 		case captureGPR:
 			if saved && c.reg == numAX {
@@ -176,9 +176,9 @@ func (p *Probe) After(e *Emitter, i int, log uint64) {
 	}
 }
 
-// LeaMem is lea r, m, without a segment base, a vector index or rip; with al as index it
+// leaMem is lea r, m, without a segment base, a vector index or rip; with al as index it
 // takes rax for it.
-func (e *Emitter) LeaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
+func (e *Emitter) leaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
 
 // Clflush is clflush of the line that an access's first byte, or the one so many bytes after it, is on. It
 // faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.

@@ -143,7 +143,7 @@ type Regs struct {
 
 // Addr is the linear address of the access, given the registers as they are before the
 // instruction. It is that of the first round of a string operation, and for a gather or
-// scatter what AddrAt gives for an index of 0.
+// scatter what addrAt gives for an index of 0.
 func (m Mem) Addr(regs *Regs) uint64 {
 	var index uint64
 	if n, ok := m.Index.GPR(); ok {
@@ -151,12 +151,12 @@ func (m Mem) Addr(regs *Regs) uint64 {
 	} else if m.Index == AL {
 		index = regs.GPR[numAX] & 0xff
 	}
-	return m.AddrAt(regs, index)
+	return m.addrAt(regs, index)
 }
 
-// AddrAt is Addr with the value of the index given: for one element of a gather or
+// addrAt is Addr with the value of the index given: for one element of a gather or
 // scatter, the element of the index register, sign-extended.
-func (m Mem) AddrAt(regs *Regs, index uint64) uint64 {
+func (m Mem) addrAt(regs *Regs, index uint64) uint64 {
 	addr := uint64(m.Disp)
 	if n, ok := m.Base.GPR(); ok {
 		addr += regs.GPR[n]

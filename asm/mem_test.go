@@ -290,7 +290,7 @@ func TestAddr(t *testing.T) {
 	}
 	gather := mustDecode(t, "c4e26990440b10")[0].Mem[0] // [rbx+xmm1*1+0x10]
 	minus := int64(-4)
-	if got := gather.AddrAt(regs, uint64(minus)); got != rbx+0xc {
+	if got := gather.addrAt(regs, uint64(minus)); got != rbx+0xc {
 		t.Errorf("gather element: address %#x, want %#x", got, rbx+0xc)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Confirm holds the pages that were there from the start against what a run with them accessed: each
+// confirm holds the pages that were there from the start against what a run with them accessed: each
 // has to be one that the block would have asked for, at the step that the page then names. It reports
 // whether the mapping is that of a block that began with none; else what is left of it is a better
 // one to begin with.
-func (m *Mapping) Confirm(p Plan, accesses []asm.Access) bool {
+func (m *Mapping) confirm(p Plan, accesses []asm.Access) bool {
 	known, found := m.Pages[:m.Known], m.Pages[m.Known:]
 	touched, asked := make([]bool, len(known)), make([]bool, len(known))
 	left := len(known) // not touched so far

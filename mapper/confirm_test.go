@@ -16,7 +16,7 @@ func TestMapBeginsWithKnownPages(t *testing.T) {
 	p.Frames = 2
 	p.Known = []Page{{Addr: 0x5000, Frame: 1}, {Addr: 0x3000}, {Addr: 0x9000}}
 	c := &fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x7008)}}
-	m, err := Map(c, p, im)
+	m, err := mapPages(c, p, im)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestRejectedWithKnownPages(t *testing.T) {
 		"a known page cannot be mapped":      {{FailedOp: 2, Errno: 1}, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x7000), fault(im, tracee.SIGFPE, 1, 0)},
 	} {
 		c := &fake{t: t, image: im, script: script}
-		m, err := Map(c, p, im)
+		m, err := mapPages(c, p, im)
 		rejected(t, err, verdict.SIGFPE)
 		if m.Known != 0 || len(m.Pages) != 1 || m.Pages[0].Addr != 0x7000 || m.Stops != 3 || !equal(c.lists[1], reset()) {
 			t.Errorf("%s: %+v, lists %v", name, m, c.lists)
@@ -54,7 +54,7 @@ func TestMoreKnownPagesThanFit(t *testing.T) {
 		p.Known = append(p.Known, Page{Addr: i * layout.PageSize})
 	}
 	c := &fake{t: t, image: im}
-	if m, err := Map(c, p, im); err != nil || m.Known != len(m.Pages) || len(c.lists[0]) != layout.MaxDryRunOps-1 {
+	if m, err := mapPages(c, p, im); err != nil || m.Known != len(m.Pages) || len(c.lists[0]) != layout.MaxDryRunOps-1 {
 		t.Errorf("%v, %d of %d pages, %d steps", err, m.Known, len(m.Pages), len(c.lists[0]))
 	}
 }
@@ -104,7 +104,7 @@ func TestConfirm(t *testing.T) {
 			m.Pages = append(m.Pages, q)
 		}
 		p.Frames = c.frames
-		ok := m.Confirm(p, c.accesses)
+		ok := m.confirm(p, c.accesses)
 		for i := range m.Pages {
 			m.Pages[i].Frame = 0
 		}
@@ -135,11 +135,11 @@ func TestStored(t *testing.T) {
 		{"many at once", []asm.Access{store(0x9ff0, 16), store(0x3000, 24)}, nil, []uint64{0x3000, 0x3008, 0x3010, 0x9ff0, 0x9ff8}},
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
 	} {
-		if got := m.Stored(c.accesses, c.earlier); !slices.Equal(got, c.want) {
+		if got := m.stored(c.accesses, c.earlier); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
 		}
 	}
-	if got := (Mapping{}).Stored([]asm.Access{store(0, 8)}, nil); got != nil {
+	if got := (Mapping{}).stored([]asm.Access{store(0, 8)}, nil); got != nil {
 		t.Errorf("without a page: %#x", got)
 	}
 }

@@ -106,7 +106,7 @@ func TestMapLists(t *testing.T) {
 		fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_6000),
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0xfff),
 	}}
-	m, err := Map(c, p, im)
+	m, err := mapPages(c, p, im)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestMapRefillsBeforeEachRun(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Map(c, p, im); err != nil {
+	if _, err := mapPages(c, p, im); err != nil {
 		t.Fatal(err)
 	}
 	if c.frames[2][0] != 0x55 {
@@ -177,11 +177,11 @@ func TestTooManyPages(t *testing.T) {
 	for i := range uint64(p.Pages) {
 		script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10_0000+i*layout.PageSize))
 	}
-	if m, err := Map(&fake{t: t, image: im, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
+	if m, err := mapPages(&fake{t: t, image: im, script: script}, p, im); err != nil || len(m.Pages) != p.Pages {
 		t.Errorf("as many as may be: %v, %d pages", err, len(m.Pages))
 	}
 	script = append(script, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x20_0008))
-	m, err := Map(&fake{t: t, image: im, script: script}, p, im)
+	m, err := mapPages(&fake{t: t, image: im, script: script}, p, im)
 	r := rejected(t, err, verdict.TooManyPages)
 	if len(m.Pages) != p.Pages || r.Address == nil || *r.Address != 0x20_0008 || r.Inst == nil {
 		t.Errorf("one more: %+v, %d pages", r, len(m.Pages))
@@ -193,7 +193,7 @@ func TestPageFaultsTwice(t *testing.T) {
 	p, im := plan(t)
 	first := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5008)
 	second := fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_5ff0)
-	_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{first, second}}, p, im)
+	_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{first, second}}, p, im)
 	internal(t, err, "0x12345000")
 }
 
@@ -220,7 +220,7 @@ func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 		{^uint64(0), false, "kernel"},
 	} {
 		for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
-			m, err := Map(&fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
+			m, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
 			if c.ok {
 				if err != nil || len(m.Pages) != 1 || m.Pages[0].Addr != c.addr&^4095 {
 					t.Errorf("%#x: %v, %+v", c.addr, err, m.Pages)
@@ -246,7 +246,7 @@ func TestRefusedPage(t *testing.T) {
 		{13, "mmap_min_addr"}, // EACCES
 		{12, "memory"},        // ENOMEM
 	} {
-		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{
+		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{
 			fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
 			{FailedOp: 0, Errno: c.errno},
 		}}, p, im)
@@ -255,12 +255,12 @@ func TestRefusedPage(t *testing.T) {
 			t.Errorf("errno %d: %v", c.errno, r)
 		}
 	}
-	_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{
+	_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
 		{FailedOp: 0, Errno: 22},
 	}}, p, im)
 	internal(t, err, "errno 22")
-	_, err = Map(&fake{t: t, image: im, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
+	_, err = mapPages(&fake{t: t, image: im, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
 	internal(t, err, "clearing")
 }
 
@@ -270,7 +270,7 @@ func TestFaultOutsideOfTheCopies(t *testing.T) {
 	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), layout.Stub, 0} {
 		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
 		stop.Regs.RIP = rip
-		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
+		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 		internal(t, err, "outside")
 	}
 }
@@ -290,7 +290,7 @@ func TestBlame(t *testing.T) {
 		} {
 			stop := fault(im, c.sig, 1, 0)
 			stop.Regs.RIP = im.First + 6*copy + c.offset
-			_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
+			_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 			var r *verdict.Rejection
 			if !errors.As(err, &r) || r.Inst == nil || r.Inst.Index != c.index {
 				t.Errorf("signal %d at byte %d of copy %d: %v, want instruction %d", c.sig, c.offset, copy, err, c.index)
@@ -321,7 +321,7 @@ func TestOtherSignals(t *testing.T) {
 		if c.sig == tracee.SIGTRAP || c.sig == tracee.SIGSYS {
 			stop.Regs.RIP++
 		}
-		_, err := Map(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
+		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 		if r := rejected(t, err, c.reason); !strings.Contains(r.Detail, c.hint) {
 			t.Errorf("signal %d, code %d: %v", c.sig, c.code, r)
 		}
@@ -338,28 +338,28 @@ func TestLate(t *testing.T) {
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5678),
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_6678),
 	}
-	_, err := Map(&fake{t: t, image: im, script: script}, p, im)
+	_, err := mapPages(&fake{t: t, image: im, script: script}, p, im)
 	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "1 pages") {
 		t.Error(r)
 	}
 	asked = 0
-	if m, err := Map(&fake{t: t, image: im, script: script[:1]}, p, im); err != nil || len(m.Pages) != 1 {
+	if m, err := mapPages(&fake{t: t, image: im, script: script[:1]}, p, im); err != nil || len(m.Pages) != 1 {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 func TestLostChild(t *testing.T) {
 	p, im := plan(t)
-	_, err := Map(&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
+	_, err := mapPages(&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
 	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "3s") {
 		t.Error(r)
 	}
 	dead := &tracee.DeadError{Status: "killed by killed"}
-	if _, err = Map(&fake{t: t, image: im, err: dead}, p, im); err != dead {
+	if _, err = mapPages(&fake{t: t, image: im, err: dead}, p, im); err != dead {
 		t.Errorf("%v, want the death as it is", err)
 	}
 	broken := errors.New("broken")
-	if _, err = Map(&fake{t: t, image: im, err: broken}, p, im); err != broken {
+	if _, err = mapPages(&fake{t: t, image: im, err: broken}, p, im); err != broken {
 		t.Errorf("%v", err)
 	}
 }

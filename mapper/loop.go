@@ -55,7 +55,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	if l.Counter.Memory {
 		plan.Ahead = []tracee.Op{tracee.OpenCounter()}
 	}
-	got, err := Map(m.Child, plan, im)
+	got, err := mapPages(m.Child, plan, im)
 	if reasonOf(err) != "" && m.Child.Alive() {
 		return loop, false, nil
 	}

@@ -3,6 +3,15 @@
 // registers, flags and memory as at first, until the block runs to its end: the method of
 // the BHive paper (IISWC 2019, section 3.1). A fault that no page would help becomes a
 // rejection that names the instruction and the address.
+//
+// [Task.Prepare] does all of this, with its retries: with other initial states, with a frame for
+// each page, with fewer copies. It returns a [Mapped]: the pages, the trace of all accesses, what
+// the rules say of it, and the images at their places in the child. [Mapped.AsLoop] and
+// [Mapped.Again] prepare the same block as a loop or with fewer copies.
+//
+// Package profiler is its one user: a [Child] is made of bbprof's internal packages, so no other
+// program can start one. What another program sees of this package is the [Page] in a
+// profiler.Result: an address, its frame, and the instruction that asked for it.
 package mapper
 
 import (
@@ -42,7 +51,7 @@ type Plan struct {
 	Late    func() bool   // whether all of them together have taken too long, else timeout; nil is for ever
 	Ahead   []tracee.Op   // of the first run
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
-	// the block does ask for them is for [Mapping.Confirm] to find out.
+	// the block does ask for them is for confirm to find out.
 	Known []Page
 	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
 }
@@ -64,12 +73,12 @@ type Mapping struct {
 	Known int // how many pages, the first, were there before any was asked for
 }
 
-// Map finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
+// mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
 //
 // If some pages were known, too_many_pages holds only for a block that asks for those.
-func Map(c Child, p Plan, im unroll.Image) (Mapping, error) {
+func mapPages(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	m, err := p.search(c, im)
 	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
 		stops := m.Stops
@@ -85,7 +94,7 @@ func tooMany(err error) bool {
 	return ok && r.Reason == verdict.TooManyPages
 }
 
-// search is Map with whatever comes of the pages to begin with.
+// search is mapPages with whatever comes of the pages to begin with.
 func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	var m Mapping
 	ops := append(reset(), p.Ahead...)

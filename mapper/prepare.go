@@ -48,7 +48,7 @@ type Task struct {
 	// Late reports whether all runs together have taken too long.
 	Late        func() bool
 	StoreBuffer int // entries, which bounds how far back a load may find a store
-	// Judge holds rules against what was traced. An error says which one is broken, and
+	// Judge applies the rules to the trace. An error says which rule is broken, and
 	// Judged.Harmless how many copies run before the first that breaks it.
 	Judge func(*Mapped) (Judged, error)
 
@@ -65,7 +65,7 @@ type Judged struct {
 }
 
 // Mapped is a block with the pages that it asks for, laid out in a child and traced. After an error
-// it is as far as it got.
+// it holds what was done before.
 type Mapped struct {
 	Placer
 	Mapping
@@ -85,7 +85,7 @@ type Mapped struct {
 	complete bool // Restore has all that any number of copies can change
 }
 
-// Warnings are all that is to be said beside the result.
+// Warnings are what a user should know with the result.
 func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Warnings) }
 
 // Refill puts the frames back to the fill word.
@@ -99,7 +99,7 @@ func (t Task) withProbe() Task {
 }
 
 // MapOnly maps the block in the first state in which it runs, on one frame unless Frames says more.
-// How its accesses lie is not looked at.
+// It does not judge its accesses.
 func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 	t = t.withProbe()
 	for i, state := range states {
@@ -122,7 +122,7 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 	return first, firstErr
 }
 
-// ofContext are the reasons that another initial state may do away with.
+// ofContext are the reasons that another initial state may remove.
 var ofContext = map[verdict.Reason]bool{
 	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
 	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
@@ -254,7 +254,7 @@ func (t Task) confirmed(place Place, plan Plan, known []Page) (*Mapped, error) {
 		}
 		began := m.Known
 		err = m.trace()
-		if err == nil && (m.Confirm(m.Plan, m.Trace.Accesses) || began == 0) {
+		if err == nil && (m.confirm(m.Plan, m.Trace.Accesses) || began == 0) {
 			return m, nil
 		}
 		if err != nil && (began == 0 || !m.Child.Alive()) {
@@ -327,7 +327,7 @@ func (m *Mapped) search(copies int, known []Page) error {
 	}
 	plan := m.Plan
 	plan.Known = known
-	m.Mapping, err = Map(m.Child, plan, im)
+	m.Mapping, err = mapPages(m.Child, plan, im)
 	return err
 }
 
@@ -348,5 +348,5 @@ func (m *Mapped) asksForAll(copies int) (pages []Page, ok bool) {
 		return nil, false
 	}
 	some.Factors.Long = copies
-	return some.Pages, some.trace() == nil && some.Confirm(some.Plan, some.Trace.Accesses)
+	return some.Pages, some.trace() == nil && some.confirm(some.Plan, some.Trace.Accesses)
 }

@@ -61,7 +61,7 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	c.SetWord(layout.DryRunMXCSR, initial.DefaultMXCSR)
 	copy(c.DryRunCode(), trial.Code)
 	copy(c.Code(), im.Code)
-	m, err := Map(c, p, trial)
+	m, err := mapPages(c, p, trial)
 	return p, im, m, err
 }
 

@@ -33,9 +33,9 @@ func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
 	return dirty
 }
 
-// Stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
+// stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
 // earlier list. A store beyond the pages is left out.
-func (m Mapping) Stored(accesses []asm.Access, earlier []uint64) []uint64 {
+func (m Mapping) stored(accesses []asm.Access, earlier []uint64) []uint64 {
 	return m.words(accesses, earlier, func(a asm.Access) bool { return a.Write })
 }
 
@@ -98,7 +98,7 @@ func (m *Mapped) findStored() error {
 		return nil
 	}
 	if m.complete {
-		stored := m.Stored(m.Trace.Accesses, m.Restore)
+		stored := m.stored(m.Trace.Accesses, m.Restore)
 		if m.complete = len(stored) == len(m.Restore) && len(stored) <= layout.MaxRestore; m.complete {
 			m.Restore = stored
 			m.Child.SetRestore(stored)

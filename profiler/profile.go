@@ -168,7 +168,7 @@ func (s *session) task(j job, d decoded, r repeated) mapper.Task {
 	}
 }
 
-// judgeTrace holds the rules against the accesses.
+// judgeTrace applies the rules to the accesses.
 func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err error) {
 	core := s.cpu.Core
 	if f := invariants.Contained(m.Trace); f.Rejection != nil {
@@ -271,7 +271,7 @@ func (j job) plan(m *mapper.Mapped) timing.Plan {
 	return p
 }
 
-// timedBlock is a mapped block as a timer wants it.
+// timedBlock is a mapped block as timing.Block.
 type timedBlock struct{ *mapper.Mapped }
 
 // Replicates implements timing.Block.
@@ -315,10 +315,10 @@ type judged struct {
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err error) {
 	r.windows = len(t.Windows)
-	misses := func(im unroll.Image) int {
-		return invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I)
+	misses := func(im unroll.Image) float64 {
+		return float64(invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I))
 	}
-	r.l1iMisses = float64(misses(m.Long)-misses(m.Short)) / float64(m.Factors.Long-m.Factors.Short)
+	r.l1iMisses = unroll.Throughput(misses(m.Short), misses(m.Long), m.Factors)
 	r.evidence = slices.Clone(m.Evidence)
 	l1i := invariants.L1IMiss(m.CodeBytes(), s.cpu.FrontEnd.L1I)
 	switch {

@@ -153,7 +153,7 @@ func length(insts []asm.Inst) int {
 	return last.Offset + len(last.Bytes)
 }
 
-// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration.
+// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration; likewise of other events.
 func Throughput(short, long float64, f Factors) float64 {
 	return (long - short) / float64(f.Long-f.Short)
 }
