@@ -62,14 +62,17 @@ var ErrInterrupted = errors.New("interrupted")
 const (
 	maxAside = 100_000  // rows that wait for a retry, until the first of them get theirs
 	maxHeld  = 32 << 20 // bytes of rows whose block is not known yet, until no more are taken
-	tick     = 250 * time.Millisecond
+	// Retries at the end take no longer than all that came before them, or than this where that was less: on
+	// a core that is never idle each takes its whole budget, and a batch of seconds took nine minutes.
+	leastRetries = 10 * time.Second
+	tick         = 250 * time.Millisecond
 )
 
 // Run measures the rows of in that out does not have yet. An error is in's, a *WriteError, a
 // measurer's, or ErrInterrupted; whatever was measured until there is written.
 func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, error) {
 	r := &run{
-		Options: opts, out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
+		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
 	}
 	r.changed.L = &r.mu
@@ -81,7 +84,6 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 	go r.ahead.feed(&filter{in, &out.done, opts.Shard})
 	defer r.ahead.stop()
 
-	began := time.Now()
 	finished := make(chan struct{})
 	var workers sync.WaitGroup
 	for w, m := range opts.Workers {
@@ -89,13 +91,14 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 	}
 	go func() { workers.Wait(); close(finished) }()
 	r.watch(ctx, finished)
-	r.tally.Seconds = time.Since(began).Seconds()
+	r.tally.Seconds = time.Since(r.began).Seconds()
 	return r.tally, r.failed
 }
 
 // run is the state of Run.
 type run struct {
 	Options
+	began time.Time
 	out   *Output
 	ahead *ahead
 	id    string
@@ -114,6 +117,7 @@ type run struct {
 	rows    int             // that wait for these
 	held    int             // bytes of all rows in pending
 	waiting int             // workers without a block
+	retryBy time.Time       // when retries at the end have taken long enough; zero before the first
 	silent  bool            // at the last tick all waited, and nothing has happened since
 }
 
@@ -127,6 +131,8 @@ type job struct {
 	last  int // the worker that had it
 	rows  []waiting
 	aside bool // it waits for its retry
+
+	result profiler.Result // the last
 }
 
 // waiting is a row whose block is not known yet. seq counts the rows of this run.
@@ -234,7 +240,33 @@ func (r *run) find(worker int) (*job, error) {
 	if !r.retryNow() {
 		return nil, nil
 	}
+	if r.retriedLong() {
+		return nil, r.giveUp()
+	}
 	return r.takeAside(worker), nil
+}
+
+// retriedLong reports whether retries at the end have had their time.
+func (r *run) retriedLong() bool {
+	if !r.ended {
+		return false
+	}
+	now := time.Now()
+	if r.retryBy.IsZero() {
+		r.retryBy = now.Add(max(now.Sub(r.began), leastRetries))
+	}
+	return now.After(r.retryBy)
+}
+
+// giveUp leaves what waits for a retry with the result that it has.
+func (r *run) giveUp() error {
+	for _, j := range r.aside {
+		if err := r.write(j, j.result); err != nil {
+			return err
+		}
+	}
+	r.aside, r.rows = nil, 0
+	return nil
 }
 
 // stuck reports whether so much waits for a block that no more rows should come.
@@ -330,7 +362,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	r.tally.Stops += int64(result.Stops)
 	r.tally.SystemCalls += int64(result.SystemCalls)
 	if result.Status == profiler.Rejected && result.Reason.Noise() && j.try <= r.Retries {
-		j.aside = true
+		j.aside, j.result = true, result
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)
 		if r.waiting > 0 {
@@ -342,6 +374,11 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	if errors.As(r.failed, &writing) {
 		return nil // writing is what failed
 	}
+	return r.write(j, result)
+}
+
+// write writes the rows of a block.
+func (r *run) write(j *job, result profiler.Result) error {
 	delete(r.pending, j.id)
 	for _, w := range j.rows {
 		r.held -= w.row.Size()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -364,6 +365,30 @@ func TestSecondLook(t *testing.T) {
 			t.Errorf("%d retries: %+v, %v", retries, tally, err)
 		}
 	}
+}
+
+// TestRetriesEnd: on a core that is never idle, retries end when they have had as long as all before them,
+// and what still waits keeps the result that it has.
+func TestRetriesEnd(t *testing.T) {
+	const blocks = 40
+	l := &lab{noisy: map[string]int{}}
+	var corpus strings.Builder
+	corpus.WriteString("hex,id\n")
+	for i := range blocks {
+		fmt.Fprintf(&corpus, "%s,%d\n", block(i), i)
+		l.noisy[block(i)] = 1 << 20
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l.delay = func(string, int) time.Duration { return time.Second }
+		began := time.Now()
+		tally, err := measure(t, l, file(t), corpus.String(), Options{Retries: 1000, Workers: l.workers(1)})
+		if err != nil || tally.Measured != blocks || tally.Reasons["unstable"] != blocks {
+			t.Errorf("%+v, %v", tally, err)
+		}
+		if took := time.Since(began); took > 2*blocks*time.Second+5*time.Second {
+			t.Errorf("%v, of which the first measurements took %v", took, blocks*time.Second)
+		}
+	})
 }
 
 // TestSecondLookBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
