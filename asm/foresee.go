@@ -142,7 +142,7 @@ type follower struct {
 	stores []stored // the latest last
 }
 
-// stored is what stands in so many bytes at some low bits of addresses, as if all pages were on one
+// stored is the content of width bytes at the low bits of their address, as if all pages were on one
 // frame.
 type stored struct {
 	at, width uint64
@@ -278,7 +278,7 @@ func (f *follower) step(in *Inst) {
 	}
 }
 
-// result is what an instruction makes of its operands, as far as that is followed.
+// result is the value that an instruction computes from its operands, if this follows it.
 func (f *follower) result(in *Inst) known {
 	d := &in.raw
 	ops := d.form.ops
@@ -387,7 +387,7 @@ func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
 	return 0, false
 }
 
-// ones is a mask of so many bytes.
+// ones is a mask of that many bytes.
 func ones(width int) uint64 {
 	if width >= 8 {
 		return ^uint64(0)

@@ -180,10 +180,10 @@ func (p *Probe) After(e *Emitter, i int, log uint64) {
 // takes rax for it.
 func (e *Emitter) leaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
 
-// Clflush is clflush of the line that an access's first byte, or the one so many bytes after it, is on. It
+// Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It
 // faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.
 // The byte is at target if its address is relative to rip.
-func (e *Emitter) Clflush(m Mem, behind int64, target uint64) {
+func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 	switch m.Segment {
 	case FS:
 		e.Raw(0x64)
@@ -195,10 +195,10 @@ func (e *Emitter) Clflush(m Mem, behind int64, target uint64) {
 			e.Raw(0x67)
 		}
 		e.Raw(0x0f, 0xae, 0x3d)
-		e.rel32(target+uint64(behind), 0)
+		e.rel32(target+uint64(offset), 0)
 		return
 	}
-	m.Disp += behind
+	m.Disp += offset
 	e.memOp(7, m, false, 0x0f, 0xae)
 }
 

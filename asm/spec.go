@@ -8,7 +8,7 @@ import (
 )
 
 // The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A
-// and of AMD APM vol. 3 appendix A, so that a line can be held against the manual's:
+// and of AMD APM vol. 3 appendix A, so that a line can be compared with the manual's:
 //
 //	opcode [prefix] [encodings] mnemonic operands [attributes …]
 //

@@ -55,8 +55,8 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 	return c.plot.draw("a: "+c.a+"\nb: "+c.b, compare.FigureAll(measured))
 }
 
-// adjust makes the verdicts those of so many tests: of a hundred pairs without a difference five
-// would have one by chance.
+// adjust corrects the outcomes for the number of tests: without it five of a hundred equal pairs
+// would differ by chance.
 func adjust(all []*comparison) {
 	var p []float64
 	for _, out := range all {

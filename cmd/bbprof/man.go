@@ -105,7 +105,7 @@ func (w *manWriter) examples(c *command) {
 	}
 }
 
-// roff escapes what the typesetter would take for its own.
+// roff escapes what the typesetter would read as a command.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
 	var w strings.Builder

@@ -169,7 +169,7 @@ func parseIdentical(s string) (int, error) {
 }
 
 // parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. What an event
-// means only the kernel at hand knows.
+// means only this kernel knows.
 func parseEvents(s string) ([]string, error) {
 	names := pmu.SplitNames(s)
 	for _, n := range names {

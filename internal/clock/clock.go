@@ -24,7 +24,7 @@ type Clock interface {
 	// Rate is what the chain's differences of one window say, in clock ticks per core cycle:
 	// differences[i] are those of chain i.
 	Rate(differences [][]float64) stat.Estimate
-	// FastRate is Rate from the fast half of the samples, for a core that somebody shares.
+	// FastRate is Rate from the fast half of the samples, for a core that another thread shares.
 	FastRate(differences [][]float64) float64
 	// Step is the clock's resolution in its own ticks.
 	Step() float64

@@ -30,8 +30,8 @@ func TSC(e *asm.Emitter) {
 // waits a few iterations more or less (SlotDither), so that a clock that moves in steps is met at
 // every point of its step.
 //
-// Before and after each sample stands the contention probe: iterations of a loop of independent adds,
-// which is slower as soon as another hardware thread takes issue slots of this core. A
+// The contention probe runs before and after each sample: iterations of a loop of independent adds,
+// which are slower as soon as another hardware thread takes issue slots of this core. A
 // sample between two idle contention probes is confirmed, any other is overwritten.
 //
 // A core switches the upper halves of its vector units off when nothing has used them for
@@ -119,9 +119,9 @@ func Sampler(e *asm.Emitter, clock Clock, phases, iterations, vectorBits int, do
 
 // WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
 // used up, and then goes to done. A reading is the contention probe's and, if that is idle, of a burst
-// of stores. If the first is idle that is enough; after a busy one so many idle readings in a row
-// are asked for, since who shares the core comes and goes. Once they are used up all that comes
-// is busy: nothing is as fast as SlotIdleAdds then says.
+// of stores. If the first is idle the wait ends; after a busy one, needed idle readings in a row
+// end it, since other threads come and go. Once SlotWait is used up, SlotIdleAdds is set so low that
+// every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -153,10 +153,9 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 	return entry
 }
 
-// ChooseRuns appends code that makes of the last runs of an image, of which there were so many, how many
-// last for some ticks together, and has the last two phases of the table time so many at once
-// after as many more as rsi says. It leaves their number in SlotRuns: what the fastest run says,
-// and most if that is more.
+// ChooseRuns appends code that chooses, from the fastest of the last runs of an image, how many runs fill
+// ticks, at most most. It stores their number in SlotRuns, and has the last two phases of the table
+// time that many at once, after rsi more runs.
 func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()

@@ -1,8 +1,8 @@
 // Package require decides what a test does when it needs something that is not there.
 //
 // A test names what it needs by a [Need] and skips through this package only. BBPROF_REQUIRE lists needs,
-// separated by commas, that the machine at hand is said to meet: where one of those is missing, the
-// test fails. So a machine of which more is expected (see .ci/run) cannot pass by skipping.
+// separated by commas, that this machine is expected to meet: if one of those is missing, the
+// test fails. So a machine that should run everything (see .ci/run) cannot pass by skipping.
 package require
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/timing"
 )
 
-// Machine stands in for what counts. The zero value stands in for nothing.
+// Machine replaces parts of the machine that tests run on. The zero value replaces nothing.
 type Machine struct {
 	Kernel pmu.Kernel     // nil: Linux
 	CPU    *pmu.CPU       // nil: the one that is there
@@ -21,8 +21,8 @@ type Machine struct {
 // (*profiler.Profiler, error). Package profiler sets it: its options have no place for what tests need.
 var NewProfiler any
 
-// Skylake is a machine with so much to say: each iteration of a block takes so many cycles, and in
-// each an event that a user asked for occurs as often as occur says.
+// Skylake is a simulated Skylake: each iteration of a block takes cycles, and each event that a user
+// asked for occurs in it as often as occur says.
 func Skylake(k pmu.Kernel, cycles func() uint64, occur func(pmu.Event) uint64) Machine {
 	return Machine{Kernel: k, CPU: &pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}, Script: &timing.Script{
 		Block: func(events pmu.Pass, iterations int, r *timing.Readings) {

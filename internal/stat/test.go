@@ -89,8 +89,8 @@ func (t Test) Above(limit float64) float64 {
 	}
 }
 
-// Detectable is the true difference that such a test finds with a probability of power: what lies
-// so many standard errors from 0 that all but 1 − power of the means around it are significant.
+// Detectable is the true difference that such a test finds with a probability of power: it is
+// so far from 0 that a share of power of the means around it is significant.
 // It takes Student's distribution for the noncentral one (Chow, Shao and Wang, Sample Size
 // Calculations in Clinical Research, section 3.1).
 func (t Test) Detectable(power float64) float64 {
@@ -101,8 +101,8 @@ func (t Test) Detectable(power float64) float64 {
 	return t.Error * (d.Quantile(1-Level/2) + d.Quantile(power))
 }
 
-// Enough is how many values make a difference detectable with a probability of power, going by how t's n
-// scatter; of two samples, so many of each. At most, and where it cannot be told, it is Many.
+// Enough is how many values make a difference detectable with a probability of power, if they scatter as
+// t's n did; of two samples, how many of each. It is at most Many, also if t does not tell.
 func (t Test) Enough(n int, difference, power float64) int {
 	if !(difference > 0) || math.IsInf(t.Error, 1) || n < 2 {
 		return Many

@@ -19,11 +19,11 @@ const (
 	chainWarm          = 1
 	calibrationSamples = 200
 	calibrationLimit   = 10 * time.Second
-	// The contention probe lasts at least so many steps of the clock, so that one step is not the
-	// difference between idle and busy.
+	// The contention probe lasts at least this many steps of the clock, so that a single step does not
+	// decide between idle and busy.
 	probeSteps      = 30
 	probeIterations = 64 // iterations of its loop at least: about 1,000 cycles
-	// A fenced clock reading takes up to so many cycles: 40 on Skylake, 50 on Zen 5.
+	// A fenced clock reading takes at most this many cycles: 40 on Skylake, 50 on Zen 5.
 	readingCycles = 60
 	// anyReading is longer than every reading of the probe: no core is busy.
 	anyReading = math.MaxUint32
@@ -146,7 +146,7 @@ func (t *TSC) calibrateHere(multiply [2]image) (found bool, latency float64, err
 }
 
 // probeCycles are the readings of the contention probe, each by the clock's rate around it: in a window
-// of so many samples the core's clock may move by more than what tells idle from busy.
+// of that many samples the core's clock may move by more than the difference between idle and busy.
 func (t *TSC) probeCycles(w window) (cycles []float64) {
 	const around = 3 // samples on either side, for which one step of a coarse clock counts less
 	chains := w.floats(columnChains, columnChains+len(t.chains)-1)
@@ -229,13 +229,13 @@ func (t *TSC) longestIdleStores() uint64 {
 	return t.longest(t.idleStores)
 }
 
-// longest is the longest reading that still counts as so many cycles: 4 % and a step above.
+// longest is the longest reading in ticks that still counts as these cycles: 4 % and a step above.
 func (t *TSC) longest(cycles float64) uint64 {
 	return uint64(cycles*t.rate.ticks*1.04 + t.clock.Step())
 }
 
-// relocate moves to the next CPU, when somebody else keeps the current one busy, and asks the
-// clock how fast the core there is.
+// relocate moves to the next CPU when another process keeps the current one busy, and measures the
+// clock rate there.
 func (t *TSC) relocate() error {
 	if err := t.CPUs.Next(t.child); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (t *TSC) relocate() error {
 	return t.measureRate()
 }
 
-// widen makes ready for blocks whose vectors have so many bits. A core that uses wider units runs at
+// widen prepares for blocks whose vectors have that many bits. A core that uses wider units runs at
 // a lower clock (Intel Optimization Manual, "Intel AVX and AVX-512 frequency"): 12 % lower with 512
 // bits on Granite Rapids, where every reading of the contention probe then passed for a busy core.
 func (t *TSC) widen(bits int) error {

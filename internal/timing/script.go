@@ -9,7 +9,7 @@ import (
 // Script is a CPU that is not there, for tests: it says what counters would have counted of what
 // the child ran.
 type Script struct {
-	// Block says it of the runs of an image of so many iterations; Chain, of a calibration chain.
+	// Block sets the readings of the runs of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)
 	Chain func(c clock.Chain, r *Readings)
 }
@@ -21,7 +21,7 @@ type Readings struct {
 	Lost     uint64     // events that were not on one counter all the time
 }
 
-// Say has each run take so many cycles, and no event occur.
+// Say makes each run take these cycles, with no event.
 func (r *Readings) Say(cycles uint64) {
 	for _, column := range r.Counts {
 		clear(column)

@@ -20,7 +20,7 @@ const (
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
 	// of those with none one in a thousand (docs/precision.md).
 	windowPolls = windowSamples + 1
-	// A child run waits for an idle core for so many busy readings, some 0.5 ms.
+	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
 	// idleReadings are the idle readings in a row that end a wait.
 	idleReadings = 8
@@ -30,8 +30,8 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing lasts about so many ticks, and so many steps of the clock: the more, the narrower the
-	// interval, until what the clock's steps leave open is less than what replicates differ by.
+	// A timing lasts about timingTicks ticks and timingSteps steps of the clock. More narrow the interval
+	// until the clock's steps add less to it than the differences between replicates.
 	timingTicks  = 8000
 	timingSteps  = 600
 	maxRuns      = 64

@@ -168,7 +168,7 @@ type exam struct {
 
 const (
 	// tries of a block that was disturbed, or of a speed that the profiler does not accept. It
-	// becomes one when so many blocks were, so that a host that is never idle does not take minutes.
+	// becomes one after that many blocks, so that a host that is never idle does not take minutes.
 	tries    = 3
 	patience = 4
 	// enough is how long an examination may take before the rest goes without: on such a host each

@@ -113,7 +113,7 @@ func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 	return nil
 }
 
-// scan reads what there is, and returns where the last whole row ends, 0 if there is none.
+// scan reads the file, and returns where the last whole row ends, 0 without one.
 func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run) (end int64, err error) {
 	in, err := resultfile.NewLineReader(f, format)
 	if err != nil {

@@ -354,7 +354,7 @@ func (r *run) repeat(w waiting, measured []string) error {
 	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
 }
 
-// finish is a block that a worker is done with. What is noisy at an interrupt has no row: the
+// finish takes a block that a worker has finished. A noisy one at an interrupt gets no row: the
 // next run starts it again.
 func (r *run) finish(j *job, result profiler.Result) error {
 	r.silent = false

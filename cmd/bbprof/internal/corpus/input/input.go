@@ -1,5 +1,5 @@
 // Package input streams blocks in: rows of text files to blocks, one at a time. Nothing is held
-// but the row at hand, so a corpus may be of any length.
+// but the current row, so a corpus may be of any length.
 package input
 
 import (
@@ -184,7 +184,7 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 		z, err := gzip.NewReader(in)
 		return z, true, func() {}, err
 	case bytes.HasPrefix(start, zstdMagic):
-		// Not on threads of its own: those would share cores with what is measured.
+		// Not on other threads: they would share cores with the blocks that are measured.
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {

@@ -51,7 +51,7 @@ func (p *Process) Run() (Stop, error) {
 	return Stop{End: p.end}, nil
 }
 
-// next waits for whatever happens next and takes note of it; hit says that t stands at a
+// next waits for the next event and records it; hit says that t stands at a
 // breakpoint.
 func (p *Process) next() (t *task, hit bool, err error) {
 	id, status, err := p.wait(-1)
