@@ -24,9 +24,10 @@ func convertCommand() *command {
 		name:     "convert",
 		summary:  "put results into another format: CSV, JSON lines, Parquet, BHive's",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
-		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format by the
-contents of a file, not by its name. Rows keep their order and files follow each other. Nothing is lost
-between CSV, JSON lines and Parquet; bhive keeps hex and cycles of accepted blocks alone.
+		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
+by the contents of a file, not by its name. Rows keep their order and files follow each other.
+Nothing is lost between CSV, JSON lines and Parquet; bhive keeps hex and cycles of accepted blocks
+alone.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
