@@ -60,9 +60,9 @@ type accounting struct {
 func (a *accounting) run(std streams) error {
 	switch {
 	case len(a.files) != 1:
-		return badUsage("name one result of bbprof batch, and the program behind --")
+		return badUsage("name one result of bbprof batch, and the program after --")
 	case len(a.program) == 0:
-		return badUsage("name the program behind --, such as bbprof account cycles.csv -- ./prog")
+		return badUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
 	}
 	blocks, err := a.blocks(std.in)
 	if err != nil {

@@ -92,7 +92,7 @@ func (e *extracting) add(f *flags) {
 	f.toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
 	syntaxFlag(f, &e.rows.Syntax, "that column")
 	f.section("How often each block runs")
-	f.toggle(&e.runs, "run", "run the program behind -- under valgrind's callgrind; where that does not know its instructions, under perf")
+	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")
 	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
 	parsed(f, &e.callgrind, func(s string) ([]string, error) { return append(e.callgrind, s), nil }, "callgrind", "FILE",
@@ -112,9 +112,9 @@ func (e *extracting) check() error {
 	case sources > 1:
 		return badUsage("-run, -callgrind and -perf each say what ran; choose one")
 	case e.runs && len(e.program) == 0:
-		return badUsage("-run: name the program behind --, such as bbprof extract -run -- ./prog")
+		return badUsage("-run: name the program after --, such as bbprof extract -run -- ./prog")
 	case !e.runs && len(e.program) > 0:
-		return badUsage("a program behind -- is run with -run")
+		return badUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
 		return badUsage("name a program, a library, an object, an archive or assembly")
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
