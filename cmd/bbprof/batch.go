@@ -97,6 +97,8 @@ func (b *batchFlags) declare(f *flags) {
 	syntaxFlag(f, &b.syntax, "that column")
 	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
+	f.section("Layouts")
+	layouts(f, &b.measuring)
 	f.section("Workers")
 	f.number(&b.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
 	f.number(&b.retries, 0, "retries", "N", "measure a noisy block up to N times more")

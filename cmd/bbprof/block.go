@@ -35,6 +35,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.out.add(f, "the report")
 			f.toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
 			syntaxFlag(f, &m.syntax, "the disassembly")
+			layouts(f, &m.opts)
 			measuring(f, &m.opts)
 			f.topic = -1 // listed in full: this is the first help that is read
 			f.stray = "quote a block that has spaces in it, and name a command before its flags"

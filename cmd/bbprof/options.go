@@ -47,6 +47,23 @@ func measuring(f *flags, o *profiler.Options) {
 	howToMeasure(f, o)
 }
 
+// layouts declares the flags that ask for one speed of a block that may have several.
+func layouts(f *flags, o *profiler.Options) {
+	f.toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
+	f.alias(parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/layouts.md; default: the mean over all)",
+		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
+}
+
+// parseLayout reads the number of a layout.
+func parseLayout(s string) (*int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n >= profiler.Layouts {
+		return nil, fmt.Errorf("write the number of a layout, 0 to %d", profiler.Layouts-1)
+	}
+	return &n, nil
+}
+
 // howToMeasure declares the flags of measuring but for those of where.
 func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V (default: what the front end holds)")

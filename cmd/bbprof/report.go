@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -32,6 +33,7 @@ func report(r profiler.Result) string {
 		fmt.Fprintf(&w, "error: %s\n", r.Failure)
 	}
 	w.line("block", "%s in %s: %s", plural(r.Instructions, "instruction"), plural(r.Bytes, "byte"), r.Hex)
+	w.speeds(r)
 	if r.UnrollLong > 0 {
 		w.run(r)
 	}
@@ -47,6 +49,28 @@ func report(r profiler.Result) string {
 	}
 	w.detail(r)
 	return w.String()
+}
+
+// speeds lists the speeds of a block that has several, or the one layout of which its cycles are.
+func (w *reporter) speeds(r profiler.Result) {
+	if len(r.Speeds) == 1 && len(r.Speeds[0].Layouts) == 1 {
+		w.line("layout", "%v", timing.Layout(r.Speeds[0].Layouts[0]))
+	}
+	if len(r.Speeds) < 2 {
+		return
+	}
+	measured := 0
+	for _, s := range r.Speeds {
+		measured += len(s.Layouts)
+	}
+	w.line("speeds", "%d: its cycles depend on the layout", len(r.Speeds))
+	for _, s := range r.Speeds {
+		line := fmt.Sprintf("%.3f in %d of %d layouts", s.Cycles, len(s.Layouts), measured)
+		if r.Host != nil { // -v
+			line += ": " + strings.Trim(fmt.Sprint(s.Layouts), "[]")
+		}
+		w.line("", "%s", line)
+	}
 }
 
 // run describes the images, the pages they touch, and, if they were timed, their timing.
@@ -156,16 +180,16 @@ func (w *reporter) rejection(r profiler.Result) {
 	if a := r.Rejection.Address; a != nil {
 		w.line("address", "%#x", *a)
 	}
-	if text := remedy(r.Rejection); text != "" {
+	if text := remedy(r.Rejection, len(r.Speeds) > 1); text != "" {
 		w.line("remedy", "%s", text)
 	}
 }
 
 // remedy is what may get a block measured that was rejected for something that it does not do by itself.
-func remedy(r *verdict.Rejection) string {
+func remedy(r *verdict.Rejection, severalSpeeds bool) string {
 	switch {
-	case r.Reason == verdict.Unstable:
-		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; if the block has two speeds, -mode loop may keep it to one"
+	case r.Reason == verdict.Unstable && severalSpeeds:
+		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:

@@ -110,6 +110,11 @@ func Columns(disasm bool) []Column {
 		{Name: "ci_low", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CILow })},
 		{Name: "ci_high", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CIHigh })},
 
+		{Name: "speeds", Type: Integer, of: count(func(r *profiler.Result) int { return len(r.Speeds) }, func(r *profiler.Result) bool { return ok(r) && len(r.Speeds) > 0 })},
+	}
+	columns = append(columns, speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] })...)
+	columns = append(columns, speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] })...)
+	columns = append(columns, []Column{
 		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
 		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
 		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
@@ -147,7 +152,7 @@ func Columns(disasm bool) []Column {
 			return strconv.FormatFloat(r.Clock.TicksPerCycle, 'f', cycleDecimals, 64)
 		})},
 		{Name: "counters", Type: Text, of: text(counters)},
-	}
+	}...)
 	for _, reason := range evidences() {
 		columns = append(columns, Column{Name: "evidence_" + string(reason), Type: Text, of: text(func(r *profiler.Result) string {
 			for _, e := range r.Evidence {
@@ -178,6 +183,25 @@ func Columns(disasm bool) []Column {
 		{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
 		{Name: "run_header", Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
 	}...)
+}
+
+// speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
+// and one layout at which it holds, for -layout.
+func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []Column {
+	of := func(cell func(profiler.Speed) string) func(*Entry) string {
+		return func(e *Entry) string {
+			if e.Result.Status != profiler.OK || len(e.Result.Speeds) < 2 {
+				return ""
+			}
+			return cell(choose(e.Result.Speeds))
+		}
+	}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', cycleDecimals, 64) }
+	return []Column{
+		{Name: name + "_cycles", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Cycles) })},
+		{Name: name + "_share", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Share) })},
+		{Name: name + "_layout", Type: Integer, of: of(func(s profiler.Speed) string { return strconv.Itoa(s.Layouts[0]) })},
+	}
 }
 
 func disasmColumn() Column {
