@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
@@ -35,10 +35,7 @@ const (
 func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 	count := InstructionCount{Hex: hex.EncodeToString(b.Code)}
 	var err error
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // for good: the child is bound to the thread
+	ptracethread.Run(func() {
 		var s *session
 		if s, err = newStepper(); err != nil {
 			return
@@ -46,8 +43,7 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 		defer s.close()
 		defer context.AfterFunc(ctx, s.child.Kill)()
 		count.Copies, count.Instructions, err = s.count(b)
-	}()
-	<-ended
+	})
 	if ctx.Err() != nil {
 		return count, ctx.Err()
 	}

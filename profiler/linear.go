@@ -57,8 +57,8 @@ const (
 	// stillGrowing is the share of the growth that may be left in the second half of the copies: of a block
 	// that settles little is, of one whose copies each take longer than the one before half.
 	stillGrowing = 0.3
-	// settledShare is what may be left as a share of the cycles, whatever there was: half of linearShare.
-	settledShare = linearShare / 2
+	// settledShare is what may be left as a share of the cycles, whatever there was: a quarter of linearShare.
+	settledShare = linearShare / 4
 )
 
 // checkLinear also says by how much a copy of the second half takes longer than one of the first.

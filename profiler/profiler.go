@@ -26,11 +26,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
@@ -52,23 +51,15 @@ const MaxBlock = 1 << 15
 // Profiler measures blocks one at a time. Its methods may be called from any goroutine, also at
 // once: each waits until those before it are done.
 type Profiler struct {
-	requests chan request
-	closing  chan struct{}
-	close    func() // once
-	ended    chan struct{}
-	clock    ClockChoice
-	noPerf   error
+	thread  *ptracethread.Thread // owns the child
+	session *session             // used on that thread alone; nil after Close
+	clock   ClockChoice
+	noPerf  error
 }
 
 // Clock is which clock times, PerfClock or TSCClock, and what the perf clock lacks if it cannot
 // be had: nil, or a *verdict.HostError.
 func (p *Profiler) Clock() (clock ClockChoice, noPerf error) { return p.clock, p.noPerf }
-
-// request is work for the goroutine that owns the child.
-type request struct {
-	work func(*session)
-	done chan struct{}
-}
 
 // New starts a profiler: its child is running and its clock is calibrated when New returns.
 // The error is a *verdict.HostError if this machine cannot measure. Close ends what it starts.
@@ -90,48 +81,28 @@ func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
 		slices.Reverse(cpus)
 		opts.CPUs = cpus
 	}
-	p := &Profiler{requests: make(chan request), closing: make(chan struct{}), ended: make(chan struct{})}
-	p.close = sync.OnceFunc(func() { close(p.closing) })
-	started := make(chan error)
-	go p.own(opts, machine, started)
-	if err := <-started; err != nil {
-		<-p.ended
+	p := &Profiler{thread: ptracethread.Start()}
+	var err error
+	p.thread.Do(context.Background(), func() {
+		if p.session, err = newSession(opts, machine); err == nil {
+			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.noPerf()
+		}
+	})
+	if err != nil {
+		p.thread.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// own is the goroutine that owns the child.
-func (p *Profiler) own(opts Options, machine simulated.Machine, started chan<- error) {
-	defer close(p.ended)
-	// Never unlocked: the thread is bound to a CPU and the child is bound to the thread,
-	// so it must end with this goroutine.
-	runtime.LockOSThread()
-	s, err := newSession(opts, machine)
-	if err == nil {
-		p.clock, p.noPerf = ClockChoice(s.timer.Report().Name), s.noPerf()
-	}
-	started <- err
-	if err != nil {
-		return
-	}
-	defer s.close()
-	for {
-		select {
-		case r := <-p.requests:
-			r.work(s)
-			close(r.done)
-		case <-p.closing:
-			return
-		}
-	}
-}
-
 // Close ends the child, after the block that is being measured if there is one. A second Close does
 // nothing.
 func (p *Profiler) Close() {
-	p.close()
-	<-p.ended
+	p.do(context.Background(), func(s *session) {
+		s.close()
+		p.session = nil
+	})
+	p.thread.Close()
 }
 
 // Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
@@ -199,19 +170,18 @@ func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// do has the goroutine that owns the child work, unless ctx ends or the profiler is closed before
-// it is free.
+// do has the thread that owns the child work, unless ctx ends or the profiler is closed before it is free.
 func (p *Profiler) do(ctx context.Context, work func(*session)) error {
-	r := request{work, make(chan struct{})}
-	select {
-	case p.requests <- r:
-		<-r.done
-		return nil
-	case <-p.closing:
+	closed := false
+	err := p.thread.Do(ctx, func() {
+		if closed = p.session == nil; !closed {
+			work(p.session)
+		}
+	})
+	if closed || errors.Is(err, ptracethread.ErrClosed) {
 		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return err
 }
 
 // serve is Profile on the goroutine that owns the child. A child that dies is replaced, and

@@ -12,12 +12,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -58,17 +58,13 @@ func ThisMachine() System {
 
 // probe asks on the CPU itself: cores of a hybrid CPU have different counters.
 func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its binding
+	ptracethread.Run(func() {
 		if number >= 0 {
 			// Where that is refused nothing can be measured either, and the reason is told there.
 			_ = host.PinThread(number)
 		}
 		p, err = pmu.Probe(pmu.Linux{}, pmu.CPU{ID: cpu.ID, Number: number})
-	}()
-	<-done
+	})
 	return p, err
 }
 
