@@ -25,7 +25,7 @@ const (
 // state, and the second half alone may be in it; else the block may leave the op cache, or a predictor's
 // reach, somewhere between the two numbers, and smaller ones are tried.
 func (s *session) linear(j job, r measured) (measured, error) {
-	r, growth, err := s.checkLinear(j, r)
+	r, growth, err := s.checkLinear(j, r, false)
 	first := err
 	if err == nil || j.tolerates(err, &r.warnings) {
 		return r, nil
@@ -46,7 +46,7 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	if err != nil {
 		return r, err
 	}
-	r, left, err := s.checkLinear(j, r)
+	r, left, err := s.checkLinear(j, r, true)
 	if e := r.timed.Estimate; err == nil && growth > 0 && left > max(e.Half, min(stillGrowing*growth, settledShare*e.Value)) {
 		return r, first
 	}
@@ -61,14 +61,16 @@ const (
 	settledShare = linearShare / 4
 )
 
-// checkLinear also says by how much a copy of the second half takes longer than one of the first.
-func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, err error) {
+// checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
+// is asked again with every dispatch offset before it is called nonlinear, and one that was called so before
+// it is called linear.
+func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {
 		return r, 0, nil
 	}
 	all := r.mapped.Factors
-	if len(r.timed.Third) > 0 {
+	if len(r.timed.Third) > 0 && !suspect {
 		if growth, err := judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
 			return r, growth, nil
 		}
@@ -84,8 +86,11 @@ func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, er
 	}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
-	// A suspect is asked again with every dispatch offset before it is called nonlinear.
-	for _, offsets := range [][]int{timing.ThirdOffsets(), timing.Offsets()} {
+	asked := [][]int{timing.ThirdOffsets(), timing.Offsets()}
+	if suspect {
+		asked = asked[1:]
+	}
+	for _, offsets := range asked {
 		var got timing.Timed
 		if got, err = s.timer.TimeThird(block, pair, offsets, plan); err != nil {
 			return r, 0, mapper.Unexpected(err)
