@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -55,20 +56,22 @@ func TestNonlinearBlock(t *testing.T) {
 	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 8
 	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c208")
 	p := start(t, Options{})
-	for range 10 {
+	asked := false
+	require.AtMost(t, 1, 5, func() string {
 		r, err := p.Profile(t.Context(), Block{Code: block})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no idle moment") }) {
-			continue // it was not asked
+			return "" // the third number was not asked
 		}
 		if r.Status == OK {
-			t.Fatalf("%.3f cycles, %.3f to %.3f, for a block whose copies differ: %q", r.Cycles, r.CILow, r.CIHigh, r.Warnings)
+			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ: %q", r.Cycles, r.CILow, r.CIHigh, r.Warnings)
 		}
-		if r.Reason == verdict.Nonlinear {
-			return
-		}
+		asked = asked || r.Reason == verdict.Nonlinear
+		return ""
+	})
+	if !asked && !t.Failed() {
+		require.Skip(t, require.Idle, "the core is not left alone")
 	}
-	require.Skip(t, require.Idle, "the core is not left alone")
 }
