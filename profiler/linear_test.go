@@ -35,7 +35,7 @@ func TestJudgeLinear(t *testing.T) {
 		{"but no more than they do", stat.Estimate{Value: 10, Half: 0.01}, 1, 11.001 + ends, false},
 	} {
 		at := func(place int) timing.Layout { return timing.LayoutOf(place, 0) }
-		timed := timing.Timed{Estimate: c.e, Design: stat.Design{Cells: []stat.Cell{
+		timed := timing.Timed{Estimate: c.e, Design: stat.Design{Differ: c.spread > 0, Cells: []stat.Cell{
 			{Number: int(at(0)), Mean: c.e.Value - c.spread}, {Number: int(at(1)), Mean: c.e.Value + c.spread},
 			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
 		}}}
@@ -66,7 +66,7 @@ func TestNonlinearBlock(t *testing.T) {
 			return "" // the third number was not asked
 		}
 		if r.Status == OK {
-			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ: %q", r.Cycles, r.CILow, r.CIHigh, r.Warnings)
+			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ, from %d to %d: %q", r.Cycles, r.CILow, r.CIHigh, r.UnrollShort, r.UnrollLong, r.Warnings)
 		}
 		asked = asked || r.Reason == verdict.Nonlinear
 		return ""

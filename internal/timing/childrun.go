@@ -311,15 +311,12 @@ func (r childRun) rate(clock clock.Clock) stat.Estimate {
 	return clock.Rate(chains)
 }
 
-// rateFor is the clock's rate in this window: the known one or, where the window's own chains differ from
-// it by more than the clock's steps explain, that of those. The core's clock can move between two windows
-// of a child run: on Granite Rapids by 2.4 % and back, whenever wide vectors come into use.
-func (w window) rateFor(clock clock.Clock, known float64) float64 {
+// moved reports whether the window's own chains differ from the known rate by more than the clock's steps
+// explain: the core's clock moved while or before it was taken. On Granite Rapids it moves by 2.4 % and
+// back within a child run whenever wide vectors come into use.
+func (w window) moved(clock clock.Clock, known float64) bool {
 	own := childRun{windows: []window{w}}.rate(clock)
-	if math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known) {
-		return own.Value
-	}
-	return known
+	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 
 // movedShare is by how much a window's rate differs at least if the core's clock has moved.

@@ -111,8 +111,12 @@ func (s sample) hopeless(n int) bool {
 }
 
 // AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and
-// how far the slowest and the fastest of them are from it at most.
+// how far the slowest and the fastest of them are from it at most. Where layouts do not differ it is that of
+// all, and there is no spread.
 func (t Timed) AtOffsetsOf(windows []Window) (mean, spread float64) {
+	if !t.Design.Differ {
+		return t.Estimate.Value, 0
+	}
 	var means []float64
 	for _, c := range t.Design.Cells {
 		if slices.ContainsFunc(windows, func(w Window) bool { return w.Layout.Offset() == Layout(c.Number).Offset() }) {

@@ -238,7 +238,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		kept := s.keep(got)
 		for _, w := range kept {
 			p := of[w.pair]
-			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.clock, w.rateFor(s.clock, s.rate.ticks))})
+			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.clock, s.rate.ticks)})
 			if i := slices.Index(p.missing, w.offset); i >= 0 {
 				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
 			}
@@ -313,6 +313,10 @@ func (s *series) keep(got childRun) (kept []window) {
 			t.WindowsUnsteady++
 			continue
 		}
+		if w.moved(s.clock, s.rate.ticks) {
+			t.WindowsDrifted++
+			continue
+		}
 		kept = append(kept, w)
 		t.Seconds += w.ticks() / s.report.TicksPerSecond
 	}
@@ -350,8 +354,8 @@ func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed,
 			continue
 		}
 		for _, w := range got.windows {
-			if w.complete {
-				timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, w.rateFor(t.clock, t.rate.ticks))})
+			if w.complete && !w.moved(t.clock, t.rate.ticks) {
+				timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, t.rate.ticks)})
 			}
 		}
 	}

@@ -291,24 +291,25 @@ func TestEstimateAfterRelocation(t *testing.T) {
 	}
 }
 
-// A window whose own chains show that the core's clock has moved is timed by them; what the clock's steps
-// leave open moves nothing.
-func TestRateFor(t *testing.T) {
+// A window does not count if its own chains show that the core's clock has moved; what the clock's steps leave
+// open moves nothing.
+func TestMoved(t *testing.T) {
 	const known = 0.64
 	chains := (clock.TSC{}).Chains()
 	cycles := float64(chains[1].Length() - chains[0].Length())
 	for _, c := range []struct {
-		step, own, want float64
+		step, own float64
+		want      bool
 	}{
-		{2, 0.6425, known}, // 0.4 %
-		{2, 0.6560, 0.6560},
-		{2, 0.6240, 0.6240},
-		{26, 0.6560, known}, // two samples of such a clock do not tell
+		{2, 0.6425, false}, // 0.4 %
+		{2, 0.6560, true},
+		{2, 0.6240, true},
+		{26, 0.6560, false}, // two samples of such a clock do not tell
 	} {
 		column := func(v float64) []uint64 { return []uint64{uint64(math.Round(v)), uint64(math.Round(v))} }
 		w := window{columns: [][]uint64{column(1000), column(700), column(700 + c.own*cycles)}}
-		if got := w.rateFor(clock.TSC{StepTicks: c.step}, known); math.Abs(got-c.want) > 0.0005 {
-			t.Errorf("steps of %g, own rate %g: %g, want %g", c.step, c.own, got, c.want)
+		if got := w.moved(clock.TSC{StepTicks: c.step}, known); got != c.want {
+			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
 		}
 	}
 }
