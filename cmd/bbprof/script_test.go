@@ -186,7 +186,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		cmd := exec.Command(args[2], args[3:]...)
 		out, _ := cmd.Output() // the code says whether it failed
 		if pattern.Match(out) && strconv.Itoa(cmd.ProcessState.ExitCode()) == args[1] {
-			io.WriteString(ts.Stdout(), string(out))
+			ts.Stdout().Write(out)
 			return
 		}
 		ts.Logf("no %s in:\n%s", pattern, out)
