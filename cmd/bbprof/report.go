@@ -190,6 +190,8 @@ func remedy(r *verdict.Rejection, severalSpeeds bool) string {
 	switch {
 	case r.Reason == verdict.Unstable && severalSpeeds:
 		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
+	case r.Reason == verdict.Unstable:
+		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
