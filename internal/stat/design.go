@@ -72,7 +72,7 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	for _, c := range d.Cells {
 		means = append(means, c.Mean)
 	}
-	d.Value, d.N, d.Half = Mean(means), n, math.Inf(1)
+	d.Value, d.N = Mean(means), n
 	if degrees := n - len(d.Cells); degrees > 0 {
 		d.Within = math.Sqrt(squares / float64(degrees))
 		d.Differ = differ(d, degrees)
@@ -121,7 +121,7 @@ func halfOf(residuals map[int][]float64, n, cells int) float64 {
 }
 
 // scale is the robust standard deviation of visits around their cell's median, over all cells with more
-// than one; 0 without.
+// than one; infinite without.
 func scale(cells map[int][]Visit) float64 {
 	var off []float64
 	for _, of := range cells {

@@ -64,7 +64,7 @@ type Window struct {
 	Cycles    float64
 }
 
-// perIteration are the cycles those of some windows.
+// perIteration are the cycles of some windows.
 func perIteration(windows []Window) (cycles []float64) {
 	for _, w := range windows {
 		cycles = append(cycles, w.Cycles)
