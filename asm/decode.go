@@ -77,7 +77,6 @@ func (r *reader) byte() (byte, error) {
 	return r.code[r.pos-1], nil
 }
 
-// signed reads a little-endian signed number of 1, 2, 4 or 8 bytes.
 func (r *reader) signed(size int) (int64, error) {
 	if err := r.left(size); err != nil {
 		return 0, err

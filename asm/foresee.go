@@ -91,7 +91,6 @@ type touch struct {
 	alone bool // it is all that its instruction does, on one page
 }
 
-// touches appends those of a Mem.
 func (m *foreseen) touches(all []touch, f *follower, order int, insts []Inst, copies int) []touch {
 	in := &insts[m.inst]
 	mem := &in.Mem[m.mem]
@@ -217,13 +216,11 @@ func (f *follower) setReg(n int, x known) {
 	}
 }
 
-// change is what a register becomes.
 type change struct {
 	reg int
 	to  known
 }
 
-// step follows one instruction.
 func (f *follower) step(in *Inst) {
 	d := &in.raw
 	_, written := d.generalRegisters()
@@ -346,7 +343,6 @@ func (f *follower) result(in *Inst) known {
 	return known{}
 }
 
-// operand is the value of an operand before the instruction.
 func (f *follower) operand(in *Inst, k int) known {
 	d := &in.raw
 	o := d.form.ops[k]
@@ -387,7 +383,6 @@ func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
 	return 0, false
 }
 
-// ones is a mask of that many bytes.
 func ones(width int) uint64 {
 	if width >= 8 {
 		return ^uint64(0)

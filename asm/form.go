@@ -149,7 +149,6 @@ type operand struct {
 	name   string // of a fixed operand
 }
 
-// isMemory reports whether ModRM.rm may name memory here.
 func (k operandKind) isMemory() bool {
 	switch k {
 	case opE, opM, opW, opQ, opKMem, opVSIB:
@@ -158,7 +157,6 @@ func (k operandKind) isMemory() bool {
 	return false
 }
 
-// usesModRM reports whether the operand needs a ModRM byte.
 func (k operandKind) usesModRM() bool {
 	switch k {
 	case opR, opG, opV, opU, opP, opN, opKReg, opKRM, opSeg, opCR, opDR, opSTI, opBound, opBoundRM, opTile, opTileM:

@@ -88,7 +88,6 @@ func ParseHex(text string, limit int) ([]byte, error) {
 	return code, nil
 }
 
-// hexDigit is the value of a digit, -1 of anything else.
 func hexDigit(r rune) int {
 	switch {
 	case '0' <= r && r <= '9':

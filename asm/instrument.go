@@ -121,7 +121,6 @@ func (p *Probe) add(i int, c capture) {
 	}
 }
 
-// static reports whether an address is the same always.
 func static(m Mem) bool {
 	return (m.Base == NoRegister || m.Base == RIP) && m.Index == NoRegister
 }

@@ -2,7 +2,6 @@ package asm
 
 import "strconv"
 
-// gprNames are the names of the general registers by log2 of their width and by number.
 var gprNames = [4][16]string{
 	{"al", "cl", "dl", "bl", "spl", "bpl", "sil", "dil", "r8b", "r9b", "r10b", "r11b", "r12b", "r13b", "r14b", "r15b"},
 	{"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8w", "r9w", "r10w", "r11w", "r12w", "r13w", "r14w", "r15w"},
@@ -16,7 +15,6 @@ var (
 	roundingNames = [4]string{"{rn-sae}", "{rd-sae}", "{ru-sae}", "{rz-sae}"}
 )
 
-// text is the instruction in Intel syntax.
 func (d *rawInst) text() string {
 	b := make([]byte, 0, 64)
 	b = d.appendPrefixes(b)
@@ -83,7 +81,6 @@ func (d *rawInst) roundingName() string {
 	return "{sae}"
 }
 
-// endsRegisters reports whether operand i is the last that is not an immediate.
 func (d *rawInst) endsRegisters(i int) bool {
 	ops := d.form.ops
 	return ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm)
@@ -200,7 +197,6 @@ func appendHex(b []byte, v uint64) []byte {
 	return strconv.AppendUint(append(b, "0x"...), v, 16)
 }
 
-// appendSigned writes +0x1f or -0x1f.
 func appendSigned(b []byte, v int64) []byte {
 	if v < 0 {
 		return appendHex(append(b, '-'), -uint64(v))
@@ -214,7 +210,6 @@ var pointerNames = map[int]string{
 	16: "xmmword ptr ", 32: "ymmword ptr ", 64: "zmmword ptr ",
 }
 
-// appendMemory writes the ModRM memory operand.
 func (d *rawInst) appendMemory(b []byte, o operand) []byte {
 	var parts [2]string
 	list := parts[:0]

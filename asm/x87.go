@@ -83,7 +83,6 @@ func x87Runs(insts []Inst, filled, copies int) bool {
 	return true
 }
 
-// step executes one instruction.
 func (s *x87Stack) step(in *Inst) bool {
 	for _, i := range x87Reads(in) {
 		if !*s.at(i) {

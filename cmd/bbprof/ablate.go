@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// ablateCommand switches on one by one what makes a block measurable.
 func ablateCommand() *command {
 	return &command{
 		name:     "ablate",
@@ -97,7 +96,6 @@ func (a *ablating) run(std streams) error {
 	return stagesOutcome(stages)
 }
 
-// stagesOutcome is how the ablation of a block ends.
 func stagesOutcome(stages []ablate.Stage) error {
 	err := error(errRejected)
 	for _, s := range stages {
@@ -111,7 +109,6 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps; err is what ended them.
 func (a *ablating) write(std streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
@@ -121,7 +118,6 @@ func (a *ablating) write(std streams, steps any, table string, err error) error 
 	return a.out.write(std, object, table)
 }
 
-// corpus is bbprof ablate FILE.
 func (a *ablating) corpus(ctx context.Context, std streams) error {
 	in, err := input.Open(a.files, std.in, "", nil)
 	if err != nil {
@@ -148,7 +144,6 @@ func (a *ablating) corpus(ctx context.Context, std streams) error {
 	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
 }
 
-// stageTable is a block's way.
 func stageTable(stages []ablate.Stage) string {
 	var w strings.Builder
 	l1d, l1dKind := misses(stages, pmu.L1DReadMiss)
@@ -209,7 +204,6 @@ func countOf(r profiler.Result, role pmu.Role) *float64 {
 	return nil
 }
 
-// shareTable is a corpus's way.
 func shareTable(shares []ablate.Share) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%-31s%9s%9s  %s\n", "on top of the steps before", "measured", "paper", "most frequent reasons of the others")

@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// accountCommand says what share of a program's time its blocks explain.
 func accountCommand() *command {
 	return &command{
 		name:     "account",
@@ -81,7 +80,6 @@ func (a *accounting) run(std streams) error {
 	return a.out.write(std, t, t.Report(a.top))
 }
 
-// blocks reads the result.
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	in, closer, err := openResult(a.files[0], stdin)
 	if err != nil {
@@ -129,7 +127,6 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 // chain is eight dependent adds, whose measurement says how fast the core runs.
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
-// time runs the program, and between runs measures how many cycles a second has.
 func (a *accounting) time(ctx context.Context, run *account.Run) error {
 	p, err := profiler.New(profiler.Options{})
 	if err != nil {
@@ -162,7 +159,6 @@ func (a *accounting) time(ctx context.Context, run *account.Run) error {
 	return nil
 }
 
-// once runs the program and says how long it was in user mode.
 func (a *accounting) once(ctx context.Context) (float64, error) {
 	in, err := openInput(a.stdin)
 	if err != nil {

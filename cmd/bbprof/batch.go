@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// batchCommand measures every row of some files.
 func batchCommand() *command {
 	return &command{
 		name:     "batch",
@@ -60,7 +59,6 @@ cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 	}
 }
 
-// batchFlags are what the user may say of a batch.
 type batchFlags struct {
 	flags     *flags
 	measuring profiler.Options
@@ -107,7 +105,6 @@ func (b *batchFlags) declare(f *flags) {
 		"busy (default: all allowed, the last first)"
 }
 
-// check finds what does not go together.
 func (b *batchFlags) check(std streams) error {
 	if b.out.file == "-" {
 		b.out.file = ""
@@ -187,7 +184,6 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	return j, nil
 }
 
-// measure is bbprof batch.
 func (b *batchFlags) measure(std streams) error {
 	garbage := newCollector()
 	j, err := b.prepare(std)

@@ -112,7 +112,6 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	}
 }
 
-// resumeCommand is the command that continues a run.
 func resumeCommand(program string, args []string) string {
 	words := []string{quoted(program), "batch", "-resume"}
 	for _, a := range args {
@@ -127,7 +126,6 @@ func resumeCommand(program string, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// quoted is a word for a POSIX shell.
 func quoted(s string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
@@ -138,7 +136,6 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// summaryJSON is what -summary writes.
 type summaryJSON struct {
 	Run             resultfile.Run `json:"run"`
 	Tally           batch.Tally    `json:"result"`

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// destination is where the results go.
 type destination struct {
 	path      string // the result
 	journal   string // where rows are gathered, which is the result itself if that can be appended to
@@ -69,7 +68,6 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	return d, nil
 }
 
-// gathered is the format of the journal.
 func (d destination) gathered() resultfile.Format {
 	if d.format.Appends() {
 		return d.format
@@ -77,7 +75,6 @@ func (d destination) gathered() resultfile.Format {
 	return resultfile.CSV
 }
 
-// resume continues the result that is there.
 func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
 	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
 	if err != nil {
@@ -90,7 +87,6 @@ func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr
 	return out, nil
 }
 
-// create begins a new result.
 func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
 	case d.path == "":

@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// blockCommand measures one block: bbprof -hex.
 func blockCommand() *command {
 	return &command{
 		summary:  "measure one block",
@@ -85,7 +84,6 @@ func profileOne(ctx context.Context, opts profiler.Options, b profiler.Block) (p
 	return p.Profile(ctx, b)
 }
 
-// outcome is how a command ends that has written this result.
 func outcome(r profiler.Result) error {
 	switch r.Status {
 	case profiler.OK:
@@ -96,7 +94,6 @@ func outcome(r profiler.Result) error {
 	return fmt.Errorf("internal failure: %s", r.Failure)
 }
 
-// blockFlags are how a command takes one block.
 type blockFlags struct {
 	hex   string
 	asm   string
@@ -104,7 +101,6 @@ type blockFlags struct {
 	flags *flags
 }
 
-// add declares -hex and -asm.
 func (b *blockFlags) add(f *flags) {
 	b.flags = f
 	f.text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
@@ -122,7 +118,6 @@ func (b *blockFlags) add(f *flags) {
 	f.stray = "quote a block that has spaces in it"
 }
 
-// given reports whether the command line has a block.
 func (b *blockFlags) given() bool { return b.flags.has("hex") || b.flags.has("asm") }
 
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
@@ -164,7 +159,6 @@ func textOf(value, flag string, in io.Reader) (text, where string, err error) {
 	return string(all), "standard input", nil
 }
 
-// assemble is the block that -asm gives.
 func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	text, where, err := textOf(b.asm, "-asm", std.in)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// checkCommand finds blocks that have become slower than a baseline says.
 func checkCommand() *command {
 	return &command{
 		name:     "check",
@@ -112,7 +111,6 @@ func (c *checking) run(std streams) error {
 	return checkOutcome(outcomes)
 }
 
-// got says how many operands there are.
 func got(operands []string) string {
 	if len(operands) == 0 {
 		return "none is named"
@@ -190,7 +188,6 @@ func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 	return b, err
 }
 
-// here is what this check measures with, as a baseline describes its run.
 func (c *checking) here() (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(c.measuring)
 	return resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings}, err
@@ -217,7 +214,6 @@ func (c *checking) replace(rows []check.Block, std streams) error {
 	return nil
 }
 
-// checkedJSON is an outcome as JSON.
 type checkedJSON struct {
 	Row       int                `json:"row"`
 	Hex       string             `json:"hex"`

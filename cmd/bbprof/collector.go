@@ -46,7 +46,6 @@ func (c *collector) rest() {
 // which a collection has nothing to scan.
 const leastPercent = 25
 
-// adjust is called now and then.
 func (c *collector) adjust() {
 	metrics.Read(c.live)
 	var live uint64
@@ -60,7 +59,6 @@ func (c *collector) adjust() {
 	}
 }
 
-// gcPercent is GOGC for so many bytes in use.
 func gcPercent(goal int64, live uint64) int {
 	const least = 4 << 20 // what Go takes for less
 	return max(100*int(goal)/int(max(live, least))-100, leastPercent)

@@ -49,13 +49,11 @@ const (
 	exitPipe        = 141 // 128 + SIGPIPE, likewise
 )
 
-// streams are where a command reads and writes.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// full is the command as a user writes it.
 func (c *command) full() string { return strings.TrimSpace("bbprof " + c.name) }
 
 // run parses the arguments after the command's name, runs it and returns the exit code.
@@ -140,7 +138,6 @@ func exitOf(err error) int {
 // stopped reports whether a signal ended a measurement, of which what came before is worth telling.
 func stopped(err error) bool { return errors.Is(err, context.Canceled) }
 
-// writeText writes to standard output.
 func writeText(std streams, text string) error {
 	if _, err := io.WriteString(std.out, text); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
@@ -148,7 +145,6 @@ func writeText(std streams, text string) error {
 	return nil
 }
 
-// find is the command of a name.
 func find(name string) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c *command) bool { return c.name == name }); i >= 0 {

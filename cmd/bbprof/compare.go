@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// compareCommand finds which of two blocks or programs is faster, or of many pairs.
 func compareCommand() *command {
 	return &command{
 		name:    "compare",
@@ -149,7 +148,6 @@ func (c *comparing) check() error {
 	return oneMode(c.measuring)
 }
 
-// comparison is one pair of blocks being compared, and its JSON.
 type comparison struct {
 	A                  compared `json:"a"`
 	B                  compared `json:"b"`
@@ -171,7 +169,6 @@ type comparison struct {
 	unit string // of the values
 }
 
-// compared is one side: a block, or a program.
 type compared struct {
 	Command      string `json:"command,omitempty"`
 	Hex          string `json:"hex,omitempty"`
@@ -237,7 +234,6 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 	return out, err
 }
 
-// conclude tests what the layouts gave.
 func (out *comparison) conclude(unpaired bool) (err error) {
 	test := compare.Paired
 	if unpaired {
@@ -248,7 +244,6 @@ func (out *comparison) conclude(unpaired bool) (err error) {
 	return err
 }
 
-// show writes a comparison and draws it.
 func (c *comparing) show(out *comparison, std streams) error {
 	if err := c.out.write(std, out, out.report(c)); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// files compares the rows of two files in pairs.
 func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) error {
 	var all []*comparison
 	done := progress(c.out.notes(std), len(a), "pairs")
@@ -138,7 +137,6 @@ func (out *comparison) why() string {
 	return s
 }
 
-// short is the start of a block.
 func short(hex string) string {
 	const shown = 32
 	if len(hex) > shown {

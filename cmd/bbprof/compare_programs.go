@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
-// runs compares two programs.
 func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
 	out, err := c.comparePrograms(ctx, a, b, std)
 	if err != nil && (out == nil || !out.Incomplete) {
@@ -19,7 +18,6 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error 
 	return cmp.Or(c.show(out, std), err)
 }
 
-// comparePrograms measures them and concludes.
 func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std streams) (*comparison, error) {
 	var commands [2]program.Command
 	for i, words := range [][]string{a, b} {

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
-// report is a comparison as text.
 func (out *comparison) report(c *comparing) string {
 	var w strings.Builder
 	line := func(name, format string, args ...any) {
@@ -63,7 +62,6 @@ func enough(layouts int) string {
 	return strconv.Itoa(layouts)
 }
 
-// headline is the verdict with its size.
 func (out *comparison) headline() string {
 	interval := fmt.Sprintf("95 %% interval %s to %s %%", signed(out.Low), signed(out.High))
 	switch out.Verdict {
@@ -85,7 +83,6 @@ func cycles(n float64) string {
 	return fmt.Sprintf("%.3f", n)
 }
 
-// subject names a side in a figure.
 func (b compared) subject() string {
 	if b.Command != "" {
 		return b.Command
@@ -115,7 +112,6 @@ func dropped(d []compare.Dropped) string {
 	return fmt.Sprintf(" (%d more dropped, the first because -%s is rejected there: %s)", len(d), d[0].Side, d[0].Rejection.Reason)
 }
 
-// differences are those in each layout alone.
 func (out *comparison) differences() (all []float64) {
 	for _, a := range out.Alone {
 		all = append(all, a.Difference)
@@ -123,7 +119,6 @@ func (out *comparison) differences() (all []float64) {
 	return all
 }
 
-// table lists the layouts.
 func (out *comparison) table(w io.Writer) {
 	places := fmt.Sprintf("%5s  %5s", "code", "data")
 	if out.Cycles != "" {

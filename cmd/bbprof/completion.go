@@ -111,7 +111,6 @@ func (f *flags) valueOf(words []string) *flagDecl {
 	return nil
 }
 
-// offered lists the names that begin as the word does.
 func offered(word, prefix string, names []string, text func(string) string) string {
 	var w strings.Builder
 	for _, name := range slices.Sorted(slices.Values(names)) {

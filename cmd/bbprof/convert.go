@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// convertCommand puts results into another format.
 func convertCommand() *command {
 	return &command{
 		name:     "convert",
@@ -51,7 +50,6 @@ type converting struct {
 	columns []string
 }
 
-// columnsFlag declares -columns.
 func columnsFlag(f *flags, columns *[]string) {
 	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row (default: all)",
 		set: func(s string) error {
@@ -92,7 +90,6 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	return nil
 }
 
-// formatFlag declares -format.
 func formatFlag(f *flags, format *resultfile.Format) {
 	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; bhive, which is hex and "+
 		"cycles per 100 iterations of accepted blocks, without a header (default: as FILE is called, or csv)")
@@ -154,7 +151,6 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 	return os.Rename(f.Name(), name)
 }
 
-// compressed is a writer that compresses as a file's name says.
 func compressed(w io.Writer, name string) (io.WriteCloser, error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"):

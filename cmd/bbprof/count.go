@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// countCommand counts instructions of a block or of a program's function.
 func countCommand() *command {
 	return &command{
 		name:    "count",
@@ -223,7 +222,6 @@ func counted(m count.Method) string {
 	return "by single steps"
 }
 
-// growth is what -grow finds.
 type growth struct {
 	A        count.Result `json:"a"`
 	B        count.Result `json:"b"`
@@ -272,7 +270,6 @@ func growthReport(g growth, sets [2]string) string {
 		g.A.Function, g.Ratio, g.MaxRatio, "counted", how)
 }
 
-// setReport is the count with one set of arguments.
 func setReport(r count.Result) string {
 	if len(r.Calls) == 1 {
 		return callReport(r.Calls[0])

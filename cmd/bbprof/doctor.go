@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// doctorCommand examines this host.
 func doctorCommand() *command {
 	return &command{
 		name:     "doctor",
@@ -64,7 +63,6 @@ func (d *examining) run(std streams) error {
 	return nil
 }
 
-// doctorReport says for a reader what a report says for a program.
 func doctorReport(r doctor.Report) string {
 	var w reporter
 	others := r.Shortcomings
@@ -86,7 +84,6 @@ func doctorReport(r doctor.Report) string {
 	return w.String()
 }
 
-// host describes the machine.
 func (w *reporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU
 	w.line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
@@ -111,7 +108,6 @@ func (w *reporter) host(r doctor.Report) {
 	w.line("frequency", "governor: %s; turbo: %s; TSC: %s", shown(h.Governor), shown(h.Turbo.State), tsc)
 }
 
-// shown is a setting, or a note that it cannot be read.
 func shown(s string) string { return orElse(s, "not shown") }
 
 // caches are such as L1D 32 KiB in 8 ways.
@@ -134,7 +130,6 @@ func size(bytes int) string {
 	return fmt.Sprintf("%g KiB", float64(bytes)/(1<<10))
 }
 
-// siblings says which allowed CPUs share a core, if any.
 func siblings(h doctor.Host) string {
 	var pairs []string
 	for _, c := range h.Cores {
@@ -148,7 +143,6 @@ func siblings(h doctor.Host) string {
 	return ", CPUs share a core: " + strings.Join(pairs, ", ")
 }
 
-// pmu describes the PMU.
 func (w *reporter) pmu(p pmu.PMU) {
 	if !p.Available {
 		w.line("counters", "none: %s", p.Reason)
@@ -161,7 +155,6 @@ func (w *reporter) pmu(p pmu.PMU) {
 	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
 }
 
-// permits lists what this process may do.
 func (w *reporter) permits(r doctor.Report) {
 	h := r.Host
 	number := func(n, unknown int) string {
@@ -183,7 +176,6 @@ func (w *reporter) permits(r doctor.Report) {
 	w.line("speculation", "store bypass: %s%s; gather data sampling: %s", shown(h.StoreBypass), child, shown(h.Gather))
 }
 
-// prospect says how bbprof measures here, and how well.
 func (w *reporter) prospect(r doctor.Report) {
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
@@ -238,7 +230,6 @@ func (w *reporter) aliases(prices []doctor.Price) {
 	w.WriteString(notes.String())
 }
 
-// shortcomings lists what would be better otherwise.
 func (w *reporter) shortcomings(list []doctor.Shortcoming) {
 	if len(list) == 0 {
 		w.WriteString("nothing else to mend\n")

@@ -8,7 +8,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// explainCommand asks which part of a set-up makes a block's time.
 func explainCommand() *command {
 	return &command{
 		name:     "explain",
@@ -103,7 +102,6 @@ func (e *explaining) run(std streams) error {
 	return outcome(got.Base)
 }
 
-// explanation is the table.
 func explanation(e explain.Explanation) string {
 	if e.Base.Status != profiler.OK {
 		return report(e.Base)

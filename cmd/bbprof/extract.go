@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 )
 
-// extractCommand takes blocks out of programs.
 func extractCommand() *command {
 	return &command{
 		name:    "extract",
@@ -100,7 +99,6 @@ func (e *extracting) add(f *flags) {
 	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
 }
 
-// check finds what does not go together.
 func (e *extracting) check() error {
 	sources := 0
 	for _, given := range []bool{e.runs, len(e.callgrind) > 0, e.perf != ""} {
@@ -155,7 +153,6 @@ func badInput(err error) error {
 	return err
 }
 
-// profile finds out what ran, if that is asked for.
 func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	p := e.options.Profile
 	switch {

@@ -44,14 +44,12 @@ func newFlags(command string) *flags {
 	return &flags{command: command, groups: []string{"Flags"}, topic: -1, stray: "this command takes flags alone"}
 }
 
-// declare adds a flag to the last group.
 func (f *flags) declare(d flagDecl) *flagDecl {
 	d.group = len(f.groups) - 1
 	f.decls = append(f.decls, &d)
 	return &d
 }
 
-// section begins a group of flags.
 func (f *flags) section(title string) {
 	if len(f.decls) == 0 {
 		f.groups = nil
@@ -68,7 +66,6 @@ func (f *flags) toggle(p *bool, name, help string) {
 	}})
 }
 
-// text declares a flag whose value is taken as it is.
 func (f *flags) text(p *string, name, arg, help string) {
 	f.declare(flagDecl{name: name, arg: arg, help: help, fallback: *p, set: func(s string) error {
 		*p = s
@@ -89,7 +86,6 @@ func (f *flags) number(p *int, least int, name, arg, help string) *flagDecl {
 	return d
 }
 
-// seed declares -seed.
 func (f *flags) seed(p *uint64, help string) {
 	parsed(f, p, func(s string) (uint64, error) {
 		n, err := strconv.ParseUint(s, 10, 64)
@@ -120,7 +116,6 @@ func choice[T ~string](f *flags, p *T, names []T, name, arg, help string) *flagD
 	return d
 }
 
-// alias declares another spelling of the flag d.
 func (f *flags) alias(d *flagDecl, name string) {
 	other := *d
 	other.name, other.hidden = name, true
@@ -155,7 +150,6 @@ func (f *flags) in(title string) (names []string) {
 	return names
 }
 
-// errHelp says that help was asked for.
 var errHelp = errors.New("help")
 
 // parse reads a command line in Go's style: -name value, -name=value, or -name of a switch, with one
@@ -201,7 +195,6 @@ func (f *flags) parse(args []string) error {
 	return nil
 }
 
-// operand takes one word that is not a flag.
 func (f *flags) operand(word string) error {
 	if f.operands == nil {
 		return fmt.Errorf("unexpected argument %q: %s", word, f.stray)
@@ -210,7 +203,6 @@ func (f *flags) operand(word string) error {
 	return nil
 }
 
-// afterDashes takes the words after --.
 func (f *flags) afterDashes(words []string) error {
 	if f.program != nil {
 		*f.program = words
@@ -257,7 +249,6 @@ func parseBool(s string) (bool, error) {
 	return on, nil
 }
 
-// parseName reads one of some names.
 func parseName[T ~string](s string, names []T) (T, error) {
 	if i := slices.Index(names, T(s)); i >= 0 {
 		return names[i], nil

@@ -14,7 +14,6 @@ const (
 	flagIndent = 18  // where the text of a flag begins
 )
 
-// help is what -h prints.
 func (c *command) help() string {
 	var w strings.Builder
 	if c.name == "" {
@@ -48,7 +47,6 @@ func (c *command) help() string {
 	return w.String()
 }
 
-// exitHelp is what an exit code means.
 func (c *command) exitHelp(code int) string {
 	if text := c.exits[code]; text != "" {
 		return text
@@ -56,7 +54,6 @@ func (c *command) exitHelp(code int) string {
 	return commonExits[code]
 }
 
-// declared are the flags of a command.
 func (c *command) declared() *flags {
 	f := newFlags(c.full())
 	c.setup(f)
@@ -94,7 +91,6 @@ func (f *flags) listed(group int) (list []*flagDecl) {
 	return list
 }
 
-// text is a flag's lines in help.
 func (d *flagDecl) text() string {
 	head := strings.TrimRight("  -"+d.name+" "+d.arg, " ")
 	body := wrap(d.described(), flagIndent)
@@ -104,7 +100,6 @@ func (d *flagDecl) text() string {
 	return fmt.Sprintf("%-*s%s\n", flagIndent, head, body)
 }
 
-// described is a flag's help with its default.
 func (d *flagDecl) described() string {
 	if d.fallback == "" {
 		return d.help
@@ -137,7 +132,6 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// writeCommands lists all commands by subject.
 func writeCommands(w *strings.Builder) {
 	for _, s := range subjects() {
 		fmt.Fprintf(w, "\n%s:\n", s.title)
@@ -147,7 +141,6 @@ func writeCommands(w *strings.Builder) {
 	}
 }
 
-// helpCommand prints the help of a command.
 func helpCommand() *command {
 	return &command{
 		name:     "help",

@@ -42,7 +42,6 @@ func subjects() []subject {
 	}
 }
 
-// commands are all, in the order of bbprof -h.
 func commands() []*command {
 	all := []*command{blockCommand()}
 	for _, s := range subjects() {
@@ -51,7 +50,6 @@ func commands() []*command {
 	return all
 }
 
-// run is the whole program.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	std := streams{stdin, stdout, stderr}
 	if len(args) == 0 {
@@ -71,7 +69,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return finish("", unknownCommand(name), std)
 }
 
-// unknownCommand guesses what was meant.
 func unknownCommand(name string) error {
 	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
 		return badUsage("unknown command %q: to measure a block, write bbprof -hex %s", name, name)
@@ -79,7 +76,6 @@ func unknownCommand(name string) error {
 	return badUsage("unknown command %q%s (bbprof -h lists the commands)", name, didYouMean("", name, commandNames()))
 }
 
-// commandNames are those of the subcommands.
 func commandNames() (names []string) {
 	for _, c := range commands()[1:] {
 		names = append(names, c.name)

@@ -78,7 +78,6 @@ func (w *manWriter) text(text string) {
 	}
 }
 
-// flags lists those of a command, but for a group that stands elsewhere.
 func (w *manWriter) flags(c *command, elsewhere string) {
 	f := c.declared()
 	for i, title := range f.groups {

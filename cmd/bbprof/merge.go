@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// mergeCommand joins results of one corpus.
 func mergeCommand() *command {
 	return &command{
 		name:     "merge",

@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// cpuFlag declares -cpus.
 func cpuFlag(f *flags, cpus *[]int, help string) {
 	f.alias(parsed(f, cpus, host.ParseList, "cpus", "LIST", help+" (default: all allowed, the last first)"), "cpu")
 }
@@ -105,13 +104,11 @@ type output struct {
 	quiet bool
 }
 
-// add declares -json, -o and -q. What is what -json replaces.
 func (o *output) add(f *flags, what string) {
 	f.toggle(&o.json, "json", "one JSON object on one line instead of "+what)
 	o.addFile(f)
 }
 
-// addFile declares -o and -q.
 func (o *output) addFile(f *flags) {
 	f.text(&o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
 	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
@@ -125,7 +122,6 @@ func (o *output) notes(std streams) io.Writer {
 	return std.err
 }
 
-// write writes a result as JSON or as text.
 func (o *output) write(std streams, result any, text string) error {
 	return o.stream(std, func(w io.Writer) error {
 		if o.json {

@@ -8,7 +8,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// plots are the files that -plot names.
 type plots []string
 
 func (p *plots) add(f *flags) {
@@ -40,7 +39,6 @@ func (p plots) draw(subject string, f plot.Figure) error {
 	return nil
 }
 
-// blockSubject names a block in a figure.
 func blockSubject(hex string) string {
 	const shown = 160 // two lines
 	if len(hex) > shown {

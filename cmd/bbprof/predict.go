@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// predictCommand has a model predict blocks.
 func predictCommand() *command {
 	return &command{
 		name:     "predict",
@@ -129,7 +128,6 @@ func distinctBlocks(files []string, stdin io.Reader, column string) ([]string, e
 	return blocks, nil
 }
 
-// predictionJSON is one block's prediction.
 type predictionJSON struct {
 	Hex     string   `json:"hex"`
 	Cycles  *float64 `json:"cycles"`

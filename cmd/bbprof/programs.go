@@ -35,7 +35,6 @@ func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) 
 // programsTitle is the group of the flags of whole programs that are measured.
 const programsTitle = "Of programs"
 
-// programFlags declares those flags, as a group of their own.
 func programFlags(f *flags, o *program.Options, cleanEnv *bool) {
 	f.section(programsTitle)
 	runFlags(f, &o.Timeout, &o.Stdin, "1m")

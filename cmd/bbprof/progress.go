@@ -59,7 +59,6 @@ func (m *meter) show(at time.Time, share float64, text string) {
 	}
 }
 
-// end removes the bar.
 func (m *meter) end() {
 	if m.columns != nil {
 		fmt.Fprint(m.w, "\r\x1b[K")
@@ -79,7 +78,6 @@ func progress(w io.Writer, of int, what string) *counter {
 	return &counter{meter: newMeter(w), of: of, what: what, began: time.Now()}
 }
 
-// step reports how many are done.
 func (c *counter) step(done int) {
 	at := time.Now()
 	if at.Sub(c.lastDraw) < drawEvery {
@@ -97,7 +95,6 @@ func (c *counter) step(done int) {
 // drawEvery keeps what draws from disturbing what is measured.
 const drawEvery = 200 * time.Millisecond
 
-// watch shows how far a batch is.
 type watch struct {
 	meter
 	size int64 // of the input in bytes, 0 if unknown
@@ -115,7 +112,6 @@ func newWatch(w io.Writer, size int64) *watch {
 	return t
 }
 
-// show is called a few times a second.
 func (t *watch) show(p batch.Progress) {
 	at := time.Now()
 	if t.from < 0 {

@@ -200,7 +200,6 @@ func remedy(r *verdict.Rejection, severalSpeeds bool) string {
 	return ""
 }
 
-// detail is what -v adds.
 func (w *reporter) detail(r profiler.Result) {
 	if len(r.Listing) > 0 {
 		w.WriteString("disassembly\n")
@@ -246,7 +245,6 @@ func registers(gpr [16]uint64) string {
 	return all.String()
 }
 
-// plural counts things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

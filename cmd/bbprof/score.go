@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// scoreCommand judges models by measured blocks.
 func scoreCommand() *command {
 	return &command{
 		name:     "score",
@@ -79,7 +78,6 @@ const predictTimeout = time.Minute
 // models within a gigabyte.
 const scorePercent = 25
 
-// scoring is one run of bbprof score.
 type scoring struct {
 	predicting
 	files []string
@@ -101,7 +99,6 @@ type predicting struct {
 	timeout time.Duration
 }
 
-// namedSource is a model as the user gives it.
 type namedSource struct{ name, text string }
 
 func (p *predicting) addModel(s string) error {
@@ -128,7 +125,6 @@ func (p *predicting) addPredicting(f *flags) {
 	parsed(f, &p.timeout, parseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").fallback = p.timeout.String()
 }
 
-// sources are the models' sources, in their order.
 func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
 	var list []predict.Source
 	for _, m := range p.models {
@@ -224,7 +220,6 @@ func sourceError(name string, err error) error {
 	return fmt.Errorf("-model %s: %w", name, err)
 }
 
-// scored is all that score finds.
 type scored struct {
 	truth    *truth
 	models   []score.Model
@@ -246,7 +241,6 @@ type scoredGroup struct {
 	figures []score.Figures // of each model
 }
 
-// maxMistakes is how many groups of mistakes there are at most.
 const maxMistakes = 10
 
 func newScored(t *truth, models []score.Model, seed uint64, worst int) *scored {

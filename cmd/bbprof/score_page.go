@@ -18,7 +18,6 @@ import (
 // the page stays of a size to send.
 const pageBlocks = 2000
 
-// writePage writes the page of -report.
 func (s *scored) writePage(name string, files []string) error {
 	return writeWhole(name, files, func(w io.Writer) error { return htmlreport.Write(w, s.page(files)) })
 }
@@ -62,7 +61,6 @@ func (s *scored) page(files []string) *htmlreport.Page {
 	return p
 }
 
-// facts are what was measured on what.
 func (s *scored) facts() []htmlreport.Fact {
 	run := s.truth.run
 	facts := []htmlreport.Fact{

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// scoreJSON is what score -json writes.
 type scoreJSON struct {
 	Core        string         `json:"core"`
 	Rows        int            `json:"rows"`
@@ -28,7 +27,6 @@ type scoreJSON struct {
 	Comparisons []pairJSON     `json:"comparisons"`
 }
 
-// modelJSON is one model's.
 type modelJSON struct {
 	Name   string     `json:"name"`
 	Kind   score.Kind `json:"kind"`
@@ -141,7 +139,6 @@ func (s *scored) mistakeJSON(m score.Mistake) mistakeJSON {
 	return j
 }
 
-// failures counts why there are no predictions.
 func failures(predictions score.Predictions) map[string]int {
 	n := map[string]int{}
 	for i := range predictions.Len() {
@@ -152,7 +149,6 @@ func failures(predictions score.Predictions) map[string]int {
 	return n
 }
 
-// blockText is a block as assembly on one line.
 func blockText(text string) string {
 	code, err := hex.DecodeString(text)
 	if err != nil {
@@ -169,7 +165,6 @@ func blockText(text string) string {
 	return strings.Join(list, "; ")
 }
 
-// text is the report.
 func (s *scored) text(files []string) string {
 	var w strings.Builder
 	w.WriteString(s.headline(files))
@@ -317,7 +312,6 @@ func (s *scored) writeGrouping(w *strings.Builder, g scoredGrouping) {
 	table.flush()
 }
 
-// maxFailures is how many reasons are listed.
 const maxFailures = 8
 
 func (s *scored) writeFailures(w *strings.Builder, model int) {

@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// selftestCommand measures blocks whose time is known.
 func selftestCommand() *command {
 	return &command{
 		name:     "selftest",
@@ -163,7 +162,6 @@ func selftestOutcome(t selftest.Tally) error {
 	return nil
 }
 
-// selftestReport is a table, with a failure in capitals, and the count.
 func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
 	width := 0
 	for _, o := range outcomes {
@@ -204,7 +202,6 @@ func core(c host.CPU) string {
 	return string(c.Microarchitecture)
 }
 
-// selftestLine is the count, and what failed.
 func selftestLine(outcomes []selftest.Outcome) string {
 	line := selftest.Count(outcomes).String()
 	for _, o := range outcomes {
@@ -215,7 +212,6 @@ func selftestLine(outcomes []selftest.Outcome) string {
 	return line
 }
 
-// measuredOr is what was measured, or why it was not.
 func measuredOr(o selftest.Outcome, why string) string {
 	if o.Cycles > 0 {
 		return fmt.Sprintf("%.3f cycles", o.Cycles)
@@ -223,7 +219,6 @@ func measuredOr(o selftest.Outcome, why string) string {
 	return why
 }
 
-// selftestWarning is what a batch says of a selftest that failed.
 func selftestWarning(line string, unroll bool) string {
 	hint := "bbprof selftest tells more"
 	if unroll {

@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// setupFlags are a set-up on the command line.
 type setupFlags struct {
 	at   int
 	regs []registerValue

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// sweepCommand varies one factor and holds all others.
 func sweepCommand() *command {
 	return &command{
 		name:     "sweep",
@@ -70,7 +69,6 @@ bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every 
 	}
 }
 
-// sweeping is a sweep as the command line asks for it.
 type sweeping struct {
 	flags  *flags
 	factor string // its flag
@@ -165,7 +163,6 @@ func (s *sweeping) run(std streams) error {
 	return s.sweepBlock(ctx, std)
 }
 
-// orDefault is how many runs each value has.
 func (s *sweeping) orDefault(runs int) int {
 	if s.runs > 0 {
 		return s.runs

@@ -51,7 +51,6 @@ func blockFactors() map[string]func(base profiler.Setup, regs []asm.Reg, values 
 // framesEach gives each page a frame, up to as many as no L1D has more ways than.
 const framesEach = 16
 
-// sweepBlock varies one of a block's factors.
 func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	block, err := s.block.read(std)
 	if err != nil {
@@ -81,7 +80,6 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	return sweepOutcome(points)
 }
 
-// measure sweeps, and again for the events.
 func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std streams) ([]sweep.Point, []sweep.Screened, error) {
 	p, err := profiler.New(s.opts)
 	if err != nil {
@@ -130,7 +128,6 @@ func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profil
 	return events, nil
 }
 
-// counting starts a profiler that counts some events.
 func (s *sweeping) counting(events []profiler.Event) (measure.Profiler, func(), error) {
 	opts := s.opts
 	for _, e := range events {
@@ -166,7 +163,6 @@ func readEventList(file string) (events []profiler.Event, err error) {
 	return events, err
 }
 
-// sweepOutcome is how a sweep ends.
 func sweepOutcome(points []sweep.Point) error {
 	for _, p := range points {
 		if p.Result.Status == profiler.OK {
@@ -176,7 +172,6 @@ func sweepOutcome(points []sweep.Point) error {
 	return errRejected
 }
 
-// write writes the table, the plots and the summary.
 func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
 	if err := s.out.stream(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
 		return err
@@ -188,7 +183,6 @@ func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f swee
 	return nil
 }
 
-// writeSweepTable writes a row for each value.
 func writeSweepTable(out io.Writer, points []sweep.Point, screened []sweep.Screened, f sweep.Factor) error {
 	w := csv.NewWriter(out)
 	header := append([]string{f.Name}, strings.Split("status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,splits,page_splits,l1d_misses,l1i_misses", ",")...)
@@ -280,7 +274,6 @@ func numbers(n []int) string {
 	return fmt.Sprintf("%s (%s)", plural(len(n), "value"), strings.Join(s, ", "))
 }
 
-// screening ranks the events.
 func screening(screened []sweep.Screened) string {
 	if len(screened) == 0 {
 		return ""

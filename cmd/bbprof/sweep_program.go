@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// programFactor is what can be varied of a program.
 type programFactor struct {
 	flag, help   string
 	column, axis string // in the table and the plot
@@ -25,7 +24,6 @@ type programFactor struct {
 	value func(program.Setup) int
 }
 
-// programFactors are all of them.
 var programFactors = []programFactor{
 	{"env", "the size of a program's environment, in bytes", "env_bytes", "padding of the environment, bytes",
 		func(v int) program.Setup { return program.Setup{EnvBytes: v} }, func(s program.Setup) int { return s.EnvBytes }},
@@ -42,7 +40,6 @@ func ofPrograms(flag string) *programFactor {
 	return &programFactors[i]
 }
 
-// sweepProgram varies a factor of a program's set-up.
 func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
 	points, err := s.runPrograms(ctx, f, std)
 	if err != nil && !(stopped(err) && points != nil) {
@@ -78,7 +75,6 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 }
 
-// write writes a row for each set-up.
 func (f *programFactor) write(out io.Writer, points []program.Point) error {
 	w := csv.NewWriter(out)
 	w.Write([]string{f.column, "cycles", "ci_low", "ci_high", "runs"})

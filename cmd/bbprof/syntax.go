@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// syntaxFlag declares -syntax. What is the text that it is of.
 func syntaxFlag(f *flags, p *assemble.Syntax, what string) {
 	choice(f, p, assemble.Syntaxes(), "syntax", "NAME", "of "+what+": intel, att (GNU's) or go").fallback = string(assemble.Intel)
 }

@@ -29,7 +29,6 @@ type truth struct {
 	core      predict.Core   // that was measured on; without a name if nobody said
 }
 
-// truthOptions say how results are read.
 type truthOptions struct {
 	by        string // the column that is the application
 	core      string // the core, where the results do not tell
@@ -197,7 +196,6 @@ func (m texts) one(s string) string {
 	return kept
 }
 
-// describe adds what follows from the code.
 func (t *truth) describe() {
 	inParallel(len(t.blocks), func(i int) {
 		b := &t.blocks[i]
@@ -216,7 +214,6 @@ func (t *truth) describe() {
 	})
 }
 
-// hexes are the blocks' digits.
 func (t *truth) hexes() []string {
 	list := make([]string, len(t.blocks))
 	for i := range t.blocks {
@@ -225,7 +222,6 @@ func (t *truth) hexes() []string {
 	return list
 }
 
-// rejections is how many blocks were not measured.
 func (t *truth) rejections() (n int) {
 	for _, rows := range t.rejected {
 		n += rows
@@ -233,7 +229,6 @@ func (t *truth) rejections() (n int) {
 	return n
 }
 
-// weighted reports whether blocks have weights.
 func (t *truth) weighted() bool {
 	return slices.ContainsFunc(t.blocks, func(b score.Block) bool { return b.Weight > 0 })
 }

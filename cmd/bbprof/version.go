@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 )
 
-// versionCommand says what this binary was built from.
 func versionCommand() *command {
 	return &command{
 		name:     "version",
@@ -26,7 +25,6 @@ func versionCommand() *command {
 // them otherwise.
 var version, commit string
 
-// versionText is the version, and the commit where that is known.
 func versionText() string {
 	module, revision := version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// workerCPUs chooses the CPUs of each worker.
 func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	allowed, err := host.AllowedCPUs()
 	if err != nil {

@@ -57,7 +57,6 @@ type Turbo struct {
 
 const cpus = "sys/devices/system/cpu/"
 
-// readHost reads all settings. What cannot be read counts as missing.
 func readHost(sys System) Host {
 	file := func(format string, args ...any) string {
 		b, err := fs.ReadFile(sys.Files, fmt.Sprintf(format, args...))
@@ -99,7 +98,6 @@ func readHost(sys System) Host {
 	return h
 }
 
-// siblings are the other CPUs of a CPU's core.
 func (h Host) siblings(cpu int) []int {
 	for _, c := range h.Cores {
 		if c.CPU == cpu {

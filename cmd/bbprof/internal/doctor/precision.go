@@ -36,7 +36,6 @@ type Repeat struct {
 	Why    string     `json:"why,omitempty"` // it was not measured
 }
 
-// measured reports whether both were.
 func (b Repeat) measured() bool { return b.Cycles[0] > 0 && b.Cycles[1] > 0 }
 
 // half is the wider of the two intervals, as a share of the cycles: half its width.
@@ -110,7 +109,6 @@ func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
 	return nil
 }
 
-// why says why there is no result.
 func why(r profiler.Result) string {
 	switch {
 	case r.Rejection != nil:

@@ -93,7 +93,6 @@ func free(price, otherwise float64) bool {
 	return price <= otherwise+max(freeShare*otherwise, freeCycles)
 }
 
-// requirements tests all three.
 func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 	aliased, err := x.aliased()
 	if err != nil {
@@ -106,7 +105,6 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 	return []Requirement{judgeAliased(aliased, x.sys.CPU.Core), judgeCounted(x.evidence, counters), judgeSubnormals(subnormals)}, nil
 }
 
-// job is a price to find out.
 type job struct{ what, under, hex string }
 
 // aliased measures what two virtual pages on one frame cost. Such blocks are rejected

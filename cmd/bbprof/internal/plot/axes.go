@@ -11,7 +11,6 @@ type scale struct{ low, high, from, to float64 }
 
 func (s scale) at(v float64) float64 { return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from) }
 
-// span is a range of values that grows.
 type span struct{ low, high float64 }
 
 func nothing() span { return span{math.Inf(1), math.Inf(-1)} }
@@ -74,7 +73,6 @@ func roundStep(step float64) (round float64, decimals int) {
 	return math.Pow10(exponent + 1), max(0, -exponent-1)
 }
 
-// thousands is what large values are divided by, and its name for the axis's label.
 func thousands(s span) (by float64, name string) {
 	switch most := max(math.Abs(s.low), math.Abs(s.high)); {
 	case most >= 1e9:

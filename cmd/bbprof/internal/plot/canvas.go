@@ -15,7 +15,6 @@ import (
 // point is a place in points of 1/72 inch, from the upper left corner.
 type point struct{ x, y float64 }
 
-// anchor is which end of a text is at its place.
 type anchor int
 
 const (
@@ -34,14 +33,12 @@ type label struct {
 	up     bool // written from the bottom to the top
 }
 
-// stroke is how a line is drawn.
 type stroke struct {
 	colour color.NRGBA
 	width  float64
 	dashed bool
 }
 
-// canvas is what a figure is drawn on.
 type canvas interface {
 	line(points []point, s stroke)
 	area(points []point, c color.NRGBA) // a filled polygon
@@ -62,7 +59,6 @@ func newCanvas(format string, width, height float64) (canvas, error) {
 	return nil, fmt.Errorf("no format is called %q", format)
 }
 
-// dash is the length of a dash and of the gap after it.
 var dash = [2]float64{4, 3}
 
 var parsed = sync.OnceValues(func() (*opentype.Font, error) { return opentype.Parse(goregular.TTF) })

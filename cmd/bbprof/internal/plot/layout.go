@@ -31,7 +31,6 @@ var palette = []color.NRGBA{
 	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0, 0, 0, 0xff},
 }
 
-// layout is where all parts of a figure go.
 type layout struct {
 	height float64
 	labels []label // of title, subject, machine and keys
@@ -59,7 +58,6 @@ type legendEntry struct {
 	series int
 }
 
-// newLayout places everything.
 func newLayout(f Figure) *layout {
 	l := &layout{}
 	y := gap
@@ -170,7 +168,6 @@ func (p *placed) tick(step int) {
 	}
 }
 
-// spans are the ranges of a panel's axes.
 func (p Panel) spans(names int) (x, y span) {
 	x, y = nothing(), nothing()
 	dots, base := false, p.Zero
@@ -218,7 +215,6 @@ func (p Panel) spans(names int) (x, y span) {
 	return x.wide(0, 0), y
 }
 
-// margin is what a panel needs left of its axes.
 func (p *placed) margin() float64 {
 	lines := len(wrap(p.Y, typeSize, p.labelRoom()))
 	return p.besideTicks + float64(lines)*lineSpacing*typeSize
@@ -263,7 +259,6 @@ func (p *placed) legendRows() (rows [][]int) {
 	return rows
 }
 
-// place puts a panel's axes below top, with title and legend above, and returns where the panel ends.
 func (p *placed) place(top, height float64) float64 {
 	left, right, y := p.x.from, p.x.to, top-p.above()
 	if p.Title != "" {
@@ -316,10 +311,8 @@ func (p *placed) placeBelow(y float64) float64 {
 	return y + gap/2 + float64(len(lines))*lineSpacing*typeSize
 }
 
-// colourOf is a series' colour: its place among those that are listed or drawn.
 func colourOf(series int) color.NRGBA { return palette[series%len(palette)] }
 
-// draw puts everything on a canvas.
 func (l *layout) draw(c canvas) {
 	for i := range l.panels {
 		l.panels[i].draw(c)
@@ -366,7 +359,6 @@ func (p *placed) draw(c canvas) {
 	}
 }
 
-// key draws one entry of a legend.
 func (p *placed) key(c canvas, e legendEntry) {
 	s, y := p.Series[e.series], e.at.y-smallSize/3
 	colour := colourOf(e.series)
@@ -388,7 +380,6 @@ const (
 	whiskerCap = 2.0
 )
 
-// series draws one series.
 func (p *placed) series(c canvas, s Series, colour color.NRGBA) {
 	at := func(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
 	faint := colour

@@ -62,7 +62,6 @@ func (a Answer) Holds(cycles float64) bool {
 	return a.Low-tolerance(a.Low) <= cycles && cycles <= a.High+tolerance(a.High)
 }
 
-// Blocks reads the table.
 func Blocks() ([]Block, error) { return parseTable(table) }
 
 // The columns before those of the microarchitectures, and the one after.

@@ -137,7 +137,6 @@ func (o *Outcome) judge(r profiler.Result, answer Answer) {
 	}
 }
 
-// Tally counts outcomes.
 type Tally struct {
 	Pass      int `json:"pass"`
 	Fail      int `json:"fail"`
@@ -145,7 +144,6 @@ type Tally struct {
 	Skipped   int `json:"skipped"`
 }
 
-// Count tallies.
 func Count(outcomes []Outcome) (t Tally) {
 	for _, o := range outcomes {
 		switch o.Status {

@@ -58,7 +58,6 @@ type Line struct {
 	total       float64
 }
 
-// Tabulate adds up.
 func Tabulate(blocks []Block, run Run) Table {
 	t := Table{Program: run.Program, UserSeconds: run.UserSeconds, CyclesPerSecond: run.CyclesPerSecond}
 	seconds := slices.Sorted(slices.Values(run.UserSeconds))
@@ -112,7 +111,6 @@ func Tabulate(blocks []Block, run Run) Table {
 	return t
 }
 
-// weight is what functions are ordered by.
 func (l Line) weight() float64 {
 	if l.Cycles != nil {
 		return *l.Cycles

@@ -35,7 +35,6 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s: %s", e.Line, e.Tool, e.Message) }
 
-// An Assembler runs a tool.
 type Assembler struct {
 	path string
 	name string
@@ -56,7 +55,6 @@ func New() (*Assembler, error) {
 	return &Assembler{path: path, name: filepath.Base(path), args: args, dir: dir}, nil
 }
 
-// Close removes what was written.
 func (a *Assembler) Close() error { return os.RemoveAll(a.dir) }
 
 // find looks for GNU as, for llvm-mc, and for llvm-mc with a version behind its name.
@@ -82,7 +80,6 @@ func find() (path string, args []string) {
 // attOperand is found in AT&T syntax alone: a register behind %, or a number behind $.
 var attOperand = regexp.MustCompile(`%[a-z]|\$-?[0-9]`)
 
-// header is what selects the syntax that a text is in.
 func header(text string) string {
 	if attOperand.MatchString(text) {
 		return ".att_syntax prefix; "

@@ -18,7 +18,6 @@ const (
 	Go    Syntax = "go"    // of Go's assembler
 )
 
-// Syntaxes are all of them.
 func Syntaxes() []Syntax { return []Syntax{Intel, ATT, Go} }
 
 // Mark stands behind an instruction that is in Intel syntax because nothing here can write it in

@@ -24,7 +24,6 @@ func demangled(symbol string) string {
 	return demangle.Filter(symbol)
 }
 
-// cut gives out the blocks of the function that was walked.
 func (e *extraction) cut(f *function, name string) error {
 	w := &e.w
 	e.name = name
@@ -92,7 +91,6 @@ func (e *extraction) blockAt(start int) bounds {
 	}
 }
 
-// give passes a block on if it is wanted.
 func (e *extraction) give(f *function, b bounds) error {
 	addr := f.lo + uint64(b.start) - f.where.addr + f.where.shown
 	n := uint64(1)

@@ -86,7 +86,6 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 // headers may stand ahead of the line that says what positions there are.
 var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
 
-// take reads one line.
 func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint64) error {
 	if line == "" || line[0] == '#' {
 		return nil

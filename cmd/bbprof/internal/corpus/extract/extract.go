@@ -30,7 +30,6 @@ const (
 	CutTransfer Cut = "transfer" // at the next control transfer: blocks overlap
 )
 
-// Cuts are all of them.
 func Cuts() []Cut { return []Cut{CutLeader, CutTransfer} }
 
 // Options say which blocks are wanted.
@@ -58,7 +57,6 @@ type Block struct {
 	Count        uint64 // executions; 1 without a profile
 }
 
-// Stats says what was found and what was left out.
 type Stats struct {
 	Files          int
 	Functions      int
@@ -114,7 +112,6 @@ func file(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 	return one(input{name: name, path: name, from: f}, opts, stats, yield)
 }
 
-// An input is one ELF file.
 type input struct {
 	name  string // as rows have it
 	path  string // as a profile has it
@@ -122,7 +119,6 @@ type input struct {
 	marks []string // of the regions in the assembly that it was made of
 }
 
-// one extracts one object's blocks.
 func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err error) {
 	counts, err := opts.Profile.of(in.path)
 	if err != nil {
@@ -176,7 +172,6 @@ type bitmap []uint64
 func (b bitmap) set(i uint64)      { b[i/64] |= 1 << (i % 64) }
 func (b bitmap) has(i uint64) bool { return b[i/64]>>(i%64)&1 != 0 }
 
-// survey is the first pass.
 func (e *extraction) survey() {
 	e.w.outside = func(target uint64) {
 		s := e.o.code(target)
@@ -201,7 +196,6 @@ func (e *extraction) survey() {
 	e.w.limits = append(e.tables, ^uint64(0))
 }
 
-// blocks is the second pass.
 func (e *extraction) blocks() error {
 	for i := range e.o.functions {
 		f := &e.o.functions[i]
@@ -233,7 +227,6 @@ func (e *extraction) blocks() error {
 	return nil
 }
 
-// walk walks a function with all that is known of it.
 func (e *extraction) walk(f *function) {
 	e.offsets, e.ran = e.offsets[:0], e.ran[:0]
 	if b := e.entries[f.where]; b != nil {

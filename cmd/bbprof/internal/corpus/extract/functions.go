@@ -210,7 +210,6 @@ func joinSame(in []claim) []claim {
 	return out
 }
 
-// functionAt is the function that holds an address.
 func (o *object) functionAt(addr uint64) *function {
 	i := sort.Search(len(o.functions), func(i int) bool { return o.functions[i].hi > addr })
 	if i < len(o.functions) && o.functions[i].lo <= addr {
@@ -219,7 +218,6 @@ func (o *object) functionAt(addr uint64) *function {
 	return nil
 }
 
-// bytes is a function's code.
 func (f *function) bytes() []byte {
 	data := f.where.data()
 	lo, hi := f.lo-f.where.addr, f.hi-f.where.addr
@@ -229,5 +227,4 @@ func (f *function) bytes() []byte {
 
 var zero [1]byte
 
-// isZero reports whether bytes are all 0.
 func isZero(b []byte) bool { return len(bytes.Trim(b, string(zero[:]))) == 0 }

@@ -158,7 +158,6 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// at is the section that holds an address, nil if none does.
 func (o *object) at(addr uint64) *section {
 	i, found := slices.BinarySearchFunc(o.sections, addr, func(s *section, a uint64) int { return cmp.Compare(s.addr, a) })
 	if found {
@@ -170,7 +169,6 @@ func (o *object) at(addr uint64) *section {
 	return nil
 }
 
-// code is the section, if it holds code, that has an address.
 func (o *object) code(addr uint64) *section {
 	if s := o.at(addr); s != nil && s.executable {
 		return s

@@ -50,7 +50,6 @@ func ReadPerf(name string, r io.Reader) (*Profile, error) {
 	return p.profile(name), nil
 }
 
-// A mapping is executable memory of a file.
 type mapping struct {
 	span
 	offset uint64
@@ -144,7 +143,6 @@ func (p *perfReader) sample(line string) {
 	p.branches(cells[from:])
 }
 
-// branches reads the pairs of one sample.
 func (p *perfReader) branches(cells []string) {
 	next := uint64(0) // the source of the branch that came after
 	for _, c := range cells {
@@ -231,7 +229,6 @@ func (p *perfReader) profile(source string) *Profile {
 	return out
 }
 
-// ReadPerfFile is ReadPerf of a file.
 func ReadPerfFile(name string) (*Profile, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -241,7 +238,6 @@ func ReadPerfFile(name string) (*Profile, error) {
 	return ReadPerf(name, f)
 }
 
-// sampleCounts are samples by address.
 type sampleCounts struct{ *exactCounts }
 
 func (c *sampleCounts) exact() bool { return false }

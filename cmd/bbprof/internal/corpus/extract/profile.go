@@ -17,14 +17,12 @@ type Profile struct {
 	Total   uint64 // all of them
 }
 
-// objectCounts are those of one file.
 type objectCounts struct {
 	name   string // as the profile has it
 	counts counts
 	total  uint64
 }
 
-// counts are the executions in one file, by the addresses of the file.
 type counts interface {
 	at(addr uint64) uint64                     // executions of the instruction
 	between(lo, hi uint64) uint64              // sum over a range
@@ -33,7 +31,6 @@ type counts interface {
 	exact() bool                               // at counts executions; else only between means something
 }
 
-// of is what a profile knows of a file.
 func (p *Profile) of(path string) (counts, error) {
 	if p == nil {
 		return nil, nil

@@ -139,7 +139,6 @@ func label(name, source string) (string, []string, error) {
 	return out.String(), names, nil
 }
 
-// assembly extracts blocks from a .s file.
 func assembly(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
 	source, err := os.ReadFile(name)
 	if err != nil {

@@ -53,7 +53,6 @@ func (o *object) layOut() {
 	o.externals = map[string]uint64{"": next}
 }
 
-// A relocator knows what the symbols of a file stand for.
 type relocator struct {
 	o       *object
 	symbols []elf.Symbol
@@ -62,7 +61,6 @@ type relocator struct {
 	next    uint64            // the next free address behind all sections
 }
 
-// relocate fills the fields that a linker would.
 func (o *object) relocate() {
 	r := &relocator{o: o, bySect: map[int]*section{}, got: map[uint32]uint64{}, next: o.externals[""]}
 	r.symbols, _ = o.elf.Symbols()

@@ -65,7 +65,6 @@ type unknownInstruction struct{ bytes string }
 
 func (e *unknownInstruction) Error() string { return "unknown instruction " + e.bytes }
 
-// callgrind counts the program and what it starts.
 func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, error) {
 	args := append([]string{
 		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",

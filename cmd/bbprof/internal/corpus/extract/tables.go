@@ -24,7 +24,6 @@ import (
 // maxEntries bounds a table: CPython's interpreter has 256, generated parsers a few thousand.
 const maxEntries = 1 << 14
 
-// noteTable notes the address of data that an instruction names as a table's could be.
 func (w *walker) noteTable(at int, s asm.Step) {
 	code := w.code[at : at+s.Length]
 	switch {

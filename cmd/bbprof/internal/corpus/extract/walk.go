@@ -76,7 +76,6 @@ func grown[T any](old []T, n int) []T {
 	return old
 }
 
-// lead makes an offset the start of a block, and has it followed.
 func (w *walker) lead(at int) {
 	if at >= len(w.code) || w.marks[at]&markLeader != 0 {
 		return
@@ -134,7 +133,6 @@ func (w *walker) follow(at int) {
 	}
 }
 
-// target follows a direct branch.
 func (w *walker) target(next int, s asm.Step) {
 	to := int64(next) + s.Target
 	if to >= 0 && to < int64(len(w.code)) {
@@ -206,7 +204,6 @@ func (w *walker) gaps() {
 	}
 }
 
-// skipPadding is where padding ends.
 func (w *walker) skipPadding(at, end int) int {
 	if isZero(w.code[at:end]) {
 		return end

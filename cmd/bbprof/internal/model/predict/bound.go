@@ -18,7 +18,6 @@ func (w widths) String() string {
 	return fmt.Sprintf("max(n/%d, loads/%d, stores/%d), the widths of %s", w.core.Issue, w.core.Loads, w.core.Stores, w.core.Name)
 }
 
-// Predict computes the bounds.
 func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
 	out := make([]score.Prediction, len(blocks))
 	for i, b := range blocks {

@@ -42,7 +42,6 @@ func newCommand(text string, o Options) (Source, error) {
 
 func (c *command) String() string { return c.text }
 
-// Predict runs the program, once unless it fails.
 func (c *command) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	return inChunks(ctx, len(blocks), commandChunk, 1, func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
 		return c.run(ctx, blocks, list)

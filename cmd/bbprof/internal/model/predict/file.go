@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// file is a table of predictions.
 type file struct {
 	name   string
 	column string
@@ -67,7 +66,6 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	return 0, 0, false, fmt.Errorf("say which column holds the cycles, with column=NAME; there are %s", strings.Join(names, ", "))
 }
 
-// Predict looks the blocks up.
 func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	rows, err := f.open(f.name)
 	if err != nil {
@@ -120,7 +118,6 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 	}
 }
 
-// read is a row's prediction.
 func (f *file) read(cells []string, cycles, why int) score.Prediction {
 	text := strings.TrimSpace(cells[cycles])
 	v, err := strconv.ParseFloat(text, 64)

@@ -62,7 +62,6 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	return m, m.check()
 }
 
-// firstLine is what the tool calls itself.
 func (m *mca) firstLine() string {
 	out, _ := exec.Command(m.tool, "--version").Output()
 	for line := range strings.Lines(string(out)) {
@@ -98,7 +97,6 @@ func (m *mca) Predict(ctx context.Context, blocks []string) ([]score.Prediction,
 	})
 }
 
-// region is a block as text.
 type region struct {
 	index int
 	lines []string
@@ -151,7 +149,6 @@ func (m *mca) steady(short, long summary, instructions int) score.Prediction {
 	return p
 }
 
-// summary is llvm-mca's of a region.
 type summary struct{ Instructions, TotalCycles int }
 
 // lineError is a message about a line of standard input.

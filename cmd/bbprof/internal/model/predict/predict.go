@@ -50,7 +50,6 @@ type UsageError struct{ error }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// Unwrap gives the cause.
 func (e *UsageError) Unwrap() error { return e.error }
 
 // execPrefix begins a source that is a command.
@@ -88,7 +87,6 @@ func Parse(text string, o Options) (Source, error) {
 	return s, nil
 }
 
-// settings are what stands behind a source's name.
 type settings struct {
 	values map[string]string
 	asked  []string
@@ -110,7 +108,6 @@ func split(text string) (name string, s *settings, err error) {
 	return parts[0], s, nil
 }
 
-// take is a setting's value, or the default.
 func (s *settings) take(key, otherwise string) string {
 	s.asked = append(s.asked, key)
 	if v, ok := s.values[key]; ok {
@@ -135,7 +132,6 @@ func (s *settings) known() string {
 	return "there are " + strings.Join(s.asked, ", ")
 }
 
-// number reads a setting that is a number above 0.
 func (s *settings) number(key string, otherwise float64) (float64, error) {
 	text := s.take(key, "")
 	if text == "" {
@@ -287,5 +283,4 @@ func oneLine(message string) string {
 	return s
 }
 
-// workers is how many processes predict at a time.
 func workers() int { return runtime.NumCPU() }

@@ -28,7 +28,6 @@ type fileTool struct {
 
 func (t *fileTool) String() string { return fmt.Sprintf("%s for %s", t.name, t.arch) }
 
-// Predict runs the tool.
 func (t *fileTool) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	dir, err := os.MkdirTemp("", "bbprof-predict-")
 	if err != nil {

@@ -30,10 +30,8 @@ type Page struct {
 	By     string  // by what they were chosen
 }
 
-// Fact is a name and a value.
 type Fact struct{ Name, Value string }
 
-// Count is how many there are of something.
 type Count struct {
 	Name string
 	N    int
@@ -64,7 +62,6 @@ const (
 	bins         = binsPerCycle * heatCycles
 )
 
-// Add counts a block.
 func (h *Heat) Add(measured, predicted float64) {
 	if measured >= heatCycles || predicted >= heatCycles {
 		h.Outside++
@@ -73,33 +70,28 @@ func (h *Heat) Add(measured, predicted float64) {
 	h.Bins[int(measured*binsPerCycle)][int(predicted*binsPerCycle)]++
 }
 
-// Figure is a number with its text.
 type Figure struct {
 	Value float64
 	Text  string
 	Note  string // its interval
 }
 
-// Grouping is errors by a property.
 type Grouping struct {
 	Name   string
 	Groups []Group
 }
 
-// Group is the error of each model on some blocks.
 type Group struct {
 	Name   string
 	Blocks int
 	MAPE   []float64
 }
 
-// Mistake is a group of wrong predictions.
 type Mistake struct {
 	Line  string
 	Worst []Block
 }
 
-// Block is a row of the table of blocks.
 type Block struct {
 	Hex, Text, Category, Bound, Evidence string
 	Cycles, Low, High, Weight            float64
@@ -137,7 +129,6 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"half":     func(b Block) string { return "±" + number(100*(b.High-b.Low)/2/b.Cycles, 2) + " %" },
 }).Parse(pageText))
 
-// Write writes the page.
 func Write(w io.Writer, p *Page) error { return page.Execute(w, p) }
 
 func number(v float64, digits int) string {

@@ -85,7 +85,6 @@ func (c *chart) distribution(values []float64, all int, class string) {
 	fmt.Fprintf(c, `L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
 }
 
-// errorCurves shows for each error which share of the measured blocks a model predicts as well or better.
 func errorCurves(p *Page) template.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
 	c.x, c.y = logarithmic(0.001, 10), linear(0, 1)
@@ -96,7 +95,6 @@ func errorCurves(p *Page) template.HTML {
 	return c.done()
 }
 
-// widthCurve shows how precise the measurements are.
 func widthCurve(p *Page) template.HTML {
 	c := newChart("Half-widths of the measurements' intervals", 640, 240)
 	c.x, c.y = logarithmic(0.0001, 0.1), linear(0, 1)
@@ -182,7 +180,6 @@ func weightCurve(p *Page) template.HTML {
 	return c.done()
 }
 
-// bars shows counts.
 func bars(counts []Count) template.HTML {
 	const rowHeight, names, numbers = 20, 170, 70
 	height := float64(rowHeight*len(counts) + 4)

@@ -68,10 +68,8 @@ func Collect(list []Prediction) Predictions {
 	return c
 }
 
-// Len is how many there are.
 func (p Predictions) Len() int { return len(p.cycles) }
 
-// At is that of a block.
 func (p Predictions) At(i int) Prediction {
 	q := Prediction{Cycles: p.cycles[i]}
 	if !q.Known() {
@@ -111,7 +109,6 @@ type Figures struct {
 	Intervals []stat.Interval // in the order of Names; nil if not asked for
 }
 
-// Limits are the errors, in percent, of Figures.Within.
 func Limits() []int { return limits[:] }
 
 // rounding is what an error that is exactly at a limit may exceed it by: 2.2 is within 10 % of 2.
@@ -185,7 +182,6 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 	return f
 }
 
-// sample is what figures are computed from; NaN where a prediction is missing.
 type sample struct {
 	measured, predicted        []float64
 	roundMeasured, roundedPred []float64

@@ -18,7 +18,6 @@ type Mistake struct {
 	Worst   []Offender
 }
 
-// Offender is a block that is predicted wrongly.
 type Offender struct {
 	Block     int // its index
 	Predicted float64
@@ -92,7 +91,6 @@ func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 	return x
 }
 
-// search is the state of Mistakes.
 type search struct {
 	*Index
 	predictions Predictions

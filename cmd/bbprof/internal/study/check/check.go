@@ -49,7 +49,6 @@ type Outcome struct {
 	Rejection *verdict.Rejection
 }
 
-// Options of a check.
 type Options struct {
 	Threshold float64 // share of a block's cycles that it may have become slower
 	// Start makes a profiler with a child of its own.
@@ -174,7 +173,6 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// again measures a suspect.
 func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	s := r.suspects[i]
 	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
@@ -278,7 +276,6 @@ func known(cycles, half float64) stat.Known {
 	return stat.Known{Mean: math.Log(cycles), Error: half / cycles / (math.Sqrt2 * normal95), DF: intervalDF}
 }
 
-// half is half of a result's interval.
 func half(r profiler.Result) float64 { return (r.CIHigh - r.CILow) / 2 }
 
 // once measures a block once. Whatever kept it from a number is the error.

@@ -81,7 +81,6 @@ const effectShare = 0.02
 // tries is how often a set-up is measured again that something else on the core disturbed.
 const tries = 3
 
-// question is one explanation under way.
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler

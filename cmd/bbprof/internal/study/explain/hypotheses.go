@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// hypotheses are what can be intervened on.
 var hypotheses = []struct {
 	name string
 	find func(*question) (test, error)
@@ -286,7 +285,6 @@ func (q *question) opCache() (test, error) {
 
 func (q *question) frontEnd() unroll.FrontEnd { return q.base.Host.CPU.FrontEnd }
 
-// factors are those of the base.
 func (q *question) factors() unroll.Factors {
 	return unroll.Factors{Short: q.base.UnrollShort, Long: q.base.UnrollLong}
 }
