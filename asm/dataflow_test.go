@@ -1,0 +1,146 @@
+package asm
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/arch/x86/xeddata"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+func TestDataflow(t *testing.T) {
+	gpr := func(regs ...Reg) (v Values) {
+		for _, r := range regs {
+			v.GPR |= 1 << r
+		}
+		return v
+	}
+	vec := func(regs ...int) (v Values) {
+		for _, r := range regs {
+			v.Vector |= 1 << r
+		}
+		return v
+	}
+	flags := func(f Flags) Values { return Values{Flags: f} }
+	for _, c := range []struct {
+		name, hex     string
+		reads, writes Values
+	}{
+		{"add rax, rcx", "4801c8", gpr(RAX, RCX), gpr(RAX).Or(flags(AllFlags))},
+		{"adc rax, rcx", "4811c8", gpr(RAX, RCX).Or(flags(Carry)), gpr(RAX).Or(flags(AllFlags))},
+		{"inc rax keeps CF", "48ffc0", gpr(RAX), gpr(RAX).Or(flags(OtherFlags))},
+		{"mov eax, ecx", "89c8", gpr(RCX), gpr(RAX)},
+		{"mov al, cl merges", "88c8", gpr(RAX, RCX), gpr(RAX)},
+		{"mov ah, cl merges", "88cc", gpr(RAX, RCX), gpr(RAX)},
+		{"xor eax, eax", "31c0", Values{}, gpr(RAX).Or(flags(AllFlags))},
+		{"xor eax, ecx", "31c8", gpr(RAX, RCX), gpr(RAX).Or(flags(AllFlags))},
+		{"xor al, al", "30c0", gpr(RAX), gpr(RAX).Or(flags(AllFlags))},
+		{"sub rcx, rcx", "4829c9", Values{}, gpr(RCX).Or(flags(AllFlags))},
+		{"cmovb rax, rcx", "480f42c1", gpr(RAX, RCX).Or(flags(Carry)), gpr(RAX)},
+		{"cmova rax, rcx", "480f47c1", gpr(RAX, RCX).Or(flags(AllFlags)), gpr(RAX)},
+		{"sete al", "0f94c0", gpr(RAX).Or(flags(OtherFlags)), gpr(RAX)},
+		{"shl rax, 1", "48d1e0", gpr(RAX), gpr(RAX).Or(flags(AllFlags))},
+		{"shl rax, cl", "48d3e0", gpr(RAX, RCX).Or(flags(AllFlags)), gpr(RAX).Or(flags(AllFlags))},
+		{"bt rax, rcx", "480fa3c8", gpr(RAX, RCX), flags(Carry)},
+		{"mul rcx", "48f7e1", gpr(RAX, RCX), gpr(RAX, RDX).Or(flags(AllFlags))},
+		{"mov rax, [rbx+rcx]", "488b040b", gpr(RBX, RCX), gpr(RAX)},
+		{"lea rax, [rbx]", "488d03", gpr(RBX), gpr(RAX)},
+		{"push rax", "50", gpr(RAX, RSP), gpr(RSP)},
+		{"addps xmm0, xmm1", "0f58c1", vec(0, 1), vec(0)},
+		{"vaddps ymm0, ymm1, ymm2", "c5f458c2", vec(1, 2), vec(0)},
+		{"sqrtsd xmm0, xmm1 merges", "f20f51c1", vec(0, 1), vec(0)},
+		{"sqrtpd xmm0, xmm1", "660f51c1", vec(1), vec(0)},
+		{"pxor xmm3, xmm3", "660fefdb", Values{}, vec(3)},
+		{"vpxor xmm0, xmm1, xmm1", "c5f1efc1", Values{}, vec(0)},
+		{"vpxor xmm0, xmm1, xmm0", "c5f1efc0", vec(0, 1), vec(0)},
+		{"movaps xmm0, [rax]", "0f2800", gpr(RAX), vec(0)},
+		{"movaps [rax], xmm0", "0f2900", gpr(RAX).Or(vec(0)), Values{}},
+		{"cvtsi2sd xmm0, eax merges", "f20f2ac0", gpr(RAX).Or(vec(0)), vec(0)},
+		{"movd eax, xmm0", "660f7ec0", vec(0), gpr(RAX)},
+		{"ucomisd xmm0, xmm1", "660f2ec1", vec(0, 1), flags(AllFlags)},
+		{"blendvps xmm1, xmm2, xmm0", "660f3814ca", vec(0, 1, 2), vec(1)},
+		{"vaddps zmm17{k1}, zmm1, zmm2 merges", "62e1744958ca", vec(1, 2, 17).Or(Values{Opmask: 2}), vec(17)},
+		{"vaddps zmm17{k1}{z}, zmm1, zmm2", "62e174c958ca", vec(1, 2).Or(Values{Opmask: 2}), vec(17)},
+		{"vpgatherdd xmm1{k1}, [rax+xmm2*4]", "62f27d09900c90", gpr(RAX).Or(vec(1, 2)).Or(Values{Opmask: 2}), vec(1).Or(Values{Opmask: 2})},
+		{"fadd st, st(1)", "d8c1", Values{X87: true}, Values{X87: true}},
+	} {
+		in := one(t, c.hex)
+		reads, writes := in.Dataflow()
+		if d := cmp.Diff([2]Values{c.reads, c.writes}, [2]Values{reads, writes}); d != "" {
+			t.Errorf("%s (%s): want -, got +\n%s", c.name, in.Text(), d)
+		}
+	}
+}
+
+func one(t *testing.T, digits string) *Inst {
+	t.Helper()
+	code, err := ParseHex(digits, maxLength)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insts, err := Decode(code)
+	if err != nil || len(insts) != 1 {
+		t.Fatalf("%s: %d instructions, %v", digits, len(insts), err)
+	}
+	return &insts[0]
+}
+
+// TestFlagsAgainstXED holds the flags that instructions read and write against Intel's data, as far as
+// golang.org/x/arch carries it.
+func TestFlagsAgainstXED(t *testing.T) {
+	type flags struct{ read, written Flags }
+	classes := map[string]map[flags]bool{}
+	dir := filepath.Join(archDir(t), "x86avxgen", "testdata", "xedpath")
+	err := xeddata.WalkInsts(dir, func(inst *xeddata.Inst) {
+		var f flags
+		for word := range strings.FieldsSeq(inst.Flags) {
+			name, action, ok := strings.Cut(word, "-")
+			if !ok || !strings.Contains("cf of sf zf af pf", name) {
+				continue
+			}
+			flag := OtherFlags
+			if name == "cf" {
+				flag = Carry
+			}
+			if action == "tst" {
+				f.read |= flag
+			} else {
+				f.written |= flag
+			}
+		}
+		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
+		if classes[key] == nil {
+			classes[key] = map[flags]bool{}
+		}
+		classes[key][f] = true
+	})
+	if err != nil {
+		require.Skip(t, require.Modules, "no XED data in golang.org/x/arch: %v", err)
+	}
+	compared, with := 0, 0
+	eachForm(func(class encoding, f *form) {
+		for _, name := range xedNames(f, class) {
+			want := classes[name]
+			if len(want) == 0 {
+				continue
+			}
+			var got flags
+			got.read, got.written = (&rawInst{form: f}).flags()
+			compared++
+			if got != (flags{}) {
+				with++
+			}
+			if !want[got] && f.refusal.reason == "" {
+				t.Errorf("%s: %+v, XED %v", f.name, got, want)
+			}
+			return
+		}
+	})
+	t.Logf("%d forms compared, %d of them with flags", compared, with)
+	if with < 30 {
+		t.Errorf("only %d forms with flags have a class in XED", with)
+	}
+}
