@@ -18,12 +18,22 @@ type Prediction struct {
 	AliasStores int `json:"alias_stores_back"`
 	// Forwarded are loads that overlap one of those stores in truth, and wait for it.
 	Forwarded float64 `json:"forwarded"`
+	// Forwards are those of the last iteration, a load and the store that feeds it.
+	Forwards []Forward `json:"forwards,omitempty"`
 	// AliasFrame are accesses that reach a line of a frame by another page than the access
 	// to that line before.
 	AliasFrame float64 `json:"alias_frame"`
 	// L1DMisses and L1IMisses are those of caches that replace what was not used for longest.
 	L1DMisses float64 `json:"l1d_misses"`
 	L1IMisses float64 `json:"l1i_misses"`
+}
+
+// Forward is a load that waits for a store, by the numbers of their instructions in the block, from 0.
+type Forward struct {
+	Store  int `json:"store"`
+	Load   int `json:"load"`
+	Mem    int `json:"-"`          // which of the load's Mem
+	Copies int `json:"iterations"` // from the store's to the load's
 }
 
 // Predict reads a prediction off a trace. What is about an iteration is the mean over the second
@@ -46,8 +56,11 @@ func Predict(t Trace, core Core) Prediction {
 		}
 		if a.Read {
 			p.Loads += one
-			if recent.feeds(a) > 0 {
+			if back := recent.feeds(a); back > 0 {
 				p.Forwarded += one
+				if store := recent.back(back); a.Copy == t.Copies-1 {
+					p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
+				}
 			}
 			if back := recent.aliases(t, a); back > 0 {
 				p.Alias4K += one

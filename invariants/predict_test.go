@@ -22,6 +22,8 @@ func repeated(copies int, step uint64, frame map[uint64]int, accesses ...asm.Acc
 	return tr
 }
 
+func inst(n int, a asm.Access) asm.Access { a.Inst = n; return a }
+
 func TestPredict(t *testing.T) {
 	core := Core{L1DWays: 2, StoreBuffer: 4}
 	apart := map[uint64]int{0x1000: 0, 0x2000: 1, 0x3000: 2, 0x4000: 3}
@@ -39,7 +41,9 @@ func TestPredict(t *testing.T) {
 		{"byte after", repeated(2, 0, apart, store(0x1100, 8), load(0x2108, 4)),
 			Prediction{Loads: 1, Stores: 1}},
 		{"same address", repeated(2, 0, apart, store(0x1100, 8), load(0x1100, 8)),
-			Prediction{Loads: 1, Stores: 1, Forwarded: 1}},
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 0, Store: 0}}}},
+		{"the store of the copy before", repeated(4, 0, apart, inst(3, load(0x1104, 8)), inst(5, store(0x1100, 8))),
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 3, Store: 5, Copies: 1}}}},
 		{"one frame", repeated(2, 0, shared, store(0x1100, 8), load(0x2100, 8)),
 			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes after the other's
 		{"four stores back", repeated(2, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), load(0x2100, 8)),

@@ -26,11 +26,12 @@ type Setup struct {
 	// Init is the one initial state, instead of those that Options name and allow. Its
 	// segment bases are not looked at: they are the child's.
 	Init *initial.State `json:"init,omitempty"`
-	// Frames, Unroll, NoFTZ and FrontEnd as in Options.
+	// Frames, Unroll, NoFTZ, FrontEnd and Mode as in Options.
 	Frames   int             `json:"frames,omitempty"`
 	Unroll   *unroll.Factors `json:"unroll,omitempty"`
 	NoFTZ    bool            `json:"no_ftz,omitempty"`
 	FrontEnd FrontEnd        `json:"frontend,omitempty"`
+	Mode     Mode            `json:"mode,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
 	// Tolerate adds to Options.Tolerate.
@@ -47,7 +48,7 @@ func (s Setup) Check() error {
 	case s.Unroll != nil && (s.Unroll.Short < 1 || s.Unroll.Short >= s.Unroll.Long):
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that 0", s.Unroll)
 	}
-	return Options{FrontEnd: s.FrontEnd}.Check()
+	return Options{FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
 }
 
 // over gives the options with which to measure a block in this set-up.
@@ -60,6 +61,7 @@ func (s Setup) over(o Options) Options {
 	}
 	o.NoFTZ = o.NoFTZ || s.NoFTZ
 	o.FrontEnd = cmp.Or(s.FrontEnd, o.FrontEnd)
+	o.Mode = cmp.Or(s.Mode, o.Mode)
 	o.Tolerate = slices.Concat(o.Tolerate, s.Tolerate)
 	return o
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -148,7 +149,7 @@ func (q *question) move(want invariants.Prediction, sets [][]asm.Reg, bytes []in
 // same compares what addresses decide; what the images' size decides is not theirs.
 func same(a, b invariants.Prediction) bool {
 	a.L1IMisses, b.L1IMisses = 0, 0
-	return a == b
+	return reflect.DeepEqual(a, b)
 }
 
 func names(regs []asm.Reg) string {
