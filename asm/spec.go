@@ -20,7 +20,8 @@ import (
 //	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
 //
 // (for a|b|c the stride is 1; behind /n or =hh it is that number which counts up, and _
-// leaves one out). Mnemonics a/b/c are those of 16, 32 and 64 bits operand size.
+// leaves one out). Mnemonics a/b/c are those of 16, 32 and 64 bits operand size, a~b those of
+// W 0 and W 1.
 //
 // The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without
 // one, none of them tells instructions apart.
@@ -39,7 +40,7 @@ import (
 // Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
 // any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
 // not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes), bignored (EVEX.b does nothing in the register
+// bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register
 // form), nomask (no opmask), distinct (the
 // destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or
 // out of the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
@@ -125,10 +126,19 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 		default:
 			code += i * op.stride
 		}
-		g.name = name
-		for enc := range strings.SplitSeq(encodings, ",") {
-			if err := t.add(opcodeMap, code, op.spread, g, enc, encodings); err != nil {
-				return err
+		byW := strings.Split(name, "~")
+		for w, name := range byW {
+			g.name = name
+			if f.broadcast == broadcastByW {
+				g.broadcast = 4 << w
+			}
+			for enc := range strings.SplitSeq(encodings, ",") {
+				if len(byW) > 1 {
+					enc = enc[:1] + strconv.Itoa(w) + enc[1:]
+				}
+				if err := t.add(opcodeMap, code, op.spread, g, enc, encodings); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -169,13 +169,20 @@ func (f *form) flag(attribute string) *bool {
 	return nil
 }
 
+// broadcastByW is the attribute bw until the mnemonic says what W is.
+const broadcastByW = 255
+
 func (f *form) attribute(a string) error {
 	if p := f.flag(a); p != nil {
 		*p = true
 		return nil
 	}
-	if a == "reg" {
+	switch a {
+	case "reg":
 		f.mod = modReg
+		return nil
+	case "bw":
+		f.broadcast = broadcastByW
 		return nil
 	}
 	if m, ok := implicitNames[a]; ok {

@@ -201,8 +201,7 @@ const table0F = `
 1c nop -Ev agen
 1d nop -Ev agen
 1e=fa f3 endbr64|endbr32 -
-1e/1 f3 S0 rdsspd Rd
-1e/1 f3 S1 rdsspq Rq
+1e/1 f3 S rdsspd~rdsspq Ry
 1e nop -Ev agen
 1f nop -Ev agen
 20 mov Rq,Cq
@@ -229,12 +228,9 @@ aa rsm -
 ab bts +Ev,Gv
 ac shrd +Ev,Gv,Ib
 ad shrd +Ev,Gv,cl
-ae/0 np S0 fxsave M512 a16 x87 vec
-ae/0 np S1 fxsave64 M512 a16 x87 vec
-ae/1 np S0 fxrstor -M512 a16 x87 vec
-ae/1 np S1 fxrstor64 -M512 a16 x87 vec
-ae/4 np S0 xsave|xrstor|xsaveopt +M576 a64 x87 vec
-ae/4 np S1 xsave64|xrstor64|xsaveopt64 +M576 a64 x87 vec
+ae/0 np S fxsave~fxsave64 M512 a16 x87 vec
+ae/1 np S fxrstor~fxrstor64 -M512 a16 x87 vec
+ae/4 np S xsave~xsave64|xrstor~xrstor64|xsaveopt~xsaveopt64 +M576 a64 x87 vec
 ae/2 np S,V.0 ldmxcsr -Md vec
 ae/3 np S,V.0 stmxcsr Md vec
 ae/7 np clflush -Mb cachectl
@@ -242,8 +238,7 @@ ae/6 66 clwb|clflushopt -Mb cachectl
 ae/0 f3 rdfsbase|rdgsbase Ry
 ae/2 f3 wrfsbase|wrgsbase -Ry
 ae/4 f3 ptwrite -Ey
-ae/5 f3 S0 incsspd -Rd
-ae/5 f3 S1 incsspq -Rq
+ae/5 f3 S incsspd~incsspq -Ry
 ae/6 f3 clrssbsy +Mq
 ae/6 f3 umonitor -Rq
 ae/6 f2 umwait -Ry
@@ -275,8 +270,7 @@ c1 xadd +Ev,+Gv
 c3 np movnti My,Gy cachectl
 c7/1 S0 cmpxchg8b +Mq +rax +rdx <rbx <rcx
 c7/1 S1 cmpxchg16b +M16 a16 +rax +rdx <rbx <rcx
-c7/3 np S0 xrstors|xsavec|xsaves +M576 a64 x87 vec
-c7/3 np S1 xrstors64|xsavec64|xsaves64 +M576 a64 x87 vec
+c7/3 np S xrstors~xrstors64|xsavec~xsavec64|xsaves~xsaves64 +M576 a64 x87 vec
 c7/6 f3 senduipi -Rq
 c7/6 nf rdrand|rdseed Rv
 c7/6 np vmptrld -Mq

@@ -58,24 +58,15 @@ const tableVector0F = `
 2e 66 S,V,E1 ucomisd -Vq,Wq fp sae nomask
 2f np S,V,E0 comiss -Vd,Wd fp sae nomask
 2f 66 S,V,E1 comisd -Vq,Wq fp sae nomask
-41 np V0.1 kandw kg,kh,ku
-41 np V1.1 kandq kg,kh,ku
-41 66 V0.1 kandb kg,kh,ku
-41 66 V1.1 kandd kg,kh,ku
-42 np V0.1 kandnw kg,kh,ku
-42 np V1.1 kandnq kg,kh,ku
-42 66 V0.1 kandnb kg,kh,ku
-42 66 V1.1 kandnd kg,kh,ku
-44 np V0.0 knotw kg,ku
-44 np V1.0 knotq kg,ku
-44 66 V0.0 knotb kg,ku
-44 66 V1.0 knotd kg,ku
-45 np V0.1 korw|kxnorw|kxorw kg,kh,ku
-45 np V1.1 korq|kxnorq|kxorq kg,kh,ku
-45 66 V0.1 korb|kxnorb|kxorb kg,kh,ku
-45 66 V1.1 kord|kxnord|kxord kg,kh,ku
-4a np V0.1 kaddw|kunpckwd kg,kh,ku
-4a np V1.1 kaddq|kunpckdq kg,kh,ku
+41 np V.1 kandw~kandq kg,kh,ku
+41 66 V.1 kandb~kandd kg,kh,ku
+42 np V.1 kandnw~kandnq kg,kh,ku
+42 66 V.1 kandnb~kandnd kg,kh,ku
+44 np V.0 knotw~knotq kg,ku
+44 66 V.0 knotb~knotd kg,ku
+45 np V.1 korw~korq|kxnorw~kxnorq|kxorw~kxorq kg,kh,ku
+45 66 V.1 korb~kord|kxnorb~kxnord|kxorb~kxord kg,kh,ku
+4a np V.1 kaddw~kaddq|kunpckwd~kunpckdq kg,kh,ku
 4a 66 V0.1 kaddb|kunpckbw kg,kh,ku
 4a 66 V1.1 kaddd kg,kh,ku
 50 np S,V movmskps Gy,Ux
@@ -122,27 +113,21 @@ const tableVector0F = `
 67 66 N,S,V,E packuswb|punpckhbw|punpckhwd Vx,Hx,Wx
 6a 66 N,S,V,E0 punpckhdq|packssdw Vx,Hx,Wx b4
 6c 66 S,V,E1 punpcklqdq|punpckhqdq Vx,Hx,Wx b8
-6e np S0 movd Pq,Ed
-6e np S1 movq Pq,Eq
-6e 66 S0,V0.0,E0.0 movd Vd,Ed nomask
-6e 66 S1,V1.0,E1.0 movq Vq,Eq nomask
+6e np S movd~movq Pq,Ey
+6e 66 S,V.0,E.0 movd~movq Vy,Ey nomask
 6f np movq Pq,Qq
 6f 66 S,V movdqa Vx,Wx aligned
-6f 66 E0 vmovdqa32 Vx,Wx aligned
-6f 66 E1 vmovdqa64 Vx,Wx aligned
+6f 66 E vmovdqa32~vmovdqa64 Vx,Wx aligned
 6f f3 S,V movdqu Vx,Wx unaligned
-6f f3 E0 vmovdqu32 Vx,Wx
-6f f3 E1 vmovdqu64 Vx,Wx
-6f f2 E0 vmovdqu8 Vx,Wx
-6f f2 E1 vmovdqu16 Vx,Wx
+6f f3 E vmovdqu32~vmovdqu64 Vx,Wx
+6f f2 E vmovdqu8~vmovdqu16 Vx,Wx
 70 np pshufw Pq,Qq,Ib
 70 66 S,V,E0 pshufd Vx,Wx,Ib b4
 70 f3 S,V,E pshufhw Vx,Wx,Ib
 70 f2 S,V,E pshuflw Vx,Wx,Ib
 71/2 66 N,S,V psrlw|_|psraw|_|psllw Hx,Ux,Ib
 71/2 66 E vpsrlw|_|vpsraw|_|vpsllw Hx,Wx,Ib
-72/0 66 E0 vprord|vprold Hx,Wx,Ib b4
-72/0 66 E1 vprorq|vprolq Hx,Wx,Ib b8
+72/0 66 E vprord~vprorq|vprold~vprolq Hx,Wx,Ib bw
 72/2 66 N,S,V psrld|_|psrad|_|pslld Hx,Ux,Ib
 72/2 66 E0 vpsrld|_|vpsrad|_|vpslld Hx,Wx,Ib b4
 72/4 66 E1 vpsraq Hx,Wx,Ib b8
@@ -174,20 +159,15 @@ const tableVector0F = `
 7b f2 E1 vcvtusi2sd Vq,Hq,Ey fp er nomask
 7c 66 S,V haddpd|hsubpd Vx,Hx,Wx fp
 7c f2 S,V haddps|hsubps Vx,Hx,Wx fp
-7e np S0 movd Ed,Pq
-7e np S1 movq Eq,Pq
-7e 66 S0,V0.0,E0.0 movd Ed,Vd nomask
-7e 66 S1,V1.0,E1.0 movq Eq,Vq nomask
+7e np S movd~movq Ey,Pq
+7e 66 S,V.0,E.0 movd~movq Ey,Vy nomask
 7e f3 S,V.0,E1.0 movq Vq,Wq nomask
 7f np movq Qq,Pq
 7f 66 S,V movdqa Wx,Vx aligned
-7f 66 E0 vmovdqa32 Wx,Vx aligned
-7f 66 E1 vmovdqa64 Wx,Vx aligned
+7f 66 E vmovdqa32~vmovdqa64 Wx,Vx aligned
 7f f3 S,V movdqu Wx,Vx unaligned
-7f f3 E0 vmovdqu32 Wx,Vx
-7f f3 E1 vmovdqu64 Wx,Vx
-7f f2 E0 vmovdqu8 Wx,Vx
-7f f2 E1 vmovdqu16 Wx,Vx
+7f f3 E vmovdqu32~vmovdqu64 Wx,Vx
+7f f2 E vmovdqu8~vmovdqu16 Wx,Vx
 90 np V0.0 kmovw kg,kew
 90 np V1.0 kmovq kg,keq
 90 66 V0.0 kmovb kg,keb
@@ -198,16 +178,12 @@ const tableVector0F = `
 91 66 V1.0 kmovd Md,kg
 92 np V0.0 kmovw kg,Rd
 92 66 V0.0 kmovb kg,Rd
-92 f2 V0.0 kmovd kg,Rd
-92 f2 V1.0 kmovq kg,Rq
+92 f2 V.0 kmovd~kmovq kg,Ry
 93 np V0.0 kmovw Gd,ku
 93 66 V0.0 kmovb Gd,ku
-93 f2 V0.0 kmovd Gd,ku
-93 f2 V1.0 kmovq Gq,ku
-98 np V0.0 kortestw|ktestw -kg,ku
-98 np V1.0 kortestq|ktestq -kg,ku
-98 66 V0.0 kortestb|ktestb -kg,ku
-98 66 V1.0 kortestd|ktestd -kg,ku
+93 f2 V.0 kmovd~kmovq Gy,ku
+98 np V.0 kortestw~kortestq|ktestw~ktestq -kg,ku
+98 66 V.0 kortestb~kortestd|ktestb~ktestd -kg,ku
 c2 np S,V cmpps Vx,Hx,Wx,Ib fp
 c2 66 S,V cmppd Vx,Hx,Wx,Ib fp
 c2 f3 S,V cmpss Vd,Hd,Wd,Ib fp
@@ -238,12 +214,10 @@ d7 np pmovmskb Gy,Nq
 d7 66 S,V pmovmskb Gy,Ux
 d8 66 N,S,V,E psubusb|psubusw|pminub Vx,Hx,Wx
 db 66 N,S,V pand Vx,Hx,Wx
-db 66 E0 vpandd Vx,Hx,Wx b4
-db 66 E1 vpandq Vx,Hx,Wx b8
+db 66 E vpandd~vpandq Vx,Hx,Wx bw
 dc 66 N,S,V,E paddusb|paddusw|pmaxub Vx,Hx,Wx
 df 66 N,S,V pandn Vx,Hx,Wx
-df 66 E0 vpandnd Vx,Hx,Wx b4
-df 66 E1 vpandnq Vx,Hx,Wx b8
+df 66 E vpandnd~vpandnq Vx,Hx,Wx bw
 e0 66 N,S,V,E pavgb Vx,Hx,Wx
 e1 66 N,S,V,E psraw Vx,Hx,W16
 e2 66 N,S,V,E0 psrad Vx,Hx,W16
@@ -257,12 +231,10 @@ e7 np movntq Mq,Pq cachectl
 e7 66 S,V,E0 movntdq Mx,Vx aligned nomask cachectl
 e8 66 N,S,V,E psubsb|psubsw|pminsw Vx,Hx,Wx
 eb 66 N,S,V por Vx,Hx,Wx
-eb 66 E0 vpord Vx,Hx,Wx b4
-eb 66 E1 vporq Vx,Hx,Wx b8
+eb 66 E vpord~vporq Vx,Hx,Wx bw
 ec 66 N,S,V,E paddsb|paddsw|pmaxsw Vx,Hx,Wx
 ef 66 N,S,V pxor Vx,Hx,Wx
-ef 66 E0 vpxord Vx,Hx,Wx b4
-ef 66 E1 vpxorq Vx,Hx,Wx b8
+ef 66 E vpxord~vpxorq Vx,Hx,Wx bw
 f0 f2 S,V lddqu Vx,Mx unaligned
 f1 66 N,S,V,E psllw Vx,Hx,W16
 f2 66 N,S,V,E0 pslld Vx,Hx,W16

@@ -21,8 +21,7 @@ const tableVector0F38 = `
 14 f3 E0 vpmovusqw Wf,Vx
 15 f3 E0 vpmovusqd Wh,Vx
 13 66 V0,E0 vcvtph2ps Vx,Wh fp sae
-14 66 E0 vprorvd|vprolvd Vx,Hx,Wx b4
-14 66 E1 vprorvq|vprolvq Vx,Hx,Wx b8
+14 66 E vprorvd~vprorvq|vprolvd~vprolvq Vx,Hx,Wx bw
 16 66 V0.1,E0.12 vpermps Vx,Hx,Wx b4
 16 66 E1.12 vpermpd Vx,Hx,Wx b8
 17 66 S,V ptest -Vx,Wx
@@ -30,10 +29,8 @@ const tableVector0F38 = `
 19 66 V0.1,E1.12 vbroadcastsd Vx,Wq
 19 66 E0.12 vbroadcastf32x2 Vx,Wq
 1a 66 V0.1 vbroadcastf128 Vx,M16
-1a 66 E0.12 vbroadcastf32x4 Vx,M16
-1a 66 E1.12 vbroadcastf64x2 Vx,M16
-1b 66 E0.2 vbroadcastf32x8 Vx,M32
-1b 66 E1.2 vbroadcastf64x4 Vx,M32
+1a 66 E.12 vbroadcastf32x4~vbroadcastf64x2 Vx,M16
+1b 66 E.2 vbroadcastf32x8~vbroadcastf64x4 Vx,M32
 1c 66 N,S,V,E pabsb|pabsw Vx,Wx
 1e 66 N,S,V,E0 pabsd Vx,Wx b4
 1f 66 E1 vpabsq Vx,Wx b8
@@ -49,30 +46,22 @@ const tableVector0F38 = `
 23 f3 E0 vpmovsdw Wh,Vx
 24 f3 E0 vpmovsqw Wf,Vx
 25 f3 E0 vpmovsqd Wh,Vx
-26 66 E0 vptestmb kg,Hx,Wx
-26 66 E1 vptestmw kg,Hx,Wx
-26 f3 E0 vptestnmb kg,Hx,Wx
-26 f3 E1 vptestnmw kg,Hx,Wx
-27 66 E0 vptestmd kg,Hx,Wx b4
-27 66 E1 vptestmq kg,Hx,Wx b8
-27 f3 E0 vptestnmd kg,Hx,Wx b4
-27 f3 E1 vptestnmq kg,Hx,Wx b8
+26 66 E vptestmb~vptestmw kg,Hx,Wx
+26 f3 E vptestnmb~vptestnmw kg,Hx,Wx
+27 66 E vptestmd~vptestmq kg,Hx,Wx bw
+27 f3 E vptestnmd~vptestnmq kg,Hx,Wx bw
 28 66 S,V,E1 pmuldq Vx,Hx,Wx b8
-28 f3 E0 vpmovm2b Vx,ku nomask
-28 f3 E1 vpmovm2w Vx,ku nomask
+28 f3 E vpmovm2b~vpmovm2w Vx,ku nomask
 29 66 S,V pcmpeqq Vx,Hx,Wx
 29 66 E1 vpcmpeqq kg,Hx,Wx b8
-29 f3 E0 vpmovb2m kg,Ux nomask
-29 f3 E1 vpmovw2m kg,Ux nomask
+29 f3 E vpmovb2m~vpmovw2m kg,Ux nomask
 2a 66 S,V,E0 movntdqa Vx,Mx aligned nomask
 2a f3 E1 vpbroadcastmb2q Vx,ku nomask
 2b 66 S,V,E0 packusdw Vx,Hx,Wx b4
 2c 66 V0 vmaskmovps|vmaskmovpd Vx,Hx,Mx
 2e 66 V0 vmaskmovps|vmaskmovpd Mx,Hx,Vx
-2c 66 E0 vscalefps Vx,Hx,Wx fp b4 er
-2c 66 E1 vscalefpd Vx,Hx,Wx fp b8 er
-2d 66 E0 vscalefss Vd,Hd,Wd fp er
-2d 66 E1 vscalefsd Vq,Hq,Wq fp er
+2c 66 E vscalefps~vscalefpd Vx,Hx,Wx fp bw er
+2d 66 E vscalefss~vscalefsd Vy,Hy,Wy fp er
 30 66 S,V,E pmovzxbw Vx,Wh
 31 66 S,V,E pmovzxbd Vx,Wf
 32 66 S,V,E pmovzxbq Vx,We
@@ -90,12 +79,10 @@ const tableVector0F38 = `
 37 66 S,V pcmpgtq Vx,Hx,Wx
 37 66 E1 vpcmpgtq kg,Hx,Wx b8
 38 66 S,V,E pminsb Vx,Hx,Wx
-38 f3 E0 vpmovm2d Vx,ku nomask
-38 f3 E1 vpmovm2q Vx,ku nomask
+38 f3 E vpmovm2d~vpmovm2q Vx,ku nomask
 39 66 S,V,E0 pminsd Vx,Hx,Wx b4
 39 66 E1 vpminsq Vx,Hx,Wx b8
-39 f3 E0 vpmovd2m kg,Ux nomask
-39 f3 E1 vpmovq2m kg,Ux nomask
+39 f3 E vpmovd2m~vpmovq2m kg,Ux nomask
 3a 66 S,V,E pminuw Vx,Hx,Wx
 3a f3 E0 vpbroadcastmw2d Vx,ku nomask
 3b 66 S,V,E0 pminud Vx,Hx,Wx b4
@@ -107,12 +94,9 @@ const tableVector0F38 = `
 3f 66 S,V,E0 pmaxud|pmulld Vx,Hx,Wx b4
 3f 66 E1 vpmaxuq|vpmullq Vx,Hx,Wx b8
 41 66 S,V.0 phminposuw Vx,Wx
-42 66 E0 vgetexpps Vx,Wx fp b4 sae
-42 66 E1 vgetexppd Vx,Wx fp b8 sae
-43 66 E0 vgetexpss Vd,Hd,Wd fp sae
-43 66 E1 vgetexpsd Vq,Hq,Wq fp sae
-44 66 E0 vplzcntd Vx,Wx b4
-44 66 E1 vplzcntq Vx,Wx b8
+42 66 E vgetexpps~vgetexppd Vx,Wx fp bw sae
+43 66 E vgetexpss~vgetexpsd Vy,Hy,Wy fp sae
+44 66 E vplzcntd~vplzcntq Vx,Wx bw
 45 66 V0,E0 vpsrlvd|vpsravd|vpsllvd Vx,Hx,Wx b4
 45 66 V1,E1 vpsrlvq|_|vpsllvq Vx,Hx,Wx b8
 46 66 E1 vpsravq Vx,Hx,Wx b8
@@ -123,31 +107,23 @@ const tableVector0F38 = `
 4b f2 V0.0 tileloadd tg,M agen
 4b 66 V0.0 tileloaddt1 tg,M agen
 4b f3 V0.0 tilestored -M,tg agen
-4c 66 E0 vrcp14ps Vx,Wx b4
-4c 66 E1 vrcp14pd Vx,Wx b8
-4d 66 E0 vrcp14ss Vd,Hd,Wd
-4d 66 E1 vrcp14sd Vq,Hq,Wq
-4e 66 E0 vrsqrt14ps Vx,Wx b4
-4e 66 E1 vrsqrt14pd Vx,Wx b8
-4f 66 E0 vrsqrt14ss Vd,Hd,Wd
-4f 66 E1 vrsqrt14sd Vq,Hq,Wq
+4c 66 E vrcp14ps~vrcp14pd Vx,Wx bw
+4d 66 E vrcp14ss~vrcp14sd Vy,Hy,Wy
+4e 66 E vrsqrt14ps~vrsqrt14pd Vx,Wx bw
+4f 66 E vrsqrt14ss~vrsqrt14sd Vy,Hy,Wy
 50 66 V0,E0 vpdpbusd|vpdpbusds|vpdpwssd|vpdpwssds +Vx,Hx,Wx b4
 50 np V0 vpdpbuud|vpdpbuuds +Vx,Hx,Wx
 50 f3 V0 vpdpbsud|vpdpbsuds +Vx,Hx,Wx
 50 f2 V0 vpdpbssd|vpdpbssds +Vx,Hx,Wx
 52 f3 E0 vdpbf16ps +Vx,Hx,Wx b4
-54 66 E0 vpopcntb Vx,Wx
-54 66 E1 vpopcntw Vx,Wx
-55 66 E0 vpopcntd Vx,Wx b4
-55 66 E1 vpopcntq Vx,Wx b8
+54 66 E vpopcntb~vpopcntw Vx,Wx
+55 66 E vpopcntd~vpopcntq Vx,Wx bw
 58 66 V0,E0 vpbroadcastd Vx,Wd
 59 66 V0,E1 vpbroadcastq Vx,Wq
 59 66 E0 vbroadcasti32x2 Vx,Wq
 5a 66 V0.1 vbroadcasti128 Vx,M16
-5a 66 E0.12 vbroadcasti32x4 Vx,M16
-5a 66 E1.12 vbroadcasti64x2 Vx,M16
-5b 66 E0.2 vbroadcasti32x8 Vx,M32
-5b 66 E1.2 vbroadcasti64x4 Vx,M32
+5a 66 E.12 vbroadcasti32x4~vbroadcasti64x2 Vx,M16
+5b 66 E.2 vbroadcasti32x8~vbroadcasti64x4 Vx,M32
 5c f3 V0.0 tdpbf16ps +tg,te,th
 5c f2 V0.0 tdpfp16ps +tg,te,th
 5e np V0.0 tdpbuud +tg,te,th
@@ -158,43 +134,31 @@ const tableVector0F38 = `
 62 66 E1 vpexpandw Vx,Wx n2
 63 66 E0 vpcompressb Wx,Vx n1
 63 66 E1 vpcompressw Wx,Vx n2
-64 66 E0 vpblendmd|vblendmps Vx,Hx,Wx b4
-64 66 E1 vpblendmq|vblendmpd Vx,Hx,Wx b8
-66 66 E0 vpblendmb Vx,Hx,Wx
-66 66 E1 vpblendmw Vx,Hx,Wx
-68 f2 E0 vp2intersectd kg,Hx,Wx b4
-68 f2 E1 vp2intersectq kg,Hx,Wx b8
+64 66 E vpblendmd~vpblendmq|vblendmps~vblendmpd Vx,Hx,Wx bw
+66 66 E vpblendmb~vpblendmw Vx,Hx,Wx
+68 f2 E vp2intersectd~vp2intersectq kg,Hx,Wx bw
 70 66 E1 vpshldvw +Vx,Hx,Wx
-71 66 E0 vpshldvd +Vx,Hx,Wx b4
-71 66 E1 vpshldvq +Vx,Hx,Wx b8
+71 66 E vpshldvd~vpshldvq +Vx,Hx,Wx bw
 72 66 E1 vpshrdvw +Vx,Hx,Wx
-73 66 E0 vpshrdvd +Vx,Hx,Wx b4
-73 66 E1 vpshrdvq +Vx,Hx,Wx b8
+73 66 E vpshrdvd~vpshrdvq +Vx,Hx,Wx bw
 72 f3 V0,E0 vcvtneps2bf16 Vh,Wx b4
 72 f2 E0 vcvtne2ps2bf16 Vx,Hx,Wx b4
-75 66 E0 vpermi2b +Vx,Hx,Wx
-75 66 E1 vpermi2w +Vx,Hx,Wx
-76 66 E0 vpermi2d|vpermi2ps +Vx,Hx,Wx b4
-76 66 E1 vpermi2q|vpermi2pd +Vx,Hx,Wx b8
+75 66 E vpermi2b~vpermi2w +Vx,Hx,Wx
+76 66 E vpermi2d~vpermi2q|vpermi2ps~vpermi2pd +Vx,Hx,Wx bw
 78 66 V0,E0 vpbroadcastb Vx,Wb
 79 66 V0,E0 vpbroadcastw Vx,Ww
 7a 66 E0 vpbroadcastb|vpbroadcastw|vpbroadcastd Vx,Rd
 7c 66 E1 vpbroadcastq Vx,Rq
-7d 66 E0 vpermt2b +Vx,Hx,Wx
-7d 66 E1 vpermt2w +Vx,Hx,Wx
-7e 66 E0 vpermt2d|vpermt2ps +Vx,Hx,Wx b4
-7e 66 E1 vpermt2q|vpermt2pd +Vx,Hx,Wx b8
+7d 66 E vpermt2b~vpermt2w +Vx,Hx,Wx
+7e 66 E vpermt2d~vpermt2q|vpermt2ps~vpermt2pd +Vx,Hx,Wx bw
 83 66 E1 vpmultishiftqb Vx,Hx,Wx b8
 88 66 E0 vexpandps|vpexpandd Vx,Wx n4
 88 66 E1 vexpandpd|vpexpandq Vx,Wx n8
 8a 66 E0 vcompressps|vpcompressd Wx,Vx n4
 8a 66 E1 vcompresspd|vpcompressq Wx,Vx n8
-8c 66 V0 vpmaskmovd Vx,Hx,Mx
-8c 66 V1 vpmaskmovq Vx,Hx,Mx
-8e 66 V0 vpmaskmovd Mx,Hx,Vx
-8e 66 V1 vpmaskmovq Mx,Hx,Vx
-8d 66 E0 vpermb Vx,Hx,Wx
-8d 66 E1 vpermw Vx,Hx,Wx
+8c 66 V vpmaskmovd~vpmaskmovq Vx,Hx,Mx
+8e 66 V vpmaskmovd~vpmaskmovq Mx,Hx,Vx
+8d 66 E vpermb~vpermw Vx,Hx,Wx
 8f 66 E0 vpshufbitqmb kg,Hx,Wx
 90 66 V0 vpgatherdd|_|vgatherdps +Vx,vsibdd,+Hx distinct
 90 66 V1 vpgatherdq|_|vgatherdpd +Vx,vsibdq,+Hx distinct
@@ -204,18 +168,14 @@ const tableVector0F38 = `
 90 66 E1 vpgatherdq|_|vgatherdpd +Vx,vsibdq distinct
 91 66 E0 vpgatherqd|_|vgatherqps +Vh,vsibqd distinct
 91 66 E1 vpgatherqq|_|vgatherqpd +Vx,vsibqq distinct
-96 66 V0,E0 vfmaddsub132ps|vfmsubadd132ps|vfmadd132ps|_|vfmsub132ps|_|vfnmadd132ps|_|vfnmsub132ps +Vx,Hx,Wx fp b4 er
-96 66 V1,E1 vfmaddsub132pd|vfmsubadd132pd|vfmadd132pd|_|vfmsub132pd|_|vfnmadd132pd|_|vfnmsub132pd +Vx,Hx,Wx fp b8 er
-99 66 V0,E0 vfmadd132ss|_|vfmsub132ss|_|vfnmadd132ss|_|vfnmsub132ss +Vd,Hd,Wd fp er
-99 66 V1,E1 vfmadd132sd|_|vfmsub132sd|_|vfnmadd132sd|_|vfnmsub132sd +Vq,Hq,Wq fp er
+96 66 V,E vfmaddsub132ps~vfmaddsub132pd|vfmsubadd132ps~vfmsubadd132pd|vfmadd132ps~vfmadd132pd|_|vfmsub132ps~vfmsub132pd|_|vfnmadd132ps~vfnmadd132pd|_|vfnmsub132ps~vfnmsub132pd +Vx,Hx,Wx fp bw er
+99 66 V,E vfmadd132ss~vfmadd132sd|_|vfmsub132ss~vfmsub132sd|_|vfnmadd132ss~vfnmadd132sd|_|vfnmsub132ss~vfnmsub132sd +Vy,Hy,Wy fp er
 a0 66 E0 vpscatterdd|_|vscatterdps vsibdd,Vx
 a0 66 E1 vpscatterdq|_|vscatterdpd vsibdq,Vx
 a1 66 E0 vpscatterqd|_|vscatterqps vsibqd,Vh
 a1 66 E1 vpscatterqq|_|vscatterqpd vsibqq,Vx
-a6 66 V0,E0 vfmaddsub213ps|vfmsubadd213ps|vfmadd213ps|_|vfmsub213ps|_|vfnmadd213ps|_|vfnmsub213ps +Vx,Hx,Wx fp b4 er
-a6 66 V1,E1 vfmaddsub213pd|vfmsubadd213pd|vfmadd213pd|_|vfmsub213pd|_|vfnmadd213pd|_|vfnmsub213pd +Vx,Hx,Wx fp b8 er
-a9 66 V0,E0 vfmadd213ss|_|vfmsub213ss|_|vfnmadd213ss|_|vfnmsub213ss +Vd,Hd,Wd fp er
-a9 66 V1,E1 vfmadd213sd|_|vfmsub213sd|_|vfnmadd213sd|_|vfnmsub213sd +Vq,Hq,Wq fp er
+a6 66 V,E vfmaddsub213ps~vfmaddsub213pd|vfmsubadd213ps~vfmsubadd213pd|vfmadd213ps~vfmadd213pd|_|vfmsub213ps~vfmsub213pd|_|vfnmadd213ps~vfnmadd213pd|_|vfnmsub213ps~vfnmsub213pd +Vx,Hx,Wx fp bw er
+a9 66 V,E vfmadd213ss~vfmadd213sd|_|vfmsub213ss~vfmsub213sd|_|vfnmadd213ss~vfnmadd213sd|_|vfnmsub213ss~vfnmsub213sd +Vy,Hy,Wy fp er
 b0 np V0 vcvtneoph2ps Vx,Mx
 b0 66 V0 vcvtneeph2ps Vx,Mx
 b0 f3 V0 vcvtneebf162ps Vx,Mx
@@ -223,12 +183,9 @@ b0 f2 V0 vcvtneobf162ps Vx,Mx
 b1 66 V0 vbcstnesh2ps Vx,Mw
 b1 f3 V0 vbcstnebf162ps Vx,Mw
 b4 66 V1,E1 vpmadd52luq|vpmadd52huq +Vx,Hx,Wx b8
-b6 66 V0,E0 vfmaddsub231ps|vfmsubadd231ps|vfmadd231ps|_|vfmsub231ps|_|vfnmadd231ps|_|vfnmsub231ps +Vx,Hx,Wx fp b4 er
-b6 66 V1,E1 vfmaddsub231pd|vfmsubadd231pd|vfmadd231pd|_|vfmsub231pd|_|vfnmadd231pd|_|vfnmsub231pd +Vx,Hx,Wx fp b8 er
-b9 66 V0,E0 vfmadd231ss|_|vfmsub231ss|_|vfnmadd231ss|_|vfnmsub231ss +Vd,Hd,Wd fp er
-b9 66 V1,E1 vfmadd231sd|_|vfmsub231sd|_|vfnmadd231sd|_|vfnmsub231sd +Vq,Hq,Wq fp er
-c4 66 E0 vpconflictd Vx,Wx b4
-c4 66 E1 vpconflictq Vx,Wx b8
+b6 66 V,E vfmaddsub231ps~vfmaddsub231pd|vfmsubadd231ps~vfmsubadd231pd|vfmadd231ps~vfmadd231pd|_|vfmsub231ps~vfmsub231pd|_|vfnmadd231ps~vfnmadd231pd|_|vfnmsub231ps~vfnmsub231pd +Vx,Hx,Wx fp bw er
+b9 66 V,E vfmadd231ss~vfmadd231sd|_|vfmsub231ss~vfmsub231sd|_|vfnmadd231ss~vfnmadd231sd|_|vfnmsub231ss~vfnmsub231sd +Vy,Hy,Wy fp er
+c4 66 E vpconflictd~vpconflictq Vx,Wx bw
 c8 np sha1nexte|sha1msg1|sha1msg2 +Vx,Wx
 cb np sha256rnds2 +Vx,Wx,xmm0
 cc np sha256msg1|sha256msg2 +Vx,Wx
