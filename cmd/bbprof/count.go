@@ -19,14 +19,17 @@ func countCommand() *command {
 		name:    "count",
 		summary: "count instructions exactly, of a block or of a program's function",
 		synopsis: []string{"count -hex HEX", "count -func NAME [flags] -- PROGRAM [ARG...]",
-			"count -grow -func NAME -a ARGS -b ARGS [flags] -- PROGRAM [ARG...]"},
+			"count -grow -func NAME -a ARGS -b ARGS [flags] -- PROGRAM [ARG...]",
+			"count -matrix COMPILERS -func NAME [flags] FILE.c [-- ARG...]"},
 		about: `No layout changes these counts, so they show what a compiler did.
 
 A function is counted from its first instruction to its return, with all that it calls, the
-first time it is called. NAME is as nm shows it (of Go main.sum, of C++ the mangled name), or an
-address there such as 0x401136. The program runs to its end; the first 1 MiB that it writes goes to
-standard error. It runs with your rights and unconfined: bbprof does not protect your files from it.
-All processes that it starts are ended with it.
+first time it is called. NAME is as nm shows it (of Go main.sum), of C++ and Rust also as it was
+written (app::sum, or app::sum(int) where there are several), or an address there such as 0x401136.
+A function of a shared library is found by its name too, or as libz.so.1:crc32. The program runs to
+its end; the first 1 MiB that it writes goes to standard error. It runs with your rights and
+unconfined: bbprof does not protect your files from it. All processes that it starts are ended with
+it.
 
 Counted are the instructions of the calling thread in user mode. A string instruction with a
 rep prefix is one, and so is a system call. A signal handler on that thread is included. Other
@@ -37,15 +40,25 @@ threads stand still, except while it waits in a system call.
 times that of -a: that a loop over n was turned into a formula, say. A set replaces {}
 among the program's arguments: all its words where {} is a word of its own, its text within a
 longer one such as --n={}; without any {} its words are appended.
+
+-matrix compiles FILE with each compiler at each of -levels and counts with each of -sizes, which
+stands for {} among the ARGs after --, or at the end. Of the orders constant, log n, n, n log n and
+n^2 that one is told whose fit to the counts errs least, as a share of the count; "other" if the
+best errs by 25 %. -expect compares with a file that -update writes. With -runs the programs are
+timed, too: noise is the range of the runs in percent of their median, and right in how many runs
+one run of each size would have shown the order that the counts have.
 `,
 		examples: `bbprof count -hex 'b910000000 f3a4'
 bbprof count -func triangle -- ./sums 1000
 bbprof count -func fibonacci -calls all -- ./sums 20
 bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
+bbprof count -matrix gcc,clang -func product -expect sums.csv -update sums.c
+bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 `,
-		exits: map[int]string{exitOK: "counted; with -grow: it does not grow by more than -max-ratio", exitRejected: "-grow: it grows by more; -hex: the block is rejected",
-			exitUsage: "bad usage, or a program or function that cannot be counted; the message says why",
-			exitHost:  "this host cannot count; the message says what would help", exitInternal: "", exitInterrupted: "interrupted"},
+		exits: map[int]string{exitOK: "counted; with -grow: it does not grow by more than -max-ratio",
+			exitRejected: "-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected",
+			exitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
+			exitHost:     "this host cannot count; the message says what would help", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
 			// A ratio of 1.1 allows for the instruction or two by which a formula's branches differ.
 			c := counting{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
@@ -64,6 +77,7 @@ type counting struct {
 	grow     bool
 	sets     [2]string
 	maxRatio float64
+	matrix   matrixFlags
 	count.Options
 }
 
@@ -89,7 +103,8 @@ func (c *counting) declare(f *flags) {
 	f.toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
 	f.text(&c.sets[0], "a", "ARGS", "the one set, such as '10'; quotes and spaces as in a shell")
 	f.text(&c.sets[1], "b", "ARGS", "the other, such as '1000'")
-	parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept: 1.1, or 110%").fallback = "1.1"
+	parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").fallback = "1.1"
+	c.matrix.declare(f)
 }
 
 func (c *counting) run(std streams) error {
@@ -102,6 +117,8 @@ func (c *counting) run(std streams) error {
 	switch {
 	case c.block.given():
 		return c.countBlock(ctx, std)
+	case len(c.matrix.compilers) > 0:
+		return c.countMatrix(ctx, std)
 	case c.grow:
 		return c.countGrowth(ctx, std)
 	}
@@ -135,7 +152,7 @@ func parseCalls(s string) (int, error) {
 // check says which flags do not go together.
 func (c *counting) check() error {
 	if c.block.given() {
-		for _, title := range []string{functionTitle, growthTitle} {
+		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {
 			if name := c.flags.of(title); name != "" {
 				return badUsage("-%s is for a function of a program, not for a block: leave out either it or -hex", name)
 			}
@@ -144,6 +161,9 @@ func (c *counting) check() error {
 			return badUsage("-hex counts a block: leave out either it or the program %s", c.words[0])
 		}
 		return nil
+	}
+	if err := c.matrix.check(c); err != nil || len(c.matrix.compilers) > 0 {
+		return err
 	}
 	switch given := c.flags.of(growthTitle); {
 	case c.function == "" && len(c.words) > 0:

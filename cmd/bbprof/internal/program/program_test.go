@@ -87,7 +87,10 @@ func TestOpen(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	defined := []Function{{"main", 0x1000}, {"sum", 0x1010}, {"sum", 0x1020}, {"total.constprop.0", 0x1030}, {"main.total", 0x1040}, {"Fibonacci", 0x1050}}
+	defined := []Function{{Name: "main", Addr: 0x1000}, {Name: "sum", Addr: 0x1010}, {Name: "sum", Addr: 0x1020}, {Name: "total.constprop.0", Addr: 0x1030},
+		{Name: "main.total", Addr: 0x1040}, {Name: "Fibonacci", Addr: 0x1050}, {Name: "_ZNK3app3Sum4overEm", Addr: 0x1060},
+		{Name: "_ZN3app5twiceIiEET_S1_", Addr: 0x1070}, {Name: "_ZN3app5twiceIlEET_S1_", Addr: 0x1080},
+		{Name: "_ZN4sums8triangle17h0123456789abcdefE", Addr: 0x1090}, {Name: "_RNvCs1234_4sums7product", Addr: 0x10a0}}
 	for _, c := range []struct {
 		name string
 		want uint64
@@ -102,7 +105,15 @@ func TestFind(t *testing.T) {
 		{"fibonaci", 0, []string{"it has Fibonacci"}},
 		{"mian", 0, []string{"no function", "inlined"}},
 		{"maim", 0, []string{"it has main"}},
-		{"qsort", 0, []string{"shared library"}},
+		{"app::Sum::over", 0x1060, nil},
+		{"app::Sum::over(unsigned long) const", 0x1060, nil},
+		{"_ZNK3app3Sum4overEm", 0x1060, nil},
+		{"Sum::over", 0, []string{"no function is called Sum::over"}},
+		{"over", 0, []string{"it has app::Sum::over(unsigned long) const"}},
+		{"app::twice", 0, []string{"2 functions are called app::twice", "0x1070 or 0x1080"}},
+		{"app::twice<long>", 0x1080, nil},
+		{"sums::triangle", 0x1090, nil},
+		{"sums::product", 0x10a0, nil},
 		{"quicksort", 0, []string{"no function is called quicksort", "inlined"}},
 		{"0x1021", 0, []string{"no function starts at 0x1021", "sum at 0x1020"}},
 		{"0xfff", 0, []string{"no function starts at 0xfff", "nm"}},
@@ -118,6 +129,11 @@ func TestFind(t *testing.T) {
 	}
 	_, err := find("prog", "main", nil, nil)
 	is(t, err, "names no function")
+	for _, own := range [][]Function{defined, nil} {
+		if f, err := find("prog", "qsort", own, []string{"qsort"}); err != nil || f != (Function{Name: "qsort", Shared: true}) {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
 }
 
 func TestFunction(t *testing.T) {

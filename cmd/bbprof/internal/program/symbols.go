@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ianlancetaylor/demangle"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 )
 
@@ -16,11 +18,19 @@ import (
 type Function struct {
 	Name string
 	Addr uint64 // by the file, see Executable.Slide
+	// Shared says that a shared library holds it, of which Library is the name, if it was given. It is
+	// found, by [Command.Locate], when the library is loaded.
+	Shared  bool
+	Library string
 }
 
-// Function finds a function by its name in the symbol table, or by its address there, such
-// as 0x401136. An *Error names what it could have been.
+// Function finds a function by its name in the symbol table, mangled or as its programmer wrote it, or
+// by its address there, such as 0x401136. One in a shared library is that of the first part of
+// libz.so.1:crc32. An *Error names what it could have been.
 func (e *Executable) Function(name string) (Function, error) {
+	if library, rest, ok := strings.Cut(name, ":"); ok && strings.Contains(library, ".so") {
+		return Function{Name: rest, Shared: true, Library: library}, nil
+	}
 	defined, imported, stripped, err := e.functions()
 	if err != nil {
 		return Function{}, err
@@ -41,34 +51,60 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 		return nil, nil, false, &Error{Program: e.Path, Problem: "it cannot be read", Err: err}
 	}
 	defer file.Close()
-	symbols, err := file.Symbols()
-	stripped = errors.Is(err, elf.ErrNoSymbols)
-	if err != nil && !stripped {
-		return nil, nil, false, &Error{Program: e.Path, Problem: "its symbol table cannot be read", Err: err}
-	}
-	dynamic, err := file.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, nil, false, &Error{Program: e.Path, Problem: "its dynamic symbol table cannot be read", Err: err}
-	}
-	for _, s := range append(symbols, dynamic...) {
+	all, stripped, err := symbols(e.Path, file)
+	for _, s := range all {
 		switch kind := elf.ST_TYPE(s.Info); {
 		case kind != elf.STT_FUNC:
 		case s.Section == elf.SHN_UNDEF:
-			name, _, _ := strings.Cut(s.Name, "@") // of a versioned symbol
-			imported = append(imported, name)
+			imported = append(imported, unversioned(s))
 		default:
-			defined = append(defined, Function{s.Name, s.Value})
+			defined = append(defined, Function{Name: s.Name, Addr: s.Value})
 		}
 	}
 	slices.SortFunc(defined, func(a, b Function) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr))
 	})
 	slices.Sort(imported)
-	return slices.Compact(defined), slices.Compact(imported), stripped, nil
+	return slices.Compact(defined), slices.Compact(imported), stripped, err
+}
+
+// symbols are those of both symbol tables of a file.
+func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err error) {
+	all, err = file.Symbols()
+	stripped = errors.Is(err, elf.ErrNoSymbols)
+	if err != nil && !stripped {
+		return nil, false, &Error{Program: path, Problem: "its symbol table cannot be read", Err: err}
+	}
+	dynamic, err := file.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, false, &Error{Program: path, Problem: "its dynamic symbol table cannot be read", Err: err}
+	}
+	return append(all, dynamic...), stripped, nil
+}
+
+// unversioned is a symbol's name without its version.
+func unversioned(s elf.Symbol) string {
+	name, _, _ := strings.Cut(s.Name, "@")
+	return name
+}
+
+// demangled is a C++ or Rust name as its programmer wrote it, with or without the types of its
+// parameters; any other name as it is.
+func demangled(symbol string, options ...demangle.Option) string {
+	if !strings.HasPrefix(symbol, "_") {
+		return symbol
+	}
+	return demangle.Filter(symbol, options...)
+}
+
+// called reports whether a symbol is what a user calls name: app::twice<int>(int), app::twice<int> or app::twice.
+func called(symbol, name string) bool {
+	return symbol == name || strings.HasPrefix(symbol, "_") && (demangled(symbol) == name || demangled(symbol, demangle.NoParams) == name ||
+		demangled(symbol, demangle.NoParams, demangle.NoTemplateParams) == name)
 }
 
 func find(path, name string, defined []Function, imported []string) (Function, error) {
-	if len(defined) == 0 {
+	if shared := slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }); len(defined) == 0 && !shared {
 		return Function{}, &Error{Program: path, Problem: "it names no function", Remedy: "link it with a symbol table"}
 	}
 	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
@@ -76,8 +112,8 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	}
 	var same []Function
 	for _, f := range defined {
-		if f.Name == name {
-			same = append(same, f)
+		if called(f.Name, name) {
+			same = append(same, Function{Name: demangled(f.Name), Addr: f.Addr})
 		}
 	}
 	switch {
@@ -85,8 +121,8 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 		return same[0], nil
 	case len(same) > 1:
 		return Function{}, &Error{Program: path, Problem: fmt.Sprintf("%d functions are called %s", len(same), name), Remedy: "name one by its address: " + addresses(same)}
-	case slices.Contains(imported, name):
-		return Function{}, &Error{Program: path, Problem: fmt.Sprintf("%s is not in it but in a shared library", name), Remedy: "link it statically, or count a function that calls it"}
+	case slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }):
+		return Function{Name: name, Shared: true}, nil
 	}
 	remedy := "nm lists what it has; a function that was inlined everywhere has no symbol"
 	if near := similar(name, defined); len(near) > 0 {
@@ -142,5 +178,9 @@ func similar(name string, defined []Function) []string {
 		}
 	}
 	near = slices.Compact(near)
-	return near[:min(len(near), maxSuggestions)]
+	near = near[:min(len(near), maxSuggestions)]
+	for i, name := range near {
+		near[i] = demangled(name)
+	}
+	return near
 }

@@ -68,7 +68,7 @@ type Call struct {
 // Result is what was counted.
 type Result struct {
 	Function string   `json:"function"`
-	Address  uint64   `json:"address"` // by the file
+	Address  uint64   `json:"address,omitzero"` // by the file; of one in a shared library 0
 	Program  []string `json:"program"`
 	Method   Method   `json:"method"` // Hard or Step
 	Calls    []Call   `json:"calls"`
@@ -220,11 +220,10 @@ func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= 
 
 // count runs the program from call to call, and then on to its end.
 func (s *session) count(c program.Command, f program.Function) error {
-	start, err := s.Entry()
+	entry, err := c.Locate(s.Process, f)
 	if err != nil {
 		return err
 	}
-	entry := f.Addr + c.Exe.Slide(start)
 	for !s.enough() {
 		if err := s.Break(entry); err != nil {
 			return err

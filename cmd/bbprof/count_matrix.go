@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
+)
+
+// matrixTitle is the group of the flags of -matrix.
+const matrixTitle = "Of a function in several builds"
+
+// matrixFlags are what -matrix compiles and counts.
+type matrixFlags struct {
+	compilers []string
+	levels    []string
+	sizes     []int
+	files     []string // the source
+	expect    string
+	update    bool
+	runs      int
+}
+
+func (m *matrixFlags) declare(f *flags) {
+	m.levels, m.sizes = []string{"O0", "O1", "O2", "O3"}, []int{10, 100, 1000}
+	f.operands = &m.files
+	f.section(matrixTitle)
+	parsed(f, &m.compilers, parseList, "matrix", "LIST", "compilers, with flags if need be: 'gcc-12,clang-22 -march=native'; rustc and go too")
+	parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with all but O0").fallback = "O0,O1,O2,O3"
+	parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").fallback = "10,100,1000"
+	f.text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
+	f.toggle(&m.update, "update", "write what was counted into the file of -expect")
+	f.number(&m.runs, 0, "runs", "N", "time each program N times too, to see what timing would have said")
+}
+
+func parseList(s string) ([]string, error) {
+	var list []string
+	for _, one := range strings.Split(s, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			return nil, fmt.Errorf("write names with commas between them")
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func parseSizes(s string) ([]int, error) {
+	var sizes []int
+	for _, one := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(one))
+		if err != nil || n < 1 {
+			return nil, errors.New("write whole numbers from 1 on with commas between them, such as 10,100,1000")
+		}
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	if sizes = slices.Compact(sizes); len(sizes) < 3 {
+		return nil, errors.New("an order of growth takes three sizes or more, such as 10,100,1000")
+	}
+	return sizes, nil
+}
+
+// check says what is missing or does not go with -matrix.
+func (m *matrixFlags) check(c *counting) error {
+	switch {
+	case len(m.compilers) == 0 && c.flags.of(matrixTitle) != "":
+		return badUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.of(matrixTitle))
+	case len(m.compilers) == 0 && len(m.files) > 0:
+		return badUsage("unexpected argument %q: %s", m.files[0], c.flags.stray)
+	case len(m.compilers) == 0:
+		return nil
+	case len(m.files) != 1:
+		return badUsage("name one source for -matrix to compile, such as sums.c; %s", got(m.files))
+	case c.function == "":
+		return badUsage("no function to count: name one with -func")
+	case c.grow || c.flags.has("a") || c.flags.has("b"):
+		return badUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
+	case m.update && m.expect == "":
+		return badUsage("-update needs the file to write: name it with -expect")
+	}
+	return nil
+}
+
+// matrixResult is what -matrix finds.
+type matrixResult struct {
+	Function string        `json:"function"`
+	Source   string        `json:"source"`
+	Sizes    []int         `json:"sizes"`
+	Builds   []matrix.Cell `json:"builds"`
+	Lost     int           `json:"lost"`
+	judged   bool
+}
+
+func (c *counting) countMatrix(ctx context.Context, std streams) error {
+	m := &c.matrix
+	rows, err := m.read()
+	if err != nil {
+		return err
+	}
+	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Runs: m.runs}
+	p.Count.Output = nil
+	p.Timing = program.Options{CPUs: c.CPUs, Timeout: c.Timeout, Stdin: c.Stdin}
+	for _, compiler := range m.compilers {
+		for _, level := range m.levels {
+			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
+		}
+	}
+	done := progress(c.out.notes(std), p.Steps(), "counts and runs")
+	p.Done = done.step
+	cells, err := matrix.Run(ctx, p)
+	done.end()
+	if err != nil {
+		return err
+	}
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
+	if r.judged {
+		matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
+		for _, cell := range cells {
+			if cell.Outcome == matrix.Lost {
+				r.Lost++
+			}
+		}
+	}
+	if m.update {
+		if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {
+			return err
+		}
+	}
+	if err := c.out.write(std, r, r.report()); err != nil || r.Lost == 0 {
+		return err
+	}
+	return errRejected
+}
+
+// read reads what is expected. With -update the file may be yet to come.
+func (m *matrixFlags) read() ([]matrix.Row, error) {
+	if m.expect == "" {
+		return nil, nil
+	}
+	file, err := os.Open(m.expect)
+	if m.update && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, badUsage("-expect: %w; -update writes what is counted now", err)
+	}
+	defer file.Close()
+	rows, err := matrix.Read(file)
+	if err != nil {
+		return nil, badUsage("-expect %s: %w", m.expect, err)
+	}
+	return rows, nil
+}
+
+func (m *matrixFlags) write(rows []matrix.Row) error {
+	file, err := os.Create(m.expect)
+	if err != nil {
+		return badUsage("-expect: %w", err)
+	}
+	return cmp.Or(matrix.Write(file, rows), file.Close())
+}
+
+// report is the table of counts, and that of times if there are any.
+func (r matrixResult) report() string {
+	var w strings.Builder
+	width := len("compiler")
+	for _, b := range r.Builds {
+		width = max(width, len(b.Compiler))
+	}
+	heading := func(title, rest string) {
+		fmt.Fprintf(&w, "%s\n%-*s  %-6s", title, width, "compiler", "level")
+		for _, n := range r.Sizes {
+			fmt.Fprintf(&w, "%11d", n)
+		}
+		fmt.Fprintf(&w, "  %s\n", rest)
+	}
+	heading(fmt.Sprintf("%s of %s: instructions by size", r.Function, filepath.Base(r.Source)), "growth")
+	for _, b := range r.Builds {
+		fmt.Fprintf(&w, "%-*s  %-6s", width, b.Compiler, b.Level)
+		for _, n := range b.Instructions {
+			fmt.Fprintf(&w, "%11d", n)
+		}
+		fmt.Fprintf(&w, "  %s\n", strings.TrimSpace(fmt.Sprintf("%-10s%s", b.Growth, outcomeText(b))))
+	}
+	if r.Builds[0].Timing != nil {
+		heading("the whole program timed: median cycles by size", fmt.Sprintf("%7s  %-10s%s", "noise", "growth", "right"))
+		for _, b := range r.Builds {
+			t := b.Timing
+			fmt.Fprintf(&w, "%-*s  %-6s", width, b.Compiler, b.Level)
+			for _, cycles := range t.Cycles {
+				fmt.Fprintf(&w, "%11.0f", cycles)
+			}
+			fmt.Fprintf(&w, "  %5.0f %%  %-10s%d of %d\n", 100*t.Noise, t.Growth, t.Agree, t.Runs)
+		}
+	}
+	if r.judged {
+		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", plural(len(r.Builds), "build"), r.Lost)
+	}
+	return w.String()
+}
+
+// outcomeText says how a build compares with what was expected of it.
+func outcomeText(b matrix.Cell) string {
+	switch b.Outcome {
+	case matrix.Lost, matrix.Better:
+		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
+	}
+	return string(b.Outcome)
+}

@@ -1,0 +1,121 @@
+package program
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+)
+
+// Locate is the address in memory of a function of a program that has not yet executed anything. If a
+// shared library holds it, the dynamic linker is run first, up to the program's entry.
+func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
+	if !f.Shared {
+		start, err := p.Entry()
+		return f.Addr + c.Exe.Slide(start), err
+	}
+	end, err := toEntry(p)
+	if err != nil {
+		return 0, err
+	}
+	if end != nil {
+		return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	if err != nil {
+		return 0, err
+	}
+	var found []Function
+	for _, l := range libraries(string(maps)) {
+		if f.Library != "" && filepath.Base(l.path) != filepath.Base(f.Library) {
+			continue
+		}
+		at, err := l.functions(f.Name)
+		if err != nil {
+			return 0, err
+		}
+		for _, addr := range at {
+			found = append(found, Function{Name: filepath.Base(l.path) + ":" + f.Name, Addr: addr})
+		}
+	}
+	if len(found) == 1 {
+		return found[0].Addr, nil
+	}
+	if len(found) > 1 {
+		var names []string
+		for _, one := range found {
+			names = append(names, one.Name)
+		}
+		slices.Sort(names)
+		return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
+	}
+	library := "none of its shared libraries"
+	if f.Library != "" {
+		library = "no shared library " + f.Library + " of it"
+	}
+	return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("%s holds a function %s when its own code begins", library, f.Name),
+		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
+}
+
+// library is a file that is loaded.
+type library struct {
+	path string
+	base uint64 // where its first byte stands
+}
+
+// libraries are the files of a process's mappings (proc_pid_maps(5)) that start with their first byte,
+// but for the program itself, which comes first.
+func libraries(maps string) (all []library) {
+	for line := range strings.Lines(maps) {
+		var l library
+		var end, offset uint64
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &l.base, &end, &mode, &offset); err != nil || offset != 0 {
+			continue
+		}
+		_, path, ok := strings.Cut(line, "/")
+		l.path = "/" + strings.TrimSuffix(path, "\n")
+		if ok && !slices.ContainsFunc(all, func(other library) bool { return other.path == l.path }) {
+			all = append(all, l)
+		}
+	}
+	return all[min(len(all), 1):]
+}
+
+// functions are the addresses in memory of the functions of this name.
+func (l library) functions(name string) (at []uint64, err error) {
+	file, err := elf.Open(l.path)
+	if err != nil {
+		return nil, nil // a file of data that the program's linker mapped, such as a cache
+	}
+	defer file.Close()
+	all, _, err := symbols(l.path, file)
+	for _, s := range all {
+		if !called(unversioned(s), name) || s.Section == elf.SHN_UNDEF {
+			continue
+		}
+		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC, its value is that of a function that chooses one
+		switch elf.ST_TYPE(s.Info) {
+		case ifunc:
+			return nil, &Error{Program: l.path, Problem: fmt.Sprintf("%s is chosen at run time among several for different CPUs", name), Remedy: "count a function that calls it, or one of those by its own name"}
+		case elf.STT_FUNC:
+			at = append(at, l.base-lowest(file)+s.Value)
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at), err
+}
+
+// lowest is the address by the file at which its first byte is loaded.
+func lowest(file *elf.File) uint64 {
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_LOAD && p.Off == 0 {
+			return p.Vaddr
+		}
+	}
+	return 0
+}

@@ -1,0 +1,92 @@
+package program
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/ptracethread"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+func TestLibraries(t *testing.T) {
+	const maps = `555555554000-555555555000 r--p 00000000 fe:01 1 /tmp/prog
+555555555000-555555556000 r-xp 00001000 fe:01 1 /tmp/prog
+7ffff7dc0000-7ffff7de6000 r--p 00000000 fe:01 2 /lib/a library.so.6
+7ffff7de6000-7ffff7f3c000 r-xp 00026000 fe:01 2 /lib/a library.so.6
+7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0 [vdso]
+7ffff7fcb000-7ffff7fcc000 r--p 00000000 fe:01 3 /lib/ld.so
+`
+	want := []library{{"/lib/a library.so.6", 0x7ffff7dc0000}, {"/lib/ld.so", 0x7ffff7fcb000}}
+	if diff := cmp.Diff(want, libraries(maps), cmp.AllowUnexported(library{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := libraries(""); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+// TestLocate finds functions in shared libraries, of which two have one of the same name.
+func TestLocate(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	build := func(out string, args ...string) {
+		if message, err := exec.Command(gcc, append(args, "-o", filepath.Join(dir, out))...).CombinedOutput(); err != nil {
+			require.Skip(t, require.GCC, "it does not link here: %v: %s", err, message)
+		}
+	}
+	build("libone.so", "-shared", "-fPIC", write("one.c", "int one(int n) { return n; } int same(int n) { return n; }"))
+	build("libtwo.so", "-shared", "-fPIC", write("two.c", "int two(int n) { return n; } int same(int n) { return -n; }"))
+	build("prog", write("main.c", "int one(int), two(int), same(int); int main(int n, char **v) { return one(n) + two(n) + same(n) - 3; }"),
+		"-L"+dir, "-Wl,-rpath,"+dir, "-lone", "-ltwo")
+	c, err := NewCommand([]string{filepath.Join(dir, "prog")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		name string
+		says []string // nil: found
+	}{
+		{"one", nil},
+		{"libtwo.so:two", nil},
+		{"libtwo.so:same", nil},
+		{"same", []string{"2 functions of its shared libraries are called same", "libone.so:same or libtwo.so:same"}},
+		{"libone.so:two", []string{"no shared library libone.so of it holds a function two"}},
+		{"libc.so.6:memcpy", []string{"memcpy is chosen at run time"}},
+	} {
+		f, err := c.Exe.Function(one.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at uint64
+		ptracethread.Run(func() {
+			p, done, startErr := c.Start(context.Background(), Setup{}, Streams{})
+			if err = startErr; err != nil {
+				return
+			}
+			defer done()
+			if at, err = c.Locate(p, f); err == nil {
+				_, err = p.Word(at)
+			}
+		})
+		require.Host(t, err)
+		if one.says == nil {
+			if err != nil || at == 0 {
+				t.Errorf("%s: %#x, %v", one.name, at, err)
+			}
+			continue
+		}
+		t.Run(one.name, func(t *testing.T) { is(t, err, one.says...) })
+	}
+}

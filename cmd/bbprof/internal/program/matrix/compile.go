@@ -1,0 +1,69 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+)
+
+// Build is a compiler, with flags if need be, and a level of optimisation such as O2.
+type Build struct {
+	Compiler string `json:"compiler"`
+	Level    string `json:"level"`
+}
+
+// command is what compiles a source to a program. rustc and go have their own ways of naming a level;
+// go knows no other than to optimise or not.
+func (b Build) command(source, program string) ([]string, error) {
+	words, err := split(b.Compiler)
+	if err != nil {
+		return nil, err
+	}
+	level, err := split(b.Level)
+	if err != nil {
+		return nil, err
+	}
+	level[0] = "-" + strings.TrimPrefix(level[0], "-")
+	switch tool := filepath.Base(words[0]); {
+	case strings.HasPrefix(tool, "rustc"):
+		level[0] = "-Copt-level=" + strings.TrimPrefix(level[0], "-O")
+	case tool == "go":
+		words = append(words, "build")
+		if level = level[1:]; b.Level == "O0" || b.Level == "-O0" {
+			level = append(level, "-gcflags=-N -l")
+		}
+	}
+	return append(append(words, level...), "-o", program, source), nil
+}
+
+// split is a compiler or a level with its flags.
+func split(text string) ([]string, error) {
+	words, err := program.Words(text)
+	if err == nil && len(words) == 0 {
+		err = errors.New("a compiler and a level have a name each, such as gcc-12 and O2")
+	}
+	return words, err
+}
+
+// compile makes a program of a source. That it cannot be compiled is an *program.Error.
+func (b Build) compile(ctx context.Context, source, to string) error {
+	words, err := b.command(source, to)
+	if err != nil {
+		return &program.Error{Program: fmt.Sprintf("%s -%s", b.Compiler, b.Level), Problem: "it cannot be run", Err: err}
+	}
+	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return &program.Error{Program: words[0], Problem: "there is no such compiler", Remedy: "install it or leave it out of -matrix"}
+	case err != nil:
+		return &program.Error{Program: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package matrix
+
+import (
+	"math"
+	"slices"
+)
+
+// Order is how a count grows with the size n, as one of some functions.
+type Order string
+
+const (
+	Constant     Order = "constant"
+	Logarithmic  Order = "log n"
+	Linear       Order = "n"
+	Linearithmic Order = "n log n"
+	Quadratic    Order = "n^2"
+	Other        Order = "other" // none of them fits
+)
+
+// orders are all, from the slowest growth to the fastest, with their functions.
+var orders = []struct {
+	Order
+	of func(n float64) float64
+}{
+	{Constant, nil},
+	{Logarithmic, math.Log},
+	{Linear, func(n float64) float64 { return n }},
+	{Linearithmic, func(n float64) float64 { return n * math.Log(n) }},
+	{Quadratic, func(n float64) float64 { return n * n }},
+	{Other, nil},
+}
+
+// faster reports whether a grows faster than b.
+func (a Order) faster(b Order) bool { return rank(a) > rank(b) }
+
+// rank is -1 of what is none of the orders.
+func rank(o Order) int {
+	for i, other := range orders {
+		if other.Order == o {
+			return i
+		}
+	}
+	return -1
+}
+
+const (
+	// sameRatio is up to which ratio of the largest to the smallest counts are constant: a formula's
+	// branches differ by an instruction or two.
+	sameRatio = 1.1
+	// worstFit is the largest share of a count that it may lie off its fit.
+	worstFit = 0.25
+	// simpler is by what share the fit of a faster growing function has to be closer than that of a
+	// slower one to be preferred: remainders of unrolled loops make exact counts uneven by a little.
+	simpler = 0.005
+)
+
+// Fit finds the order of growth of counts at some sizes, of which there are at least three, all above
+// 1. Of the functions a + b·f(n), b > 0, that one fits best whose largest error is the least share of
+// the count there.
+func Fit(sizes []int, counts []float64) (Order, float64) {
+	least, most := slices.Min(counts), slices.Max(counts)
+	if most <= sameRatio*least {
+		return Constant, (most - least) / (most + least)
+	}
+	best, bestError, bestScore := Other, math.NaN(), worstFit
+	for i, o := range orders {
+		if o.of == nil {
+			continue
+		}
+		if e := worstError(sizes, counts, o.of); e+simpler*float64(i) < bestScore {
+			best, bestError, bestScore = o.Order, e, e+simpler*float64(i)
+		}
+	}
+	return best, bestError
+}
+
+// worstError is the largest relative error of a + b·f(n), fitted by least squares of the relative
+// errors: sizes span orders of magnitude, and the counts with them.
+func worstError(sizes []int, counts []float64, f func(float64) float64) float64 {
+	var w, x, y, xx, xy float64
+	for i, n := range sizes {
+		g, c := f(float64(n)), counts[i]
+		weight := 1 / (c * c)
+		w, x, y, xx, xy = w+weight, x+weight*g, y+weight*c, xx+weight*g*g, xy+weight*g*c
+	}
+	b := (w*xy - x*y) / (w*xx - x*x)
+	if !(b > 0) {
+		return math.Inf(1)
+	}
+	a, worst := (y-b*x)/w, 0.0
+	for i, n := range sizes {
+		worst = math.Max(worst, math.Abs(a+b*f(float64(n))-counts[i])/counts[i])
+	}
+	return worst
+}

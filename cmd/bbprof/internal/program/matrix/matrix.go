@@ -1,0 +1,175 @@
+// Package matrix tests what compilers make of a function: it compiles a source with each compiler at
+// each level, counts the function's instructions at some sizes, finds how the count grows with the
+// size, and holds that against what was expected. Counts are exact, so one run of each is enough;
+// timing the same programs shows what it would have said instead.
+//
+//	compile → count at each size → fit the order of growth → compare with the expectation
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+)
+
+// Plan is what to compile and to count.
+type Plan struct {
+	Source   string
+	Function string
+	Builds   []Build
+	Sizes    []int    // ascending
+	Args     []string // of the program; a size stands for {}, or at the end
+	Count    count.Options
+	Runs     int // timed runs of each program with each size; 0 is none
+	Timing   program.Options
+	Done     func(n int) // is told after each count and each timed run how many there were
+}
+
+// Steps is how many counts and timed runs a plan has.
+func (p Plan) Steps() int { return len(p.Builds) * len(p.Sizes) * (1 + p.Runs) }
+
+// Cell is what became of the function in one build.
+type Cell struct {
+	Build
+	Instructions []uint64 `json:"instructions"` // at each size
+	Growth       Order    `json:"growth"`
+	FitError     float64  `json:"fit_error"` // the largest, as a share of the count
+	Timing       *Timing  `json:"timing,omitempty"`
+	Expected     *Row     `json:"expected,omitempty"`
+	Outcome      Outcome  `json:"outcome,omitempty"`
+}
+
+// Timing is what time would have said of the same programs.
+type Timing struct {
+	Cycles []float64 `json:"median_cycles"` // of the whole program, at each size
+	// Noise is the range of the runs as a share of their median, that of the size where it is largest.
+	Noise  float64 `json:"noise"`
+	Growth Order   `json:"growth"` // that the medians have
+	// Agree of Runs are how often one run of each size would have shown the order that the counts have.
+	Agree int `json:"agree"`
+	Runs  int `json:"runs"`
+}
+
+// built is a build's programs, one for each size.
+type built struct {
+	cell     Cell
+	commands []program.Command
+	cycles   [][]float64 // by size, then by run
+}
+
+// Run compiles and counts. An *program.Error says that a compiler, the source or the function is to blame.
+func Run(ctx context.Context, p Plan) ([]Cell, error) {
+	dir, err := os.MkdirTemp("", "bbprof-matrix")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var all []*built
+	done := 0
+	for i, b := range p.Builds {
+		to := filepath.Join(dir, strconv.Itoa(i), "program")
+		if err := os.Mkdir(filepath.Dir(to), 0o755); err != nil {
+			return nil, err
+		}
+		if err := b.compile(ctx, p.Source, to); err != nil {
+			return nil, err
+		}
+		one, err := p.count(ctx, b, to, func() { done++; p.Done(done) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if p.Runs > 0 {
+		if err := p.time(ctx, all, func() { done++; p.Done(done) }); err != nil {
+			return nil, err
+		}
+	}
+	var cells []Cell
+	for _, b := range all {
+		cells = append(cells, b.cell)
+	}
+	return cells, nil
+}
+
+// count counts at each size.
+func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
+	one := &built{cell: Cell{Build: b}, cycles: make([][]float64, len(p.Sizes))}
+	var counts []float64
+	for _, n := range p.Sizes {
+		words, err := program.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
+		if err != nil {
+			return nil, err
+		}
+		c, err := program.NewCommand(words)
+		if err != nil {
+			return nil, err
+		}
+		r, err := count.Function(ctx, c, p.Function, p.Count)
+		if err != nil {
+			return nil, fmt.Errorf("%s -%s, size %d: %w", b.Compiler, b.Level, n, err)
+		}
+		one.commands = append(one.commands, c)
+		one.cell.Instructions = append(one.cell.Instructions, r.Instructions)
+		counts = append(counts, float64(r.Instructions))
+		done()
+	}
+	one.cell.Growth, one.cell.FitError = Fit(p.Sizes, counts)
+	return one, nil
+}
+
+// time times all programs, each once in random order before one is timed again.
+func (p Plan) time(ctx context.Context, all []*built, done func()) error {
+	r, err := program.NewRunner(p.Timing)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	random := rand.New(rand.NewPCG(1, 3))
+	for range p.Runs {
+		for _, i := range random.Perm(len(all) * len(p.Sizes)) {
+			b, size := all[i/len(p.Sizes)], i%len(p.Sizes)
+			sample, err := r.Run(ctx, b.commands[size], program.Setup{})
+			if err != nil {
+				return err
+			}
+			b.cycles[size] = append(b.cycles[size], sample.Cycles)
+			done()
+		}
+	}
+	for _, b := range all {
+		b.cell.Timing = timing(p.Sizes, b.cycles, b.cell.Growth)
+	}
+	return nil
+}
+
+// timing sums timed runs up.
+func timing(sizes []int, cycles [][]float64, growth Order) *Timing {
+	t := &Timing{Runs: len(cycles[0])}
+	for _, runs := range cycles {
+		sorted := slices.Sorted(slices.Values(runs))
+		median := stat.Quantile(0.5, stat.LinInterp, sorted, nil)
+		t.Cycles = append(t.Cycles, median)
+		t.Noise = max(t.Noise, (sorted[len(sorted)-1]-sorted[0])/median)
+	}
+	t.Growth, _ = Fit(sizes, t.Cycles)
+	for run := range t.Runs {
+		var once []float64
+		for _, runs := range cycles {
+			once = append(once, runs[run])
+		}
+		if order, _ := Fit(sizes, once); order == growth {
+			t.Agree++
+		}
+	}
+	return t
+}

@@ -1,0 +1,156 @@
+package matrix
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+func TestFit(t *testing.T) {
+	sizes := []int{10, 100, 1000}
+	for _, c := range []struct {
+		name   string
+		counts []float64
+		want   Order
+	}{
+		{"the same", []float64{3, 3, 3}, Constant},
+		{"within 10 %", []float64{100, 100, 110}, Constant},
+		{"just beyond 10 %", []float64{100, 100, 111}, Linear},
+		{"a search by halves", []float64{4*5 + 7, 7*5 + 7, 10*5 + 7}, Logarithmic},
+		{"a loop", []float64{73, 613, 6013}, Linear},
+		{"a loop of vectors with a remainder", []float64{20 + 2*4 + 2*5, 20 + 25*4, 20 + 250*4}, Linear},
+		{"a merge sort", []float64{5*33 + 100, 5*664 + 1000, 5*9966 + 10000}, Linearithmic},
+		{"two loops in one another", []float64{463, 40603, 4006003}, Quadratic},
+		{"shrinking", []float64{1434, 4, 4}, Other},
+		{"cubic", []float64{1e3, 1e6, 1e9}, Other},
+	} {
+		if got, e := Fit(sizes, c.counts); got != c.want || got != Other && !(e <= worstFit) || got == Other && !math.IsNaN(e) {
+			t.Errorf("%s: %s, an error of %v; want %s", c.name, got, e, c.want)
+		}
+	}
+	if got, _ := Fit([]int{1, 2, 4, 8}, []float64{0, 0, 0, 0}); got != Constant {
+		t.Errorf("nothing: %s", got)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for _, c := range []struct {
+		b    Build
+		want string // "" is an error
+	}{
+		{Build{"gcc-12", "O2"}, "gcc-12|-O2|-o|p|f"},
+		{Build{"/usr/bin/clang -march=native", "-O3 -flto"}, "/usr/bin/clang|-march=native|-O3|-flto|-o|p|f"},
+		{Build{"rustc", "O2"}, "rustc|-Copt-level=2|-o|p|f"},
+		{Build{"go", "O0"}, "go|build|-gcflags=-N -l|-o|p|f"},
+		{Build{"go", "O2"}, "go|build|-o|p|f"},
+		{Build{"gcc 'x", "O2"}, ""},
+		{Build{"gcc", " "}, ""},
+	} {
+		got, err := c.b.command("f", "p")
+		if strings.Join(got, "|") != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%+v: %q, %v", c.b, got, err)
+		}
+	}
+}
+
+func TestExpectation(t *testing.T) {
+	sizes := []int{10, 100, 1000}
+	cell := func(compiler string, growth Order, last uint64) Cell {
+		return Cell{Build: Build{compiler, "O2"}, Growth: growth, Instructions: []uint64{1, 2, last}}
+	}
+	rows := Expectation("f", sizes, []Cell{cell("a", Linear, 1000), cell("b, c", Constant, 3)})
+	var text bytes.Buffer
+	if err := Write(&text, rows); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(&text)
+	if diff := cmp.Diff(rows, read); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	merged := Merge(rows, Expectation("f", sizes, []Cell{cell("a", Constant, 5), cell("d", Linear, 7)}))
+	if len(merged) != 3 || merged[0].Instructions != 5 || merged[2].Compiler != "d" {
+		t.Errorf("%+v", merged)
+	}
+	for _, c := range []struct {
+		name     string
+		function string
+		sizes    []int
+		cell     Cell
+		want     Outcome
+	}{
+		{"the same", "f", sizes, cell("a", Linear, 1000), AsExpected},
+		{"10 % more", "f", sizes, cell("a", Linear, 1100), AsExpected},
+		{"more than 10 % more", "f", sizes, cell("a", Linear, 1101), Lost},
+		{"10 % less", "f", sizes, cell("a", Linear, 910), AsExpected},
+		{"less by more", "f", sizes, cell("a", Linear, 909), Better},
+		{"faster growth", "f", sizes, cell("a", Linearithmic, 1000), Lost},
+		{"slower growth", "f", sizes, cell("a", Constant, 1000), Better},
+		{"more at another size", "f", []int{10, 100, 2000}, cell("a", Linear, 2000), AsExpected},
+		{"another function", "g", sizes, cell("a", Linear, 1000), New},
+		{"another build", "f", sizes, cell("e", Linear, 1000), New},
+	} {
+		cells := []Cell{c.cell}
+		Compare(c.function, c.sizes, cells, rows, 1.1)
+		if got := cells[0].Outcome; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
+		if rows, err := Read(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, rows)
+		}
+	}
+}
+
+func TestTiming(t *testing.T) {
+	got := timing([]int{10, 100, 1000}, [][]float64{{100, 100, 120}, {100, 110, 90}, {100, 1000, 100}}, Constant)
+	want := &Timing{Cycles: []float64{100, 95, 100}, Noise: 9, Growth: Constant, Agree: 1, Runs: 3}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRun: at -O0 gcc loops, at -O2 a multiplication is left.
+func TestRun(t *testing.T) {
+	require.Tool(t, require.GCC, "gcc")
+	const source = "../../../../../testdata/programs/sums.c"
+	done := 0
+	p := Plan{Source: source, Function: "product", Builds: []Build{{"gcc", "O0"}, {"gcc", "O2"}}, Sizes: []int{10, 20, 80},
+		Count: count.Options{Method: count.Step}, Runs: 1, Done: func(n int) { done = n }}
+	cells, err := Run(context.Background(), p)
+	require.Host(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() || cells[0].Timing == nil {
+		t.Errorf("%d of %d done: %+v", done, p.Steps(), cells)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.c")
+	if err := os.WriteFile(bad, []byte("int main( {"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		compiler, source, function, says string
+	}{
+		{"no-such-compiler", source, "product", "there is no such compiler"},
+		{"gcc", bad, "product", "it does not compile"},
+		{"gcc", source, "produkt", "no function is called produkt"},
+	} {
+		p.Builds, p.Source, p.Function = []Build{{c.compiler, "O2"}}, c.source, c.function
+		var blamed *program.Error
+		if _, err := Run(context.Background(), p); !errors.As(err, &blamed) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
