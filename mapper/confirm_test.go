@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -108,8 +111,8 @@ func TestConfirm(t *testing.T) {
 		for i := range m.Pages {
 			m.Pages[i].Frame = 0
 		}
-		if ok != c.ok || !slices.Equal(m.Pages, c.want) {
-			t.Errorf("%s: %v, %+v; want %v, %+v", c.name, ok, m.Pages, c.ok, c.want)
+		if d := cmp.Diff(c.want, m.Pages, cmpopts.EquateEmpty()); ok != c.ok || d != "" {
+			t.Errorf("%s: %v, want %v; pages -want +got:\n%s", c.name, ok, c.ok, d)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	}
 	p.Insts, p.Init = insts, initial.Paper()
 	frame := unroll.Harness{Init: p.Init, Reset: harness.Reset{Flags: true}, Clock: harness.TSC}
-	trial, err := unroll.BuildDryRun(insts, copies, frame)
+	dry, err := unroll.BuildDryRun(insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +59,9 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 		c.SetWord(slot, 0x202)
 	}
 	c.SetWord(layout.DryRunMXCSR, initial.DefaultMXCSR)
-	copy(c.DryRunCode(), trial.Code)
+	copy(c.DryRunCode(), dry.Code)
 	copy(c.Code(), im.Code)
-	m, err := mapPages(c, p, trial)
+	m, err := mapPages(c, p, dry)
 	return p, im, m, err
 }
 

@@ -23,10 +23,13 @@ func TestClosed(t *testing.T) {
 	if err := p.CanCount(ctx, "instructions"); !errors.Is(err, ErrClosed) {
 		t.Errorf("CanCount: %v", err)
 	}
-	p.ProfileAll(ctx, func() (Block, bool) {
+	err := p.ProfileAll(ctx, func() (Block, bool) {
 		t.Error("ProfileAll asks for a block")
 		return Block{}, false
 	}, nil)
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("ProfileAll: %v", err)
+	}
 }
 
 // Several goroutines share a profiler, and one of them closes it: each block is measured or refused.

@@ -180,9 +180,9 @@ func TestDecoders(t *testing.T) {
 	}
 }
 
-// TestFlagsAcrossTurns: a chain through ZF alone is cut where the loop counts, and the result
+// TestFlagsAcrossIterations: a chain through ZF alone is cut where the loop counts, and the result
 // says so.
-func TestFlagsAcrossTurns(t *testing.T) {
+func TestFlagsAcrossIterations(t *testing.T) {
 	p := start(t, Options{Mode: Both})
 	lasting(t, func() string {
 		r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx

@@ -118,9 +118,9 @@ func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err err
 // ProfileAll measures the blocks that next gives until it gives none, and hands to done what
 // Profile would return. The goroutine that owns the child calls both itself: between two
 // blocks no other thread has to be woken, which would take a CPU from the worker that measures there.
-// It calls neither where Profile would return ErrClosed, or ctx ends while others measure.
-func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) {
-	p.do(ctx, func(s *session) {
+// The error is ErrClosed, or ctx's where it ends while others measure; then it has called neither.
+func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) error {
+	return p.do(ctx, func(s *session) {
 		for {
 			b, ok := next()
 			if !ok {

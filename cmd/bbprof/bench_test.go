@@ -23,7 +23,7 @@ const corpusEnv = "BBPROF_CORPUS"
 // BenchmarkBatch measures a corpus with one worker, with two and with one on each core, as a
 // process of its own, and says what a block costs and how good the result is:
 //
-//	blocks/s       from the first row to the last, second looks included
+//	blocks/s       from the first row to the last, retries included
 //	%timed-code    of the workers' time, between clock readings that count
 //	calls/block    system calls for measuring, those of the child included
 //	stops/block    of the child

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -16,13 +18,16 @@ func TestAdjust(t *testing.T) {
 	rejected := &comparison{Rejection: &verdict.Rejection{}}
 	all := []*comparison{of(0.02), rejected, of(0.001), of(0.04)}
 	adjust(all)
-	for i, want := range []struct {
-		p       float64
-		verdict compare.Verdict
-	}{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}} {
-		if got := all[i]; got.Adjusted != want.p || got.Verdict != want.verdict {
-			t.Errorf("pair %d: adjusted to %v, %s; want %+v", i+1, got.Adjusted, got.Verdict, want)
-		}
+	type adjusted struct {
+		P       float64
+		Verdict compare.Verdict
+	}
+	var got []adjusted
+	for _, c := range all {
+		got = append(got, adjusted{c.Adjusted, c.Verdict})
+	}
+	if d := cmp.Diff([]adjusted{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got); d != "" {
+		t.Errorf("adjusted: -want +got:\n%s", d)
 	}
 	all = append(all, of(0.9))
 	all[2].P = 0.02

@@ -188,18 +188,18 @@ func untilFull(t *testing.T, pipe *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, looks := -1, 0
-	// Many looks rather than a long time: who writes may have to wait for a CPU as this process does.
+	before, polls := -1, 0
+	// Many polls rather than a long time: who writes may have to wait for a CPU as this process does.
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		unread, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
 		if err != nil {
 			t.Fatal(err)
 		}
-		looks++
+		polls++
 		if unread != before || unread <= size*7/8 {
-			before, looks = unread, 0
+			before, polls = unread, 0
 		}
-		if looks == 50 {
+		if polls == 50 {
 			return
 		}
 	}

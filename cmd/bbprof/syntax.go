@@ -38,8 +38,8 @@ type syntaxMeasurer struct {
 	syntax assemble.Syntax
 }
 
-func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
-	m.Measurer.ProfileAll(ctx, next, func(r profiler.Result, err error) {
+func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	return m.Measurer.ProfileAll(ctx, next, func(r profiler.Result, err error) {
 		inSyntax(&r, m.syntax)
 		done(r, err)
 	})

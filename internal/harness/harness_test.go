@@ -320,9 +320,9 @@ func TestSampler(t *testing.T) {
 			base := layout.Code + start
 			e := asm.NewEmitter(base)
 			entry := Sampler(e, TSC, phases, 64, 128<<(phases%3), done)
-			lull := WaitIdle(e, TSC, 64, 128<<(phases%3), 8, done)
-			if entry%64 != 0 || lull%64 != 0 {
-				t.Errorf("entries %#x and %#x are no multiples of 64", entry, lull)
+			idle := WaitIdle(e, TSC, 64, 128<<(phases%3), 8, done)
+			if entry%64 != 0 || idle%64 != 0 {
+				t.Errorf("entries %#x and %#x are no multiples of 64", entry, idle)
 			}
 			lines := disassemble(t, base, e.Bytes())
 			starts := map[uint64]bool{done: true}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
@@ -310,8 +312,8 @@ func TestNames(t *testing.T) {
 		{"L1-dcache-store-misses", pmu.Attr{Type: 3, Config: 1<<16 | 1<<8}},
 	} {
 		e, err := p.Named(k, c.name)
-		if err != nil || e.Attr != c.want || e.Role != pmu.Asked || e.Name != c.name {
-			t.Errorf("%s: %+v, %v, want %+v", c.name, e, err, c.want)
+		if d := cmp.Diff(c.want, e.Attr); err != nil || d != "" || e.Role != pmu.Asked || e.Name != c.name {
+			t.Errorf("%s: %s as %s, %v; attributes -want +got:\n%s", c.name, e.Name, e.Role, err, d)
 		}
 	}
 	for name, clue := range map[string]string{

@@ -18,7 +18,7 @@ import (
 func TestFrozen(t *testing.T) {
 	group := freezable(t)
 	c := launch(t)
-	place(c, turns(5_000_000))
+	place(c, iterations(5_000_000))
 	group.take(c.pid)
 	const limit = 30 * time.Millisecond
 	group.freeze("1")

@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestMain turns this binary into the monitor of a child when a test asks for it.
+// TestMain iterations this binary into the monitor of a child when a test asks for it.
 func TestMain(m *testing.M) {
 	if how := os.Getenv("BBPROF_TEST_MONITOR"); how != "" {
 		monitor(how)
@@ -47,7 +47,7 @@ func monitor(how string) {
 		place(c, spin)
 		c.Do([]Op{Run(entry, 1)}, time.Hour)
 	case "lists":
-		place(c, turns(10_000_000))
+		place(c, iterations(10_000_000))
 		for err == nil {
 			_, err = c.Do([]Op{Run(entry, 1)}, limitOfLists)
 		}

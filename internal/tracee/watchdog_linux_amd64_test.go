@@ -22,8 +22,8 @@ import (
 // spin is an image that never ends.
 func spin(e *asm.Emitter) { e.Raw(0xeb, 0xfe) } // jmp $
 
-// turns is an image that ends after a while.
-func turns(n uint64) func(e *asm.Emitter) {
+// iterations is an image that ends after a while.
+func iterations(n uint64) func(e *asm.Emitter) {
 	return func(e *asm.Emitter) {
 		e.MovImm(asm.RAX, n)
 		loop := e.PC()
@@ -154,7 +154,7 @@ func TestWrongThread(t *testing.T) {
 // its limit used, is none that overstays.
 func TestLimitIsOfCPUTime(t *testing.T) {
 	c := launch(t)
-	place(c, turns(200_000_000))
+	place(c, iterations(200_000_000))
 	used := func(do func()) (cpu, wall time.Duration) {
 		began, before := time.Now(), c.CPUTime()
 		do()

@@ -282,8 +282,8 @@ func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
 }
 
 // spin is a chain of so many dependent adds, 16 per iteration, and the end.
-func spin(turns uint32) string {
-	n := string([]byte{byte(turns), byte(turns >> 8), byte(turns >> 16), byte(turns >> 24)})
+func spin(iterations uint32) string {
+	n := string([]byte{byte(iterations), byte(iterations >> 8), byte(iterations >> 16), byte(iterations >> 24)})
 	return "\xb9" + n + strings.Repeat("\x48\x01\xc0", 16) + "\xff\xc9\x75\xcc" + tinyelf.Exit(0)
 }
 
@@ -587,11 +587,11 @@ func TestSweepOrder(t *testing.T) {
 	}
 	same := true
 	for round := range 5 {
-		turns := slices.Clone(f.log[1+3*round:][:3])
-		same = same && slices.Equal(turns, f.log[1:4])
-		slices.Sort(turns)
-		if !slices.Equal(turns, []string{"p0", "p1", "p2"}) {
-			t.Errorf("round %d: %v", round, turns)
+		order := slices.Clone(f.log[1+3*round:][:3])
+		same = same && slices.Equal(order, f.log[1:4])
+		slices.Sort(order)
+		if !slices.Equal(order, []string{"p0", "p1", "p2"}) {
+			t.Errorf("round %d: %v", round, order)
 		}
 	}
 	if same {

@@ -65,10 +65,11 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 	return r, nil
 }
 
-func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
 	for b, ok := next(); ok; b, ok = next() {
 		done(w.Profile(ctx, b))
 	}
+	return nil
 }
 
 // workers are n measurers of the lab.

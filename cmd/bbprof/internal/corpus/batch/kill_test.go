@@ -40,7 +40,7 @@ type diary struct {
 	file *os.File
 }
 
-func (d diary) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
+func (d diary) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
 	for b, ok := next(); ok; b, ok = next() {
 		r, err := d.worker.Profile(ctx, b)
 		if err == nil {
@@ -48,6 +48,7 @@ func (d diary) ProfileAll(ctx context.Context, next func() (profiler.Block, bool
 		}
 		done(r, err)
 	}
+	return nil
 }
 
 // victim is the run.

@@ -30,7 +30,7 @@ import (
 // Measurer measures the blocks that next gives until it gives none, and hands each result to
 // done, on one goroutine. A *profiler.Profiler is one.
 type Measurer interface {
-	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error))
+	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error
 }
 
 // Source gives rows, io.EOF after the last. A *corpus.Input is one.
@@ -180,7 +180,7 @@ func (r *run) end(why error) {
 // work is one worker's. A block that was begun is finished, whatever happens meanwhile.
 func (r *run) work(worker int, m Measurer) {
 	var j *job
-	m.ProfileAll(context.Background(), func() (profiler.Block, bool) {
+	err := m.ProfileAll(context.Background(), func() (profiler.Block, bool) {
 		if j = r.next(worker); j == nil {
 			return profiler.Block{}, false
 		}
@@ -195,6 +195,11 @@ func (r *run) work(worker int, m Measurer) {
 			r.end(err)
 		}
 	})
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.end(err)
+	}
 }
 
 // next is the next block for a worker. It waits until there is one; nil is the end.

@@ -210,7 +210,7 @@ func TestPipeBroken(t *testing.T) {
 func TestPipeWindow(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(0): 1}}
 	// One worker is at a block until then, or both might wait for rows that are late, which is
-	// another reason to look again.
+	// another reason for a retry.
 	again := make(chan struct{})
 	l.delay = func(hex string, _ int) time.Duration {
 		if hex == block(2) {
@@ -251,7 +251,7 @@ func TestPipeWindow(t *testing.T) {
 	}
 }
 
-// TestPipeIdle: a pipe whose input is silent does not wait for more to look again.
+// TestPipeIdle: a pipe whose input is silent does not wait for more before it retries.
 func TestPipeIdle(t *testing.T) {
 	l := &lab{noisy: map[string]int{"90": 1}}
 	in, feed := io.Pipe()
@@ -320,9 +320,9 @@ func (w *firstRow) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// TestSecondLook: noise is tried again after everything else, by another worker, and the
+// TestRetry: noise is tried again after everything else, by another worker, and the
 // row says how often.
-func TestSecondLook(t *testing.T) {
+func TestRetry(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
 	path, corpus := file(t), text(300)
 	tally, err := measure(t, l, path, corpus, Options{Retries: 2})
@@ -391,9 +391,9 @@ func TestRetriesEnd(t *testing.T) {
 	})
 }
 
-// TestSecondLookBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
+// TestRetryBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
 // another put aside left to it.
-func TestSecondLookBesideBusyWorker(t *testing.T) {
+func TestRetryBesideBusyWorker(t *testing.T) {
 	const blocks = 40
 	var corpus strings.Builder
 	corpus.WriteString("hex,id\n")
@@ -428,8 +428,8 @@ type busy struct {
 	free chan struct{}
 }
 
-func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) {
-	w.worker.ProfileAll(ctx, func() (profiler.Block, bool) {
+func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	return w.worker.ProfileAll(ctx, func() (profiler.Block, bool) {
 		b, ok := next()
 		select {
 		case <-w.free:

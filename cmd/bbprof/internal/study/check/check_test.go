@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -270,8 +272,8 @@ func TestNotMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
-		if got[i].Status != want.Status || got[i].Rejection != want.Rejection {
-			t.Errorf("block %d: %+v, want %+v", i, got[i], want)
+		if d := cmp.Diff(want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection}); d != "" {
+			t.Errorf("block %d: -want +got:\n%s", i, d)
 		}
 	}
 	if hopeless := 1 + freshRounds - leastFresh + 1; l.asked[1] != 1 || l.asked[2] != hopeless {
