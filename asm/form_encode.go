@@ -1,0 +1,533 @@
+package asm
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// A Form is one encoding of one instruction with all chosen but its registers, its address and its
+// immediates: operand size, vector length, register or memory, masking, broadcast, rounding.
+type Form struct {
+	name      string
+	form      *form
+	enc       encoding
+	opcodeMap int
+	opcode    uint8
+	w         bool
+	opsize16  bool
+	vl        uint8
+	mem       bool
+	evexB     bool // broadcasts, or rounds
+	masking   Masking
+}
+
+// Masking is what EVEX.aaa and EVEX.z do to the destination.
+type Masking uint8
+
+const (
+	Unmasked Masking = iota
+	Merging          // {k}
+	Zeroing          // {k}{z}
+)
+
+// OperandClass is what can stand for an operand.
+type OperandClass uint8
+
+const (
+	OtherOperand     OperandClass = iota // a segment, control, bound or tile register, a branch's distance, the 1 of a shift
+	GPROperand                           // a general register
+	VectorOperand                        // xmm, ymm or zmm
+	MMXOperand                           //
+	OpmaskOperand                        // k0 to k7
+	X87Operand                           // st(0) to st(7)
+	MemoryOperand                        //
+	ImmediateOperand                     //
+)
+
+// An Operand of a form.
+type Operand struct {
+	Class       OperandClass
+	Width       int // in bytes: of the register, of what is accessed, of the immediate; 0 of an address alone
+	Read, Write bool
+	Fixed       int  // the number of the only register that can stand here; -1 if there is a choice
+	Implicit    bool // memory whose address the instruction does not let choose
+	Index       int  // of gathers and scatters: bytes of a vector of indices; 0 of others
+	text        string
+}
+
+// Address is a memory operand's. Index is a general register, or a vector register where the form
+// takes a vector of indices; -1 is none.
+type Address struct {
+	Base  Reg
+	Index int
+	Scale uint8 // 1, 2, 4 or 8; 0 is 1
+	Disp  int32
+}
+
+// Forms are all forms of the tables. Where several encodings do the same, it is the first.
+func Forms() []Form { return slices.Clone(allForms()) }
+
+var allForms = sync.OnceValue(func() []Form {
+	var list []Form
+	names, seen := map[string]encoding{}, map[*form]bool{}
+	for enc := range numEncodings {
+		for opcodeMap := range 8 {
+			for opcode := range 256 {
+				for _, f := range tables().forms[enc][opcodeMap][opcode] {
+					if seen[f] {
+						continue
+					}
+					seen[f] = true
+					for _, v := range (Form{form: f, enc: enc, opcodeMap: opcodeMap, opcode: uint8(opcode)}).variants() {
+						v.name = v.text()
+						if other, taken := names[v.name]; taken && v.enc == encEVEX && other != encEVEX {
+							v.name = "{evex} " + v.name
+						}
+						if _, taken := names[v.name]; !taken && v.exists() {
+							names[v.name] = v.enc
+							list = append(list, v)
+						}
+					}
+				}
+			}
+		}
+	}
+	return list
+})
+
+// exists reports whether bytes of the form are an instruction of it, and not of one that the decoder
+// prefers.
+func (f *Form) exists() bool {
+	operands := f.Operands()
+	values := make([]int64, len(operands))
+	at := Address{Base: RBX, Index: -1}
+	for i, o := range operands {
+		values[i] = int64(i + 1) // all distinct, as some must be
+		if o.Index > 0 {
+			at.Index = len(operands) + 1
+		}
+	}
+	_, err := f.Encode(values, at, 1)
+	return err == nil
+}
+
+// has reports whether an operand has one of some sizes.
+func (f *form) has(sizes ...operandSize) bool {
+	return slices.ContainsFunc(f.ops, func(o operand) bool { return slices.Contains(sizes, o.size) })
+}
+
+// variants are the forms that differ from f in what it leaves open.
+func (f Form) variants() []Form {
+	list := f.sizes()
+	list = splitForms(list, func(v Form) []Form {
+		if slices.ContainsFunc(v.form.ops, func(o operand) bool { return o.kind == opVSIB || o.kind == opM }) {
+			v.mem = true
+			return []Form{v}
+		}
+		either := slices.ContainsFunc(v.form.ops, func(o operand) bool { return o.kind.isMemory() })
+		if !either || v.form.mod == modReg || v.form.mod == modIgnored {
+			return []Form{v}
+		}
+		m := v
+		m.mem = true
+		if v.form.mod == modMem {
+			return []Form{m}
+		}
+		return []Form{v, m}
+	})
+	if f.enc != encEVEX {
+		return list
+	}
+	list = splitForms(list, func(v Form) []Form {
+		b := v
+		b.evexB = true
+		if v.mem && v.form.broadcast > 0 || !v.mem && v.form.rounds() && (v.vl == 2 || !v.form.vectorSized()) {
+			return []Form{v, b}
+		}
+		return []Form{v}
+	})
+	return splitForms(list, func(v Form) []Form {
+		k, z := v, v
+		k.masking, z.masking = Merging, Zeroing
+		first := operand{}
+		if len(v.form.ops) > 0 {
+			first = v.form.ops[0]
+		}
+		switch {
+		case v.form.noMask:
+			return []Form{v}
+		case v.form.vsib:
+			return []Form{k}
+		case first.kind == opV, first.kind == opH, first.kind == opW && !v.mem:
+			return []Form{v, k, z}
+		}
+		return []Form{v, k}
+	})
+}
+
+func splitForms(list []Form, of func(Form) []Form) (all []Form) {
+	for _, f := range list {
+		all = append(all, of(f)...)
+	}
+	return all
+}
+
+// vectorSized reports whether the vector length decides about an operand.
+func (f *form) vectorSized() bool { return f.has(sizeX, sizeH, sizeF, sizeE) }
+
+// sizes are the forms by operand size and vector length.
+func (f Form) sizes() (list []Form) {
+	f.w = f.form.w == 1
+	if f.enc != encLegacy {
+		lengths := f.form.lengths
+		if f.enc == encVEX {
+			lengths &= 3
+		}
+		if !f.form.vectorSized() {
+			lengths &= -lengths // the shortest
+		}
+		for vl := range 3 {
+			if lengths>>vl&1 != 0 {
+				v := f
+				v.vl = uint8(vl)
+				list = append(list, v)
+			}
+		}
+	} else {
+		list = []Form{f}
+	}
+	if f.form.w >= 0 {
+		return list
+	}
+	return splitForms(list, func(v Form) []Form {
+		short, wide := v, v
+		short.opsize16, wide.w = true, true
+		takes66 := v.enc == encLegacy && v.form.prefix != noPrefix && v.form.prefix != prefix66
+		switch {
+		case takes66 && (v.form.has(sizeV) || v.form.byWidth != nil):
+			return []Form{short, v, wide}
+		case v.form.has(sizeY):
+			return []Form{v, wide}
+		case takes66 && v.form.has(sizeZ, sizeU, sizeP, sizeEnv, sizeFPU), takes66 && v.form.implicit != implicitNone:
+			return []Form{v, short}
+		}
+		return []Form{v}
+	})
+}
+
+// raw is an instruction of the form, for what the decoder knows of one.
+func (f *Form) raw() rawInst {
+	d := rawInst{form: f.form, enc: f.enc, opsize16: f.opsize16 || f.form.prefix == prefix66, w: f.w, vl: f.vl, hasMem: f.mem, evexB: f.evexB}
+	if f.masking != Unmasked {
+		d.opmask = 1
+	}
+	return d
+}
+
+// Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128".
+// Where VEX and EVEX have the same, {evex} begins the latter's.
+func (f *Form) Name() string { return f.name }
+
+// Mnemonic is the instruction's name.
+func (f *Form) Mnemonic() string { d := f.raw(); return d.mnemonic() }
+
+// VEX and EVEX tell the encodings apart; others are legacy.
+func (f *Form) VEX() bool  { return f.enc == encVEX }
+func (f *Form) EVEX() bool { return f.enc == encEVEX }
+
+// Masking is that of the destination.
+func (f *Form) Masking() Masking { return f.masking }
+
+// Distinct reports whether the destination must not be a source.
+func (f *Form) Distinct() bool { return f.form.distinct }
+
+// X87 reports whether it is an instruction of the x87 unit.
+func (f *Form) X87() bool { return f.form.isX87 && !f.form.isMMX && !f.form.isVec }
+
+// Implicit are the general registers that no operand shows: bit n is that with hardware number n.
+func (f *Form) Implicit() (read, written uint16) {
+	switch f.form.implicit {
+	case implicitPush, implicitPop:
+		return uint16(f.form.reads) | 1<<numSP, uint16(f.form.writes) | 1<<numSP
+	}
+	return uint16(f.form.reads), uint16(f.form.writes)
+}
+
+// Refused says why no instruction of the form may run.
+func (f *Form) Refused() (reason verdict.Reason, why string) {
+	d := f.raw()
+	r := d.refusal()
+	return r.reason, r.why
+}
+
+// Operands are those that assembly shows, in its order.
+func (f *Form) Operands() []Operand {
+	d := f.raw()
+	list := make([]Operand, len(f.form.ops))
+	for i, o := range f.form.ops {
+		p := Operand{Width: d.width(o.size), Read: o.access&accRead != 0, Write: o.access&accWrite != 0, Fixed: -1}
+		p.describe(&d, o)
+		if i == 0 && f.masking == Merging && p.Class == VectorOperand {
+			p.Read = true
+		}
+		list[i] = p
+	}
+	return list
+}
+
+// describe fills in what follows from the kind of the operand.
+func (p *Operand) describe(d *rawInst, o operand) {
+	switch {
+	case o.kind.isMemory() && d.hasMem:
+		p.Class, p.Width = MemoryOperand, d.memWidth(o)
+		p.text = fmt.Sprintf("m%d", 8*p.Width)
+		switch {
+		case d.form.vsib:
+			p.Index = max(16, d.elements(o)*int(o.index))
+			p.text = fmt.Sprintf("vm%d%c", 8*o.index, " xyz"[bits.Len(uint(p.Index/16))])
+		case d.form.agen || p.Width == 0:
+			p.Width, p.text = 0, "m"
+		case d.evexB:
+			p.text += fmt.Sprintf("{1to%d}", d.width(o.size)/int(d.form.broadcast))
+		}
+		return
+	}
+	switch o.kind {
+	case opE, opR, opG, opB, opZ:
+		p.Class, p.text = GPROperand, fmt.Sprintf("r%d", 8*p.Width)
+	case opA:
+		p.Class, p.Fixed, p.text = GPROperand, numAX, d.gprName(numAX, p.Width)
+	case opV, opH, opW, opU, opL:
+		p.Class, p.Width = VectorOperand, d.vectorWidth(o.size)
+		p.text = string("xyz"[bits.Len(uint(p.Width/32))]) + "mm"
+	case opP, opQ, opN:
+		p.Class, p.Width, p.text = MMXOperand, 8, "mm"
+	case opKReg, opKVVVV, opKMem, opKRM:
+		p.Class, p.Width, p.text = OpmaskOperand, 8, "k"
+	case opSTI:
+		p.Class, p.Width, p.text = X87Operand, 10, "st(i)"
+	case opX, opY, opMoffs:
+		p.Class, p.Implicit, p.text = MemoryOperand, o.kind != opMoffs, fmt.Sprintf("m%d", 8*p.Width)
+		if o.kind == opMoffs {
+			p.text = "moffs" + p.text[1:]
+		}
+	case opImm, opImmS:
+		p.Class, p.text = ImmediateOperand, fmt.Sprintf("i%d", 8*p.Width)
+	case opFixed:
+		p.text = o.name
+		if n := fixedOperands[o.name]; n >= 0 {
+			p.Class, p.Fixed = GPROperand, n
+			p.Width = map[byte]int{'l': 1, 'x': 2}[o.name[len(o.name)-1]]
+		} else if o.name == "xmm0" {
+			p.Class, p.Fixed, p.Width = VectorOperand, 0, 16
+		} else if o.name == "st" {
+			p.Class, p.Fixed, p.Width = X87Operand, 0, 10
+		}
+	default:
+		p.text = map[operandKind]string{opSeg: "sreg", opCR: "cr", opDR: "dr", opBound: "bnd", opBoundRM: "bnd", opTile: "tmm", opTileM: "tmm",
+			opTileV: "tmm", opRel: fmt.Sprintf("rel%d", 8*p.Width)}[o.kind]
+	}
+}
+
+func (f *Form) text() string {
+	var b strings.Builder
+	b.WriteString(f.Mnemonic())
+	d := f.raw()
+	for i, p := range f.Operands() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(" " + p.text)
+		if i == 0 && f.masking != Unmasked {
+			b.WriteString([...]string{Merging: " {k}", Zeroing: " {k}{z}"}[f.masking])
+		}
+		if d.rounds() && d.endsRegisters(i) {
+			b.WriteString(map[bool]string{true: ", {er}", false: ", {sae}"}[f.form.er])
+		}
+	}
+	return b.String()
+}
+
+var errNotEncodable = errors.New("no such instruction")
+
+// Encode gives the instruction's bytes. values are, operand by operand, a register's number or an
+// immediate; those of memory and of fixed operands do not matter. mask is the opmask of a masked form,
+// which must not be k0.
+func (f *Form) Encode(values []int64, at Address, mask int) ([]byte, error) {
+	if len(values) != len(f.form.ops) {
+		return nil, fmt.Errorf("%s: %d values for %d operands", f.name, len(values), len(f.form.ops))
+	}
+	e := encoded{Form: f, at: at, mask: mask}
+	for i, o := range f.form.ops {
+		e.place(o, values[i])
+	}
+	code := append(e.prefixes(), f.opcode|byte(e.low&7))
+	if f.form.hasModRM {
+		code = e.appendModRM(code)
+	}
+	code = append(code, e.tail...)
+	var in Inst
+	if err := in.decode(code); err != nil || len(in.Bytes) != len(code) || in.raw.form.name != f.form.name {
+		return nil, fmt.Errorf("%s: %w: %x", f.name, cmp.Or(err, errNotEncodable), code)
+	}
+	return code, nil
+}
+
+// encoded is an instruction on its way to bytes: the number in each field.
+type encoded struct {
+	*Form
+	at        Address
+	mask      int
+	reg, rm   int // all bits of each
+	vvvv, low int
+	rexNeeded bool // spl, bpl, sil, dil
+	tail      []byte
+}
+
+func (e *encoded) place(o operand, v int64) {
+	d := e.raw()
+	width := d.width(o.size)
+	if o.kind.isMemory() && e.mem {
+		return
+	}
+	switch o.kind {
+	case opG, opR, opE, opZ:
+		e.rexNeeded = e.rexNeeded || width == 1 && v >= 4 && v < 8
+	}
+	switch o.kind {
+	case opG, opV, opP, opKReg, opSeg, opCR, opDR, opBound, opTile:
+		e.reg = int(v)
+	case opE, opR, opW, opU, opQ, opN, opKMem, opKRM, opSTI, opBoundRM, opTileM:
+		e.rm = int(v)
+	case opB, opH, opKVVVV, opTileV:
+		e.vvvv = int(v)
+	case opZ:
+		e.low = int(v)
+	case opL:
+		e.tail = append(e.tail, byte(v<<4))
+	case opImm, opImmS, opRel:
+		if o.kind == opRel && o.size == sizeZ {
+			width = 4
+		}
+		e.tail = append(e.tail, binary.LittleEndian.AppendUint64(nil, uint64(v))[:width]...)
+	case opMoffs:
+		e.tail = binary.LittleEndian.AppendUint64(e.tail, uint64(e.at.Disp))
+	}
+}
+
+// extensions are the bits that REX, VEX and EVEX add to ModRM and SIB: 1 if set.
+func (e *encoded) extensions() (r, x, b byte) {
+	r = byte(e.reg >> 3 & 1)
+	switch {
+	case e.mem:
+		b = byte(e.at.Base >> 3 & 1)
+		if e.at.Index >= 0 {
+			x = byte(e.at.Index >> 3 & 1)
+		}
+	case e.form.hasModRM:
+		b = byte(e.rm >> 3 & 1)
+		x = byte(e.rm >> 4 & 1)
+	default:
+		b = byte(e.low >> 3 & 1)
+	}
+	return r, x, b
+}
+
+// pp is the prefix that VEX and EVEX hold in two bits.
+func (e *encoded) pp() byte {
+	return map[mandatory]byte{prefix66: 1, prefixF3: 2, prefixF2: 3}[e.form.prefix]
+}
+
+// prefixes are all bytes before the opcode. The formats are drawn in prefix.go.
+func (e *encoded) prefixes() (code []byte) {
+	r, x, b := e.extensions()
+	var w byte
+	if e.w {
+		w = 1
+	}
+	switch e.enc {
+	case encVEX:
+		last := ^byte(e.vvvv)&15<<3 | e.vl<<2 | e.pp()
+		if x|b|w == 0 && e.opcodeMap == 1 {
+			return []byte{0xc5, (r^1)<<7 | last}
+		}
+		return []byte{0xc4, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | byte(e.opcodeMap), w<<7 | last}
+	case encEVEX:
+		v4 := byte(e.vvvv >> 4 & 1)
+		if e.form.vsib {
+			v4 = byte(e.at.Index >> 4 & 1)
+		}
+		p2 := e.vl<<5 | (v4^1)<<3
+		if e.evexB {
+			p2 |= 0x10
+			if !e.mem && e.form.rounds() {
+				p2 &^= 0x60 // round to nearest
+			}
+		}
+		if e.masking != Unmasked {
+			p2 |= byte(e.mask & 7)
+		}
+		if e.masking == Zeroing {
+			p2 |= 0x80
+		}
+		return []byte{0x62, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (byte(e.reg>>4&1)^1)<<4 | byte(e.opcodeMap), w<<7 | ^byte(e.vvvv)&15<<3 | 4 | e.pp(), p2}
+	}
+	if e.opsize16 || e.form.prefix == prefix66 {
+		code = append(code, 0x66)
+	}
+	switch e.form.prefix {
+	case prefixF2:
+		code = append(code, 0xf2)
+	case prefixF3:
+		code = append(code, 0xf3)
+	}
+	if rex := w<<3 | r<<2 | x<<1 | b; rex != 0 || e.rexNeeded {
+		code = append(code, 0x40|rex)
+	}
+	return append(code, [][]byte{nil, {0x0f}, {0x0f, 0x38}, {0x0f, 0x3a}}[e.opcodeMap]...)
+}
+
+func (e *encoded) appendModRM(code []byte) []byte {
+	reg := byte(e.reg & 7)
+	if e.form.digit >= 0 {
+		reg = byte(e.form.digit)
+	}
+	if e.form.modrm >= 0 {
+		return append(code, byte(e.form.modrm))
+	}
+	if !e.mem {
+		return append(code, 0xc0|reg<<3|byte(e.rm&7))
+	}
+	base := byte(e.at.Base & 7)
+	mod, size := byte(0), 0
+	switch {
+	case e.at.Disp == 0 && base != byte(RBP):
+	case e.at.Disp == 0, e.enc != encEVEX && int32(int8(e.at.Disp)) == e.at.Disp:
+		mod, size = 1, 1
+	default:
+		mod, size = 2, 4
+	}
+	if e.at.Index < 0 && base != byte(RSP) {
+		code = append(code, mod<<6|reg<<3|base)
+	} else {
+		index := byte(4) // none
+		if e.at.Index >= 0 {
+			index = byte(e.at.Index & 7)
+		}
+		scale := byte(bits.TrailingZeros8(max(1, e.at.Scale)))
+		code = append(code, mod<<6|reg<<3|4, scale<<6|index<<3|base)
+	}
+	return append(code, binary.LittleEndian.AppendUint32(nil, uint32(e.at.Disp))[:size]...)
+}
+
+// Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same
+// otherwise.
+func (f *Form) Decorated() bool { return f.evexB || f.masking != Unmasked && !f.form.vsib }
