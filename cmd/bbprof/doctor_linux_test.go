@@ -51,7 +51,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 		{[]string{"deny=perf_event_open:EPERM"}, exitOK, "perf_event_open", "seccomp profile", false},
 		{[]string{"deny=perf_event_open:ENOSYS"}, exitOK, "perf_event_open", "seccomp profile", false},
 		{[]string{"cpu=" + strconv.Itoa(cpus[0])}, exitOK, "", "", false},
-		{[]string{"deny=setaffinity:EPERM"}, exitHost, "sched_setaffinity is refused", filter, false},
+		{[]string{"deny=sched_setaffinity:EPERM"}, exitHost, "sched_setaffinity is refused", filter, false},
 	} {
 		t.Run(strings.Join(c.conditions, ","), func(t *testing.T) {
 			if c.privileged && os.Geteuid() != 0 {

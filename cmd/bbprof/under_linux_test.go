@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +20,8 @@ import (
 //
 //	under CONDITION... -- PROGRAM [ARG...]
 //
-// The conditions come true one after the other, so what takes privileges goes before nobody.
+// The conditions come true one after the other, so what takes privileges goes before nobody. Filters
+// come last, wherever they stand, so that under itself needs none of what they refuse.
 //
 //	deny=CALL:ERROR  a system-call filter answers CALL with ERROR, or kills for it (ERROR is kill)
 //	deny=CALL:ERROR:ARG:MASK:VALUE
@@ -33,6 +36,8 @@ import (
 //	filesize=N       at most N bytes in a file
 //	noproc           /proc is not mounted
 //	namespaces       process and mount namespaces of its own, with their own /proc
+//	guarded          exit code signalled if the program signals any process but its own or leaves
+//	                 one running (wants namespaces)
 //	noexec           memory files may not be executed (vm.memfd_noexec; wants namespaces)
 //
 // Its exit code is the program's, or notUnder if it could not be started under those conditions.
@@ -43,10 +48,14 @@ func under() {
 	}
 }
 
-const notUnder = 125 // as env(1) has it for its own failures
+const (
+	notUnder  = 125 // as env(1) has it for its own failures
+	signalled = 124
+)
 
 func underConditions(args []string) error {
 	runtime.LockOSThread() // what is a thread's own lasts into the program that it executes
+	var rules []unix.SockFilter
 	path := func(p string) (string, error) { return exec.LookPath(p) }
 	for i, a := range args {
 		name, value, _ := strings.Cut(a, "=")
@@ -57,11 +66,15 @@ func underConditions(args []string) error {
 			if err != nil {
 				return err
 			}
-			return syscall.Exec(program, args[i+1:], os.Environ())
+			return filtered(rules, program, args[i+1:])
 		case "deny":
-			err = deny(value)
+			var rule []unix.SockFilter
+			rule, err = deny(value)
+			rules = append(rules, rule...)
 		case "before":
-			err = before(value)
+			var rule []unix.SockFilter
+			rule, err = before(value)
+			rules = append(rules, rule...)
 		case "nobody":
 			path, err = byDescriptor(args)
 			if err == nil {
@@ -88,6 +101,8 @@ func underConditions(args []string) error {
 			err = withoutProc()
 		case "namespaces":
 			return inNamespaces(args[i+1:])
+		case "guarded":
+			return guarded(args[i+1:])
 		case "noexec":
 			err = os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("2"), 0)
 		case "proc": // what inNamespaces adds
@@ -181,50 +196,119 @@ func inNamespaces(rest []string) error {
 	return nil
 }
 
-// deniable are the calls that a filter may forbid.
+// deniable are the calls that a filter may forbid: what bbprof and the Go runtime use. They are those
+// that the kernel's tracepoint raw_syscalls:sys_enter saw of -hex, batch, doctor, count, sweep and
+// compare, and what newer or older systems use in their place.
 var deniable = map[string]uint32{
-	"getpid": unix.SYS_GETPID, "getppid": unix.SYS_GETPPID, "capset": unix.SYS_CAPSET,
+	"access":            unix.SYS_ACCESS,
+	"arch_prctl":        unix.SYS_ARCH_PRCTL,
+	"brk":               unix.SYS_BRK,
+	"capget":            unix.SYS_CAPGET,
+	"capset":            unix.SYS_CAPSET,
+	"chdir":             unix.SYS_CHDIR,
+	"clock_gettime":     unix.SYS_CLOCK_GETTIME,
 	"clone":             unix.SYS_CLONE,
 	"clone3":            unix.SYS_CLONE3,
+	"close":             unix.SYS_CLOSE,
 	"close_range":       unix.SYS_CLOSE_RANGE,
+	"copy_file_range":   unix.SYS_COPY_FILE_RANGE,
+	"dup2":              unix.SYS_DUP2,
+	"dup3":              unix.SYS_DUP3,
+	"epoll_create1":     unix.SYS_EPOLL_CREATE1,
+	"epoll_ctl":         unix.SYS_EPOLL_CTL,
+	"epoll_pwait":       unix.SYS_EPOLL_PWAIT,
+	"eventfd2":          unix.SYS_EVENTFD2,
 	"execve":            unix.SYS_EXECVE,
+	"exit":              unix.SYS_EXIT,
+	"exit_group":        unix.SYS_EXIT_GROUP,
+	"faccessat2":        unix.SYS_FACCESSAT2,
+	"fcntl":             unix.SYS_FCNTL,
+	"flock":             unix.SYS_FLOCK,
+	"fstat":             unix.SYS_FSTAT,
+	"fsync":             unix.SYS_FSYNC,
+	"ftruncate":         unix.SYS_FTRUNCATE,
+	"futex":             unix.SYS_FUTEX,
+	"getcwd":            unix.SYS_GETCWD,
+	"getdents64":        unix.SYS_GETDENTS64,
+	"getegid":           unix.SYS_GETEGID,
+	"geteuid":           unix.SYS_GETEUID,
+	"getgid":            unix.SYS_GETGID,
+	"getpid":            unix.SYS_GETPID,
+	"getppid":           unix.SYS_GETPPID,
+	"getrandom":         unix.SYS_GETRANDOM,
 	"getrusage":         unix.SYS_GETRUSAGE,
+	"gettid":            unix.SYS_GETTID,
+	"getuid":            unix.SYS_GETUID,
+	"getxattr":          unix.SYS_GETXATTR,
+	"ioctl":             unix.SYS_IOCTL,
+	"kill":              unix.SYS_KILL,
+	"lseek":             unix.SYS_LSEEK,
+	"madvise":           unix.SYS_MADVISE,
 	"memfd_create":      unix.SYS_MEMFD_CREATE,
 	"mmap":              unix.SYS_MMAP,
 	"mprotect":          unix.SYS_MPROTECT,
 	"mremap":            unix.SYS_MREMAP,
 	"munmap":            unix.SYS_MUNMAP,
+	"nanosleep":         unix.SYS_NANOSLEEP,
+	"newfstatat":        unix.SYS_NEWFSTATAT,
+	"openat":            unix.SYS_OPENAT,
 	"openat2":           unix.SYS_OPENAT2,
 	"perf_event_open":   unix.SYS_PERF_EVENT_OPEN,
+	"personality":       unix.SYS_PERSONALITY,
 	"pidfd_open":        unix.SYS_PIDFD_OPEN,
 	"pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL,
+	"pipe2":             unix.SYS_PIPE2,
 	"prctl":             unix.SYS_PRCTL,
+	"pread64":           unix.SYS_PREAD64,
 	"prlimit64":         unix.SYS_PRLIMIT64,
 	"ptrace":            unix.SYS_PTRACE,
+	"pwrite64":          unix.SYS_PWRITE64,
+	"read":              unix.SYS_READ,
+	"readlink":          unix.SYS_READLINK,
+	"readlinkat":        unix.SYS_READLINKAT,
+	"rename":            unix.SYS_RENAME,
+	"renameat":          unix.SYS_RENAMEAT,
+	"rt_sigaction":      unix.SYS_RT_SIGACTION,
+	"rt_sigprocmask":    unix.SYS_RT_SIGPROCMASK,
+	"rt_sigreturn":      unix.SYS_RT_SIGRETURN,
+	"sched_getaffinity": unix.SYS_SCHED_GETAFFINITY,
+	"sched_setaffinity": unix.SYS_SCHED_SETAFFINITY,
+	"sched_yield":       unix.SYS_SCHED_YIELD,
 	"seccomp":           unix.SYS_SECCOMP,
-	"setaffinity":       unix.SYS_SCHED_SETAFFINITY,
+	"setsid":            unix.SYS_SETSID,
+	"sigaltstack":       unix.SYS_SIGALTSTACK,
+	"tgkill":            unix.SYS_TGKILL,
+	"timer_create":      unix.SYS_TIMER_CREATE,
+	"timer_delete":      unix.SYS_TIMER_DELETE,
+	"timer_settime":     unix.SYS_TIMER_SETTIME,
+	"uname":             unix.SYS_UNAME,
+	"unlinkat":          unix.SYS_UNLINKAT,
+	"wait4":             unix.SYS_WAIT4,
+	"waitid":            unix.SYS_WAITID,
+	"write":             unix.SYS_WRITE,
 }
 
 var answers = map[string]uint32{
 	"EPERM":  unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM),
 	"EACCES": unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES),
 	"EAGAIN": unix.SECCOMP_RET_ERRNO | uint32(unix.EAGAIN),
+	"EINVAL": unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL),
 	"ENFILE": unix.SECCOMP_RET_ERRNO | uint32(unix.ENFILE),
 	"ENOMEM": unix.SECCOMP_RET_ERRNO | uint32(unix.ENOMEM),
 	"ENOSYS": unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS),
 	"kill":   unix.SECCOMP_RET_KILL_PROCESS,
 }
 
-// deny has a filter answer a call.
-func deny(what string) error {
+// deny is the part of a filter that answers a call.
+func deny(what string) ([]unix.SockFilter, error) {
 	f := strings.Split(what, ":")
 	if len(f) != 2 && len(f) != 5 {
-		return errors.New("write deny=CALL:ERROR or deny=CALL:ERROR:ARG:MASK:VALUE")
+		return nil, errors.New("write deny=CALL:ERROR or deny=CALL:ERROR:ARG:MASK:VALUE")
 	}
 	nr, ok1 := deniable[f[0]]
 	ret, ok2 := answers[f[1]]
 	if !ok1 || !ok2 {
-		return errors.New("no such call or error")
+		return nil, errors.New("no such call or error")
 	}
 	rule := []unix.SockFilter{{Code: load}, {Code: ifEqual, K: nr}} // offset of nr in struct seccomp_data
 	if len(f) == 5 {
@@ -232,23 +316,23 @@ func deny(what string) error {
 		for i := range of {
 			n, err := strconv.ParseUint(f[2+i], 0, 32)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			of[i] = uint32(n)
 		}
 		const args = 16 // their offset
 		rule = append(rule, unix.SockFilter{Code: load, K: args + 8*of[0]}, unix.SockFilter{Code: and, K: of[1]}, unix.SockFilter{Code: ifEqual, K: of[2]})
 	}
-	return filter(rule, ret)
+	return answer(rule, ret), nil
 }
 
 // before is a kernel that lacks what came later.
-func before(first string) error {
+func before(first string) ([]unix.SockFilter, error) {
 	n, err := strconv.ParseUint(first, 10, 32)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return filter([]unix.SockFilter{{Code: load}, {Code: ifAtLeast, K: uint32(n)}}, answers["ENOSYS"])
+	return answer([]unix.SockFilter{{Code: load}, {Code: ifAtLeast, K: uint32(n)}}, answers["ENOSYS"]), nil
 }
 
 // Instructions of a filter (linux/bpf_common.h).
@@ -259,24 +343,97 @@ const (
 	ifAtLeast = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
 )
 
-// filter installs one on the calling thread (seccomp(2)), and so for what it executes: a call
-// for which all comparisons of the rule hold gets the answer.
-func filter(rule []unix.SockFilter, answer uint32) error {
+// answer completes a rule: a call for which all of its comparisons hold gets the answer.
+func answer(rule []unix.SockFilter, answer uint32) []unix.SockFilter {
 	for i := range rule {
 		if rule[i].Code == ifEqual || rule[i].Code == ifAtLeast {
 			rule[i].Jf = uint8(len(rule) - i) // to after the answer
 		}
 	}
-	program := append(rule,
-		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: answer},
-		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	return append(rule, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: answer})
+}
+
+// filtered executes a program with a filter installed (seccomp(2)) of these rules. Between the two it
+// makes no other system call, and that is execveat, so any that a program needs can be refused.
+func filtered(rules []unix.SockFilter, program string, args []string) error {
+	if len(rules) == 0 {
+		return syscall.Exec(program, args, os.Environ())
+	}
+	path, err := unix.BytePtrFromString(program)
+	if err != nil {
+		return err
+	}
+	argv, err := syscall.SlicePtrFromStrings(args)
+	if err != nil {
+		return err
+	}
+	envv, err := syscall.SlicePtrFromStrings(os.Environ())
+	if err != nil {
+		return err
+	}
+	rules = append(rules, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	loaded := unix.SockFprog{Len: uint16(len(rules)), Filter: &rules[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	loaded := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&loaded)))
-	if e != 0 {
+	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&loaded))); e != 0 {
 		return e
 	}
-	return nil
+	here := unix.AT_FDCWD
+	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(here), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), 0, 0)
+	return e
+}
+
+// guarded runs the rest beside a process that any signal would end, and looks for what is left
+// of it. It is the first process of its namespace, which only the namespace's own end kills.
+func guarded(rest []string) error {
+	bystander := exec.Command("sleep", "1000")
+	bystander.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := bystander.Start(); err != nil {
+		return err
+	}
+	c := exec.Command(os.Args[0], rest...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Run(); c.ProcessState == nil {
+		return err
+	}
+	code := c.ProcessState.ExitCode()
+	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		code = 128 + int(status.Signal()) // as a shell has it
+	}
+	for try := 0; ; try++ { // a process takes a moment to end
+		alive, err := living()
+		if err != nil {
+			return err
+		}
+		switch ok := alive[bystander.Process.Pid]; {
+		case !ok:
+			fmt.Fprintln(os.Stderr, "under: a process beside the program was killed")
+			os.Exit(signalled)
+		case len(alive) == 2: // this one and the bystander
+			os.Exit(code)
+		case try == 20:
+			fmt.Fprintf(os.Stderr, "under: the program left processes running: %v\n", alive)
+			os.Exit(signalled)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// living are the processes of /proc that are not zombies.
+func living() (map[int]bool, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	pids := map[int]bool{}
+	for _, dir := range dirs {
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		_, state, _ := strings.Cut(string(stat), ") ") // proc_pid_stat(5)
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && !strings.HasPrefix(state, "Z") {
+			pids[pid] = true
+		}
+	}
+	return pids, err
 }

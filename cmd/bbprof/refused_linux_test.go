@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// refusals are the errors that a refused system call gives: of a container's profile, of an older
+// kernel, of a call that the kernel knows otherwise, of a lack of resources.
+var refusals = []string{"EPERM", "ENOSYS", "EINVAL", "EAGAIN"}
+
+// refusedInShort is the part of TestRefused that each run of the tests has: calls whose refusal was
+// once told as something else, or signalled others.
+var refusedInShort = map[string][]string{
+	"wait4": {"EPERM", "EAGAIN"}, "getrusage": {"EPERM", "EINVAL"}, "mremap": {"EPERM", "ENOSYS"},
+	"getppid": {"EPERM"}, "ptrace": {"EINVAL"}, "pidfd_send_signal": {"EINVAL"}, "execve": {"EAGAIN"},
+}
+
+// TestRefused: with any one system call refused bbprof works, or says with exit code 3 what is missing;
+// it signals nobody else, leaves nothing running and does not hang. BBPROF_LONG=1 tries every call,
+// else a few.
+func TestRefused(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	jobs := refusedJobs(t)
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		for _, call := range slices.Sorted(maps.Keys(deniable)) {
+			errnos := refusals
+			if _, long := hostile.Long(); !long {
+				if errnos = refusedInShort[call]; job != "hex" {
+					errnos = nil
+				}
+			}
+			for _, errno := range errnos {
+				t.Run(job+"/"+call+"/"+errno, func(t *testing.T) {
+					conditions := []string{"namespaces", "guarded", "deny=" + call + ":" + errno}
+					code, stdout, stderr := inTime(t, under, conditions, append([]string{bbprof}, jobs[job]...))
+					t.Logf("exit code %d: %.300s", code, strings.TrimSpace(stderr))
+					if why := unexplained(code, stdout, stderr); why != "" {
+						t.Errorf("exit code %d, %s: %.300s %.2000s", code, why, stdout, stderr)
+					}
+				})
+			}
+		}
+	}
+}
+
+// refusedJobs are bbprof's main jobs with as little work as they can have.
+func refusedJobs(t *testing.T) map[string][]string {
+	t.Helper()
+	// f: ret; entry: call f; mov edi, 0; mov eax, 231 (exit_group); syscall
+	program := tinyelf.Write(t, []byte{
+		0xe8, 0x0c, 0, 0, 0, 0xbf, 0, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05, 0xc3,
+	}, tinyelf.Symbol{Name: "f", Offset: 17})
+	corpus := filepath.Join(t.TempDir(), "in.csv")
+	if err := os.WriteFile(corpus, []byte("hex\n488b03\n90\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]string{
+		"hex":    {"-json", "-hex", "488b03"}, // mov rax, [rbx]
+		"batch":  {"batch", "-format", "jsonl", "-o", filepath.Join(t.TempDir(), "out.jsonl"), "-overwrite", corpus},
+		"doctor": {"doctor", "-json"},
+		"count":  {"count", "-func", "f", "--", program},
+		"sweep":  {"sweep", "-env", "0:16:16", "-runs", "5", "--", program},
+	}
+}
+
+// inTime runs a program that is to end within a minute: calibration alone may wait for longer than
+// 10 s on a busy machine.
+func inTime(t *testing.T, under string, conditions, program []string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out, err bytes.Buffer
+	c := exec.CommandContext(ctx, under, slices.Concat(conditions, []string{"--"}, program)...)
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &err, time.Second
+	failed := (*exec.ExitError)(nil)
+	if e := c.Run(); ctx.Err() != nil {
+		t.Errorf("it hangs: %.2000s", err.String())
+	} else if e != nil && !errors.As(e, &failed) {
+		t.Fatal(e)
+	}
+	return c.ProcessState.ExitCode(), out.String(), err.String()
+}
+
+// noise matches a result that another try may change.
+var noiseReason = regexp.MustCompile(`"reason": ?"([a-z0-9_]+)"`)
+
+// unexplained says what is wrong with how bbprof ended under a refusal, "" if nothing is.
+func unexplained(code int, stdout, stderr string) string {
+	switch code {
+	case exitOK, exitRejected:
+		for _, m := range noiseReason.FindAllStringSubmatch(stdout, -1) {
+			if r := verdict.Reason(m[1]); !r.Noise() {
+				return fmt.Sprintf("the block is blamed (%s)", r)
+			}
+		}
+		return ""
+	case exitHost:
+		if !regexp.MustCompile(`^bbprof: .*; `).MatchString(lastLine(stderr)) {
+			return "and no sentence with a remedy"
+		}
+		return ""
+	}
+	return "which blames something else than the host"
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
