@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
 )
 
 const (
@@ -25,18 +26,43 @@ const (
 func init() {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err == nil && l.Cur < leastFiles {
-		end("no more than "+strconv.FormatUint(l.Cur, 10)+" files may be open in this process", strconv.Itoa(leastFiles), "ulimit -n")
+		end("no more than "+strconv.FormatUint(l.Cur, 10)+" files may be open in this process", strconv.Itoa(leastFiles), "raise ulimit -n")
 	}
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &l); err == nil && l.Cur < leastSpace {
-		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space", strconv.Itoa(leastSpace>>20)+" MiB", "ulimit -v")
+		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space", strconv.Itoa(leastSpace>>20)+" MiB", "raise ulimit -v")
+	}
+	// Before the first file is opened.
+	if call, err := refusedPoll(); err != 0 && err != syscall.EMFILE && err != syscall.ENFILE {
+		end(call+" is refused ("+err.Error()+")", "it", "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)")
 	}
 	if n := tasksLeft("/"); n < leastTasks {
-		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
+		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
 	}
 }
 
+// refusedPoll is the first of the calls that the runtime polls files by, and crashes without, that
+// does not work (netpollinit, runtime/netpoll_epoll.go).
+func refusedPoll() (call string, err syscall.Errno) {
+	epoll, _, err := syscall.RawSyscall(syscall.SYS_EPOLL_CREATE1, syscall.EPOLL_CLOEXEC, 0, 0)
+	if err != 0 {
+		return "epoll_create1", err
+	}
+	defer syscall.Close(int(epoll))
+	event, _, err := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if err != 0 {
+		return "eventfd2", err
+	}
+	defer syscall.Close(int(event))
+	of := syscall.EpollEvent{Events: syscall.EPOLLIN}
+	if _, _, err = syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, epoll, syscall.EPOLL_CTL_ADD, event, uintptr(unsafe.Pointer(&of)), 0, 0); err != 0 {
+		return "epoll_ctl", err
+	}
+	_, _, err = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&of)), 1, 0, 0, 0)
+	return "epoll_pwait", err
+}
+
 func end(missing, needed, remedy string) {
-	os.Stderr.WriteString("bbprof: this host cannot measure: " + missing + ", and bbprof needs " + needed + "; raise " + remedy + "\n")
+	os.Stderr.WriteString("bbprof: this host cannot measure: " + missing + ", and bbprof needs " + needed + "; " + remedy + "\n")
 	os.Exit(exitHost)
 }
 

@@ -82,6 +82,9 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 		Cs:     0x33, Ss: 0x2b, Fs_base: fsBase, Gs_base: gsBase, // __USER_CS, __USER_DS
 		Orig_rax: ^uint64(0), // not in a system call: nothing to restart
 	}
+	if err := t.rehearse(); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
@@ -185,6 +188,38 @@ func (t *Tracee) settle(counters []Counter) error {
 	return nil
 }
 
+// rehearse has the child make each call that blocks will need. Where a filter from outside refuses one, that is
+// the host's doing, and later it could be taken for a block's.
+func (t *Tracee) rehearse() error {
+	const page = 1 << 28 // free, and above any vm.mmap_min_addr
+	calls := []struct {
+		what string
+		op   Op
+	}{
+		{"mapping a frame", MapFrame(page, 0)},
+		{"unmapping what lies below", UnmapBelow()},
+		{"unmapping what lies above", UnmapAbove()},
+		{"asking for its context switches", UsageBefore()},
+		{"asking for its context switches", UsageAfter()},
+	}
+	var ops []Op
+	for _, c := range calls {
+		ops = append(ops, c.op)
+	}
+	stop, err := t.Do(ops, rehearsalLimit)
+	if err != nil {
+		return err
+	}
+	if stop.FailedOp >= 0 {
+		return settling(calls[stop.FailedOp].what, unix.Errno(stop.Errno))
+	}
+	t.spent = Spent{}
+	return stop.Completed("a rehearsal of its system calls")
+}
+
+// rehearsalLimit is far more than some system calls take.
+const rehearsalLimit = time.Second
+
 // limits are the child's resource limits: nothing, where it needs nothing. A child that is
 // killed writes no core file.
 var limits = map[int]uint64{
@@ -248,7 +283,7 @@ func (t *Tracee) closeEach() error {
 // bbprof as a whole, by a filter from outside; what runs out runs out for everyone.
 func settling(what string, err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
+	case isRefusal(err):
 		return &verdict.HostError{
 			Missing: "a system call that sets up the child is refused (" + what + ")",
 			Remedy:  "run with a seccomp profile that allows it (docker: --security-opt seccomp=unconfined), or on a newer kernel", Err: err,

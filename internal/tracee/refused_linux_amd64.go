@@ -13,6 +13,17 @@ import (
 // unprofiled is what gives a container all system calls.
 const unprofiled = "docker: --security-opt seccomp=unconfined"
 
+// isRefusal reports whether an errno is what a security policy or a filter answers, or a kernel that
+// does not know the call or one of its flags.
+func isRefusal(err error) bool {
+	for _, e := range []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 // notStarted says why fork and exec of the traced child failed. Its error may stem from either
 // of two things that a host can forbid, so they are asked one by one.
 func (t *Tracee) notStarted(err error) error {
@@ -25,11 +36,10 @@ func (t *Tracee) notStarted(err error) error {
 // whyNotStarted explains the error of fork and exec by what ptrace answers to a harmless
 // request and by Yama's level (Documentation/admin-guide/LSM/Yama.rst), "" without Yama.
 func whyNotStarted(err, probe error, scope string) error {
-	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return &verdict.HostError{Missing: "/proc is not mounted, and the child is started from it", Remedy: "mount -t proc proc /proc", Err: err}
-	case !refused:
+	case !isRefusal(err):
 		return exhausted("another process", err)
 	case !errors.Is(probe, unix.ESRCH):
 		return &verdict.HostError{

@@ -277,7 +277,11 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 			continue
 		}
 		if err != nil {
+			t.Kill()
 			t.dead = &DeadError{Status: "wait4: " + err.Error()}
+			if err != unix.ECHILD { // else somebody else has reaped it
+				t.dead.host = settling("waiting for it", err)
+			}
 			t.reaped()
 			return 0, t.dead
 		}

@@ -201,9 +201,16 @@ type DeadError struct {
 	Limit    time.Duration // of CPU time
 	Status   string        // what wait4 said
 	Signal   int           // that killed it, if one did
+
+	host error // why this host cannot tell what became of it, or nil
 }
 
+func (e *DeadError) Unwrap() error { return e.host }
+
 func (e *DeadError) Error() string {
+	if e.host != nil {
+		return e.host.Error()
+	}
 	if e.Overtime {
 		return fmt.Sprintf("child did not stop within %v of CPU time and was killed", e.Limit)
 	}
