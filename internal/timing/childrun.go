@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/internal/clock"
@@ -321,6 +322,25 @@ func (w window) moved(clock clock.Clock, known float64) bool {
 
 // movedShare is by how much a window's rate differs at least if the core's clock has moved.
 const movedShare = 0.005
+
+// interrupted reports whether the samples of an image differ by more than a block does from one sample to
+// the next. The mean of so few cannot tell which of them an interrupt made long: each such window was off
+// by several cycles, where the two samples of others differ by some percent.
+func (w window) interrupted(clock clock.Clock) bool {
+	for _, image := range w.columns[len(w.columns)-2:] {
+		if len(image) == 0 {
+			continue
+		}
+		fastest, slowest := float64(slices.Min(image)), float64(slices.Max(image))
+		if slowest-fastest > interruptShare*fastest+2*clock.Step() {
+			return true
+		}
+	}
+	return false
+}
+
+// interruptShare is between the two: an interrupt takes microseconds, of samples of four.
+const interruptShare = 0.25
 
 // cycles is the block's throughput in this window in cycles per iteration, by so many ticks of the clock
 // per cycle; NaN without samples.

@@ -313,3 +313,34 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// A window of which an interrupt made one sample long is dropped, unless that happens so often that the
+// block must be varying by itself.
+func TestInterrupted(t *testing.T) {
+	for _, c := range []struct {
+		short, long []uint64
+		want        bool
+	}{
+		{[]uint64{2000, 2000}, []uint64{8000, 8000}, false},
+		{[]uint64{2000, 2000}, []uint64{8000, 9990}, false},
+		{[]uint64{2000, 2000}, []uint64{8000, 10_010}, true},
+		{[]uint64{2510, 2000}, []uint64{8000, 8000}, true},
+		{nil, nil, false},
+	} {
+		w := window{columns: [][]uint64{c.short, c.short, c.short, c.short, c.long}}
+		if got := w.interrupted(clock.TSC{StepTicks: 1}); got != c.want {
+			t.Errorf("%v, %v: %v", c.short, c.long, got)
+		}
+	}
+
+	cycles := uint64((clock.TSC{}).Chains()[1].Length() - (clock.TSC{}).Chains()[0].Length())
+	long := window{columns: [][]uint64{{1, 1}, {100, 100}, {100 + cycles, 100 + cycles}, {2000, 2000}, {8000, 30_000}}, complete: true, runs: [2]float64{40, 40}}
+	s := seriesOf(slices.Repeat([]float64{2}, 8)...)
+	var kept []int
+	for range 5 {
+		kept = append(kept, len(s.keep(childRun{windows: []window{long}})))
+	}
+	if want := []int{0, 0, 0, 1, 1}; !slices.Equal(kept, want) || s.timed.WindowsUnsteady != 3 {
+		t.Errorf("kept %v, want %v; %d dropped", kept, want, s.timed.WindowsUnsteady)
+	}
+}
