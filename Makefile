@@ -8,8 +8,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-# Where there is a C compiler, Go would link the C library for package net, which the Parquet library
-# pulls in and bbprof never calls: a binary for this system alone, slower to start.
+# Without C the binary is static, whatever compiler is installed.
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bbprof ./cmd/bbprof
 

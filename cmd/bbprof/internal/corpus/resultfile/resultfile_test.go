@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -73,7 +74,7 @@ func TestDictionary(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf("read up to\n%d MiB;", input.MaxRow>>20), fmt.Sprintf("within %d MiB is no text", input.MaxLine>>20), fmt.Sprintf("at most %d,%03d columns", input.MaxColumns/1000, input.MaxColumns%1000),
-		fmt.Sprintf("result that is read back has at most %d MiB", maxLine>>20), fmt.Sprintf("Parquet %d MiB of data and 1,048,576 values", maxPage>>20), fmt.Sprintf("together %d MiB", maxPages>>20),
+		fmt.Sprintf("result that is read back has at most %d MiB", maxLine>>20), fmt.Sprintf("Parquet %d MiB of data and 1,048,576 values", parquet.MaxPage>>20), fmt.Sprintf("together %d MiB", parquet.MaxPages>>20),
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("the limits do not say %q", want)
@@ -83,7 +84,7 @@ func TestDictionary(t *testing.T) {
 	if got := section("`evidence_l1d_miss` | text |", "|"); !slices.Equal(got, kinds) {
 		t.Errorf("documented kinds of evidence are %q, want %q", got, kinds)
 	}
-	if want := fmt.Sprintf("row groups of %d,%03d rows", rowGroup/1000, rowGroup%1000); !bytes.Contains(text, []byte(want)) {
+	if want := fmt.Sprintf("row groups of %d,%03d rows", parquet.GroupRows/1000, parquet.GroupRows%1000); !bytes.Contains(text, []byte(want)) {
 		t.Errorf("it does not say %q", want)
 	}
 }

@@ -1,4 +1,4 @@
-package resultfile
+package parquet
 
 import (
 	"encoding/binary"
@@ -7,51 +7,50 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library that reads Parquet allocates what a file's numbers say before it checks whether the
-// file is that large. What follows holds those numbers against the file first. The names of
-// fields are those of the format's definition, parquet.thrift.
+// The library's decoders allocate what a file's numbers say before they check whether the file is that
+// large. What follows holds those numbers against the file first, all of them before the first row. The names
+// of fields are those of the format's definition, parquet.thrift.
 
 const (
 	maxFooter     = 64 << 20
 	maxList       = 1 << 18   // of a footer: columns × row groups
 	maxPageHeader = 1 << 16   // statistics hold a value at most twice
-	maxPage       = 64 << 20  // of data, not compressed; writers make pages of some 1 MB
-	maxPages      = 128 << 20 // the largest page of each column of a row group, which are read side by side
+	MaxPage       = 64 << 20  // of data, not compressed; writers make pages of some 1 MB
+	MaxPages      = 128 << 20 // the largest page of each column of a row group, which are read side by side
 	maxPageValues = 1 << 20   // a row group of pyarrow's
 	zstdHeader    = 18        // RFC 8878, 3.1.1: magic number and frame header, at most
 )
 
-// checkFooter holds the numbers of the footer against its length.
-func checkFooter(r io.ReaderAt, size int64) error {
+// readFooter is the footer, its numbers held against its length.
+func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	var end [8]byte // length and magic number
-	if size < int64(len(parquetMagic)+len(end)) {
-		return errors.New("it ends within the first bytes of a Parquet file")
+	if size < int64(len(Magic)+len(end)) {
+		return nil, errors.New("it ends within the first bytes of a Parquet file")
 	}
 	if _, err := r.ReadAt(end[:], size-int64(len(end))); err != nil {
-		return err
+		return nil, err
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
 	switch {
-	case string(end[4:]) != string(parquetMagic):
-		return errors.New("it does not end as a Parquet file does, so it was not written in full")
-	case length > size-int64(len(end)+len(parquetMagic)) || length > maxFooter:
-		return fmt.Errorf("damaged Parquet: a footer of %d bytes in a file of %d", length, size)
+	case string(end[4:]) != Magic:
+		return nil, errors.New("it does not end as a Parquet file does, so it was not written in full")
+	case length > size-int64(len(end)+len(Magic)) || length > maxFooter:
+		return nil, fmt.Errorf("damaged Parquet: a footer of %d bytes in a file of %d", length, size)
 	}
 	footer := make([]byte, length)
 	if _, err := r.ReadAt(footer, size-int64(len(end))-length); err != nil {
-		return err
+		return nil, err
 	}
 	w := thriftWalk{rest: footer}
 	w.structure(0)
 	if w.bad {
-		return errors.New("damaged Parquet: its footer does not hold what it announces")
+		return nil, errors.New("damaged Parquet: its footer does not hold what it announces")
 	}
-	return nil
+	return footer, nil
 }
 
 // thriftWalk skips a value in Thrift's compact protocol without building it
@@ -137,16 +136,16 @@ func (w *thriftWalk) value(kind byte, depth int) {
 }
 
 // checkPages holds the header of each page against its column and the file.
-func checkPages(f *parquet.File, r io.ReaderAt, size int64) error {
-	for g, group := range f.Metadata().RowGroups {
+func checkPages(groups []format.RowGroup, r io.ReaderAt, size int64) error {
+	for g, group := range groups {
 		sum := int64(0)
 		for _, column := range group.Columns {
 			largest, err := checkColumn(&column.MetaData, group.NumRows, r, size)
 			if err != nil {
 				return fmt.Errorf("damaged Parquet: row group %d, column %.40q: %w", g, column.MetaData.PathInSchema, err)
 			}
-			if sum += largest; sum > maxPages {
-				return fmt.Errorf("row group %d: its pages take more than %d bytes of memory", g, maxPages)
+			if sum += largest; sum > MaxPages {
+				return fmt.Errorf("row group %d: its pages take more than %d bytes of memory", g, MaxPages)
 			}
 		}
 	}
@@ -155,12 +154,8 @@ func checkPages(f *parquet.File, r io.ReaderAt, size int64) error {
 
 // checkColumn walks the pages of a column in a row group.
 func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64) (largest int64, err error) {
-	at := c.DataPageOffset
-	if d := c.DictionaryPageOffset; d > 0 && d < at {
-		at = d
-	}
-	end := at + c.TotalCompressedSize
-	if at < int64(len(parquetMagic)) || c.TotalCompressedSize < 0 || end > size {
+	at, end := extent(c)
+	if at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size {
 		return 0, fmt.Errorf("it is said to lie from byte %d to %d", at, end)
 	}
 	if c.NumValues != rows || rows < 0 { // all columns are flat
@@ -178,8 +173,8 @@ func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64
 		switch {
 		case header.CompressedPageSize < 0 || at > end:
 			return 0, fmt.Errorf("a page ends at byte %d, after the end of its column", at)
-		case header.UncompressedPageSize < 0 || header.UncompressedPageSize > maxPage:
-			return 0, fmt.Errorf("a page of %d bytes, and %d are the most", header.UncompressedPageSize, maxPage)
+		case header.UncompressedPageSize < 0 || header.UncompressedPageSize > MaxPage:
+			return 0, fmt.Errorf("a page of %d bytes, and %d are the most", header.UncompressedPageSize, MaxPage)
 		case values < 0 || values > maxPageValues:
 			return 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
 		}
@@ -195,6 +190,15 @@ func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64
 		return 0, fmt.Errorf("its pages have %d values for %d rows", rows-left, rows)
 	}
 	return largest, nil
+}
+
+// extent is where the pages of a chunk begin and end.
+func extent(c *format.ColumnMetaData) (at, end int64) {
+	at = c.DataPageOffset
+	if d := c.DictionaryPageOffset; d > 0 && d < at {
+		at = d
+	}
+	return at, at + c.TotalCompressedSize
 }
 
 // pageHeader reads the header at an offset; data is where the page's bytes begin.
@@ -250,12 +254,12 @@ func checkCompressed(codec format.CompressionCodec, h *format.PageHeader, r io.R
 		if err := frame.Decode(start); err != nil {
 			return fmt.Errorf("a page of no Zstandard: %w", err)
 		}
-		if frame.WindowSize > maxPage {
+		if frame.WindowSize > MaxPage {
 			return fmt.Errorf("a page that refers back by %d bytes", frame.WindowSize)
 		}
 		announced = frame.FrameContentSize
-	default: // the library's decoder of LZ4 doubles its memory on damage without end
-		return fmt.Errorf("its compression, %v, is not read; write it with Zstandard, Snappy or gzip", codec)
+	default:
+		return unread(codec)
 	}
 	if announced > uint64(h.UncompressedPageSize) {
 		return fmt.Errorf("a page of %d bytes is said to hold %d", h.UncompressedPageSize, announced)

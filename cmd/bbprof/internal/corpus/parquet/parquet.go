@@ -1,0 +1,68 @@
+// Package parquet reads and writes flat tables as Apache Parquet: a row of cells at a time, a cell being
+// text as in CSV. The Thrift structures of the format and its rarer encodings are those of
+// github.com/parquet-go/parquet-go; that library's own reader and writer would add 8 MB to the binary, with
+// Protocol Buffers, geometry and Brotli.
+//
+// A file is a magic number, pages, a footer that says where they lie, its length and the magic number again. Rows
+// come in groups; a group has a chunk of pages for each column.
+package parquet
+
+import (
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Magic begins and ends a file.
+const Magic = "PAR1"
+
+// Type is what a column holds.
+type Type int
+
+const (
+	Text Type = iota
+	Integer
+	Number
+	Flag
+)
+
+// Column is one of a table's. All may be null.
+type Column struct {
+	Name string
+	Type Type
+	// EmptyText says that an empty cell is an empty text, not null.
+	EmptyText bool
+	// Decimals are those of a number that is read; negative, as many as it needs.
+	Decimals int
+}
+
+// element is the column in the footer's schema.
+func (c Column) element() format.SchemaElement {
+	e := format.SchemaElement{Name: c.Name, RepetitionType: thrift.New(format.Optional), Type: thrift.New(c.physical())}
+	if c.Type == Text {
+		e.ConvertedType = thrift.New(deprecated.UTF8)
+		e.LogicalType.Value = &format.StringType{}
+	}
+	return e
+}
+
+func (c Column) physical() format.Type {
+	switch c.Type {
+	case Integer:
+		return format.Int64
+	case Number:
+		return format.Double
+	case Flag:
+		return format.Boolean
+	}
+	return format.ByteArray
+}
+
+// recovered makes an error of a panic: the library's decoders panic on some damage.
+func recovered(err *error) {
+	if why := recover(); why != nil {
+		*err = fmt.Errorf("damaged Parquet: %v", why)
+	}
+}

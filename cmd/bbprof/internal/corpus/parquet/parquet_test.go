@@ -1,0 +1,278 @@
+package parquet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	library "github.com/parquet-go/parquet-go"
+)
+
+func readAll(t *testing.T, file []byte) (*Reader, [][]string) {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	for {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return r, rows
+		}
+		if err != nil {
+			t.Fatalf("row %d: %v", len(rows)+1, err)
+		}
+		rows = append(rows, slices.Clone(row))
+	}
+}
+
+// TestDuckDB reads files that DuckDB 1.4 wrote of one table with COPY … TO: snappy with dictionaries, gzip, and
+// PARQUET_VERSION v2 with Zstandard, whose columns are in the DELTA encodings and BYTE_STREAM_SPLIT.
+func TestDuckDB(t *testing.T) {
+	var want [][]string
+	for i := range 300 {
+		text, flag := "block "+strconv.Itoa(i%50), strconv.FormatBool(i%3 == 0)
+		if i%7 == 0 {
+			text = ""
+		}
+		if i%5 == 0 {
+			flag = ""
+		}
+		want = append(want, []string{strconv.Itoa(i), strconv.Itoa(i + 4294960000), strconv.Itoa(i*i - 5), text, "unique " + strconv.Itoa(i*7919),
+			fmt.Sprint(float64(i) / 4), fmt.Sprint(float64(i) / 8), flag, ""})
+	}
+	files, err := filepath.Glob("testdata/duckdb-*.parquet")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := readAll(t, file); !cmp.Equal(want, got) {
+			t.Errorf("%s (-want +got):\n%s", name, cmp.Diff(want, got))
+		}
+	}
+}
+
+// table is one of our own, of two row groups.
+func table() (columns []Column, rows [][]string) {
+	columns = []Column{{Name: "hex", EmptyText: true}, {Name: "reason"}, {Name: "row", Type: Integer}, {Name: "cycles", Type: Number, Decimals: 4}, {Name: "rescued", Type: Flag}, {Name: "none", Type: Number}}
+	for i := range GroupRows + 100 {
+		row := []string{fmt.Sprintf("%x", i), "", strconv.Itoa(i - 50), fmt.Sprintf("%.4f", float64(i)/16), strconv.FormatBool(i%3 == 0), ""}
+		switch {
+		case i%11 == 0:
+			row[0], row[3] = "", ""
+		case i%13 == 0:
+			row[1], row[2], row[4] = "alias_4k", "", ""
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+func writeAll(t *testing.T, columns []Column, rows [][]string) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := NewWriter(&file, columns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if err := w.Write(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Set("bbprof.run", "old")
+	w.Set("bbprof.run", "new")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// TestWrite: what is written is what is read, by this package and by the library.
+func TestWrite(t *testing.T) {
+	columns, rows := table()
+	file := writeAll(t, columns, rows)
+	r, err := NewReader(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Columns[3].Decimals = 4
+	if value, ok := r.Value("bbprof.run"); value != "new" || !ok || len(r.Columns) != len(columns) {
+		t.Errorf("value %q, %d columns", value, len(r.Columns))
+	}
+	their, err := library.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, _ := their.Lookup("bbprof.run"); value != "new" || their.NumRows() != int64(len(rows)) || len(their.RowGroups()) != 2 {
+		t.Errorf("the library: value %q, %d rows, %d groups", value, their.NumRows(), len(their.RowGroups()))
+	}
+	theirs := library.NewReader(their)
+	buffer := make([]library.Row, 1)
+	for i, want := range rows {
+		got, err := r.Next()
+		if err != nil || !slices.Equal(want, got) {
+			t.Fatalf("row %d: %q, %v, want %q", i, got, err, want)
+		}
+		if n, err := theirs.ReadRows(buffer); n != 1 {
+			t.Fatalf("the library, row %d: %v", i, err)
+		}
+		for k, v := range buffer[0] {
+			cell := v.String()
+			switch {
+			case v.IsNull():
+				if cell = ""; columns[k].EmptyText {
+					t.Fatalf("the library, row %d: an empty text is null", i)
+				}
+			case v.Kind() == library.Double:
+				cell = strconv.FormatFloat(v.Double(), 'f', 4, 64)
+			}
+			if cell != want[k] {
+				t.Fatalf("the library, row %d: %s is %q, want %q", i, columns[k].Name, cell, want[k])
+			}
+		}
+	}
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last row: %v", err)
+	}
+	w, err := NewWriter(io.Discard, columns)
+	if bad := (*MistypedError)(nil); err != nil || !errors.As(w.Write([]string{"90", "", "1", "x", "", ""}), &bad) || bad.Column != 3 {
+		t.Errorf("a number x: %v, %v", bad, err)
+	}
+}
+
+// TestLibraryWrites reads what the library writes, as bbprof did before it had this package.
+func TestLibraryWrites(t *testing.T) {
+	type row struct {
+		Hex    string   `parquet:"hex,zstd"`
+		Note   *string  `parquet:"note,optional,dict,snappy"`
+		Delta  string   `parquet:"delta,delta,gzip"`
+		Row    *int64   `parquet:"row,optional,zstd"`
+		Few    *int64   `parquet:"few,optional,dict"`
+		Delta2 int64    `parquet:"delta2,delta"`
+		Large  uint64   `parquet:"large"`
+		Small  int32    `parquet:"small,dict"`
+		X      *float64 `parquet:"x,optional,split,zstd"`
+		Flag   *bool    `parquet:"flag,optional,zstd"`
+		Fixed  [3]byte  `parquet:"fixed"`
+	}
+	for _, version := range []int{1, 2} {
+		var file bytes.Buffer
+		w := library.NewGenericWriter[row](&file, library.DataPageVersion(version), library.PageBufferSize(1000), library.MaxRowsPerRowGroup(400))
+		var want [][]string
+		for i := range 1000 {
+			note, n, few, x, flag := fmt.Sprint("note ", i%30), int64(i), int64(i%5), float64(i)/2, i%3 == 0
+			r := row{fmt.Sprintf("%02x", i), &note, fmt.Sprint("prefix ", i), &n, &few, int64(-7 * i), 1<<63 + uint64(i), int32(-i % 7), &x, &flag, [3]byte{'a', 'b', byte('0' + i%10)}}
+			cells := []string{r.Hex, note, r.Delta, fmt.Sprint(n), fmt.Sprint(few), fmt.Sprint(r.Delta2), fmt.Sprint(r.Large), fmt.Sprint(r.Small), fmt.Sprint(x), fmt.Sprint(flag), string(r.Fixed[:])}
+			if i%4 == 0 {
+				r.Note, r.Row, r.Few, r.X, r.Flag = nil, nil, nil, nil, nil
+				cells[1], cells[3], cells[4], cells[8], cells[9] = "", "", "", "", ""
+			}
+			if _, err := w.Write([]row{r}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, cells)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, got := readAll(t, file.Bytes()); !cmp.Equal(want, got) {
+			t.Errorf("data pages of version %d (-want +got):\n%s", version, cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	type nested struct{ List []int64 }
+	type lz4 struct {
+		Hex string `parquet:"hex,lz4"`
+	}
+	var list, packed bytes.Buffer
+	if err := library.Write(&list, []nested{{[]int64{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := library.Write(&packed, []lz4{{"90"}}); err != nil {
+		t.Fatal(err)
+	}
+	columns, rows := table()
+	whole := writeAll(t, columns, rows[:10])
+	for says, file := range map[string][]byte{
+		"column \"List\" is not a single value":                                 list.Bytes(),
+		"its compression, LZ4_RAW, is not read; write it with Zstandard":        packed.Bytes(),
+		"it does not end as a Parquet file does, so it was not written in full": whole[:len(whole)-1],
+		"it ends within the first bytes":                                        []byte(Magic),
+		"a footer of 1162101833 bytes":                                          []byte(Magic + strings.Repeat("IDDE", 3) + Magic),
+		"its footer does not hold what it announces":                            append(bytes.Repeat([]byte{9}, 1000), 200, 0, 0, 0, 'P', 'A', 'R', '1'),
+	} {
+		if _, err := NewReader(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// TestHybrid: runs and packed numbers; the bytes are those of the example in Encodings.md.
+func TestHybrid(t *testing.T) {
+	packed := []byte{3, 0x88, 0xc6, 0xfa} // 0 to 7 in 3 bits each
+	for _, c := range []struct {
+		b        []byte
+		width, n int
+		want     []uint32
+		fails    bool
+	}{
+		{b: packed, width: 3, n: 8, want: []uint32{0, 1, 2, 3, 4, 5, 6, 7}},
+		{b: packed, width: 3, n: 5, want: []uint32{0, 1, 2, 3, 4}},
+		{b: append([]byte{4, 7}, packed...), width: 3, n: 4, want: []uint32{7, 7, 0, 1}},
+		{b: packed, width: 3, n: 9, fails: true},
+		{b: packed[:3], width: 3, n: 8, fails: true},
+		{b: []byte{4}, width: 3, n: 1, fails: true},
+		{b: []byte{4, 1}, width: 33, n: 1, fails: true},
+		{b: []byte{4}, width: 0, n: 2, want: []uint32{0, 0}},
+		{b: []byte{2, 1, 2, 3, 4}, width: 32, n: 1, want: []uint32{0x04030201}},
+		{b: []byte{0xfe, 0xff, 0xff, 0xff, 0x0f, 1}, width: 1, n: 3, want: []uint32{1, 1, 1}}, // a run of 2^31
+	} {
+		got, err := hybrid(nil, c.b, c.width, c.n)
+		if fails := err != nil; fails != c.fails || !cmp.Equal(c.want, got) {
+			t.Errorf("%v, %d bits, %d numbers: %v, %v, want %v", c.b, c.width, c.n, got, err, c.want)
+		}
+	}
+}
+
+// FuzzRead: damage is an error. Most of it is found in one of the pages, whose checksums nothing has.
+func FuzzRead(f *testing.F) {
+	columns, rows := table()
+	var file bytes.Buffer
+	w, err := NewWriter(&file, columns)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, row := range rows[:50] {
+		w.Write(row)
+	}
+	w.Close()
+	f.Add(file.Bytes())
+	files, _ := filepath.Glob("testdata/duckdb-*.parquet")
+	for _, name := range files {
+		if text, err := os.ReadFile(name); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		r, err := NewReader(bytes.NewReader(file), int64(len(file)))
+		for n := 0; err == nil && n < 1000; n++ {
+			_, err = r.Next()
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Reader takes rows from a file.
+type Reader struct {
+	// Columns may be given other Decimals before the first row.
+	Columns []Column
+
+	from   io.ReaderAt
+	footer format.FileMetaData
+	group  int     // that is next
+	chunks []chunk // of the group that is read
+	left   int64   // rows in it
+	cells  []string
+	unpack decompressor
+}
+
+// NewReader reads the footer, and holds the numbers of all pages against the file.
+func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
+	defer recovered(&err)
+	footer, err := readFooter(from, size)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{from: from}
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), footer, &r.footer); err != nil {
+		return nil, fmt.Errorf("damaged Parquet: %w", err)
+	}
+	if len(r.footer.Schema) == 0 {
+		return nil, errors.New("damaged Parquet: it has no schema")
+	}
+	for _, e := range r.footer.Schema[1:] { // the first is the table
+		if e.NumChildren.V > 0 || !e.Type.Valid || e.RepetitionType.V == format.Repeated {
+			return nil, fmt.Errorf("column %.40q is not a single value, so the table is not flat", e.Name)
+		}
+		r.Columns = append(r.Columns, Column{Name: e.Name, Type: typeOf(e), Decimals: -1})
+	}
+	for _, group := range r.footer.RowGroups {
+		if len(group.Columns) != len(r.Columns) {
+			return nil, fmt.Errorf("damaged Parquet: a row group of %d columns, of %d", len(group.Columns), len(r.Columns))
+		}
+	}
+	r.cells = make([]string, len(r.Columns))
+	return r, checkPages(r.footer.RowGroups, from, size)
+}
+
+func typeOf(e format.SchemaElement) Type {
+	switch e.Type.V {
+	case format.Boolean:
+		return Flag
+	case format.Int32, format.Int64:
+		return Integer
+	case format.Float, format.Double:
+		return Number
+	}
+	return Text
+}
+
+// Value is that of a key for the whole file.
+func (r *Reader) Value(key string) (value string, ok bool) {
+	for _, kv := range r.footer.KeyValueMetadata {
+		if kv.Key == key {
+			return kv.Value, true
+		}
+	}
+	return "", false
+}
+
+// Next is the next row; null is an empty cell. At the end the error is io.EOF. The cells are valid until the
+// next call.
+func (r *Reader) Next() (_ []string, err error) {
+	defer recovered(&err)
+	for r.left == 0 {
+		if r.group == len(r.footer.RowGroups) {
+			return nil, io.EOF
+		}
+		group := &r.footer.RowGroups[r.group]
+		r.group++
+		r.left, r.chunks = group.NumRows, r.chunks[:0]
+		for i := range r.Columns {
+			r.chunks = append(r.chunks, newChunk(&group.Columns[i].MetaData, r.footer.Schema[i+1], r.Columns[i].Decimals))
+		}
+	}
+	r.left--
+	for i := range r.chunks {
+		if r.cells[i], err = r.chunks[i].next(r.from, &r.unpack); err != nil {
+			return nil, fmt.Errorf("damaged Parquet: column %.40q: %w", r.Columns[i].Name, err)
+		}
+	}
+	return r.cells, nil
+}
