@@ -20,7 +20,8 @@ func compareCommand() *command {
 		summary: "tell which of two blocks or programs is faster, wherever they may stand",
 		synopsis: []string{"compare [flags] -a BLOCK -b BLOCK  (two blocks)",
 			"compare [flags] -a FILE -b FILE    (row by row: two files with a block in the first column)",
-			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)"},
+			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)",
+			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)"},
 		about: `Where code and data stand changes the speed of both, by more than many a change does. So both
 sides are measured in many layouts drawn at random, the same for both; in each the difference is
 taken, and the mean of all differences is tested (paired t-test). It is called a difference if
@@ -33,12 +34,20 @@ environment (up to 4096 bytes more), a start of the stack (up to 8 KiB lower) an
 heap (up to 4 KiB higher), with address randomisation off; a program is measured from its entry to
 its end. Programs run with your rights and unconfined: bbprof does not protect your files from them.
 All processes that they start are ended with them.
+
+With -link the code moves too: A and B are command lines that link, such as
+'gcc -O2 -o {out} a.o b.o'. Each is run once for each layout, with -lld, -objects or {seed} to put
+code and data elsewhere each time, and the program that it made is run with the words after --.
+Without -setups each link has a size of the environment and starts of stack and heap of its own.
 `,
 		notes: `How to read the report:
   the first line  the verdict, b against a: the mean of the differences with its 95 % interval
   a, b            cycles per iteration, or a run, over the layouts: mean, least and most
   won             in how many layouts a, or b, took less
   alone           what a comparison in one layout alone would have said, by its repetitions
+  contrary        of linked programs: how many of those contradict the verdict
+  proposal        likewise: the mean of all differences, as if no two layouts had anything in common
+  median          likewise: of all differences, with an interval that needs no distribution
   detects         the true difference that so many layouts find in 4 of 5 runs; "no difference"
                   says nothing of a smaller one. More layouts find smaller ones
 
@@ -47,13 +56,14 @@ docs/compare.md tells the method, its sources and an example in full.
 		examples: `bbprof compare -a 4801c0 -b 480fafc0
 bbprof compare -a 488b03480fafc1 -b 480faf0b -layouts 99 -plot lea.svg
 bbprof compare -a './old in.txt' -b './new in.txt' -trials 5
+bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 bbprof compare -a before.csv -b after.csv -json | jq 'select(.verdict == "slower")'
 `,
 		exits: map[int]string{exitOK: "compared, whatever the verdict", exitRejected: "a block is rejected (of files: in every pair); the report says why",
 			exitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
 			exitHost:  "", exitInternal: "", exitInterrupted: ""},
 		setup: func(f *flags) func(streams) error {
-			c := comparing{flags: f, layouts: 33, repetitions: 3, seed: 1}
+			c := comparing{flags: f, layouts: 33, repetitions: 3, seed: 1, linking: linking{setups: 1}}
 			c.declare(f)
 			return c.run
 		},
@@ -73,6 +83,7 @@ type comparing struct {
 	verbose     bool
 	programs    program.Options
 	cleanEnv    bool
+	linking     linking
 }
 
 func (c *comparing) declare(f *flags) {
@@ -90,12 +101,18 @@ func (c *comparing) declare(f *flags) {
 	f.toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
 	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
 	programFlags(f, &c.programs, &c.cleanEnv)
+	c.linking.declare(f)
 	measuring(f, &c.measuring)
 }
 
 func (c *comparing) run(std streams) error {
 	if err := c.check(); err != nil {
 		return err
+	}
+	if c.linking.on {
+		ctx, stop := untilSignal()
+		defer stop()
+		return c.linkCommands(ctx, std)
 	}
 	a, err := readSide("-a", c.a, std.in)
 	if err != nil {
@@ -144,6 +161,9 @@ func (c *comparing) check() error {
 		return badUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	case c.a == "-" && c.b == "-":
 		return badUsage("standard input can be one side only")
+	}
+	if err := c.checkLink(); err != nil {
+		return err
 	}
 	return oneMode(c.measuring)
 }
@@ -220,7 +240,7 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
 		if out.Incomplete = stopped(err) && len(out.Pairs) > 1; err == nil || out.Incomplete {
-			err = cmp.Or(err, out.conclude(c.unpaired))
+			err = cmp.Or(err, out.conclude(c))
 		}
 	}
 	var (
@@ -234,13 +254,19 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 	return out, err
 }
 
-func (out *comparison) conclude(unpaired bool) (err error) {
-	test := compare.Paired
-	if unpaired {
-		test = compare.Unpaired
+func (out *comparison) conclude(c *comparing) (err error) {
+	switch {
+	case c.linking.on:
+		out.Conclusion, err = compare.Linked(out.Pairs, c.linking.setups)
+		out.Pairs = out.Pairs[:out.Layouts]
+	case c.unpaired:
+		out.Conclusion, err = compare.Unpaired(out.Pairs)
+	default:
+		out.Conclusion, err = compare.Paired(out.Pairs)
 	}
-	out.Conclusion, err = test(out.Pairs)
-	out.LayoutsForPercent = out.LayoutsFor(1)
+	if c.linking.setups == 1 { // else it depends on the set-ups too
+		out.LayoutsForPercent = out.LayoutsFor(1)
+	}
 	return err
 }
 

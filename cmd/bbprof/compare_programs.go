@@ -10,49 +10,86 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
+// placed are two programs, each in as many places, and what the layout of each place is.
+type placed struct {
+	commands [2]string // as the user wrote them
+	places   [2][]program.Place
+	layouts  []compare.Layout
+}
+
 func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
-	out, err := c.comparePrograms(ctx, a, b, std)
+	r, err := c.runner(std)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sides, close, err := c.place(ctx, [2][]string{a, b}, c.linking.args, std)
+	if err != nil {
+		return err
+	}
+	defer close()
+	done := progress(c.out.notes(std), len(sides.layouts)*c.repetitions, "runs")
+	out, err := c.comparePrograms(ctx, r, sides, done.step)
+	done.end()
 	if err != nil && (out == nil || !out.Incomplete) {
 		return err
 	}
 	return cmp.Or(c.show(out, std), err)
 }
 
-func (c *comparing) comparePrograms(ctx context.Context, a, b []string, std streams) (*comparison, error) {
-	var commands [2]program.Command
-	for i, words := range [][]string{a, b} {
-		var err error
-		if commands[i], err = program.NewCommand(words); err != nil {
-			return nil, err
-		}
-		commands[i].CleanEnv = c.cleanEnv
-	}
+func (c *comparing) runner(std streams) (*program.Runner, error) {
 	opts := c.programs
 	opts.CPUs, opts.Stderr = c.measuring.CPUs, std.err
-	r, err := program.NewRunner(opts)
-	if err != nil {
-		return nil, err
+	return program.NewRunner(opts)
+}
+
+// place puts two programs in their layouts. close is to be called when they have been run.
+func (c *comparing) place(ctx context.Context, words [2][]string, args []string, std streams) (sides placed, close func(), err error) {
+	sides.commands = [2]string{strings.Join(words[0], " "), strings.Join(words[1], " ")}
+	if c.linking.on {
+		close, err = c.link(ctx, &sides, words, args, std)
+		return sides, close, err
 	}
-	defer r.Close()
-	ofA := program.Layouts(c.layouts, c.seed)
-	ofB := ofA
+	setups := [2][]program.Setup{program.Layouts(c.layouts, c.seed), program.Layouts(c.layouts, c.seed)}
 	if c.unpaired {
-		ofB = program.Layouts(c.layouts, ^c.seed)
+		setups[1] = program.Layouts(c.layouts, ^c.seed)
 	}
-	done := progress(c.out.notes(std), c.layouts*c.repetitions, "runs")
-	defer done.end()
-	pairs, err := program.Compare(ctx, r, program.Side{Command: commands[0], Setups: ofA}, program.Side{Command: commands[1], Setups: ofB},
-		program.Plan{Runs: c.repetitions, Seed: c.seed, Done: done.step})
+	for i := range words {
+		command, err := program.NewCommand(words[i])
+		if err != nil {
+			return sides, nil, err
+		}
+		command.CleanEnv = c.cleanEnv
+		sides.places[i] = program.In(command, setups[i])
+	}
+	for i, s := range setups[0] {
+		sides.layouts = append(sides.layouts, layoutOf(i+1, s))
+	}
+	return sides, func() {}, nil
+}
+
+// layoutOf is a program's set-up as a layout.
+func layoutOf(number int, s program.Setup) compare.Layout {
+	return compare.Layout{Number: number, Env: s.EnvBytes, Stack: s.StackShift, Heap: s.HeapShift}
+}
+
+// comparePrograms measures two programs and concludes. If ctx ends, its error comes with what the layouts
+// until then say, if that is anything.
+func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, sides placed, step func(int)) (*comparison, error) {
+	pairs, err := program.Compare(ctx, r, sides.places[0], sides.places[1], program.Plan{Runs: c.repetitions, Seed: c.seed, Done: step})
 	if err != nil && !(stopped(err) && len(pairs) > 1) {
 		return nil, err
 	}
 	out := &comparison{
-		A: compared{Command: strings.Join(a, " ")}, B: compared{Command: strings.Join(b, " ")},
+		A: compared{Command: sides.commands[0]}, B: compared{Command: sides.commands[1]},
 		Seed: c.seed, Repetitions: c.repetitions, Cycles: fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), unit: "cycles a run", Incomplete: err != nil,
 	}
 	for i, p := range pairs {
-		layout := compare.Layout{Number: i + 1, Env: p.Setup.EnvBytes, Stack: p.Setup.StackShift, Heap: p.Setup.HeapShift}
-		out.Pairs = append(out.Pairs, compare.Pair{Layout: layout, A: p.A, B: p.B})
+		out.Pairs = append(out.Pairs, compare.Pair{Layout: sides.layouts[i], A: p.A, B: p.B})
 	}
-	return out, cmp.Or(err, out.conclude(c.unpaired))
+	concludeErr := out.conclude(c)
+	if concludeErr != nil && err != nil { // interrupted too early for a conclusion
+		return nil, err
+	}
+	return out, cmp.Or(err, concludeErr)
 }

@@ -37,21 +37,54 @@ func (out *comparison) report(c *comparing) string {
 	} else {
 		line("init", "%s, moved with the layout", out.A.Init)
 	}
-	line("layouts", "%d of seed %d%s, measured %s each", out.Layouts, c.seed, dropped(out.Dropped), times(c.repetitions))
+	line("layouts", "%s of seed %d%s, measured %s each", out.layouts(c), c.seed, dropped(out.Dropped), times(c.repetitions))
 	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
 	if !c.unpaired {
 		line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
 		line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
 			out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], slices.Min(out.differences()), slices.Max(out.differences()))
 	}
-	if out.Incomplete {
-		line("incomplete", "interrupted after %d of %d layouts", out.Layouts, c.layouts)
+	if c.linking.on {
+		line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts, 100*float64(out.Contrary())/float64(out.Layouts), opposite(out.Verdict))
+		line("proposal", "%s: mean of all %d differences of means, taken as independent", out.Proposal, out.Layouts)
+		if out.Median != nil {
+			line("median", "%s: median of all %d differences of medians", out.Median, out.Layouts)
+		}
 	}
-	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts; one of 1 %% takes %s", out.Detects, enough(out.LayoutsForPercent))
+	if out.Incomplete {
+		line("incomplete", "interrupted after %d of %d layouts", out.Layouts, c.layouts*c.linking.setups)
+	}
+	takes := ""
+	if c.linking.setups == 1 {
+		takes = "; one of 1 % takes " + enough(out.LayoutsForPercent)
+	}
+	line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts%s", out.Detects, takes)
 	if c.verbose {
-		out.table(&w)
+		out.table(&w, c)
 	}
 	return w.String()
+}
+
+// layouts says how many there are, and of what.
+func (out *comparison) layouts(c *comparing) string {
+	switch {
+	case !c.linking.on:
+		return strconv.Itoa(out.Layouts)
+	case c.linking.setups == 1:
+		return fmt.Sprintf("%d links, each in a set-up of its own,", out.Layouts)
+	}
+	return fmt.Sprintf("%d links × %d set-ups", out.Layouts/c.linking.setups, c.linking.setups)
+}
+
+// opposite is what contradicts a verdict.
+func opposite(v compare.Verdict) string {
+	switch v {
+	case compare.Slower:
+		return "that b is faster"
+	case compare.Faster:
+		return "that b is slower"
+	}
+	return "that there is a difference"
 }
 
 // enough is a number of layouts, 0 for more than anybody takes.
@@ -119,10 +152,15 @@ func (out *comparison) differences() (all []float64) {
 	return all
 }
 
-func (out *comparison) table(w io.Writer) {
+func (out *comparison) table(w io.Writer, c *comparing) {
 	places := fmt.Sprintf("%5s  %5s", "code", "data")
 	if out.Cycles != "" {
 		places = fmt.Sprintf("%5s  %5s  %5s", "env", "stack", "heap")
+	}
+	link := func(compare.Layout) string { return "" }
+	if c.linking.on {
+		places += fmt.Sprintf("  %10s  %-12s", "link seed", "order")
+		link = func(l compare.Layout) string { return fmt.Sprintf("  %10d  %-12s", l.Link, l.Order) }
 	}
 	fmt.Fprintf(w, "%6s  %s  %12s  %12s  %8s  %s\n", "layout", places, "a", "b", "diff. %", "alone")
 	for i, p := range out.Pairs {
@@ -130,7 +168,7 @@ func (out *comparison) table(w io.Writer) {
 		if out.Cycles != "" {
 			at = fmt.Sprintf("%5d  %5d  %5d", p.Layout.Env, p.Layout.Stack, p.Layout.Heap)
 		}
-		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at,
+		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at+link(p.Layout),
 			cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), out.Alone[i].Difference, out.Alone[i].Verdict)
 	}
 }

@@ -44,6 +44,45 @@ func Welch(a, b []float64) Test {
 	return d
 }
 
+// Crossed tests the mean of a table whose rows and columns were both drawn at random, a value in each
+// cell: values of one row have that row in common, so they are not as many independent ones. The
+// variance of the mean follows from the mean squares of rows, columns and the rest, and its degrees of
+// freedom by Satterthwaite's approximation (Biometrics Bulletin 2, 1946). A table with one row, or one
+// column, is one sample.
+func Crossed(table [][]float64) Test {
+	rows, columns := float64(len(table)), float64(len(table[0]))
+	if rows == 1 || columns == 1 {
+		return OneSample(slices.Concat(table...))
+	}
+	all := Mean(slices.Concat(table...))
+	var byRow, byColumn, rest float64
+	columnMeans := make([]float64, len(table[0]))
+	for _, row := range table {
+		for j, x := range row {
+			columnMeans[j] += x / rows
+		}
+	}
+	for _, row := range table {
+		mean := Mean(row)
+		byRow += columns * (mean - all) * (mean - all) / (rows - 1)
+		for j, x := range row {
+			e := x - mean - columnMeans[j] + all
+			rest += e * e / ((rows - 1) * (columns - 1))
+		}
+	}
+	for _, mean := range columnMeans {
+		byColumn += rows * (mean - all) * (mean - all) / (columns - 1)
+	}
+	// Rows, or columns, that differ less than the rest does have no effect of their own.
+	byRow, byColumn = max(byRow, rest), max(byColumn, rest)
+	sum := byRow + byColumn - rest
+	if sum == 0 {
+		return newTest(all, 0, min(rows, columns)-1, len(table)*len(table[0]))
+	}
+	df := sum * sum / (byRow*byRow/(rows-1) + byColumn*byColumn/(columns-1) + rest*rest/((rows-1)*(columns-1)))
+	return newTest(all, math.Sqrt(sum/(rows*columns)), df, len(table)*len(table[0]))
+}
+
 // Known is a mean of which no more than its standard error is known, and how many degrees of
 // freedom that has.
 type Known struct {

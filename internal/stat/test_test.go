@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +103,52 @@ func TestFalseAndMissed(t *testing.T) {
 	}
 	if d := math.Abs(float64(found) - 0.8*runs); d > 4*math.Sqrt(runs*0.8*0.2) {
 		t.Errorf("%d of %d find a difference of %.3f", found, runs, size)
+	}
+}
+
+// TestCrossed: of tests of a mean of 0 about 5 % find a difference, whichever of rows, columns and cells
+// vary. One that takes cells for independent finds one in most.
+func TestCrossed(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	const runs, rows, columns = 2000, 12, 8
+	for _, c := range []struct {
+		row, column, cell float64
+		least, most       int // tests that find a difference
+	}{
+		{0, 0, 1, 0, 139}, {1, 0, 0.1, 61, 139}, {0, 1, 0.1, 61, 139}, {1, 1, 1, 40, 139}, {1, 0.5, 1, 40, 139}, // 100 and four standard deviations
+	} {
+		found, naive := 0, 0
+		for range runs {
+			table := make([][]float64, rows)
+			of := make([]float64, columns)
+			for j := range of {
+				of[j] = c.column * r.NormFloat64()
+			}
+			for i := range table {
+				mean := c.row * r.NormFloat64()
+				for j := range columns {
+					table[i] = append(table[i], mean+of[j]+c.cell*r.NormFloat64())
+				}
+			}
+			if Crossed(table).P < Level {
+				found++
+			}
+			if OneSample(slices.Concat(table...)).P < Level {
+				naive++
+			}
+		}
+		if found < c.least || found > c.most {
+			t.Errorf("rows vary by %v, columns by %v, cells by %v: %d of %d find a difference, want %d to %d", c.row, c.column, c.cell, found, runs, c.least, c.most)
+		}
+		if c.cell < 1 && naive < runs/3 {
+			t.Errorf("rows vary by %v, columns by %v: %d of %d find a difference when cells are taken for independent", c.row, c.column, naive, runs)
+		}
+	}
+	if one, want := Crossed([][]float64{{1}, {2}, {4}}), OneSample([]float64{1, 2, 4}); one != want {
+		t.Errorf("of one column: %+v, want %+v", one, want)
+	}
+	if same := Crossed([][]float64{{3, 3}, {3, 3}}); same.P != 0 || same.Low != 3 || same.High != 3 {
+		t.Errorf("of equal values: %+v", same)
 	}
 }
 

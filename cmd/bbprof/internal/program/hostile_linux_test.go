@@ -51,7 +51,7 @@ var attempts = []struct {
 	}},
 	{"compare", func(ctx context.Context, c program.Command) error {
 		return withRunner(func(r *program.Runner) error {
-			side := program.Side{Command: c, Setups: program.Layouts(1, 1)}
+			side := program.In(c, program.Layouts(1, 1))
 			_, err := program.Compare(ctx, r, side, side, program.Plan{Runs: 1, Done: func(int) {}})
 			return err
 		})

@@ -604,7 +604,7 @@ func TestSweepOrder(t *testing.T) {
 
 func TestCompareOrder(t *testing.T) {
 	f := &fakeRunner{}
-	pairs, err := Compare(context.Background(), f, Side{Command{Name: "a"}, Layouts(20, 3)}, Side{Command{Name: "bb"}, Layouts(20, 4)}, Plan{Runs: 2, Seed: 1, Done: func(int) {}})
+	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(int) {}})
 	if err != nil || len(pairs) != 20 {
 		t.Fatalf("%v, %v", pairs, err)
 	}
@@ -629,7 +629,7 @@ func TestCompareOrder(t *testing.T) {
 	if aFirst < 8 || aFirst > 32 { // of 40
 		t.Errorf("a goes first %d times of 40", aFirst)
 	}
-	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, Side{Command{Name: "a"}, Layouts(9, 3)}, Side{Command{Name: "b"}, Layouts(9, 3)}, Plan{Runs: 2, Seed: 1, Done: func(int) {}}); err == nil {
+	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, In(Command{Name: "a"}, Layouts(9, 3)), In(Command{Name: "b"}, Layouts(9, 3)), Plan{Runs: 2, Seed: 1, Done: func(int) {}}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }

@@ -92,43 +92,52 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) 
 	return points, nil
 }
 
-// Side is one of two programs to compare, and the set-ups that it runs in.
-type Side struct {
+// Place is a program in a set-up.
+type Place struct {
 	Command Command
-	Setups  []Setup
+	Setup   Setup
 }
 
-// Pair is what two programs took in the same set-up, or each in one of its own.
+// In are the places of one program in some set-ups.
+func In(c Command, setups []Setup) []Place {
+	places := make([]Place, len(setups))
+	for i, s := range setups {
+		places[i] = Place{c, s}
+	}
+	return places
+}
+
+// Pair is what two programs took in the same place, or each in one of its own.
 type Pair struct {
 	Setup Setup     // of a
 	A, B  []float64 // core cycles of each run
 }
 
-// Compare runs two commands, each in its set-ups, of which there are as many for both; they are the
-// same where set-ups are to be compared in pairs. The two alternate, and which of them runs first is
+// Compare runs two programs, each in its places, of which there are as many for both; they are the
+// same where places are to be compared in pairs. The two alternate, and which of them runs first is
 // drawn for each pair of runs, so that nothing that changes with time favours one. If ctx ends, its
-// error comes with the set-ups that were completed.
-func Compare(ctx context.Context, r runner, a, b Side, plan Plan) ([]Pair, error) {
-	for _, side := range []Side{a, b} {
-		if err := r.WarmUp(ctx, side.Command, a.Setups[0]); err != nil {
+// error comes with the places that were completed.
+func Compare(ctx context.Context, r runner, a, b []Place, plan Plan) ([]Pair, error) {
+	for _, side := range [][]Place{a, b} {
+		if err := r.WarmUp(ctx, side[0].Command, a[0].Setup); err != nil {
 			return nil, err
 		}
 	}
-	pairs := make([]Pair, len(a.Setups))
+	pairs := make([]Pair, len(a))
 	rng := rand.New(rand.NewPCG(plan.Seed, 2))
 	for i := range pairs {
 		p := &pairs[i]
-		p.Setup = a.Setups[i]
+		p.Setup = a[i].Setup
 		for run := range plan.Runs {
 			order := []struct {
-				Side
+				Place
 				cycles *[]float64
-			}{{a, &p.A}, {b, &p.B}}
+			}{{a[i], &p.A}, {b[i], &p.B}}
 			if rng.IntN(2) == 1 {
 				order[0], order[1] = order[1], order[0]
 			}
 			for _, side := range order {
-				sample, err := r.Run(ctx, side.Command, side.Setups[i])
+				sample, err := r.Run(ctx, side.Command, side.Setup)
 				if err != nil && ctx.Err() != nil {
 					return pairs[:i], ctx.Err()
 				}

@@ -178,6 +178,52 @@ func TestConclusionAtTheEdges(t *testing.T) {
 	}
 }
 
+// TestLinked: layouts with a link in common are not independent, so four links that happen to favour a
+// make no difference however many set-ups each is run in.
+func TestLinked(t *testing.T) {
+	favour := []float64{0.04, 0.05, -0.01, 0.02} // of a, in each link
+	const setups = 50
+	var pairs []Pair
+	for _, f := range favour {
+		for i := range setups {
+			cycles := 1 + f + 0.001*float64(i%3-1)
+			pairs = append(pairs, Pair{A: []float64{1, 1, 1}, B: []float64{cycles, cycles, cycles + 0.3}})
+		}
+	}
+	c, err := Linked(pairs, setups)
+	if err != nil || c.Verdict != Same || math.Abs(c.Mean-2.5) > 0.01 || c.DF > 3.1 || c.Layouts != 4*setups || c.WonB != setups {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 12 || p.High > 13 { // the mean counts the outlier of each three
+		t.Errorf("differences of means: %+v", p)
+	}
+	if m := c.Median; m == nil || m.Value < 2 || m.Value > 4 || m.Low < 1.8 || m.High > 4.2 {
+		t.Errorf("median of differences: %+v", m)
+	}
+	each := []Pair{pairs[0], pairs[setups], pairs[2*setups], pairs[3*setups]}
+	own, err := Linked(each, 1)
+	paired, _ := Paired(each)
+	if err != nil || own.P != paired.P || own.Method != paired.Method || own.Median != nil { // four values give no interval
+		t.Errorf("a set-up a link: %+v, %v, want %+v", own, err, paired)
+	}
+	if cut, err := Linked(pairs[:3*setups+7], setups); err != nil || cut.Layouts != 3*setups {
+		t.Errorf("interrupted in the fourth link: %d layouts, %v", cut.Layouts, err)
+	}
+	if _, err := Linked(pairs[:setups+7], setups); err == nil {
+		t.Error("a conclusion from one link")
+	}
+}
+
+func TestContrary(t *testing.T) {
+	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
+	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
+		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
+		if got := c.Contrary(); got != want {
+			t.Errorf("%s: %d, want %d", verdict, got, want)
+		}
+	}
+}
+
 func TestRejections(t *testing.T) {
 	alias := &verdict.Rejection{Reason: verdict.Alias4K}
 	broken := errors.New("broken")

@@ -2,7 +2,9 @@ package compare
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -33,6 +35,11 @@ type Conclusion struct {
 	// Detects is the true difference that so many layouts find with a probability of Power.
 	Detects float64 `json:"detects_percent"`
 
+	// Proposal and Median are of linked programs: the mean of all differences of means, as if no two layouts
+	// had a link or a set-up in common; and the median of all differences of medians.
+	Proposal *Estimate `json:"all_differences_of_means,omitempty"`
+	Median   *Estimate `json:"median_difference,omitempty"`
+
 	Layouts int     `json:"layouts"`
 	WonA    int     `json:"won_by_a"` // layouts in which a takes less
 	WonB    int     `json:"won_by_b"`
@@ -46,6 +53,17 @@ type Conclusion struct {
 
 	test stat.Test // in percent if paired, else in logarithms
 	logs bool
+}
+
+// Estimate is a difference in percent with its 95 % interval.
+type Estimate struct {
+	Value float64 `json:"difference_percent"`
+	Low   float64 `json:"ci_low_percent"`
+	High  float64 `json:"ci_high_percent"`
+}
+
+func (e *Estimate) String() string {
+	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
 }
 
 // Summary is where the values of one side lie.
@@ -77,6 +95,50 @@ func Paired(pairs []Pair) (Conclusion, error) {
 	c.Detects = c.test.Detectable(Power)
 	c.judge()
 	return c, nil
+}
+
+// Linked tests programs that were linked many times: pairs hold each link in so many set-ups, one link
+// after the other. With one set-up a link, each of its own, that is the paired t-test. With more, all links
+// have the same, and layouts are not independent: the test is of a mean over links and set-ups that were
+// both drawn at random.
+func Linked(pairs []Pair, setups int) (Conclusion, error) {
+	pairs = pairs[:len(pairs)-len(pairs)%setups] // an interrupted run may have left a link incomplete
+	links := len(pairs) / setups
+	if links < leastLayouts {
+		return Conclusion{}, errFew
+	}
+	c := describe(pairs)
+	c.Method = "paired t-test"
+	c.test = stat.OneSample(c.differences())
+	if setups > 1 {
+		c.Method = fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups)
+		c.test = stat.Crossed(slices.Collect(slices.Chunk(c.differences(), setups)))
+	}
+	c.Mean, c.Low, c.High = c.test.Mean, c.test.Low, c.test.High
+	c.Detects = c.test.Detectable(Power)
+	c.judge()
+	var ofMeans []float64
+	for _, p := range pairs {
+		ofMeans = append(ofMeans, 100*(stat.Mean(p.B)/stat.Mean(p.A)-1))
+	}
+	all := stat.OneSample(ofMeans)
+	c.Proposal = &Estimate{all.Mean, all.Low, all.High}
+	if median, low, high := stat.MedianInterval(c.differences()); low > math.Inf(-1) { // JSON has no infinity
+		c.Median = &Estimate{median, low, high}
+	}
+	return c, nil
+}
+
+// Contrary is how many layouts alone would have said the opposite of the verdict; of no difference, how
+// many would have found one.
+func (c *Conclusion) Contrary() int {
+	switch c.Verdict {
+	case Slower:
+		return c.Says[Faster]
+	case Faster:
+		return c.Says[Slower]
+	}
+	return c.Layouts - c.Says[Same]
 }
 
 // Unpaired tests the difference of two sets of layouts that have nothing to do with each other:

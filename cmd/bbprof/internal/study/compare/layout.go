@@ -31,6 +31,8 @@ type Layout struct {
 	Env    int    `json:"env_bytes,omitzero"`   // by which a program's environment is longer
 	Stack  int    `json:"stack_bytes,omitzero"` // by which its stack starts lower still
 	Heap   int    `json:"heap_bytes,omitzero"`  // by which its heap starts higher
+	Link   uint32 `json:"link_seed,omitzero"`   // of linked programs: which link, by its seed
+	Order  string `json:"order,omitempty"`      // likewise: of the object files
 	BFirst []bool `json:"b_first,omitempty"`    // of each repetition of blocks, whether b ran before a
 }
 

@@ -1,0 +1,146 @@
+// Package link links one program many times, each time with its code and data elsewhere.
+//
+// Where the linker puts functions and data changes a program's speed by more than many a change does
+// (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Recipe]
+// is a command line with placeholders; a [Variant] is what stands in their place in one link. A
+// [Linker] runs the command lines and keeps what they made until it is closed.
+package link
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+)
+
+// Placeholders of a command line.
+const (
+	seedHere    = "{seed}"
+	outHere     = "{out}"
+	objectsHere = "{objects}"
+)
+
+// Preset is what lld is told to place at random.
+type Preset string
+
+const (
+	None     Preset = ""
+	Padding  Preset = "padding"  // between input sections, and at the start of each segment
+	Sections Preset = "sections" // the order of input sections
+	Both     Preset = "both"
+)
+
+// Presets are those that a user may name.
+func Presets() []Preset { return []Preset{Padding, Sections, Both} }
+
+// Recipe is how one side of a comparison is linked.
+type Recipe struct {
+	Side   string   // the flag that gave it, for messages
+	Words  []string // of the command line
+	Preset Preset
+}
+
+// Check says what a command line lacks. objects says that there are object files to order.
+func (r Recipe) Check(objects bool) error {
+	has := func(placeholder string) bool {
+		return slices.ContainsFunc(r.Words, func(w string) bool { return strings.Contains(w, placeholder) })
+	}
+	switch {
+	case len(r.Words) == 0:
+		return fmt.Errorf("%s is empty: give a command line that links, such as 'gcc -o {out} main.o'", r.Side)
+	case !has(outHere):
+		return fmt.Errorf("%s does not say where the program goes: write {out} there, as in -o {out}", r.Side)
+	case objects && !has(objectsHere):
+		return fmt.Errorf("%s does not say where the object files go: write {objects} there, or dir/{objects}", r.Side)
+	case !objects && has(objectsHere):
+		return fmt.Errorf("%s has {objects}, and -objects does not name them", r.Side)
+	case r.Preset == None && !objects && !has(seedHere):
+		return fmt.Errorf("nothing differs between the links of %s: use -lld both, -objects, or {seed} in the command line", r.Side)
+	}
+	return nil
+}
+
+// Variant is one link of many. Both sides are linked in the same variants.
+type Variant struct {
+	Number  int    // from 1
+	Seed    uint32 // stands for {seed}, and is lld's
+	Order   string // of the object files: given, alphabetical or random
+	Objects []string
+}
+
+// Variants draws n of them. The first has the object files as they are given, the second in
+// alphabetical order, unless that is the same, all others in random ones. Variant i of a seed does not depend on n.
+func Variants(n int, seed uint64, objects []string) []Variant {
+	all := make([]Variant, n)
+	for i := range all {
+		rng := rand.New(rand.NewPCG(seed, 1<<32+uint64(i)))
+		// lld takes 0 for a seed from the clock, and the largest for reversal (ELF/Options.td, shuffle_sections).
+		v := Variant{Number: i + 1, Seed: 1 + rng.Uint32N(1<<31-1)}
+		if len(objects) > 0 {
+			v.Objects = slices.Clone(objects)
+			switch {
+			case i == 0:
+				v.Order = "given"
+			case i == 1 && !slices.IsSorted(objects):
+				v.Order = "alphabetical"
+				slices.Sort(v.Objects)
+			default:
+				v.Order = "random"
+				rng.Shuffle(len(objects), func(i, j int) { v.Objects[i], v.Objects[j] = v.Objects[j], v.Objects[i] })
+			}
+		}
+		all[i] = v
+	}
+	return all
+}
+
+// command is the command line of a variant. lld is a directory in which lld is called ld.lld.
+func (r Recipe) command(v Variant, out, lld string) []string {
+	seed := strconv.FormatUint(uint64(v.Seed), 10)
+	fill := strings.NewReplacer(seedHere, seed, outHere, out)
+	var words []string
+	for _, w := range r.Words {
+		if !strings.Contains(w, objectsHere) {
+			words = append(words, fill.Replace(w))
+			continue
+		}
+		for _, o := range v.Objects {
+			words = append(words, strings.ReplaceAll(fill.Replace(w), objectsHere, o))
+		}
+	}
+	if r.Preset == None {
+		return words
+	}
+	through := "" // the compiler, to the linker
+	if !r.isLinker() {
+		through = "-Wl,"
+		words = append(words, "-fuse-ld=lld", "-B"+lld)
+	}
+	if r.Preset != Sections {
+		words = append(words, through+"--randomize-section-padding="+seed)
+	}
+	if r.Preset != Padding {
+		for _, glob := range shuffled {
+			words = append(words, through+"--shuffle-sections="+glob+"="+seed)
+		}
+	}
+	return words
+}
+
+// shuffled are the sections whose order is free. That of others, such as .init_array, has a meaning.
+var shuffled = []string{".text*", ".rodata*", ".data*", ".bss*"}
+
+// isLinker reports whether the command line calls the linker itself and not a compiler.
+func (r Recipe) isLinker() bool {
+	name := filepath.Base(r.Words[0])
+	return strings.HasPrefix(name, "ld") || strings.HasPrefix(name, "lld")
+}
+
+// problem is an error of the user's command line or tools.
+func (r Recipe) problem(problem, remedy string, err error) error {
+	return &program.Error{Program: r.Side, Problem: problem, Remedy: remedy, Err: err}
+}

@@ -1,0 +1,252 @@
+package link
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+func TestCommand(t *testing.T) {
+	v := Variant{Number: 3, Seed: 7, Objects: []string{"c.o", "a.o"}}
+	for _, c := range []struct {
+		words  string
+		preset Preset
+		want   string
+	}{
+		{"gcc -o {out} x.o", None, "gcc -o OUT x.o"},
+		{"ld -z seed={seed},{seed} -o{out}", None, "ld -z seed=7,7 -oOUT"},
+		{"gcc O2/{objects} -o {out}", None, "gcc O2/c.o O2/a.o -o OUT"},
+		{"gcc {objects} -Wl,-Map={objects}.{seed}", None, "gcc c.o a.o -Wl,-Map=c.o.7 -Wl,-Map=a.o.7"},
+		{"gcc -o {out}", Padding, "gcc -o OUT -fuse-ld=lld -BLLD -Wl,--randomize-section-padding=7"},
+		{"/usr/bin/ld.lld-22 -o {out}", Padding, "/usr/bin/ld.lld-22 -o OUT --randomize-section-padding=7"},
+		{"clang -o {out}", Sections, "clang -o OUT -fuse-ld=lld -BLLD -Wl,--shuffle-sections=.text*=7 -Wl,--shuffle-sections=.rodata*=7 -Wl,--shuffle-sections=.data*=7 -Wl,--shuffle-sections=.bss*=7"},
+		{"ld.lld -o {out}", Both, "ld.lld -o OUT --randomize-section-padding=7 --shuffle-sections=.text*=7 --shuffle-sections=.rodata*=7 --shuffle-sections=.data*=7 --shuffle-sections=.bss*=7"},
+	} {
+		got := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.command(v, "OUT", "LLD")
+		if d := cmp.Diff(strings.Fields(c.want), got); d != "" {
+			t.Errorf("%s (- want, + got):\n%s", c.words, d)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		words   string
+		preset  Preset
+		objects bool
+		want    string // of the error
+	}{
+		{"gcc -o {out} -Wl,x={seed}", None, false, ""},
+		{"gcc -o {out}", Both, false, ""},
+		{"gcc -o {out} {objects}", None, true, ""},
+		{"", Both, false, "-a is empty"},
+		{"gcc -o a.out {seed}", None, false, "write {out} there"},
+		{"gcc -o {out}", None, true, "write {objects} there"},
+		{"gcc -o {out} {objects}", Both, false, "-objects does not name them"},
+		{"gcc -o {out}", None, false, "nothing differs between the links of -a"},
+	} {
+		err := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.Check(c.objects)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.words, err, c.want)
+		}
+	}
+}
+
+func TestVariants(t *testing.T) {
+	objects := []string{"main.o", "b.o", "c.o", "a.o", "d.o", "e.o"}
+	long, short := Variants(200, 5, objects), Variants(3, 5, objects)
+	if d := cmp.Diff(long[:3], short); d != "" {
+		t.Errorf("the first variants of a seed depend on how many there are:\n%s", d)
+	}
+	if cmp.Equal(short, Variants(3, 6, objects)) {
+		t.Error("two seeds make the same variants")
+	}
+	sorted := slices.Sorted(slices.Values(objects))
+	for i, want := range []struct {
+		order   string
+		objects []string
+	}{{"given", objects}, {"alphabetical", sorted}} {
+		if long[i].Order != want.order || !slices.Equal(long[i].Objects, want.objects) {
+			t.Errorf("variant %d is %+v, want %+v", i+1, long[i], want)
+		}
+	}
+	orders, seeds := map[string]bool{}, map[uint32]bool{}
+	for i, v := range long {
+		if v.Number != i+1 || v.Seed == 0 || v.Seed >= 1<<31 || !slices.Equal(slices.Sorted(slices.Values(v.Objects)), sorted) {
+			t.Fatalf("variant %+v", v)
+		}
+		orders[strings.Join(v.Objects, " ")], seeds[v.Seed] = true, true
+	}
+	if len(orders) < 150 || len(seeds) < 200 {
+		t.Errorf("%d orders and %d seeds in 200 variants", len(orders), len(seeds))
+	}
+}
+
+// compile compiles two files with a function each and returns the directory.
+func compile(t *testing.T) string {
+	t.Helper()
+	gcc, dir := require.Tool(t, require.GCC, "gcc"), t.TempDir()
+	for name, text := range map[string]string{
+		"main.c": "int one(void), two(void); int main(int n, char **v) { return one() + two() != 3 || n > 1; }",
+		"one.c":  "int more = 1; int one(void) { return more; }",
+		"two.c":  "int much = 2; int two(void) { return much; }",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command(gcc, "-ffunction-sections", "-fdata-sections", "-c", name)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
+		}
+	}
+	return dir
+}
+
+// linked links in some variants and returns where some symbols are in each program.
+func linked(t *testing.T, r Recipe, variants []Variant) (addresses [][]uint64) {
+	t.Helper()
+	l, err := NewLinker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	told := 0
+	commands, err := l.Link(context.Background(), r, variants, []string{"argument"}, func(n int) { told = n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != len(variants) || len(commands) != told {
+		t.Errorf("%d programs, told %d, want %d", len(commands), told, len(variants))
+	}
+	for _, c := range commands {
+		if len(c.Exe.Path) != pathLength || c.Name != c.Exe.Path || !slices.Equal(c.Args, []string{"argument"}) {
+			t.Errorf("the program is %+v", c)
+		}
+		if err := exec.Command(c.Exe.Path).Run(); err != nil {
+			t.Errorf("%s: %v", c.Exe.Path, err)
+		}
+		addresses = append(addresses, symbols(t, c.Exe.Path, "main", "one", "two", "more", "much"))
+	}
+	return addresses
+}
+
+func symbols(t *testing.T, path string, names ...string) []uint64 {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := make([]uint64, len(names))
+	for _, s := range all {
+		if i := slices.Index(names, s.Name); i >= 0 {
+			at[i] = s.Value
+		}
+	}
+	return at
+}
+
+func TestObjectOrder(t *testing.T) {
+	dir := compile(t)
+	objects := []string{"main.o", "two.o", "one.o"}
+	r := Recipe{Side: "-a", Words: []string{"gcc", "-o", "{out}", dir + "/{objects}"}}
+	at := linked(t, r, Variants(2, 1, objects))
+	if given := at[0]; !(given[0] < given[2] && given[2] < given[1]) {
+		t.Errorf("main, two, one: main, one and two are at %#x", given)
+	}
+	if alphabetical := at[1]; !(alphabetical[0] < alphabetical[1] && alphabetical[1] < alphabetical[2]) {
+		t.Errorf("main, one, two: main, one and two are at %#x", alphabetical)
+	}
+}
+
+// TestLLD: each preset moves functions and data, by a compiler and by lld itself, and the same seed moves
+// them to the same place.
+func TestLLD(t *testing.T) {
+	dir := compile(t)
+	if _, err := findLLD(); err != nil {
+		require.Skip(t, require.LLVM, "%v", err)
+	}
+	for _, preset := range Presets() {
+		r := Recipe{Side: "-a", Words: []string{"gcc", "-o", "{out}", dir + "/main.o", dir + "/one.o", dir + "/two.o"}, Preset: preset}
+		at := linked(t, r, Variants(5, 1, nil))
+		functions, data := map[[2]uint64]bool{}, map[[2]uint64]bool{}
+		for _, a := range at {
+			functions[[2]uint64{a[1], a[2]}], data[[2]uint64{a[3], a[4]}] = true, true
+		}
+		if len(functions) < 2 || len(data) < 2 {
+			t.Errorf("%s: in 5 links functions are at %d places and data at %d", preset, len(functions), len(data))
+		}
+		if d := cmp.Diff(at[:2], linked(t, r, Variants(2, 1, nil))); d != "" {
+			t.Errorf("%s: the same seeds, linked again:\n%s", preset, d)
+		}
+	}
+}
+
+func TestLinkFails(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	for _, c := range []struct {
+		words string
+		want  string
+	}{
+		{gcc + " -o {out} -L{seed} nothing-there.o", "-b: layout 1 does not link: exit status 1: " + gcc + " -o /"},
+		{gcc + " -o {out} -L{seed} nothing-there.o", "nothing-there.o: No such file"}, // its own message
+		{"no-such-linker {out} {seed}", "-b: there is no program no-such-linker"},
+		{"true {out} {seed}", "-b: layout 1 is not a program that can be run"},
+		{"cp /bin/true {out}", "-b: all 3 links give the same program"},
+	} {
+		l, err := NewLinker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
+		var bad *program.Error
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (%T), want a *program.Error with %q", c.words, err, err, c.want)
+		}
+		l.Close()
+		if _, err := os.Stat(l.dir); err == nil {
+			t.Errorf("%s is left", l.dir)
+		}
+	}
+}
+
+// TestLinkInterrupted: what a command line has started ends with it.
+func TestLinkInterrupted(t *testing.T) {
+	l, err := NewLinker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	mark := filepath.Join(t.TempDir(), "mark")
+	_, err = l.Link(ctx, Recipe{Side: "-a", Words: []string{"sh", "-c", "sh -c 'sleep 0.8; touch " + mark + "'; : {out} {seed}"}}, Variants(2, 1, nil), nil, func(int) {})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 700*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+	time.Sleep(1000*time.Millisecond - time.Since(began))
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a child of the command line went on")
+	}
+}
