@@ -207,7 +207,6 @@ func (p Plan) Refill(c Child) {
 	}
 }
 
-// timeout makes a rejection of a child that was killed for running too long.
 func (p Plan) timeout(err error) error {
 	if dead, ok := err.(*tracee.DeadError); ok && dead.Overtime {
 		return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("one run did not end within %v of CPU time", dead.Limit)}

@@ -76,7 +76,6 @@ func (p Placer) harness() unroll.Harness {
 	return h
 }
 
-// image lays out so many iterations, from at on.
 func (p Placer) image(at uint64, iterations int) (unroll.Image, error) {
 	im, err := p.build(at, iterations, p.harness())
 	if p.Offset != nil && err == nil {
@@ -106,7 +105,6 @@ func (p Placer) pair(at, shift uint64) (short, long unroll.Image, err error) {
 	return short, long, nil
 }
 
-// dryRun lays out so many iterations for a dry run.
 func (p Placer) dryRun(iterations int) (unroll.Image, error) {
 	im, err := p.buildDryRun(iterations, p.harness())
 	if err != nil {

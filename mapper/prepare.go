@@ -306,7 +306,6 @@ func (t Task) mapped(place Place, plan Plan, known []Page) (*Mapped, error) {
 	}
 }
 
-// layOut lays out both images, with nothing to restore so far.
 func (m *Mapped) layOut() (err error) {
 	if bytes := (m.Factors.Short + m.Factors.Long) * m.size(); bytes > layout.CodeSize {
 		return m.tooLarge()

@@ -144,7 +144,6 @@ func (l *lineCounter) upTo(copies int) int {
 	return l.full + linesOf(l.ops)
 }
 
-// length is the block's size in bytes.
 func length(insts []asm.Inst) int {
 	if len(insts) == 0 {
 		return 0

@@ -15,22 +15,17 @@ type Perf struct {
 	Width int
 }
 
-// Name is "perf".
 func (Perf) Name() string { return "perf" }
 
 // Emit reads all counters, core cycles last, between lfences.
 func (c Perf) Emit(e *asm.Emitter) { c.Counters.Clock(e) }
 
-// Chains is empty: nothing has to be calibrated.
 func (Perf) Chains() []Chain { return nil }
 
-// Rate is one tick per core cycle.
 func (Perf) Rate([][]float64) stat.Estimate { return stat.Estimate{Value: 1, N: 1} }
 
-// FastRate is one tick per core cycle.
 func (Perf) FastRate([][]float64) float64 { return 1 }
 
-// Step is one cycle.
 func (Perf) Step() float64 { return 1 }
 
 // Resolution is a cycle that either end of a difference may be off, spread over all of them.
@@ -39,7 +34,6 @@ func (Perf) Resolution(n int, times float64) float64 { return 1 / math.Sqrt(floa
 // RateResolution is 0: the rate is known.
 func (Perf) RateResolution(int) float64 { return 0 }
 
-// Describe says what a cycle is here.
 func (Perf) Describe() string { return "core cycles, counted by the CPU and read with rdpmc" }
 
 // Difference is what a counter counted between two readings.

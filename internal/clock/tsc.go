@@ -28,7 +28,6 @@ const (
 	chainCycles = (longIterations - shortIterations) * chainBody * chainRuns
 )
 
-// Name is "tsc".
 func (TSC) Name() string { return "tsc" }
 
 // Emit reads the time-stamp counter between lfences.
@@ -37,7 +36,6 @@ func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 // Step is the resolution in ticks.
 func (c TSC) Step() float64 { return c.StepTicks }
 
-// Chains are the short and the long chain of adds.
 func (TSC) Chains() []Chain {
 	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
 }
@@ -75,7 +73,6 @@ func ticksPerAdd(d [][]float64) []float64 {
 	return per
 }
 
-// Describe says what a cycle is here.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
 		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())

@@ -125,7 +125,6 @@ func Confine(cpus []int) error {
 	return nil
 }
 
-// Kernel is the running kernel's release.
 func Kernel() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

@@ -38,7 +38,6 @@ type CPU struct {
 	Features asm.Features    `json:"-"`
 }
 
-// Detect asks CPUID.
 func Detect() CPU {
 	c, id := cpuid.CPU, cpu.Identify()
 	core := cpu.Recognize(id)

@@ -146,7 +146,6 @@ const (
 // CountSelect is where the number of event i's counter stands, CountLock its page's lock.
 func CountSelect(i int) uint64 { return countSelects + 8*uint64(i) }
 
-// CountLock is where the lock of event i's page stands.
 func CountLock(i int) uint64 { return countLocks + 8*uint64(i) }
 
 // CountTable holds event i's readings, by the number of runs left as in Times.

@@ -106,7 +106,6 @@ type Code struct {
 	Event, Umask, Cmask, Config1 uint64
 }
 
-// parseCode reads such as event=0x18e,umask=0x18.
 func parseCode(s string) (c Code, err error) {
 	for _, field := range strings.Split(s, ",") {
 		name, value, _ := strings.Cut(field, "=")

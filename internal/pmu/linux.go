@@ -45,36 +45,28 @@ func (a Attr) Bytes() []byte {
 	return b
 }
 
-// Open is perf_event_open.
 func (Linux) Open(a Attr, pid, group int) (int, error) {
 	s := a.sys()
 	return unix.PerfEventOpen(&s, pid, -1, group, unix.PERF_FLAG_FD_CLOEXEC)
 }
 
-// Control is ioctl.
 func (Linux) Control(fd int, request Request) error {
 	number := map[Request]uint{Enable: unix.PERF_EVENT_IOC_ENABLE, Disable: unix.PERF_EVENT_IOC_DISABLE, Reset: unix.PERF_EVENT_IOC_RESET}[request]
 	return unix.IoctlSetInt(fd, number, unix.PERF_IOC_FLAG_GROUP)
 }
 
-// Read is read.
 func (Linux) Read(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
 
-// Map is mmap of the first page, for reading.
 func (Linux) Map(fd int) ([]byte, error) {
 	return unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// Unmap is munmap.
 func (Linux) Unmap(page []byte) error { return unix.Munmap(page) }
 
-// Close is close.
 func (Linux) Close(fd int) error { return unix.Close(fd) }
 
-// ReadFile reads a file.
 func (Linux) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
 
-// List reads a folder.
 func (Linux) List(dir string) (names []string, err error) {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {

@@ -7,7 +7,6 @@ import "syscall"
 // Linux stands for a kernel without hardware counters on other systems.
 type Linux struct{}
 
-// Bytes is nothing: there is no such structure.
 func (a Attr) Bytes() []byte { return nil }
 
 // All of it fails with ENOSYS.

@@ -9,7 +9,6 @@ import (
 // Pass is a group of events that are counted at a time, core cycles first.
 type Pass []Event
 
-// Attrs are the events' attributes; the first is the leader's.
 func (p Pass) Attrs() []Attr {
 	var attrs []Attr
 	for i, e := range p {

@@ -69,7 +69,6 @@ type PMU struct {
 // UnknownLevel is a setting that could not be read.
 const UnknownLevel = -99
 
-// Event is the event for a role.
 func (p PMU) Event(role Role) Event {
 	for _, e := range p.Events {
 		if e.Role == role {
@@ -295,7 +294,6 @@ func userRDPMC(k Kernel, a Attr) (allowed bool, width int) {
 	return binary.LittleEndian.Uint64(page[PageCapabilities:])&capUserRDPMC != 0 && width > 0, width
 }
 
-// level reads a number from a file.
 func level(k Kernel, name string) int {
 	b, err := k.ReadFile(name)
 	if err != nil {

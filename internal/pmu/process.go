@@ -51,7 +51,6 @@ func CanCount(k Kernel, a Attr) bool {
 	return true
 }
 
-// Start sets the counter to zero and lets it count.
 func (p *Process) Start() error {
 	for _, request := range []Request{Reset, Enable} {
 		if err := p.k.Control(p.fd, request); err != nil {

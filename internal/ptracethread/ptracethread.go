@@ -26,7 +26,6 @@ type Thread struct {
 	once  sync.Once
 }
 
-// Start starts a thread.
 func Start() *Thread {
 	t := &Thread{work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{})}
 	go func() {

@@ -17,10 +17,8 @@ func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize]
 // DryRunCode is the same of the code region on the dry run's side.
 func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offDryRunCode:][:layout.DryRunCodeSize] }
 
-// Log is what the instrumented image wrote.
 func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
 
-// Frame is frame i as the monitor sees it.
 func (t *Tracee) Frame(i int) []byte {
 	return t.shared.mem[offFrames+i*layout.PageSize:][:layout.PageSize]
 }
@@ -40,7 +38,6 @@ func (t *Tracee) SetRestore(addrs []uint64) {
 // child.
 func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
 
-// SetWord sets a slot.
 func (t *Tracee) SetWord(addr, v uint64) { t.shared.setWord(addr, v) }
 
 // Resume is the address that code started by [Run] returns to in the end.
@@ -185,7 +182,6 @@ func (t *Tracee) late(why outcome, limit time.Duration) error {
 	return t.dead
 }
 
-// systemCalls is how many of a list's steps are.
 func systemCalls(ops []Op) (n int) {
 	for _, op := range ops {
 		if int64(op.number) >= 0 {
@@ -310,7 +306,6 @@ func (t *Tracee) gone(what string, err error) error {
 	return t.dead
 }
 
-// end kills the child and reaps it.
 func (t *Tracee) end() {
 	t.Kill()
 	for t.dead == nil {

@@ -23,21 +23,16 @@ func elsewhere() error {
 	}
 }
 
-// Launch returns a *verdict.HostError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (*Tracee, error) { return nil, elsewhere() }
 
-// Do returns a *verdict.HostError.
 func (t *Tracee) Do([]Op, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
 
-// Try returns a *verdict.HostError.
 func (t *Tracee) Try([]Op, uint64, uint64, time.Duration) (Stop, error) { return Stop{}, elsewhere() }
 
-// Step returns a *verdict.HostError.
 func (t *Tracee) Step([]Op, uint64, uint64, time.Duration, func(Regs)) (Stop, error) {
 	return Stop{}, elsewhere()
 }
 
-// Bind returns a *verdict.HostError.
 func (t *Tracee) Bind(int) error { return elsewhere() }
 
 // The others have nothing to work on.

@@ -106,7 +106,6 @@ func (k *Kernel) Open(a pmu.Attr, pid, group int) (int, error) {
 	return k.next, nil
 }
 
-// Control turns a group on and off.
 func (k *Kernel) Control(fd int, request pmu.Request) error {
 	e, ok := k.events[fd]
 	if !ok {
@@ -125,7 +124,6 @@ func (k *Kernel) Control(fd int, request pmu.Request) error {
 
 const enabledTime = 10_000 // ns
 
-// Read gives a group's counts.
 func (k *Kernel) Read(fd int, b []byte) (int, error) {
 	e, ok := k.events[fd]
 	if !ok {
@@ -179,10 +177,8 @@ func (k *Kernel) Map(fd int) ([]byte, error) {
 	return p, nil
 }
 
-// Unmap gives a page back.
 func (k *Kernel) Unmap([]byte) error { k.Mapped--; return nil }
 
-// Close closes an event.
 func (k *Kernel) Close(fd int) error {
 	if _, ok := k.events[fd]; !ok {
 		return syscall.EBADF
@@ -195,7 +191,6 @@ func (k *Kernel) Close(fd int) error {
 // Open events and mapped pages.
 func (k *Kernel) Left() int { return len(k.events) + k.Mapped }
 
-// ReadFile reads a file of the script.
 func (k *Kernel) ReadFile(name string) ([]byte, error) {
 	if s, ok := k.Files[name]; ok {
 		return []byte(s), nil
@@ -203,7 +198,6 @@ func (k *Kernel) ReadFile(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// List names the files of the script that are in a folder.
 func (k *Kernel) List(dir string) (names []string, err error) {
 	for file := range k.Files {
 		if path.Dir(file) == dir {

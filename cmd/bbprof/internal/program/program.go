@@ -113,7 +113,6 @@ func unprivileged(name, path string) error {
 	return nil
 }
 
-// inspect reads the ELF header.
 func (e *Executable) inspect(name string) error {
 	head := make([]byte, 2)
 	f, err := os.Open(e.Path)

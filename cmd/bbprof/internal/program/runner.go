@@ -100,7 +100,6 @@ func Pin(cpus []int) (cpu int, err error) {
 // Close ends the runner. A run that follows returns an error.
 func (r *Runner) Close() { r.thread.Close() }
 
-// CPU is the CPU that programs run on.
 func (r *Runner) CPU() int { return r.cpu }
 
 // Describe says how cycles are found.
@@ -220,7 +219,6 @@ func (r *Runner) endError(name string, end debuggee.End) error {
 	return nil
 }
 
-// cycleCounter is the hardware's counter.
 type cycleCounter struct{}
 
 func (cycleCounter) Describe() string { return "core cycles in user mode, counted by the CPU" }

@@ -26,7 +26,6 @@ const padName = "BBPROF_PAD"
 // (MAX_ARG_STRLEN, linux/binfmts.h), with the name and the final 0.
 const MaxEnvBytes = 32*4096 - len(padName) - 2
 
-// Check says what is wrong with a set-up.
 func (s Setup) Check() error {
 	switch {
 	case s.EnvBytes < 0 || s.EnvBytes > MaxEnvBytes:

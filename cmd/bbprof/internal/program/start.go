@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Streams are what a program reads and writes.
 type Streams struct {
 	Stdin  string    // a file; "" is /dev/null
 	Stderr io.Writer // gets the first MaxOutput bytes of standard error; nil is /dev/null
@@ -66,14 +65,12 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 	return p, done, nil
 }
 
-// files are the open files of a program's streams.
 type files struct {
 	given   [3]*os.File // to the program
 	opened  []*os.File
 	copying *copying // nil if what it writes is dropped
 }
 
-// openFiles opens what a program gets as its standard input, output and error.
 func openFiles(s Streams) (f files, err error) {
 	defer func() {
 		if err != nil {

@@ -34,7 +34,6 @@ func ParseRange(s string) (Range, error) {
 	return r, nil
 }
 
-// Values are the numbers of a range.
 func (r Range) Values() []int {
 	var all []int
 	for n := r.From; n <= r.To; n += r.Step {

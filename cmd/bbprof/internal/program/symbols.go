@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 )
 
-// Function is a function of a program.
 type Function struct {
 	Name string
 	Addr uint64 // by the file, see Executable.Slide

@@ -98,7 +98,6 @@ func (a *ahead) put(f fed) bool {
 	return !stopped
 }
 
-// take is the next row, if there is one.
 func (a *ahead) take() (f fed, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,6 @@ func identity(code []byte, at uint64) string {
 	return string(code)
 }
 
-// relative reports whether a block has a rip-relative operand.
 func relative(code []byte) bool {
 	for len(code) > 0 {
 		s, err := asm.StepOver(code)

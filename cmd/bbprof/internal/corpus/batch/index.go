@@ -21,7 +21,6 @@ const (
 	firstSize   = 64
 )
 
-// add notes that the row of a block begins at offset at.
 func (x *index) add(hash uint64, at int64) {
 	t := &x.tables[hash>>56]
 	if 5*(t.used+1) > 4*len(t.hashes) {

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noFollow keeps an open from following a symbolic link.
 const noFollow = unix.O_NOFOLLOW
 
 // lock keeps other runs off a file until it is closed: rows of two would end up in each

@@ -19,7 +19,6 @@ type Merge struct {
 	first *part // with a row: the others are held against it
 }
 
-// part is one of the files.
 type part struct {
 	name string
 	file *os.File
@@ -33,7 +32,6 @@ type part struct {
 	order []int // where each column of the first part stands in this one
 }
 
-// MergeReport says what was joined, and what is not there.
 type MergeReport struct {
 	Rows     int64
 	Repeated int64      // rows that stood in more than one part; the first part's counts
@@ -202,10 +200,8 @@ func sameCore(a, b resultfile.Host) bool {
 	return a.Microarchitecture == b.Microarchitecture
 }
 
-// Schema is what the rows hold.
 func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
 
-// shownGaps is how many of the gaps a report lists.
 const shownGaps = 10
 
 // Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that
@@ -292,7 +288,6 @@ func (m *Merge) absent() (some []string, n int64) {
 	return some, n
 }
 
-// Close closes the files.
 func (m *Merge) Close() {
 	for _, p := range m.parts {
 		p.file.Close()

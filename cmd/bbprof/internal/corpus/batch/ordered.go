@@ -83,7 +83,6 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 	return o, o.rewind()
 }
 
-// rowNumber is the number of the row that was just read.
 func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
 	row := number(cell)
 	if row < 1 || row > maxNumber {
@@ -97,7 +96,6 @@ func (o *ordered) rewind() (err error) {
 	return err
 }
 
-// schema is the file's.
 func (o *ordered) schema() resultfile.Schema { return o.in.Schema() }
 
 // next is the next row by number, io.EOF after the last. The cells are the caller's.
@@ -150,7 +148,6 @@ type (
 	}
 )
 
-// full reports whether the heap holds more than it may.
 func (h *nearRows) full() bool { return len(h.rows) > nearCount || h.bytes > nearBytes }
 
 func (h *nearRows) push(r nearRow) { heap.Push(h, r) }

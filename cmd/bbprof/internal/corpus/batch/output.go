@@ -117,7 +117,6 @@ func (o *Output) put(seq int64, cells []string, key *uint64) error {
 	return nil
 }
 
-// follow notes whether rows are in order.
 func (o *Output) follow(row int64) {
 	o.sorted = o.sorted && row > o.last
 	o.last = max(o.last, row)

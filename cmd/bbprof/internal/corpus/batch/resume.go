@@ -54,7 +54,6 @@ func (m *marks) set(row int64, mark byte) {
 	m.count++
 }
 
-// number reads a row's number, 0 if there is none.
 func number(cell string) int64 {
 	n, err := strconv.ParseInt(cell, 10, 64)
 	if err != nil {

@@ -38,7 +38,6 @@ type Source interface {
 	Next() (input.Row, error)
 }
 
-// Options of a run.
 type Options struct {
 	Workers []Measurer
 	Retries int // of a block that was rejected for noise
@@ -95,7 +94,6 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 	return r.tally, r.failed
 }
 
-// run is the state of Run.
 type run struct {
 	Options
 	began time.Time
@@ -121,7 +119,6 @@ type run struct {
 	silent  bool            // at the last tick all waited, and nothing has happened since
 }
 
-// job is a block on its way.
 type job struct {
 	key   uint64
 	id    string // see identity
@@ -382,7 +379,6 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	return r.write(j, result)
 }
 
-// write writes the rows of a block.
 func (r *run) write(j *job, result profiler.Result) error {
 	delete(r.pending, j.id)
 	for _, w := range j.rows {
@@ -406,7 +402,6 @@ func (r *run) write(j *job, result profiler.Result) error {
 	return nil
 }
 
-// put writes a row and counts it.
 func (r *run) put(seq int64, cells []string, key *uint64) error {
 	if err := r.out.put(seq, cells, key); err != nil {
 		return err

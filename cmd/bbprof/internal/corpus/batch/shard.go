@@ -11,7 +11,6 @@ import (
 // Shard is part Index, from 0, of Count parts of a corpus. The zero value is all of it.
 type Shard struct{ Index, Count int }
 
-// ParseShard reads i/n.
 func ParseShard(s string) (Shard, error) {
 	i, n, ok := strings.Cut(s, "/")
 	index, err1 := strconv.Atoi(i)

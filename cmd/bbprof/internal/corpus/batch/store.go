@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// WriteError says that results could not be written.
 type WriteError struct{ error }
 
 func (e *WriteError) Unwrap() error { return e.error }
@@ -99,7 +98,6 @@ func (s *store) put(text []byte) error {
 	return nil
 }
 
-// at reads the row that begins there.
 func (s *store) at(offset int64) ([]string, error) {
 	text, err := lineAt(s.file, offset)
 	if err != nil {

@@ -47,7 +47,6 @@ func tallied(s resultfile.Schema) columnsOfTally {
 	}
 }
 
-// add counts a row.
 func (t *Tally) add(c columnsOfTally, cells []string) {
 	t.Rows++
 	retried := cells[c.tries] != "" && cells[c.tries] != "1"
@@ -134,10 +133,8 @@ func (s *Spread) Quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// quantiles are those that a summary names.
 var quantiles = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95, 0.99}
 
-// MarshalJSON gives the count and the quantiles.
 func (s Spread) MarshalJSON() ([]byte, error) {
 	out := map[string]any{"count": s.count}
 	if s.count > 0 {
@@ -154,7 +151,6 @@ func rounded(x float64) float64 {
 	return y
 }
 
-// String is the quantiles on one line, each times scale.
 func (s *Spread) line(scale float64, format string) string {
 	text := ""
 	for _, q := range quantiles {

@@ -58,7 +58,6 @@ func withAssembly(r io.Reader) (_ io.Reader, is bool, done func(), err error) {
 	return a, true, func() { tool.Close() }, nil
 }
 
-// firstLine is the start of the stream up to the end of a line, without waiting for more than that.
 func firstLine(in *bufio.Reader) []byte {
 	for want := 1; ; {
 		_, err := in.Peek(want)

@@ -17,7 +17,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ReadError says that an input could not be read to its end.
 type ReadError struct{ Err error }
 
 func (e *ReadError) Error() string { return e.Err.Error() }
@@ -36,7 +35,6 @@ type Input struct {
 	places  map[string]int // of the names in carried
 }
 
-// file is one of the inputs.
 type file struct {
 	name   string
 	path   string    // to open again, "" of what can be read only once
@@ -111,7 +109,6 @@ func (f *file) find(stdin io.Reader) error {
 	return err
 }
 
-// start begins to read at the first line.
 func (f *file) start() error {
 	from, done := f.open, func() {}
 	if f.path != "" {
@@ -255,7 +252,6 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 	return nil
 }
 
-// Carried names the columns that are carried through.
 func (in *Input) Carried() []string { return in.carried }
 
 // Headers maps each file whose first line is a header to the name of its blocks' column.
@@ -370,7 +366,6 @@ func (in *Input) carry(f *file, cells []string) []string {
 	return carried
 }
 
-// Close closes what is open.
 func (in *Input) Close() {
 	for _, f := range in.files {
 		if f.reader != nil {

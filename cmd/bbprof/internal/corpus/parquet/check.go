@@ -152,7 +152,6 @@ func checkPages(groups []format.RowGroup, r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// checkColumn walks the pages of a column in a row group.
 func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64) (largest int64, err error) {
 	at, end := extent(c)
 	if at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size {

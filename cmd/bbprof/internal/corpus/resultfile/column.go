@@ -19,7 +19,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Type is what a column's cells are.
 type Type string
 
 const (
@@ -59,7 +58,6 @@ type Entry struct {
 // cycleDecimals are finer than any interval.
 const cycleDecimals = 4
 
-// evidences lists the invariants that have a column each.
 func evidences() []verdict.Reason {
 	return []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch}
 }
@@ -361,7 +359,6 @@ func checkWidth(n int) error {
 	return nil
 }
 
-// Names are those of the columns.
 func (s Schema) Names() (names []string) {
 	for _, c := range s {
 		names = append(names, c.Name)
@@ -369,12 +366,10 @@ func (s Schema) Names() (names []string) {
 	return names
 }
 
-// Index is where a column stands, -1 if it is not there.
 func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
 }
 
-// Cells are an entry's.
 func (s Schema) Cells(e *Entry) []string {
 	cells := make([]string, len(s))
 	carried := 0

@@ -25,7 +25,6 @@ const (
 	BHive   Format = "bhive"   // no header; hex and cycles per 100 iterations of accepted blocks
 )
 
-// Formats lists them, the default first.
 func Formats() []Format { return []Format{CSV, JSON, Parquet, BHive} }
 
 // FormatOf takes the format from a file's name without .gz and .zst. A name without an ending is CSV's; known is
@@ -49,7 +48,6 @@ func FormatOf(name string) (f Format, known bool) {
 // be resumed into: a line a row, and every row.
 func (f Format) Appends() bool { return f == CSV || f == JSON }
 
-// Writer puts rows out.
 type Writer interface {
 	Write(cells []string) error
 	Close() error // flushes; the file written to is left open
@@ -154,7 +152,6 @@ func NewLines(f Format, s Schema) (*Lines, error) {
 	return l, nil
 }
 
-// Schema is what the lines hold.
 func (l *Lines) Schema() Schema { return l.schema }
 
 // Header is what stands before the first row, with its end of line.
@@ -183,7 +180,6 @@ func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 	return appendCSV(line, cells), nil
 }
 
-// appendCSV quotes what needs it (RFC 4180).
 func appendCSV(line []byte, cells []string) []byte {
 	for i, cell := range cells {
 		if i > 0 {
@@ -256,7 +252,6 @@ func isNumeral(s string) bool {
 	return err == nil
 }
 
-// DamageError says that a row of a result file cannot be read.
 type DamageError struct {
 	Line int
 	At   int64 // where the line begins, in bytes
@@ -265,7 +260,6 @@ type DamageError struct {
 
 func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row: %s", e.Line, e.What) }
 
-// Reader takes rows from a result file.
 type Reader interface {
 	Schema() Schema // nil if there is not even a header
 	// Next is the next row. At the end the error is io.EOF; a *DamageError can be read past.
@@ -322,7 +316,6 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 	return nil, fmt.Errorf("format %s cannot be read back line by line", f)
 }
 
-// Schema is the file's.
 func (r *LineReader) Schema() Schema {
 	if r.lines == nil {
 		return nil
@@ -339,10 +332,8 @@ func (r *LineReader) At() int64 { return r.at }
 // End is where it ends.
 func (r *LineReader) End() int64 { return r.end }
 
-// Line is its number.
 func (r *LineReader) Line() int { return r.line }
 
-// Next is the next row.
 func (r *LineReader) Next() ([]string, error) {
 	if r.lines == nil {
 		return nil, io.EOF

@@ -34,7 +34,6 @@ func (l *Lines) appendJSON(line []byte, cells []string) ([]byte, error) {
 	return append(line, '}', '\n'), nil
 }
 
-// appendString quotes a string.
 func appendString(line []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -103,7 +102,6 @@ func (l *Lines) decodeJSON(line string, cells []string) ([]string, error) {
 	return cells, nil
 }
 
-// ofJSON makes a cell of a value.
 func (c Column) ofJSON(value json.Token) (cell string, err error) {
 	switch v := value.(type) {
 	case nil:

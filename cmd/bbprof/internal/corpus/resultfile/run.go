@@ -154,7 +154,6 @@ func joinedAny(list []any) string {
 	return strings.Join(texts, ",")
 }
 
-// ParseRun reads a run_header.
 func ParseRun(text string) (r Run, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return Run{}, fmt.Errorf("its run_header %.60q cannot be read: %w", text, err)
@@ -213,7 +212,6 @@ func (r Run) IDDifference(id string) (unlike, told []string) {
 	return unlike, told
 }
 
-// String is the run as JSON.
 func (r Run) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {

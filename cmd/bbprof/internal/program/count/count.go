@@ -21,7 +21,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Method is how instructions are counted.
 type Method string
 
 const (
@@ -30,7 +29,6 @@ const (
 	Step Method = "step"    // an instruction at a time: exact, and some 5 µs each
 )
 
-// Methods are all there are, the default first.
 func Methods() []Method { return []Method{Auto, Hard, Step} }
 
 // All as Options.Calls counts every call.
@@ -56,7 +54,6 @@ type Counter interface {
 	Close()
 }
 
-// Call is one call of the function.
 type Call struct {
 	Instructions uint64 `json:"instructions"`
 	// Returned is false if the call did not: it was left by a jump to one of its callers, or the
@@ -65,7 +62,6 @@ type Call struct {
 	Left     bool `json:"left,omitzero"` // by longjmp, an exception or a panic, say; by steps alone
 }
 
-// Result is what was counted.
 type Result struct {
 	Function string   `json:"function"`
 	Address  uint64   `json:"address,omitzero"` // by the file; of one in a shared library 0
@@ -195,7 +191,6 @@ func calls(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// session is one run of the program.
 type session struct {
 	*debuggee.Process
 	opts  Options
@@ -205,7 +200,6 @@ type session struct {
 	end   *debuggee.End // of the program, nil before
 }
 
-// whole is how many calls are counted to their end.
 func (s *session) whole() (n int) {
 	for _, c := range s.calls {
 		if c.Returned || c.Left {
@@ -287,7 +281,6 @@ func (s *session) call(c program.Command, stop debuggee.Stop) error {
 	return s.Unbreak(f.back)
 }
 
-// frame is one call's: where it returns to, and where its stack is.
 type frame struct {
 	entry uint64
 	back  uint64 // the return address; 0 if it has none, as at a program's entry

@@ -13,7 +13,6 @@ import (
 	"syscall"
 )
 
-// Config is what to start and how.
 type Config struct {
 	Path  string   // of the ELF file
 	Args  []string // with the program's name in front

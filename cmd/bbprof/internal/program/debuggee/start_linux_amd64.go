@@ -188,5 +188,4 @@ func (p *Process) await(t *task) (unix.WaitStatus, error) {
 	}
 }
 
-// ID is the process's number.
 func (p *Process) ID() int { return p.pid }

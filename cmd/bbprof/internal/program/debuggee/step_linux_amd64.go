@@ -36,7 +36,6 @@ func (p *Process) Step(id int) (Step, error) {
 	return step.run()
 }
 
-// stepping is one step under way.
 type stepping struct {
 	*Process
 	t         *task

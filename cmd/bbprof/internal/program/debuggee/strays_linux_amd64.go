@@ -48,7 +48,6 @@ func hasChildren() bool {
 	return err != unix.ECHILD
 }
 
-// children are the processes whose parent is this one.
 func children() []int { return childrenOf(processes(), os.Getpid()) }
 
 // strays are the descendants of this process but for those of before, with theirs, and those that a

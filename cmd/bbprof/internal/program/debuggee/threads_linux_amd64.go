@@ -184,7 +184,6 @@ func (p *Process) birth(parent *task, event int) error {
 	return nil
 }
 
-// admit is a new task's first stop.
 func (p *Process) admit(t *task) {
 	t.fresh, t.running = false, false
 	if t.kind == forked {
@@ -195,7 +194,6 @@ func (p *Process) admit(t *task) {
 	}
 }
 
-// release stops tracing a task.
 func (p *Process) release(t *task) {
 	unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(t.id), 0, uintptr(t.deliver), 0, 0)
 	delete(p.tasks, t.id)
@@ -242,7 +240,6 @@ func trapCode(id int) (int32, error) {
 	return si.code, nil
 }
 
-// Regs reads a thread's registers.
 func (p *Process) Regs(id int) (Regs, error) {
 	t := p.tasks[id]
 	if t != nil && t.at != nil {
@@ -259,7 +256,6 @@ func (p *Process) Regs(id int) (Regs, error) {
 	return regs, nil
 }
 
-// Break sets a breakpoint.
 func (p *Process) Break(addr uint64) error {
 	if _, ok := p.breaks[addr]; ok {
 		return nil
@@ -273,7 +269,6 @@ func (p *Process) Break(addr uint64) error {
 	return poke(p.anyThread(), addr, int3)
 }
 
-// Unbreak removes a breakpoint.
 func (p *Process) Unbreak(addr uint64) error {
 	b, ok := p.breaks[addr]
 	if !ok || p.end != nil {
@@ -301,7 +296,6 @@ func poke(id int, addr uint64, b byte) error {
 	return nil
 }
 
-// Word reads 8 bytes of the program's memory.
 func (p *Process) Word(addr uint64) (uint64, error) {
 	var b [8]byte
 	if err := p.read(addr, b[:]); err != nil {

@@ -73,7 +73,6 @@ type Summary struct {
 	High float64 `json:"max"`
 }
 
-// Alone is one layout's comparison.
 type Alone struct {
 	Difference float64 `json:"difference_percent"`
 	Verdict    Verdict `json:"verdict"`
@@ -206,7 +205,6 @@ func summary(xs []float64) Summary {
 	return s
 }
 
-// differences are the percentages of the layouts.
 func (c *Conclusion) differences() (d []float64) {
 	for _, a := range c.Alone {
 		d = append(d, a.Difference)

@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// within refuses values outside of from to to.
 func within(values []int, from, to int, what string) error {
 	if len(values) > 0 && (values[0] < from || values[len(values)-1] > to) {
 		return fmt.Errorf("%s go from %d to %d", what, from, to)

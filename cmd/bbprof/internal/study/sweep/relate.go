@@ -145,7 +145,6 @@ func FindSpikes(points []Point, c Column) Spikes {
 	return s
 }
 
-// median is NaN of nothing.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -153,7 +152,6 @@ func median(x []float64) float64 {
 	return stat.Quantile(0.5, stat.Empirical, slices.Sorted(slices.Values(x)), nil)
 }
 
-// measured are the points that have cycles.
 func measured(points []Point) []Point {
 	var ps []Point
 	for _, p := range points {
