@@ -112,3 +112,8 @@ func (e *HostError) Error() string {
 }
 
 func (e *HostError) Unwrap() error { return e.Err }
+
+// Refused is the error of a system call that does not fail but where something forbids it.
+func Refused(call string, err error) *HostError {
+	return &HostError{Missing: call + " is refused", Remedy: "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err}
+}

@@ -13,7 +13,7 @@ import (
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("asking for the allowed CPUs: %w", err)
+		return nil, verdict.Refused("sched_getaffinity", err)
 	}
 	var cpus []int
 	for cpu := range len(set) * 64 {

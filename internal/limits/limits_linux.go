@@ -2,6 +2,7 @@ package limits
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -32,12 +33,36 @@ func init() {
 		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space", strconv.Itoa(leastSpace>>20)+" MiB", "raise ulimit -v")
 	}
 	// Before the first file is opened.
+	if call, err := refusedFiles(); call != "" {
+		end(call+" is refused ("+err.Error()+")", "it", "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)")
+	}
 	if call, err := refusedPoll(); err != 0 && err != syscall.EMFILE && err != syscall.ENFILE {
 		end(call+" is refused ("+err.Error()+")", "it", "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)")
 	}
 	if n := tasksLeft("/"); n < leastTasks {
 		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
 	}
+}
+
+// refusedFiles is the first of the calls that no command works without and whose refusal the runtime dies
+// of, waits for ever for, or hides. The kernel's answer to a descriptor that is none is EBADF.
+func refusedFiles() (call string, err syscall.Errno) {
+	const getrandom = 318 // asm/unistd_64.h; package syscall lacks it
+	if runtime.GOARCH == "amd64" {
+		if _, _, err = syscall.RawSyscall(getrandom, 0, 0, 0); err != 0 && err != syscall.ENOSYS {
+			return "getrandom", err
+		}
+	}
+	const none = ^uintptr(0)
+	for _, c := range []struct {
+		name   string
+		number uintptr
+	}{{"read", syscall.SYS_READ}, {"write", syscall.SYS_WRITE}, {"close", syscall.SYS_CLOSE}} {
+		if _, _, err = syscall.RawSyscall(c.number, none, 0, 0); err != syscall.EBADF {
+			return c.name, err
+		}
+	}
+	return "", 0
 }
 
 // refusedPoll is the first of the calls that the runtime polls files by, and crashes without, that

@@ -70,7 +70,9 @@ func (s *shared) create() (err error) {
 			unix.Close(fd)
 		}
 	}()
-	if err := unix.Ftruncate(fd, sharedSize); err != nil {
+	if err := unix.Ftruncate(fd, sharedSize); isRefusal(err) {
+		return verdict.Refused("ftruncate", err)
+	} else if err != nil {
 		return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
 	}
 	mem, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -111,7 +113,7 @@ func memfd(name string) (int, error) {
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	}
 	switch {
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+	case isRefusal(err):
 		noexec, _ := os.ReadFile("/proc/sys/vm/memfd_noexec")
 		return -1, memfdRefused(err, strings.TrimSpace(string(noexec)))
 	case err != nil:

@@ -94,8 +94,11 @@ func openFiles(s Streams) (f files, err error) {
 		return f, nil
 	}
 	r, end, err := os.Pipe()
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return f, &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
+	}
 	if err != nil {
-		return f, err
+		return f, verdict.Refused("pipe2", err)
 	}
 	f.opened, f.given[2] = append(f.opened, end), end
 	if s.Merge {

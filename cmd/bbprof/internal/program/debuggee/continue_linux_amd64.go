@@ -1,11 +1,12 @@
 package debuggee
 
 import (
-	"fmt"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // continueEach is how often this process is continued once the time is up: a program may stop it again.
@@ -24,12 +25,12 @@ func ContinueAfter(d time.Duration) (cancel func(), err error) {
 	}{signal: int32(unix.SIGCONT)}
 	var timer int32
 	if _, _, e := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&timer))); e != 0 {
-		return nil, fmt.Errorf("timer_create: %w", e)
+		return nil, verdict.Refused("timer_create", e)
 	}
 	spec := [2]unix.Timespec{unix.NsecToTimespec(continueEach.Nanoseconds()), unix.NsecToTimespec(max(d.Nanoseconds(), 1))} // interval, first
 	if _, _, e := unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); e != 0 {
 		unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(timer), 0, 0)
-		return nil, fmt.Errorf("timer_settime: %w", e)
+		return nil, verdict.Refused("timer_settime", e)
 	}
 	return func() { unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(timer), 0, 0) }, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Entry is the address in memory of the program's own first instruction, which runs after the dynamic
@@ -116,7 +118,7 @@ func (p *Process) CPUTime() (time.Duration, error) {
 	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^p.pid<<3|2), &t); err != nil {
-		return 0, fault(err, "reading the program's CPU clock")
+		return 0, verdict.Refused("clock_gettime of another process's CPU time", err)
 	}
 	return time.Duration(t.Nano()), nil
 }

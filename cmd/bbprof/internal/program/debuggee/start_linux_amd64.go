@@ -72,7 +72,7 @@ func Start(c Config) (_ *Process, err error) {
 		return nil, &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
 	}
 	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // a crash writes no core file
-		return nil, fmt.Errorf("limiting the program's core size: %w", err)
+		return nil, verdict.Refused("prlimit", err)
 	}
 	return p, nil
 }
@@ -112,6 +112,12 @@ func (p *Process) fork(c Config) error {
 	pid, err := syscall.ForkExec(c.Path, c.Args, &attr)
 	if errors.Is(err, unix.EPERM) {
 		return &verdict.HostError{Missing: "ptrace is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
+	}
+	if errors.Is(err, unix.EAGAIN) { // clone(2), execve(2)
+		return &verdict.HostError{Missing: "no more processes are allowed", Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)", Err: err}
+	}
+	if errors.Is(err, unix.ENOSYS) { // which exec never says of a file (execve(2))
+		return verdict.Refused("one of the calls that start a program (clone, ptrace, setsid, dup3, execve)", err)
 	}
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.Path, err)
@@ -168,6 +174,9 @@ func (p *Process) wait(id int) (int, unix.WaitStatus, error) {
 			continue
 		}
 		if err != nil {
+			if err != unix.ECHILD {
+				err = verdict.Refused("wait4", err)
+			}
 			return 0, 0, fmt.Errorf("wait4: %w", err)
 		}
 		return id, status, nil
