@@ -85,7 +85,7 @@ func (c *cpus) pin() error { return host.PinThread(c.Current()) }
 
 // timingConfig is what the timer has to know.
 func (s *session) timingConfig() timing.Config {
-	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus}
+	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Waiting: s.opts.Waiting}
 }
 
 // chooseTimer asks the kernel what it counts. The thread is bound to the CPU to measure on.

@@ -78,6 +78,7 @@ func (a *ablating) run(std streams) error {
 	if err != nil {
 		return err
 	}
+	a.opts.Waiting = waiting(a.out.notes(std))
 	p, err := profiler.New(a.opts)
 	if err != nil {
 		return err
@@ -124,6 +125,7 @@ func (a *ablating) corpus(ctx context.Context, std streams) error {
 		return &usageError{err}
 	}
 	defer in.Close()
+	a.opts.Waiting = waiting(a.out.notes(std))
 	p, err := profiler.New(a.opts)
 	if err != nil {
 		return err

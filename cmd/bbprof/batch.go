@@ -190,6 +190,7 @@ func (b *batchFlags) measure(std streams) error {
 	if err != nil {
 		return err
 	}
+	b.measuring.Waiting = waiting(b.out.notes(std))
 	workers, err := startWorkers(b.measuring, j.cpus)
 	if err != nil {
 		return err

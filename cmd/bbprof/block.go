@@ -63,6 +63,7 @@ func (m *measureBlock) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
+	m.opts.Waiting = waiting(m.out.notes(std))
 	result, err := profileOne(ctx, m.opts, block)
 	if err != nil {
 		return err

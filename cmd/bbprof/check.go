@@ -88,6 +88,7 @@ func (c *checking) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
+	c.measuring.Waiting = waiting(c.out.notes(std))
 	done := progress(c.out.notes(std), len(blocks), "blocks")
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,

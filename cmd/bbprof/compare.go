@@ -138,6 +138,7 @@ func (c *comparing) run(std streams) error {
 	if a.kind == aCommand {
 		return c.runs(ctx, a.words, b.words, std)
 	}
+	c.measuring.Waiting = waiting(c.out.notes(std))
 	p, err := profiler.New(c.measuring)
 	if err != nil {
 		return err

@@ -82,6 +82,7 @@ func (e *explaining) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
+	e.opts.Waiting = waiting(e.out.notes(std))
 	p, err := profiler.New(e.opts)
 	if err != nil {
 		return err

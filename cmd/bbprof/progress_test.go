@@ -85,3 +85,14 @@ func TestGCPercent(t *testing.T) {
 		}
 	}
 }
+
+// TestWaiting: however many workers wait for an idle CPU, one line says so.
+func TestWaiting(t *testing.T) {
+	var out strings.Builder
+	say := waiting(&out)
+	say("first")
+	say("second")
+	if got := out.String(); got != "bbprof: first\n" {
+		t.Errorf("%q", got)
+	}
+}

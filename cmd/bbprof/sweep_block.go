@@ -81,6 +81,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 }
 
 func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std streams) ([]sweep.Point, []sweep.Screened, error) {
+	s.opts.Waiting = waiting(s.out.notes(std))
 	p, err := profiler.New(s.opts)
 	if err != nil {
 		return nil, nil, err

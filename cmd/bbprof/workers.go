@@ -43,9 +43,11 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 		starting.Go(func() { all[i], errs[i] = profiler.New(o) })
 	}
 	starting.Wait()
-	if err := errors.Join(errs...); err != nil {
-		all.close()
-		return nil, err
+	for _, err := range errs {
+		if err != nil { // the others say the same of their CPUs
+			all.close()
+			return nil, err
+		}
 	}
 	return all, nil
 }

@@ -18,7 +18,16 @@ import (
 const (
 	chainWarm          = 1
 	calibrationSamples = 200
-	calibrationLimit   = 10 * time.Second
+	// leastCalibration is as many as the check of the multiply chain takes. So few pass within 0.3 ms, the many
+	// take 1 ms, in which the scheduler of a busy machine takes the CPU away again and again.
+	leastCalibration = calibrationSamples / 4
+	manyTries        = 6 // with many samples
+	// With 32 runs of bbprof at once on 2 CPUs, none waited for longer than 20 s.
+	calibrationLimit = time.Minute
+	sayAfter         = 2 * time.Second // that it waits
+	// longestPause is the longest between two tries. A process that has slept gets a whole slice
+	// of the CPU next.
+	longestPause = 20 * time.Millisecond
 	// The contention probe lasts at least this many steps of the clock, so that a single step does not
 	// decide between idle and busy.
 	probeSteps      = 30
@@ -39,7 +48,7 @@ func (t *TSC) calibrate() error {
 	if err := t.emit(clock.TSC{StepTicks: 1}); err != nil {
 		return err
 	}
-	got, err := t.run(calibrationPlan(t.multiplyChains(), anyReading))
+	got, err := t.run(calibrationPlan(t.multiplyChains(), calibrationSamples, anyReading))
 	if err != nil {
 		return err
 	}
@@ -76,31 +85,38 @@ func (t *TSC) multiplyChains() [2]image {
 	return images
 }
 
-func calibrationPlan(multiply [2]image, idle uint64) runPlan {
+func calibrationPlan(multiply [2]image, samples int, idle uint64) runPlan {
 	return runPlan{
 		pairs:   []pairPlan{{nil, multiply[0], multiply[1], oneWindow}},
-		samples: calibrationSamples, polls: 10 * calibrationSamples, idle: idle,
+		samples: samples, polls: 10 * samples, idle: idle,
 	}
 }
 
 // findIdle tries one CPU after the other until one is idle for long enough to calibrate.
 func (t *TSC) findIdle() error {
 	multiply := t.multiplyChains()
-	deadline := time.Now().Add(calibrationLimit)
-	var latency float64 // of a multiplication, the last that was measured
-	for {
-		found, l, err := t.calibrateHere(multiply)
+	began, said := time.Now(), false
+	var seen sighting
+	for try := 0; ; try++ {
+		samples := calibrationSamples
+		if try >= manyTries {
+			samples = leastCalibration * 3 / 2 // some are dropped
+			time.Sleep(min(time.Duration(try)*time.Millisecond, longestPause))
+		}
+		found, err := t.calibrateHere(multiply, samples, &seen)
 		if err != nil || found {
 			return err
 		}
-		if l != 0 {
-			latency = l
-		}
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > calibrationLimit {
 			return &verdict.HostError{
-				Missing: fmt.Sprintf("CPU %d is not left alone for long enough to calibrate its clock (last multiply latency %.3f cycles, contention probe %.0f cycles)", t.CPUs.Current(), latency, t.idle),
-				Remedy:  "choose another CPU with -cpu, or keep other work off this core and its SMT sibling",
+				Missing: fmt.Sprintf("no CPU is left alone for long enough to calibrate its clock; in %v of waiting %v", waited.Round(time.Second), seen),
+				Remedy:  "choose another CPU with -cpus, or keep other work off this core and its SMT sibling", Busy: true,
 			}
+		}
+		if waited > sayAfter && !said && t.Waiting != nil {
+			said = true
+			t.Waiting(fmt.Sprintf("other work shares the CPU; waiting up to %v for it to be idle, to calibrate the clock", calibrationLimit))
 		}
 		if err := t.relocate(); err != nil {
 			return err
@@ -108,41 +124,60 @@ func (t *TSC) findIdle() error {
 	}
 }
 
+// sighting is what stood in the way of calibrating, by the number of tries.
+type sighting struct {
+	switched, busy int
+	latency        float64 // of a multiplication, the last that was measured, or 0
+}
+
+func (s sighting) String() string {
+	text := fmt.Sprintf("%d tries saw a context switch and %d a busy core", s.switched, s.busy)
+	if s.latency != 0 {
+		text += fmt.Sprintf(" (an imul seemed to take %.3f cycles)", s.latency)
+	}
+	return text
+}
+
 // calibrateHere samples without a gate. Where the fastest readings of the probe form a mode that
 // the core's width explains, it samples again in that mode alone and checks the multiply chain.
-func (t *TSC) calibrateHere(multiply [2]image) (found bool, latency float64, err error) {
-	got, err := t.run(calibrationPlan(multiply, anyReading))
+func (t *TSC) calibrateHere(multiply [2]image, samples int, seen *sighting) (found bool, err error) {
+	got, err := t.run(calibrationPlan(multiply, samples, anyReading))
 	if err != nil {
-		return false, 0, err
+		return false, err
 	}
+	if got.switches > 0 {
+		seen.switched++
+		return false, nil
+	}
+	seen.busy++ // unless it is found
 	rate := got.rate(t.clock).Value
-	if got.switches > 0 || math.IsNaN(rate) {
-		return false, 0, nil
+	if math.IsNaN(rate) {
+		return false, nil
 	}
 	idle, ok := fastestMode(t.probeCycles(got.windows[0]))
 	if !ok || !t.plausible(idle) {
-		return false, 0, nil
+		return false, nil
 	}
 	t.idle, t.rate = idle, clockRate{ticks: rate}
-	if got, err = t.run(calibrationPlan(multiply, t.longestIdle())); err != nil {
-		return false, 0, err
+	if got, err = t.run(calibrationPlan(multiply, samples, t.longestIdle())); err != nil {
+		return false, err
 	}
 	gated := got.windows[0]
-	if gated.samples() < calibrationSamples/4 {
-		return false, 0, nil
+	if gated.samples() < leastCalibration {
+		return false, nil
 	}
 	rate = got.rate(t.clock).Value
 	chains := len(t.chains)
-	latency, ok = clock.CheckMultiply(gated.floats(columnChains+chains, columnChains+chains+1), rate)
-	if !ok {
-		return false, latency, nil
+	latency, ok := clock.CheckMultiply(gated.floats(columnChains+chains, columnChains+chains+1), rate)
+	if seen.latency = latency; !ok {
+		return false, nil
 	}
 	t.rate = clockRate{ticks: rate}
 	t.report = Report{
 		Name: t.clock.Name(), Method: t.clock.Describe(), StepTicks: t.clock.Step(),
 		MultiplyCycles: latency, ProbeIdle: idle,
 	}
-	return true, latency, nil
+	return true, nil
 }
 
 // probeCycles are the readings of the contention probe, each by the clock's rate around it: in a window

@@ -149,6 +149,9 @@ type Config struct {
 	CPU  host.CPU
 	Init initial.State // that the fresh image sets
 	CPUs CPUs
+
+	// Waiting is called once if calibration has to wait for an idle core. It may be nil.
+	Waiting func(why string)
 }
 
 // How often a block is timed.
