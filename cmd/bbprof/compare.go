@@ -21,7 +21,8 @@ func compareCommand() *command {
 		synopsis: []string{"compare [flags] -a BLOCK -b BLOCK  (two blocks)",
 			"compare [flags] -a FILE -b FILE    (row by row: two files with a block in the first column)",
 			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)",
-			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)"},
+			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)",
+			"compare -suite FILE [-link] [flags]  (several programs)"},
 		about: `Where code and data stand changes the speed of both, by more than many a change does. So both
 sides are measured in many layouts drawn at random, the same for both; in each the difference is
 taken, and the mean of all differences is tested (paired t-test). It is called a difference if
@@ -39,6 +40,9 @@ With -link the code moves too: A and B are command lines that link, such as
 'gcc -O2 -o {out} a.o b.o'. Each is run once for each layout, with -lld, -objects or {seed} to put
 code and data elsewhere each time, and the program that it made is run with the words after --.
 Without -setups each link has a size of the environment and starts of stack and heap of its own.
+
+-suite compares several programs, in the same layouts, and adjusts for their number (Holm). The last
+lines tell the mean speed-up over the suite, and in which layouts b looks best and worst.
 `,
 		notes: `How to read the report:
   the first line  the verdict, b against a: the mean of the differences with its 95 % interval
@@ -74,6 +78,7 @@ type comparing struct {
 	flags       *flags
 	measuring   profiler.Options
 	a, b        string
+	suite       string
 	layouts     int
 	repetitions int
 	seed        uint64
@@ -91,6 +96,7 @@ func (c *comparing) declare(f *flags) {
 	f.text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it; what begins with the name of a program is a "+
 		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
 	f.text(&c.b, "b", "B", "the other side")
+	f.text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
 	f.number(&c.layouts, 2, "layouts", "N", "layouts to measure in")
 	f.number(&c.repetitions, 1, "trials", "N", "measurements of each side in each layout; their median counts")
 	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
@@ -109,9 +115,12 @@ func (c *comparing) run(std streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.linking.on {
+	if c.linking.on || c.suite != "" {
 		ctx, stop := untilSignal()
 		defer stop()
+		if c.suite != "" {
+			return c.runSuite(ctx, std)
+		}
 		return c.linkCommands(ctx, std)
 	}
 	a, err := readSide("-a", c.a, std.in)
@@ -158,6 +167,11 @@ func (c *comparing) run(std streams) error {
 
 func (c *comparing) check() error {
 	switch {
+	case c.suite != "" && (c.flags.has("a") || c.flags.has("b")):
+		return badUsage("-suite names both sides of each program: leave out -a and -b")
+	case c.suite != "" && c.flags.of(measuringTitle) != "":
+		return badUsage("-%s is for blocks, and -suite is for programs", c.flags.of(measuringTitle))
+	case c.suite != "": // nothing else to check of the sides
 	case !c.flags.has("a") || !c.flags.has("b"):
 		return badUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	case c.a == "-" && c.b == "-":
@@ -170,6 +184,7 @@ func (c *comparing) check() error {
 }
 
 type comparison struct {
+	Name               string   `json:"name,omitempty"` // in a suite
 	A                  compared `json:"a"`
 	B                  compared `json:"b"`
 	Seed               uint64   `json:"seed"`

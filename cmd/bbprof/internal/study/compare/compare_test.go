@@ -224,6 +224,35 @@ func TestContrary(t *testing.T) {
 	}
 }
 
+func TestSuite(t *testing.T) {
+	pair := func(layout int, a, b float64) Pair {
+		return Pair{Layout: Layout{Number: layout}, A: []float64{a}, B: []float64{b}}
+	}
+	programs := [][]Pair{
+		{pair(1, 2, 1), pair(2, 2, 2), pair(3, 1, 4)},
+		{pair(1, 8, 1), pair(2, 2, 2), pair(3, 4, 4), pair(4, 9, 1)}, // the first was interrupted before the fourth
+	}
+	s := OfSuite(programs)
+	for i, want := range []float64{4, 1, 0.5} {
+		if math.Abs(s.Speedups[i]-want) > 1e-12 {
+			t.Errorf("layout %d: %v, want %v", i+1, s.Speedups[i], want)
+		}
+	}
+	if len(s.Speedups) != 3 || s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
+		t.Errorf("%+v", s)
+	}
+	if want := math.Cbrt(2); math.Abs(s.Mean-want) > 1e-12 || s.Low > want || s.High < want {
+		t.Errorf("mean %v, %v to %v, want %v", s.Mean, s.Low, s.High, want)
+	}
+	if one := OfSuite(programs[:1]); one.Low != 0 || one.High != 0 {
+		t.Errorf("an interval over one program: %+v", one)
+	}
+	var out bytes.Buffer
+	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out, "svg"); err != nil || !strings.Contains(out.String(), ">second<") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 func TestRejections(t *testing.T) {
 	alias := &verdict.Rejection{Reason: verdict.Alias4K}
 	broken := errors.New("broken")

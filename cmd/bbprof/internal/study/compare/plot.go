@@ -36,27 +36,31 @@ func values(pairs []Pair) []plot.Series {
 
 // distribution is a histogram of the differences, with 0 and, above it, the mean with its interval.
 func (c Conclusion) distribution() []plot.Series {
-	d := c.differences()
-	low, high := slices.Min(d), slices.Max(d)
-	// As many bins as Sturges' rule has (Journal of the American Statistical Association 21, 1926).
-	bins := int(math.Ceil(math.Log2(float64(len(d))))) + 1
+	bars, top := histogram(c.differences())
+	return []plot.Series{bars,
+		{Name: "mean, 95 % interval", Kind: plot.Dots, Across: true, X: []float64{c.Mean}, Y: []float64{1.1 * top}, Low: []float64{c.Low}, High: []float64{c.High}},
+		{Name: "no difference", Kind: plot.Rule, X: []float64{0}},
+	}
+}
+
+// histogram has as many bins as Sturges' rule (Journal of the American Statistical Association 21, 1926).
+// top is its highest.
+func histogram(xs []float64) (bars plot.Series, top float64) {
+	low, high := slices.Min(xs), slices.Max(xs)
+	bins := int(math.Ceil(math.Log2(float64(len(xs))))) + 1
 	width := (high - low) / float64(bins)
 	if width == 0 {
 		bins, width = 1, max(math.Abs(low)/100, 0.01)
 	}
-	histogram := plot.Series{Kind: plot.Bars, Width: width}
+	bars = plot.Series{Kind: plot.Bars, Width: width}
 	counts := make([]float64, bins)
-	for _, x := range d {
+	for _, x := range xs {
 		counts[min(int((x-low)/width), bins-1)]++
 	}
 	for i, n := range counts {
-		histogram.X, histogram.Y = append(histogram.X, low+(float64(i)+0.5)*width), append(histogram.Y, n)
+		bars.X, bars.Y = append(bars.X, low+(float64(i)+0.5)*width), append(bars.Y, n)
 	}
-	top := slices.Max(counts)
-	return []plot.Series{histogram,
-		{Name: "mean, 95 % interval", Kind: plot.Dots, Across: true, X: []float64{c.Mean}, Y: []float64{1.1 * top}, Low: []float64{c.Low}, High: []float64{c.High}},
-		{Name: "no difference", Kind: plot.Rule, X: []float64{0}},
-	}
+	return bars, slices.Max(counts)
 }
 
 // FigureAll draws the differences of many pairs of blocks with their intervals, the smallest first.

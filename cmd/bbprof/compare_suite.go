@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+)
+
+// member is a program of a suite: two command lines that run it, or with -link two that link it.
+type member struct {
+	name, stdin string
+	words       [2][]string
+	args        []string
+}
+
+// readSuite reads a file with the columns name, a and b, and if there are any args and stdin.
+func readSuite(file string, stdin io.Reader) ([]member, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	rows, err := csv.NewReader(stdin).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(rows) < 2 {
+		return nil, fmt.Errorf("%s names no program: write a header, name,a,b, and a line for each", file)
+	}
+	columns := map[string]int{}
+	for i, name := range rows[0] {
+		columns[name] = i
+	}
+	for _, name := range []string{"name", "a", "b"} {
+		if _, ok := columns[name]; !ok {
+			return nil, fmt.Errorf("%s has no column %s in its header: it needs name,a,b", file, name)
+		}
+	}
+	var suite []member
+	for i, row := range rows[1:] {
+		cell := func(name string) string {
+			if at, ok := columns[name]; ok {
+				return row[at]
+			}
+			return ""
+		}
+		m := member{name: cell("name"), stdin: cell("stdin")}
+		var errs [3]error
+		m.words[0], errs[0] = program.Words(cell("a"))
+		m.words[1], errs[1] = program.Words(cell("b"))
+		m.args, errs[2] = program.Words(cell("args"))
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, fmt.Errorf("%s, row %d: %w", file, i+1, err)
+		}
+		suite = append(suite, m)
+	}
+	return suite, nil
+}
+
+// runSuite compares each program of a suite. All are linked before the first is measured, so that what does
+// not link is known early. One that fails leaves the others what they are.
+func (c *comparing) runSuite(ctx context.Context, std streams) error {
+	suite, err := readSuite(c.suite, std.in)
+	if err != nil {
+		return &usageError{err}
+	}
+	var sides []placed
+	for _, m := range suite {
+		s, close, err := c.place(ctx, m.words, slices.Concat(m.args, c.linking.args), std)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		defer close()
+		sides = append(sides, s)
+	}
+	var all []*comparison
+	var end, failed error
+	each := len(sides[0].layouts) * c.repetitions
+	done := progress(c.out.notes(std), len(suite)*each, "runs")
+	for i, m := range suite {
+		out, err := c.runMember(ctx, m, sides[i], std, func(n int) { done.step(i*each + n) })
+		if stopped(err) {
+			end = err
+		} else if bad := (*program.Error)(nil); errors.As(err, &bad) {
+			failed = fmt.Errorf("%s: %w", m.name, err)
+			out = &comparison{A: compared{Command: sides[i].commands[0]}, B: compared{Command: sides[i].commands[1]}, Failure: err.Error()}
+		} else if err != nil {
+			return err
+		}
+		if out != nil {
+			out.Name = m.name
+			all = append(all, out)
+		}
+		if end != nil {
+			break
+		}
+	}
+	done.end()
+	adjust(all)
+	return cmp.Or(c.showSuite(all, len(suite)-len(all), std), end, failed)
+}
+
+func (c *comparing) runMember(ctx context.Context, m member, sides placed, std streams, step func(int)) (*comparison, error) {
+	one := *c
+	one.programs.Stdin = cmp.Or(m.stdin, c.programs.Stdin)
+	r, err := one.runner(std)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return one.comparePrograms(ctx, r, sides, step)
+}
+
+// showSuite writes a row for each program, what all say together, and draws it; left are the programs that
+// an interrupted run did not reach.
+func (c *comparing) showSuite(all []*comparison, left int, std streams) error {
+	var names []string
+	var programs [][]compare.Pair
+	for _, out := range all {
+		if out.concluded() {
+			names, programs = append(names, out.Name), append(programs, out.Pairs)
+		}
+	}
+	var s *compare.Suite
+	if len(programs) > 0 {
+		of := compare.OfSuite(programs)
+		s = &of
+	}
+	if err := c.out.stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left) }); err != nil || s == nil {
+		return err
+	}
+	return c.plot.draw("suite "+c.suite, s.Figure(names, programs))
+}
+
+func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int) error {
+	if c.out.json {
+		e := json.NewEncoder(w)
+		for _, out := range all {
+			if err := e.Encode(out); err != nil {
+				return err
+			}
+		}
+		return e.Encode(map[string]any{"suite": s, "programs_left": left})
+	}
+	var t reporter
+	width := len("program")
+	for _, out := range all {
+		width = max(width, len(out.Name))
+	}
+	fmt.Fprintf(&t, "%-*s  %12s  %12s  %8s  %-18s  %8s  %-13s  %s\n", width, "program", "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", "contrary")
+	count := map[compare.Verdict]int{}
+	measured := 0
+	for _, out := range all {
+		if !out.concluded() {
+			fmt.Fprintf(&t, "%-*s  %12s  %12s  %8s  %-18s  %8s  %-13s  %s\n", width, out.Name, "", "", "", "", "", "not measured", out.Failure)
+			continue
+		}
+		measured++
+		count[out.Verdict]++
+		fmt.Fprintf(&t, "%-*s  %12s  %12s  %+8.2f  %-18s  %8.2g  %-13s  %d of %d layouts\n", width, out.Name, cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean),
+			out.Mean, signed(out.Low)+" to "+signed(out.High), out.Adjusted, out.Verdict, out.Contrary(), out.Layouts)
+	}
+	fmt.Fprintf(&t, "%s: %d slower, %d faster, %d no difference, %d not measured\n", plural(len(all), "program"),
+		count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-measured)
+	if left > 0 {
+		fmt.Fprintf(&t, "incomplete: interrupted before the last %s\n", plural(left, "program"))
+	}
+	if s != nil {
+		suiteLines(&t, s)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// suiteLines say what all programs say together.
+func suiteLines(t *reporter, s *compare.Suite) {
+	interval := ""
+	if s.Low > 0 {
+		interval = fmt.Sprintf(", 95 %% interval over programs %.3f to %.3f", s.Low, s.High)
+	}
+	t.line("speed-up", "of b, geometric mean over programs and layouts: %.3f%s", s.Mean, interval)
+	t.line("best", "%.3f in %s", s.Speedups[s.Best], placeText(s.Layouts[s.Best]))
+	t.line("worst", "%.3f in %s", s.Speedups[s.Worst], placeText(s.Layouts[s.Worst]))
+	slower := 0
+	for _, x := range s.Speedups {
+		if x < 1 {
+			slower++
+		}
+	}
+	t.line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
+}
+
+// placeText names a layout of programs.
+func placeText(l compare.Layout) string {
+	text := fmt.Sprintf("layout %d: environment +%d bytes, stack -%d, heap +%d", l.Number, l.Env, l.Stack, l.Heap)
+	if l.Link > 0 {
+		text += fmt.Sprintf(", link seed %d", l.Link)
+	}
+	if l.Order != "" {
+		text += ", objects in " + l.Order + " order"
+	}
+	return text
+}

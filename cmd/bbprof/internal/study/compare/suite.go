@@ -1,0 +1,80 @@
+package compare
+
+import (
+	"math"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Suite is what several programs say together. A speed-up is a's time over b's: above 1, b is faster.
+type Suite struct {
+	// Speedups are the geometric means over the programs, one of each layout, and Layouts are those.
+	Speedups []float64 `json:"speedups"`
+	Layouts  []Layout  `json:"layouts"`
+	Best     int       `json:"best"` // index of the layout in which b looks best
+	Worst    int       `json:"worst"`
+	Mean     float64   `json:"mean_speedup"` // geometric mean of all
+	// Low and High are the 95 % interval of the mean over programs, as drawn from more of their kind.
+	Low  float64 `json:"ci_low,omitzero"`
+	High float64 `json:"ci_high,omitzero"`
+}
+
+// OfSuite takes the pairs of each program. All programs have the same layouts in the same order; of one
+// that was interrupted the last are missing, and then they count for none.
+func OfSuite(programs [][]Pair) (s Suite) {
+	least := len(programs[0])
+	for _, pairs := range programs {
+		least = min(least, len(pairs))
+	}
+	if least == 0 {
+		return s
+	}
+	var ofPrograms []float64 // logarithms
+	logs := make([]float64, least)
+	for _, pairs := range programs {
+		var sum float64
+		for i, p := range pairs[:least] {
+			log := math.Log(Value(p.A) / Value(p.B))
+			logs[i] += log / float64(len(programs))
+			sum += log / float64(least)
+		}
+		ofPrograms = append(ofPrograms, sum)
+	}
+	for i, log := range logs {
+		s.Speedups, s.Layouts = append(s.Speedups, math.Exp(log)), append(s.Layouts, programs[0][i].Layout)
+		if log > logs[s.Best] {
+			s.Best = i
+		}
+		if log < logs[s.Worst] {
+			s.Worst = i
+		}
+	}
+	t := stat.OneSample(ofPrograms)
+	s.Mean = math.Exp(t.Mean)
+	if len(programs) > 1 {
+		s.Low, s.High = math.Exp(t.Low), math.Exp(t.High)
+	}
+	return s
+}
+
+// Figure draws a box of the speed-ups of each program, beside the distribution of their means over the
+// suite: of how many layouts the suite would have said what.
+func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
+	const boxWidth = 0.5 // of the distance between two programs
+	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
+	for i, pairs := range programs {
+		var speedups []float64
+		for _, p := range pairs {
+			speedups = append(speedups, Value(p.A)/Value(p.B))
+		}
+		boxes.X, boxes.Values = append(boxes.X, float64(i)), append(boxes.Values, speedups)
+	}
+	bars, top := histogram(s.Speedups)
+	mean := plot.Series{Name: "mean", Kind: plot.Dots, X: []float64{s.Mean}, Y: []float64{1.1 * top}}
+	return plot.Figure{Beside: true, Panels: []plot.Panel{
+		{Title: "each program, in all layouts", Y: "speed-up of b", Names: names, Series: []plot.Series{boxes}},
+		{Title: "the suite", X: "mean speed-up of b", Y: "layouts", Series: []plot.Series{bars, mean,
+			{Name: "no difference", Kind: plot.Rule, X: []float64{1}}}},
+	}}
+}
