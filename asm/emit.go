@@ -293,6 +293,31 @@ func (e *Emitter) Fnclex() { e.Raw(0xdb, 0xe2) }
 // Vzeroall clears zmm0 to zmm15 (VEX.256.0F.WIG 77).
 func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
 
+// Movups is movups xmm0 to xmm15, [addr].
+func (e *Emitter) Movups(xmm int, addr uint64) {
+	e.Raw(0x40|byte(xmm>>3)<<2, 0x0f, 0x10, 0x05|byte(xmm&7)<<3)
+	e.rel32(addr, 0)
+}
+
+// LoadXMM is vmovups xmm0 to xmm15, [addr], which clears the rest of the register (VEX.128.0F.WIG 10).
+func (e *Emitter) LoadXMM(xmm int, addr uint64) { e.vmovups(xmm, 0xf8, addr) }
+
+// LoadYMM is vmovups ymm0 to ymm15, [addr] (VEX.256.0F.WIG 10).
+func (e *Emitter) LoadYMM(ymm int, addr uint64) { e.vmovups(ymm, 0xfc, addr) }
+
+// vmovups has the second byte of a two-byte VEX prefix, in which R is inverted (SDM vol. 2, 2.3.5).
+func (e *Emitter) vmovups(reg int, prefix byte, addr uint64) {
+	e.Raw(0xc5, prefix&^(byte(reg>>3)<<7), 0x10, 0x05|byte(reg&7)<<3)
+	e.rel32(addr, 0)
+}
+
+// LoadZMM is vmovups zmm0 to zmm31, [addr]: EVEX.512.0F.W0 10, with R and R' inverted (SDM vol. 2, 2.7.1).
+func (e *Emitter) LoadZMM(zmm int, addr uint64) {
+	r, high := byte(zmm>>3&1), byte(zmm>>4)
+	e.Raw(0x62, 0x61|(r^1)<<7|(high^1)<<4, 0x7c, 0x48, 0x10, 0x05|byte(zmm&7)<<3)
+	e.rel32(addr, 0)
+}
+
 // Ldmxcsr loads MXCSR from the 4 bytes at addr.
 func (e *Emitter) Ldmxcsr(addr uint64) {
 	e.Raw(0x0f, 0xae, 0x15)

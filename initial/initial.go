@@ -1,9 +1,10 @@
 // Package initial holds the states that a block can start from: registers, segment bases, the word
 // that fills memory, and MXCSR. Vector registers start at zero in all of them, x87 registers that a
-// block pops at 1.0, and flags clear.
+// block pops at 1.0, and flags clear. A [Set] is what a user wants to be otherwise.
 package initial
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/bbprof/bbprof/asm"
@@ -17,8 +18,27 @@ type State struct {
 	GSBase uint64     `json:"gs_base"` //
 	Fill   uint64     `json:"fill"`    // every aligned word of every page
 	MXCSR  uint32     `json:"mxcsr"`
-	Opmask uint64     `json:"opmask"` // k0 to k7, each: by default all ones, so that a masked access is made
+	// Opmasks are k0 to k7: by default all ones, so that a masked access is made.
+	Opmasks [opmaskRegs]uint64 `json:"opmasks"`
+	Flags   uint64             `json:"flags,omitempty"`   // the arithmetic ones, as in rflags
+	Vectors []Vector           `json:"vectors,omitempty"` // registers that do not start at zero
+	Set     string             `json:"set,omitempty"`     // what a user has set, as Set.String has it
 }
+
+// Vector is a vector register's value.
+type Vector struct {
+	Reg   int                 `json:"register"`
+	Bits  int                 `json:"bits"`  // 128, 256 or 512; those above are zero
+	Words [vectorWords]uint64 `json:"words"` // the lowest first
+}
+
+// Name is that of as much of the register as is set.
+func (v Vector) Name() string {
+	return fmt.Sprintf("%cmm%d", map[int]rune{128: 'x', 256: 'y', 512: 'z'}[v.Bits], v.Reg)
+}
+
+// Value is the register as one hexadecimal number.
+func (v Vector) Value() string { return hexadecimal(v.Words) }
 
 // DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
 // computed (SDM vol. 1, 10.2.3). The next two flush them.
@@ -43,7 +63,10 @@ const paperWord = 0x1234_5600
 func Paper() State { return uniform("paper", paperWord) }
 
 func uniform(name string, word uint64) State {
-	s := State{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ, Opmask: math.MaxUint64}
+	s := State{Name: name, FSBase: fsBase, GSBase: gsBase, Fill: word, MXCSR: DefaultMXCSR | mxcsrDAZ | mxcsrFTZ}
+	for i := range s.Opmasks {
+		s.Opmasks[i] = math.MaxUint64
+	}
 	for i := range s.GPR {
 		s.GPR[i] = word
 	}

@@ -149,7 +149,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 		if err != nil {
 			return first, err
 		}
-		m, err := t.in(state, place, i == 0)
+		m, err := t.in(state, place, i == 0 && state.Set == "")
 		if i == 0 {
 			first, firstErr = m, err
 		}
@@ -169,6 +169,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 // in is Prepare with one initial state.
 func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
 	t.Harness.Init = state
+	place.Child.SetBases(state.FSBase, state.GSBase)
 	place.Child.SetWord(layout.SlotMXCSR, uint64(state.MXCSR))
 	place.Child.SetWord(layout.DryRunMXCSR, uint64(state.MXCSR))
 	plan := Plan{

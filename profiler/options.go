@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -33,6 +34,8 @@ type Options struct {
 	Frames int
 	// Init names the only initial state to use (initial.States).
 	Init string
+	// Set is what registers, flags and memory hold instead of what the initial state has for them.
+	Set initial.Set
 	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
 	NoFTZ bool
 	// NoRescue keeps to the paper's initial state.

@@ -179,7 +179,7 @@ func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err
 		judged.Predicted = &predicted
 	}
 	for _, f := range []invariants.Finding{
-		invariants.L1DMiss(m.Trace, core, s.ownLines(m.Restore)),
+		invariants.L1DMiss(m.Trace, core, s.ownLines(m)),
 		invariants.Misaligned(m.Trace),
 		invariants.Alias4K(m.Trace, core),
 		invariants.AliasFrame(m.Trace, core),
@@ -200,17 +200,20 @@ func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err
 	return judged, nil
 }
 
-// ownLines is how many lines of each L1D set bbprof itself uses while it times a block with these
-// words to restore.
-func (s *session) ownLines(restore []uint64) (own [layout.PageSize / 64]int) {
+// ownLines is how many lines of each L1D set bbprof itself uses while it times a block.
+func (s *session) ownLines(m *mapper.Mapped) (own [layout.PageSize / 64]int) {
 	use := func(from, bytes uint64) {
 		for line := from / 64; line <= (from+bytes-1)/64; line++ {
 			own[line%uint64(len(own))]++
 		}
 	}
 	s.timer.Uses(use)
-	if len(restore) > 0 {
-		use(layout.Restore, 8*uint64(len(restore)))
+	if len(m.Restore) > 0 {
+		use(layout.Restore, 8*uint64(len(m.Restore)))
+	}
+	if at, bytes := harness.DataOf(m.Plan.Init, m.Harness.Reset); bytes > 0 {
+		use(m.Short.At+at, bytes)
+		use(m.Long.At+at, bytes)
 	}
 	return own
 }

@@ -23,9 +23,11 @@ type Setup struct {
 	// page, 0 to 4095. nil lets successive replicates take four places, each at a multiple of 64.
 	// Up to 63 bytes of it are nops after the loop before the copies; they run once a run.
 	CodeOffset *int `json:"code_offset,omitempty"`
-	// Init is the one initial state, instead of those that Options name and allow. Its
-	// segment bases are not looked at: they are the child's.
+	// Init is the one initial state, instead of those that Options name and allow. Options.Set does not
+	// change it.
 	Init *initial.State `json:"init,omitempty"`
+	// Set is as in Options, of which it replaces what it names.
+	Set initial.Set `json:"set,omitempty"`
 	// Frames, Unroll, NoFTZ, FrontEnd and Mode as in Options.
 	Frames   int             `json:"frames,omitempty"`
 	Unroll   *unroll.Factors `json:"unroll,omitempty"`
@@ -69,14 +71,15 @@ func (s Setup) over(o Options) Options {
 // job is a block with the options and the initial states that its set-up makes of the session's.
 func (s *session) job(b Block) job {
 	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
+	set := j.Options.Set.With(b.Setup.Set)
 	if init := b.Setup.Init; init != nil {
-		j.states = []initial.State{*init}
-		j.states[0].FSBase, j.states[0].GSBase = s.states[0].FSBase, s.states[0].GSBase
+		j.states, set = []initial.State{*init}, b.Setup.Set
 	}
-	if j.NoFTZ {
-		for i := range j.states {
+	for i := range j.states {
+		if j.NoFTZ {
 			j.states[i].MXCSR = initial.DefaultMXCSR
 		}
+		j.states[i] = set.Over(j.states[i])
 	}
 	return j
 }

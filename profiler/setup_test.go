@@ -48,7 +48,7 @@ func TestSetupsInTurn(t *testing.T) {
 	r := prepared(t, Options{}, code)
 	moved := initial.Paper()
 	moved.GPR[asm.RBX] += layout.PageSize
-	moved.FSBase = 1 // not looked at
+	moved.FSBase += layout.PageSize
 	for _, c := range []struct {
 		name   string
 		setup  Setup
@@ -65,7 +65,11 @@ func TestSetupsInTurn(t *testing.T) {
 		if word := frameWord(t, got); word != c.word {
 			t.Errorf("%s: %#x, want %#x", c.name, word, c.word)
 		}
-		if got.Plan.Frames != c.frames || got.Plan.Init.FSBase != initial.Paper().FSBase {
+		base := initial.Paper().FSBase
+		if c.setup.Init != nil {
+			base = moved.FSBase
+		}
+		if got.Plan.Frames != c.frames || got.Plan.Init.FSBase != base {
 			t.Errorf("%s: %d frames, fs base %#x", c.name, got.Plan.Frames, got.Plan.Init.FSBase)
 		}
 	}

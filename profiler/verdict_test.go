@@ -78,7 +78,7 @@ func TestFullSet(t *testing.T) {
 	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
 	r, _ := b.verdict(code, layout.MaxFrames)
-	own := b.ownLines(r.Restore)[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
+	own := b.ownLines(r)[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
 	if own == 0 {
 		t.Fatal("none of bbprof's lines is in the set")
 	}

@@ -14,6 +14,7 @@ type Reason string
 const (
 	// Of the bytes themselves; nothing has run.
 	BadHex           Reason = "bad_hex"          // the text is not a hexadecimal block
+	BadSet           Reason = "bad_set"          // the column set cannot be read
 	Undecodable      Reason = "undecodable"      // bytes that are no x86-64 instruction
 	ControlFlow      Reason = "control_flow"     // jump, call, return, loop, int3, …
 	Privileged       Reason = "privileged"       // needs ring 0 or an I/O permission
@@ -49,7 +50,7 @@ const (
 // Reasons lists them all.
 func Reasons() []Reason {
 	return []Reason{
-		BadHex, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
+		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
 		Unmappable, TooManyPages, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout,
 		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
 	}

@@ -216,7 +216,7 @@ func (b *batchFlags) measure(std streams) error {
 	watch := newWatch(b.out.notes(std), j.in.Size())
 	garbage.adjust()
 	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
-		Workers: listingIn(workers.measurers(), b.syntax), Retries: b.retries, Shard: b.shard, Run: j.run,
+		Workers: listingIn(workers.measurers(), b.syntax), Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
 		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
 	})
 	watch.end()

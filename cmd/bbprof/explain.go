@@ -73,7 +73,7 @@ func (e *explaining) run(std streams) error {
 	if err := oneMode(e.opts); err != nil {
 		return err
 	}
-	setup := e.set.setup(e.opts)
+	setup := e.set.setup(&e.opts)
 	if e.opts.NoFTZ {
 		setup.NoFTZ, e.opts.NoFTZ = true, false // so that one arm can do without
 	}

@@ -78,6 +78,16 @@ func howToMeasure(f *flags, o *profiler.Options) {
 	}
 	choice(f, &o.Init, inits, "init", "NAME", "the one initial state to use: "+strings.Join(inits, ", ")+
 		" (default: paper, and the others where it makes the block fail)")
+	f.declare(flagDecl{name: "set", arg: "REG=VALUE[,...]", help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
+		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/state.md)",
+		set: func(s string) error {
+			more, err := initial.ParseSet(s)
+			if err != nil {
+				return err
+			}
+			o.Set, err = o.Set.And(more)
+			return err
+		}})
 	choice(f, &o.Clock, profiler.Clocks(), "clock", "NAME", "perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated "+
 		"against chains of adds; auto: perf where the kernel offers it").fallback = string(profiler.AutoClock)
 	parsed(f, &o.Identical, parseIdentical, "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+

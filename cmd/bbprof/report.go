@@ -162,6 +162,9 @@ func copies(n int) string {
 // state names the initial state, and what is to be known of it.
 func state(r profiler.Result) string {
 	s := r.Init.Name
+	if r.Init.Set != "" {
+		s += " with " + r.Init.Set
+	}
 	if paper := r.PaperVerdict; paper != "" && paper != string(profiler.OK) && r.Status == profiler.OK {
 		s += "; the paper's, with all pages on one frame, gives " + paper
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,20 +13,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-type setupFlags struct {
-	at   int
-	regs []registerValue
-}
-
-type registerValue struct {
-	reg   asm.Reg
-	value uint64
-}
+type setupFlags struct{ at int }
 
 func (s *setupFlags) add(f *flags) {
 	parsed(f, &s.at, parseOffset, "at", "N", "page offset of the first copy, 0 to 4095").fallback = "0"
-	f.declare(flagDecl{name: "set", arg: "REG=VALUE", help: "what a general register holds before each run, such as -set rdi=0x12346600; " +
-		"may be repeated. All others and memory are those of -init (default: paper)", set: s.addRegister})
 }
 
 func parseOffset(text string) (int, error) {
@@ -38,30 +27,15 @@ func parseOffset(text string) (int, error) {
 	return at, nil
 }
 
-func (s *setupFlags) addRegister(text string) error {
-	name, value, ok := strings.Cut(text, "=")
-	reg, err := parseRegister(name)
-	if err != nil {
-		return err
-	}
-	v, err := strconv.ParseUint(value, 0, 64)
-	if !ok || err != nil {
-		return errors.New("write REGISTER=NUMBER, such as rdi=0x12346600")
-	}
-	s.regs = append(s.regs, registerValue{reg, v})
-	return nil
-}
-
 // setup is what the flags and the options left to the profiler come to: one place for the
 // code, one initial state.
-func (s *setupFlags) setup(o profiler.Options) profiler.Setup {
+func (s *setupFlags) setup(o *profiler.Options) profiler.Setup {
 	init := initial.Paper()
 	if i := slices.IndexFunc(initial.States(), func(i initial.State) bool { return i.Name == o.Init }); i >= 0 {
 		init = initial.States()[i]
 	}
-	for _, r := range s.regs {
-		init.GPR[r.reg] = r.value
-	}
+	init = o.Set.Over(init)
+	o.NoFTZ = o.NoFTZ && !o.Set.SetsMXCSR()
 	return profiler.Setup{CodeOffset: &s.at, Init: &init}
 }
 

@@ -59,7 +59,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	if err := oneMode(s.opts); err != nil {
 		return err
 	}
-	base := s.setup.setup(s.opts)
+	base := s.setup.setup(&s.opts)
 	base.Tolerate = tolerateAll()
 	if s.opts.Frames == profiler.AutoFrames {
 		base.Frames = framesEach

@@ -48,6 +48,7 @@ const queueFiller = 80
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
 func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
+	vectors := emitData(e, init, reset)
 	if reset.Memory {
 		restoreWords(e, init.Fill)
 	}
@@ -61,8 +62,9 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 		clearVectors(e, features)
 	}
 	if reset.High && features.AVX512 {
-		resetHigh(e, init.Opmask, features)
+		resetHigh(e, init.Opmasks, features)
 	}
+	loadVectors(e, init, vectors, reset, features)
 	if reset.Flags {
 		e.MovImm(asm.RSP, layout.SlotFlags)
 		e.Popf()
@@ -91,12 +93,14 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 // DryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
 // that a block can change, from what the dry run's side of the own region holds.
 func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
+	vectors := emitData(e, init, reset)
 	e.Ldmxcsr(layout.DryRunMXCSR)
 	clearX87(e, true, reset.Filled)
 	clearVectors(e, features)
 	if reset.High && features.AVX512 {
-		resetHigh(e, init.Opmask, features)
+		resetHigh(e, init.Opmasks, features)
 	}
+	loadVectors(e, init, vectors, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
 	e.Raw(enterTail(e, init)...)
@@ -131,12 +135,19 @@ func LeaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// enterTail clears the arithmetic flags and sets the registers, in that order: mov leaves
-// flags alone.
+// enterTail sets the arithmetic flags and the registers, in that order: mov leaves flags alone.
 func enterTail(e *asm.Emitter, init initial.State) []byte {
 	t := asm.NewEmitter(0)
-	t.Raw(0x31, 0xc0)       // xor eax, eax
-	t.Raw(0x83, 0xc0, 0x01) // add eax, 1: CF, PF, AF, ZF, SF and OF all 0
+	if init.Flags == 0 {
+		t.Raw(0x31, 0xc0)       // xor eax, eax
+		t.Raw(0x83, 0xc0, 0x01) // add eax, 1: CF, PF, AF, ZF, SF and OF all 0
+	} else {
+		const overflow = 1 << 11                   // OF (SDM vol. 1, 3.4.3.1)
+		t.Raw(0xb0, 0x7f)                          // mov al, 127
+		t.Raw(0x04, byte(init.Flags&overflow>>11)) // add al, 1 overflows, add al, 0 does not
+		t.Raw(0xb4, byte(init.Flags))              // mov ah, SF to CF, at their places in rflags
+		t.Raw(0x9e)                                // sahf
+	}
 	for r, v := range init.GPR {
 		t.MovImm(asm.Reg(r), v)
 	}
@@ -164,36 +175,6 @@ func restoreWords(e *asm.Emitter, fill uint64) {
 	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
 	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
 	e.Xchg(layout.SlotScratch, asm.RAX)
-}
-
-// clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.
-func clearVectors(e *asm.Emitter, features asm.Features) {
-	if features.AVX {
-		e.Vzeroall()
-		return
-	}
-	for r := byte(0); r < 16; r++ { // pxor xmm, xmm
-		e.Raw(0x66, 0x40|r>>3<<2|r>>3, 0x0f, 0xef, 0xc0|r&7<<3|r&7)
-	}
-}
-
-// resetHigh zeroes zmm16–31, which vzeroall leaves alone, and sets the opmasks. It changes rax.
-func resetHigh(e *asm.Emitter, opmask uint64, features asm.Features) {
-	for r := byte(0); r < 16; r++ {
-		// vpxord zmm, zmm, zmm for 16+r: EVEX.512.66.0F.W0 EF; R', X (as bit 4 of rm) and V'
-		// are inverted and so 0 for registers 16–31, R and B take bit 3 (SDM vol. 2, 2.7.1).
-		low := r & 7
-		hi := (r >> 3) ^ 1
-		e.Raw(0x62, 0x01|hi<<7|hi<<5, 0x05|(^r&15)<<3, 0x40, 0xef, 0xc0|low<<3|low)
-	}
-	e.MovImm(asm.RAX, opmask)
-	for k := byte(0); k < 8; k++ {
-		if features.AVX512BW {
-			e.Raw(0xc4, 0xe1, 0xfb, 0x92, 0xc0|k<<3) // kmovq k, rax: VEX.L0.F2.0F.W1 92
-		} else {
-			e.Raw(0xc5, 0xf8, 0x92, 0xc0|k<<3) // kmovw k, eax: VEX.L0.0F.W0 92
-		}
-	}
 }
 
 // Epilogue appends what follows the last copy: wait for it, note the time in the table at

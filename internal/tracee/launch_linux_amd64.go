@@ -51,7 +51,7 @@ type Tracee struct {
 
 // Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
 // The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
-// bases of every run. The child opens the events of counters, in this order, and maps each at
+// bases of every run until SetBases. The child opens the events of counters, in this order, and maps each at
 // layout.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
 // kills meanwhile is a *DeadError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
@@ -87,6 +87,9 @@ func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	}
 	return t, nil
 }
+
+// SetBases are the segment bases of the runs from now on.
+func (t *Tracee) SetBases(fsBase, gsBase uint64) { t.regs.Fs_base, t.regs.Gs_base = fsBase, gsBase }
 
 // exec starts the stub, stopped at its first instruction.
 func (t *Tracee) exec() error {

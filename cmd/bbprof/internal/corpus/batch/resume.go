@@ -13,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // marks has a byte for each row of the input: 0 if it has no result yet, else a fingerprint
@@ -127,6 +128,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
 	runs := runsOf{here: here, header: o.schema.Index("run_header"), id: o.schema.Index("run")}
 	address := o.schema.Index(input.AddressColumn)
+	set := o.schema.Index(input.SetColumn)
 	duplicate, reason := o.columns.duplicate, o.columns.reason
 	var damage *resultfile.DamageError
 	end = in.End()
@@ -171,18 +173,21 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		o.done.set(row, fingerprint(cells[o.hex]))
 		o.follow(row)
 		o.tally.add(o.columns, cells)
-		if cells[duplicate] == "" && cells[reason] != "bad_hex" {
+		if cells[duplicate] == "" && !unread[cells[reason]] {
 			if code, err := hex.DecodeString(cells[o.hex]); err == nil {
 				at := uint64(0)
 				if address >= 0 {
 					at = input.Address(cells[address])
 				}
-				o.index.add(hash([]byte(identity(code, at))), in.At())
+				o.index.add(hash([]byte(identity(code, at, cells[set]))), in.At())
 			}
 		}
 		end = in.End()
 	}
 }
+
+// unread are the reasons of rows that have nothing to measure.
+var unread = map[string]bool{string(verdict.BadHex): true, string(verdict.BadSet): true}
 
 // runsOf holds the runs that rows tell of against the one to be.
 type runsOf struct {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -42,6 +43,7 @@ type Options struct {
 	Workers []Measurer
 	Retries int // of a block that was rejected for noise
 	Shard   Shard
+	Set     initial.Set // of all rows, where their own do not say otherwise
 	Run     resultfile.Run
 	// Progress is called from the goroutine of Run, a few times a second.
 	Progress func(Progress)
@@ -123,7 +125,7 @@ type job struct {
 	key   uint64
 	id    string // see identity
 	code  []byte
-	at    uint64
+	setup profiler.Setup
 	try   int // how often it was given to a worker
 	last  int // the worker that had it
 	rows  []waiting
@@ -181,7 +183,7 @@ func (r *run) work(worker int, m Measurer) {
 		if j = r.next(worker); j == nil {
 			return profiler.Block{}, false
 		}
-		return profiler.Block{Code: j.code, Setup: profiler.Setup{At: j.at}}, true
+		return profiler.Block{Code: j.code, Setup: j.setup}, true
 	}, func(result profiler.Result, err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -327,7 +329,7 @@ func (r *run) take(f fed) (*job, error) {
 		e := resultfile.Entry{Row: f.row, Result: f.row.Rejected(), RunID: r.id, RunHeader: r.header}
 		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
 	}
-	id := identity(f.row.Code, f.row.At)
+	id := identity(f.row.Code, f.row.At, r.Set.With(f.row.Set).String())
 	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
 		r.held += f.row.Size()
@@ -344,7 +346,7 @@ func (r *run) take(f fed) (*job, error) {
 	if cells != nil {
 		return nil, r.repeat(w, cells)
 	}
-	j := &job{key: key, id: id, code: f.row.Code, at: f.row.At, rows: []waiting{w}}
+	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{At: f.row.At, Set: f.row.Set}, rows: []waiting{w}}
 	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil

@@ -41,7 +41,7 @@ type file struct {
 	open   io.Reader // of what can be read only once
 	info   os.FileInfo
 	column string
-	spread []int // of the cells but the block's, which one of Input.carried each is
+	spread []int // of the cells but the block's, which one of Input.carried each is, -1 of column set
 	header string
 	choice string // how its rows are read, if that is not as usual
 
@@ -57,7 +57,8 @@ const stdinName = "-"
 // Open opens the files, and reads the first line of each: a result's columns have to be known
 // before its first row. column names the one that holds blocks, or is its number from 1;
 // if it is empty that is the one called hex, else the first. All other columns are carried;
-// taken are names that they must not have, since the result has columns of these names.
+// taken are names that they must not have, since the result has columns of these names. Only a
+// column called set is read instead where the result has one, which then shows what it said.
 func Open(names []string, stdin io.Reader, column string, taken []string) (*Input, error) {
 	in := &Input{places: map[string]int{}}
 	lower := map[string]bool{}
@@ -230,6 +231,10 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 		if f.names != nil && f.names[i] != "" {
 			name = OneLine(strings.ToValidUTF8(f.names[i], "\ufffd")) // JSON and Parquet hold no other
 		}
+		if strings.EqualFold(name, SetColumn) && taken[SetColumn] && !slices.Contains(f.spread, notCarried) {
+			f.spread = append(f.spread, notCarried)
+			continue
+		}
 		if taken[strings.ToLower(name)] {
 			name = "input_" + name
 		}
@@ -325,10 +330,20 @@ func (in *Input) Next() (Row, error) {
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			row.At = Address(row.Carried[i])
 		}
+		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
+			row.parseSet(cells[i])
+		}
 		return row, nil
 	}
 	return Row{}, io.EOF
 }
+
+// SetColumn is called what a row's block is to start from, as -set takes it; notCarried is its place
+// among the columns that are.
+const (
+	SetColumn  = "set"
+	notCarried = -1
+)
 
 // AddressColumn is called what says where in its program a block stands.
 const AddressColumn = "address"
@@ -351,14 +366,14 @@ func (in *Input) carry(f *file, cells []string) []string {
 	}
 	carried := make([]string, len(in.carried))
 	for i, at := range f.spread {
-		if i < len(cells) {
+		if i < len(cells) && at != notCarried {
 			carried[at] = cells[i]
 		}
 	}
 	beyond := len(cells) - len(f.spread)
 	switch last := len(f.spread) - 1; {
 	case beyond <= 0:
-	case last < 0:
+	case last < 0 || f.spread[last] == notCarried:
 		in.surplus++
 	default:
 		carried[f.spread[last]] = strings.Join(cells[last:], string(f.layout.comma))

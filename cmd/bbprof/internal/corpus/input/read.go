@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -21,6 +22,8 @@ type Row struct {
 	Line      int    // in File, from 1
 	Text      string // the block's cell as written, without quotes and surrounding space
 	Code      []byte
+	SetText   string             // the cell of column set
+	Set       initial.Set        // what that says
 	At        uint64             // where it stands in its program, 0 if that is not known
 	Rejection *verdict.Rejection // nil if Code is a block
 	Carried   []string           // the other cells, in the order of Input.Carried
@@ -198,7 +201,7 @@ func (r *reader) nextLine() (line string, whole bool, err error) {
 // Size is about how much memory a row takes.
 func (row *Row) Size() int {
 	const fixed = 256 // what has no text
-	n := fixed + len(row.Text) + len(row.Code)
+	n := fixed + len(row.Text) + len(row.Code) + len(row.SetText)
 	for _, cell := range row.Carried {
 		n += len(cell)
 	}
@@ -220,6 +223,18 @@ func (row *Row) parse() {
 		row.reject(verdict.CodeExceedsL1I, err.Error())
 	default:
 		row.reject(verdict.BadHex, err.Error())
+	}
+}
+
+// parseSet reads the cell of column set; an empty one sets nothing.
+func (row *Row) parseSet(cell string) {
+	if strings.TrimSpace(cell) == "" || row.Rejection != nil {
+		return
+	}
+	row.SetText = cell
+	var err error
+	if row.Set, err = initial.ParseSet(cell); err != nil {
+		row.reject(verdict.BadSet, "column set: "+err.Error())
 	}
 }
 
@@ -258,7 +273,7 @@ func OneLine(s string) string {
 func (row Row) Rejected() profiler.Result {
 	return profiler.Result{
 		Hex: row.Hex(), Status: profiler.Rejected,
-		Reason: row.Rejection.Reason, Rejection: row.Rejection,
+		Reason: row.Rejection.Reason, Rejection: row.Rejection, Init: initial.State{Set: row.SetText},
 	}
 }
 

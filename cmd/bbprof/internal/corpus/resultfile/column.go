@@ -127,6 +127,7 @@ func Columns(disasm bool) []Column {
 		{Name: "pages", Type: Integer, of: count(func(r *profiler.Result) int { return r.Pages }, ran)},
 		{Name: "frames", Type: Integer, of: count(func(r *profiler.Result) int { return r.Frames }, ran)},
 		{Name: "init", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Name })},
+		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
 		{Name: "detail", Type: Text, of: text(detail)},

@@ -117,7 +117,7 @@ func entries() []*Entry {
 			Speeds: []profiler.Speed{{Cycles: 0.2, Share: 1. / 3, Layouts: []int{0, 4}}, {Cycles: 0.25, Share: 1. / 6, Layouts: []int{3}}, {Cycles: 0.275, Share: 0.5, Layouts: []int{1, 2, 5}}},
 			Mode:   profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261, Disagreement: "the loop is slower",
 			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
-			RunsPerSample: 5, Init: initial.State{Name: "stack"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
+			RunsPerSample: 5, Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
 			Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Inferred}, {Invariant: verdict.ContextSwitch, Kind: invariants.Counted}},
 			Counters: []profiler.CounterReport{{Role: string(pmu.Cycles), PerIteration: &half}, {Role: string(pmu.L1IMiss)}, {Role: string(pmu.Asked), Event: "uops", PerIteration: &half}},
@@ -424,6 +424,10 @@ func TestRun(t *testing.T) {
 
 // TestSettings: settings are named as the flags are, and none is left out.
 func TestSettings(t *testing.T) {
+	set, err := initial.ParseSet("rdi=1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		options profiler.Options
 		want    string
@@ -435,8 +439,8 @@ func TestSettings(t *testing.T) {
 			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
 			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
 				`"mode":"both","precision":0.01,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
-		{profiler.Options{At: new(int), Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-			`"layout":0,"mode":"unroll","precision":0.005,"rescue":true,"strict":true,"unroll":"auto"}`},
+		{profiler.Options{At: new(int), Set: set, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
+			`"layout":0,"mode":"unroll","precision":0.005,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
 	} {
 		settings, err := SettingsOf(c.options)
 		if err != nil {
@@ -451,7 +455,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
 		}
 	}
-	known := []string{"At", "Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Mode", "NoFTZ", "NoRescue", "Precision", "Strict", "Tolerate", "Unroll"}
+	known := []string{"At", "Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll"}
 	var fields []string
 	for f := range reflect.TypeFor[profiler.Options]().Fields() {
 		if f.IsExported() {

@@ -79,12 +79,15 @@ func SettingsOf(o profiler.Options) (map[string]any, error) {
 	if o.Frames != profiler.AutoFrames {
 		settings["frames"] = float64(o.Frames)
 	}
-	// These two stand there only where they are set, so that results of before they existed remain comparable.
+	// These stand there only where they are set, so that results of before they existed remain comparable.
 	if o.Strict {
 		settings["strict"] = true
 	}
 	if o.At != nil {
 		settings["layout"] = float64(*o.At)
+	}
+	if len(o.Set) > 0 {
+		settings["set"] = o.Set.String()
 	}
 	if len(o.Tolerate) > 0 { // by no flag of batch
 		settings["tolerate"] = joined(o.Tolerate)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -205,7 +206,7 @@ func TestFactors(t *testing.T) {
 		t.Errorf("code: %+v", s)
 	}
 	if s := code(Data(base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
-		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || init != initial.Paper() {
+		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || !reflect.DeepEqual(init, initial.Paper()) {
 		t.Errorf("data: %+v", s)
 	}
 	if s := code(Copies(base, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {

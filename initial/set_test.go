@@ -1,0 +1,108 @@
+package initial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+func TestParseSet(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"rdi=0x12346600", "rdi=0x12346600"},
+		{" RSI = 16 ; rax=-1,", "rax=0xffffffffffffffff,rsi=0x10"},
+		{"r15=0xffffffffffffffff,r8=0", "r8=0x0,r15=0xffffffffffffffff"},
+		{"of=1,cf=1,zf=0", "cf=0x1,zf=0x0,of=0x1"},
+		{"fill=0x3ff0000000000000,mxcsr=0xffff,k7=3,gs_base=0x7fffffffefff,fs_base=0", "fs_base=0x0,gs_base=0x7fffffffefff,k7=0x3,mxcsr=0xffff,fill=0x3ff0000000000000"},
+		{"xmm0=0x" + strings.Repeat("f", 32), "xmm0=0x" + strings.Repeat("f", 32)},
+		{"zmm31=0x1" + strings.Repeat("0", 127) + ",ymm2=0X00AB", "ymm2=0xab,zmm31=0x1" + strings.Repeat("0", 127)},
+	} {
+		s, err := ParseSet(c.text)
+		if err != nil || s.String() != c.want {
+			t.Errorf("%q: %q, %v; want %q", c.text, s, err, c.want)
+			continue
+		}
+		if again, err := ParseSet(s.String()); err != nil || again.String() != s.String() {
+			t.Errorf("%q is read back as %q, %v", s, again, err)
+		}
+	}
+}
+
+func TestParseSetRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "write REGISTER=VALUE",
+		" , ":                                "write REGISTER=VALUE",
+		"rdi":                                `"rdi" is not REGISTER=VALUE`,
+		"eax=1":                              "eax is part of rax; set all 64 bits of that, such as rax=0x1",
+		"sil=1":                              "sil is part of rsi",
+		"ah=1":                               "ah is part of rax",
+		"sp=1":                               "sp is part of rsp",
+		"r9d=1":                              "r9d is part of r9",
+		"r16=1":                              `"r16" cannot be set`,
+		"xmm32=0x1":                          `"xmm32" cannot be set`,
+		"xmm01=0x1":                          `"xmm01" cannot be set`,
+		"k8=1":                               `"k8" cannot be set`,
+		"st0=1":                              `"st0" cannot be set`,
+		"fs=1":                               "set its base, fs_base",
+		"df=1":                               "let the block begin with std",
+		"rflags=1":                           "set flags one by one",
+		"rip=1":                              "-address",
+		"rax=0x10000000000000000":            "at most 64 bits",
+		"rax=":                               "at most 64 bits",
+		"zf=2":                               "a flag is 0 or 1",
+		"mxcsr=0x10000":                      "16 bits",
+		"fs_base=0x7ffffffff000":             "below 0x7ffffffff000",
+		"xmm0=1":                             "one hexadecimal number",
+		"xmm0=0x":                            "one hexadecimal number",
+		"xmm0=0x-1":                          "one hexadecimal number",
+		"xmm0=0x1" + strings.Repeat("0", 32): "xmm0 has 32 hexadecimal digits, and there are 33",
+		"rdi=1,rsi=2,rdi=1":                  "rdi is set twice",
+		"xmm3=0x1,zmm3=0x1":                  "xmm3 and zmm3 are one register; set it once",
+	} {
+		if s, err := ParseSet(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v; want an error with %q", text, s, err, want)
+		}
+	}
+}
+
+func TestSetOver(t *testing.T) {
+	s := set(t, "rdi=0x1,zf=1,fs_base=0x2,gs_base=0x3,ymm4=0x10000000000000005,k1=0x6,mxcsr=0x1f80,fill=0x7")
+	got := s.Over(Paper())
+	want := Paper()
+	want.GPR[asm.RDI], want.Flags, want.FSBase, want.GSBase, want.Opmasks[1], want.MXCSR, want.Fill = 1, 1<<6, 2, 3, 6, 0x1f80, 7
+	want.Vectors = []Vector{{4, 256, [8]uint64{5, 1}}}
+	want.Set = s.String()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, s.Over(got)); diff != "" {
+		t.Error("over itself:", diff)
+	}
+	if diff := cmp.Diff(Paper(), Set(nil).Over(Paper())); diff != "" {
+		t.Error("nothing is set:", diff)
+	}
+}
+
+func TestSetWith(t *testing.T) {
+	all := set(t, "rdi=1,xmm3=0x1")
+	if got, want := all.With(set(t, "ymm3=0x2,rax=3")).String(), "rax=0x3,rdi=0x1,ymm3=0x2"; got != want {
+		t.Errorf("with: %s, want %s", got, want)
+	}
+	if got, err := all.And(set(t, "rsi=2")); err != nil || got.String() != "rsi=0x2,rdi=0x1,xmm3=0x1" {
+		t.Errorf("and: %s, %v", got, err)
+	}
+	if _, err := all.And(set(t, "rdi=1")); err == nil {
+		t.Error("rdi is set twice without an error")
+	}
+}
+
+func set(t *testing.T, text string) Set {
+	t.Helper()
+	s, err := ParseSet(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package harness
+
+import (
+	"encoding/binary"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+)
+
+// dataAt is how far the values of vector registers stand after the start of an image that has some: a
+// line after the jump over them.
+const dataAt = 64
+
+// firstHigh is the first vector register that only EVEX reaches.
+const firstHigh = 16
+
+// DataOf is where an image's own data stands, from the image's start, and how much there is: the values of
+// vector registers that do not start at zero.
+func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
+	if !reset.Vector && !reset.High {
+		return dataAt, 0
+	}
+	return dataAt, 64 * uint64(len(init.Vectors))
+}
+
+// emitData appends these values and a jump over them, and returns where they stand. They are part of the
+// image because a dry run sees no other memory of bbprof's.
+func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
+	if _, bytes := DataOf(init, reset); bytes == 0 {
+		return 0
+	}
+	over := e.ForwardJmp()
+	e.Align(64)
+	at := e.PC()
+	for _, v := range init.Vectors {
+		for _, w := range v.Words {
+			e.Raw(binary.LittleEndian.AppendUint64(nil, w)...)
+		}
+	}
+	e.Bind(over)
+	return at
+}
+
+// loadVectors sets the vector registers that do not start at zero, as far as the CPU has them, to the
+// values at an address. The others are zero already.
+func loadVectors(e *asm.Emitter, init initial.State, at uint64, reset Reset, features asm.Features) {
+	if at == 0 {
+		return
+	}
+	for i, v := range init.Vectors {
+		from := at + 64*uint64(i)
+		switch high := v.Reg >= firstHigh; {
+		case high && (!reset.High || !features.AVX512):
+		case high || v.Bits == 512 && features.AVX512:
+			e.LoadZMM(v.Reg, from)
+		case v.Bits > 128 && features.AVX:
+			e.LoadYMM(v.Reg, from)
+		case features.AVX:
+			e.LoadXMM(v.Reg, from)
+		default:
+			e.Movups(v.Reg, from)
+		}
+	}
+}
+
+// clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.
+func clearVectors(e *asm.Emitter, features asm.Features) {
+	if features.AVX {
+		e.Vzeroall()
+		return
+	}
+	for r := byte(0); r < firstHigh; r++ { // pxor xmm, xmm
+		e.Raw(0x66, 0x40|r>>3<<2|r>>3, 0x0f, 0xef, 0xc0|r&7<<3|r&7)
+	}
+}
+
+// resetHigh zeroes zmm16–31, which vzeroall leaves alone, and sets the opmasks. It changes rax.
+func resetHigh(e *asm.Emitter, opmasks [8]uint64, features asm.Features) {
+	for r := byte(0); r < 16; r++ {
+		// vpxord zmm, zmm, zmm for 16+r: EVEX.512.66.0F.W0 EF; R', X (as bit 4 of rm) and V'
+		// are inverted and so 0 for registers 16–31, R and B take bit 3 (SDM vol. 2, 2.7.1).
+		low := r & 7
+		hi := (r >> 3) ^ 1
+		e.Raw(0x62, 0x01|hi<<7|hi<<5, 0x05|(^r&15)<<3, 0x40, 0xef, 0xc0|low<<3|low)
+	}
+	for k, mask := range opmasks {
+		if k == 0 || mask != opmasks[k-1] {
+			e.MovImm(asm.RAX, mask)
+		}
+		if features.AVX512BW {
+			e.Raw(0xc4, 0xe1, 0xfb, 0x92, 0xc0|byte(k)<<3) // kmovq k, rax: VEX.L0.F2.0F.W1 92
+		} else {
+			e.Raw(0xc5, 0xf8, 0x92, 0xc0|byte(k)<<3) // kmovw k, eax: VEX.L0.0F.W0 92
+		}
+	}
+}
