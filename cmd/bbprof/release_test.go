@@ -2,6 +2,7 @@ package main
 
 import (
 	"debug/elf"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,27 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer binary.Close()
+	const most = 15_000_000
+	if info, err := os.Stat(filepath.Join(in, "bbprof")); err != nil || info.Size() >= most {
+		t.Errorf("the binary has %d bytes, want less than %d; go build -ldflags=-dumpdep tells what pulls what (%v)", info.Size(), most, err)
+	}
 	if slices.ContainsFunc(binary.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		t.Error("the binary is not static")
+	}
+}
+
+// TestLibrarySize: a program that only measures takes no more than the library needs.
+func TestLibrarySize(t *testing.T) {
+	require.Tool(t, require.Go, "go")
+	dir := filepath.Join("testdata", "measures")
+	binary := filepath.Join(t.TempDir(), "measures")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./"+dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	const most = 5_000_000
+	if info, err := os.Stat(binary); err != nil || info.Size() >= most {
+		t.Errorf("it has %d bytes, want less than %d (%v)", info.Size(), most, err)
 	}
 }

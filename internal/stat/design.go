@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Visit is a value measured in one cell of a design. What a batch of visits has in common (a mapping of
@@ -94,7 +92,7 @@ func differ(d Design, degrees int) bool {
 		between += float64(c.Visits) * (c.Mean - d.Value) * (c.Mean - d.Value)
 	}
 	between /= float64(len(d.Cells) - 1)
-	limit := distuv.F{D1: float64(len(d.Cells) - 1), D2: float64(degrees)}.Quantile(1 - differSignificance)
+	limit := fQuantile(float64(len(d.Cells)-1), float64(degrees), 1-differSignificance)
 	return between > limit*d.Within*d.Within
 }
 

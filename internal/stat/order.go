@@ -3,8 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // MedianInterval is the median of xs with an interval for the median of what they are drawn
@@ -19,9 +17,8 @@ func MedianInterval(xs []float64) (median, low, high float64) {
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
-	below := distuv.Binomial{N: float64(len(s)), P: 0.5}
 	k := 0
-	for k < len(s)/2 && 1-2*below.CDF(float64(k)) >= 0.95 {
+	for k < len(s)/2 && 1-2*coinCDF(len(s), k) >= 0.95 {
 		k++
 	}
 	if k == 0 {

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Estimate is a location with the half-width of its two-sided 95 % confidence interval.
@@ -154,7 +152,7 @@ var fewT95 = sync.OnceValue(func() []float64 {
 })
 
 func quantile(degrees int) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}.Quantile(0.975)
+	return Student(degrees).Quantile(0.975)
 }
 
 // Mean is the arithmetic mean; NaN of none.

@@ -5,9 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Level is the share of tests that find a difference where there is none.
@@ -29,17 +26,15 @@ type Test struct {
 // OneSample is Student's test of one sample; of the differences of pairs it is the paired t-test
 // (Student, Biometrika 6, 1908).
 func OneSample(xs []float64) Test {
-	m, sd := stat.MeanStdDev(xs, nil)
-	return newTest(m, stat.StdErr(sd, float64(len(xs))), float64(len(xs)-1), len(xs))
+	n := float64(len(xs))
+	return newTest(Mean(xs), sd(xs)/math.Sqrt(n), n-1, len(xs))
 }
 
 // Welch tests the difference mean(b) − mean(a) of two independent samples whose variances may
 // differ, with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947).
 func Welch(a, b []float64) Test {
-	ma, va := stat.MeanVariance(a, nil)
-	mb, vb := stat.MeanVariance(b, nil)
 	na, nb := float64(len(a)), float64(len(b))
-	d := Difference(Known{ma, math.Sqrt(va / na), na - 1}, Known{mb, math.Sqrt(vb / nb), nb - 1})
+	d := Difference(Known{Mean(a), sd(a) / math.Sqrt(na), na - 1}, Known{Mean(b), sd(b) / math.Sqrt(nb), nb - 1})
 	d.N = len(a) + len(b)
 	return d
 }
@@ -105,12 +100,12 @@ func newTest(mean, se, df float64, n int) Test {
 		t.Low, t.High, t.P, t.Error = math.Inf(-1), math.Inf(1), 1, math.Inf(1)
 		return t
 	}
-	half := student(df).Quantile(1-Level/2) * se
+	half := Student(df).Quantile(1-Level/2) * se
 	t.Low, t.High = mean-half, mean+half
 	if mean != 0 {
 		t.T = mean / se
 	}
-	t.P = min(2*student(df).Survival(math.Abs(t.T)), 1)
+	t.P = min(2*Student(df).Survival(math.Abs(t.T)), 1)
 	return t
 }
 
@@ -124,7 +119,7 @@ func (t Test) Above(limit float64) float64 {
 	case t.Error == 0:
 		return 1
 	default:
-		return student(t.DF).Survival(d / t.Error)
+		return Student(t.DF).Survival(d / t.Error)
 	}
 }
 
@@ -136,7 +131,7 @@ func (t Test) Detectable(power float64) float64 {
 	if math.IsInf(t.Error, 1) {
 		return t.Error
 	}
-	d := student(t.DF)
+	d := Student(t.DF)
 	return t.Error * (d.Quantile(1-Level/2) + d.Quantile(power))
 }
 
@@ -156,8 +151,6 @@ func (t Test) Enough(n int, difference, power float64) int {
 
 // Many is more values than anybody takes.
 const Many = 1 << 31
-
-func student(df float64) distuv.StudentsT { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df} }
 
 // Holm adjusts the p-values of tests so that those at most Level are significant and the chance
 // of even one false one among them is Level at most, whatever depends on what: the smallest is

@@ -15,10 +15,9 @@ import (
 	"slices"
 	"strconv"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // Plan is what to compile and to count.
@@ -157,7 +156,7 @@ func timing(sizes []int, cycles [][]float64, growth Order) *Timing {
 	t := &Timing{Runs: len(cycles[0])}
 	for _, runs := range cycles {
 		sorted := slices.Sorted(slices.Values(runs))
-		median := stat.Quantile(0.5, stat.LinInterp, sorted, nil)
+		median := stat.Median(sorted)
 		t.Cycles = append(t.Cycles, median)
 		t.Noise = max(t.Noise, (sorted[len(sorted)-1]-sorted[0])/median)
 	}

@@ -13,11 +13,9 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -205,11 +203,10 @@ func (t *test) judge(tests int) {
 		with, without = append(with, p[0]), append(without, p[1])
 		differences = append(differences, p[0]-p[1])
 	}
-	mean, sd := stat.MeanStdDev(differences, nil)
-	level := distuv.StudentsT{Sigma: 1, Nu: float64(f.Rounds - 1)}.Quantile(1 - 0.025/float64(tests))
-	half := level * sd / math.Sqrt(float64(f.Rounds))
-	f.With, f.Without = stat.Mean(with, nil), stat.Mean(without, nil)
-	f.Effect, f.Low, f.High = mean, mean-half, mean+half
+	effect := stat.OneSample(differences)
+	half := stat.Student(effect.DF).Quantile(1-0.025/float64(tests)) * effect.Error
+	f.With, f.Without = stat.Mean(with), stat.Mean(without)
+	f.Effect, f.Low, f.High = effect.Mean, effect.Mean-half, effect.Mean+half
 	least := effectShare * math.Min(f.With, f.Without)
 	switch {
 	case f.Low > 0 && f.Effect >= least, f.High < 0 && f.Effect <= -least:

@@ -4,9 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -63,10 +61,10 @@ func Correlate(name string, x, cycles []float64) Correlation {
 	if len(x) < 2 || constant(x) || constant(cycles) {
 		return c
 	}
-	c.R = stat.Correlation(x, cycles, nil)
+	c.R = stat.Pearson(x, cycles)
 	if len(x) > 3 {
 		// Fisher (1915): atanh r is close to normal with a variance of 1/(n-3).
-		half := distuv.UnitNormal.Quantile(0.975) / math.Sqrt(float64(len(x)-3))
+		half := stat.NormalQuantile(0.975) / math.Sqrt(float64(len(x)-3))
 		z := math.Atanh(math.Max(-1, math.Min(1, c.R)))
 		c.Low, c.High = math.Tanh(z-half), math.Tanh(z+half)
 	}
@@ -149,7 +147,7 @@ func median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	return stat.Quantile(0.5, stat.Empirical, slices.Sorted(slices.Values(x)), nil)
+	return slices.Sorted(slices.Values(x))[(len(x)-1)/2]
 }
 
 func measured(points []Point) []Point {

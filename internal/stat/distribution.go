@@ -1,0 +1,48 @@
+package stat
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// The distributions that tests need, by the incomplete beta function (Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 26.5 to 26.7). Gonum has them too, in a package that brings all of its linear algebra into a binary.
+
+// Student is Student's t distribution of so many degrees of freedom.
+type Student float64
+
+// Quantile is the value with a probability of p below it; p is between 0 and 1.
+func (s Student) Quantile(p float64) float64 {
+	if p == 0.5 {
+		return 0
+	}
+	x := mathext.InvRegIncBeta(float64(s)/2, 0.5, 2*min(p, 1-p))
+	return math.Copysign(math.Sqrt(float64(s)*(1-x)/x), p-0.5)
+}
+
+// Survival is the probability of a value above t.
+func (s Student) Survival(t float64) float64 {
+	beyond := mathext.RegIncBeta(float64(s)/2, 0.5, float64(s)/(t*t+float64(s))) / 2
+	if t < 0 {
+		return 1 - beyond
+	}
+	return beyond
+}
+
+// fQuantile is that of the F distribution.
+func fQuantile(d1, d2, p float64) float64 {
+	x := mathext.InvRegIncBeta(d1/2, d2/2, p)
+	return d2 * x / (d1 * (1 - x))
+}
+
+// coinCDF is the probability of at most k heads in n throws of a coin.
+func coinCDF(n, k int) float64 {
+	if k >= n {
+		return 1
+	}
+	return mathext.RegIncBeta(float64(n-k), float64(k+1), 0.5)
+}
+
+// NormalQuantile is that of the standard normal distribution.
+func NormalQuantile(p float64) float64 { return mathext.NormalQuantile(p) }
