@@ -67,9 +67,12 @@ func TestRelease(t *testing.T) {
 // TestLibrarySize: a program that only measures takes no more than the library needs.
 func TestLibrarySize(t *testing.T) {
 	require.Tool(t, require.Go, "go")
-	dir := filepath.Join("testdata", "measures")
-	binary := filepath.Join(t.TempDir(), "measures")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./"+dir)
+	dir := t.TempDir()
+	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "measures")
+	if err := os.WriteFile(source, []byte(measures), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -79,3 +82,24 @@ func TestLibrarySize(t *testing.T) {
 		t.Errorf("it has %d bytes, want less than %d (%v)", info.Size(), most, err)
 	}
 }
+
+const measures = `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func main() {
+	p, err := profiler.New(profiler.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer p.Close()
+	r, err := p.Profile(context.Background(), profiler.Block{Code: []byte{0x48, 0x01, 0xc0}})
+	fmt.Println(r.Cycles, err)
+}`
