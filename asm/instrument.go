@@ -367,9 +367,7 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 			if m.Base == RIP {
 				v.address += rip + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
 			}
-			if m.AddrSize == 32 {
-				v.address = uint64(uint32(v.address))
-			}
+			v.address = m.truncated(v.address)
 		}
 		if _, ok := m.Index.Vector(); ok {
 			v.index = next(captureVector)
@@ -397,35 +395,21 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 
 // expand appends the accesses that a Mem stands for, each with the fields of a but its address.
 func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
-	segment := uint64(0)
-	switch m.Segment {
-	case FS:
-		segment = start.FSBase
-	case GS:
-		segment = start.GSBase
-	}
+	segment := m.segmentBase(start)
 	switch {
 	case m.Elements > 0:
 		for n := range m.Elements {
 			if m.Mask != NoRegister && !m.enabled(v.mask, n) {
 				continue
 			}
-			a.Addr = v.address + m.element(v.index, n)*uint64(m.Scale)
-			if m.AddrSize == 32 {
-				a.Addr = uint64(uint32(a.Addr))
-			}
-			a.Addr += segment
+			a.Addr = m.truncated(v.address+m.element(v.index, n)*uint64(m.Scale)) + segment
 			all = append(all, a)
 		}
 		return all
 	case m.String:
 		rounds := uint64(1)
 		if m.Repeat != Once {
-			count, left := v.count, v.left
-			if m.AddrSize == 32 {
-				count, left = uint64(uint32(count)), uint64(uint32(left))
-			}
-			rounds = count - left
+			rounds = m.truncated(v.count) - m.truncated(v.left)
 		}
 		if rounds == 0 {
 			return all
@@ -439,10 +423,7 @@ func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []A
 	}
 	a.Addr = v.address
 	if m.BitOffset != NoRegister {
-		a.Addr += bitDisplacement(v.bits, m.Bits)
-		if m.AddrSize == 32 {
-			a.Addr = uint64(uint32(a.Addr))
-		}
+		a.Addr = m.truncated(a.Addr + bitDisplacement(v.bits, m.Bits))
 	}
 	a.Addr += segment
 	return append(all, a)

@@ -167,16 +167,25 @@ func (m Mem) addrAt(regs *Regs, index uint64) uint64 {
 	if n, ok := m.BitOffset.GPR(); ok {
 		addr += bitDisplacement(regs.GPR[n], m.Bits)
 	}
-	if m.AddrSize == 32 {
-		addr = uint64(uint32(addr))
-	}
+	return m.truncated(addr) + m.segmentBase(regs)
+}
+
+func (m Mem) segmentBase(regs *Regs) uint64 {
 	switch m.Segment {
 	case FS:
-		addr += regs.FSBase
+		return regs.FSBase
 	case GS:
-		addr += regs.GSBase
+		return regs.GSBase
 	}
-	return addr
+	return 0
+}
+
+// truncated is an offset, or a count, within the address size.
+func (m Mem) truncated(v uint64) uint64 {
+	if m.AddrSize == 32 {
+		return uint64(uint32(v))
+	}
+	return v
 }
 
 // bitDisplacement is how far bt with a register moves: the signed offset in whole

@@ -134,47 +134,30 @@ var fixedOperands = map[string]int{
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
 }
 
-// flag is the field that an attribute of one word sets, or nil.
-func (f *form) flag(attribute string) *bool {
-	switch attribute {
-	case "fp":
-		return &f.fp
-	case "aligned":
-		return &f.aligned
-	case "unaligned":
-		return &f.unaligned
-	case "agen":
-		return &f.agen
-	case "er":
-		return &f.er
-	case "sae":
-		return &f.sae
-	case "bignored":
-		return &f.bIgnored
-	case "distinct":
-		return &f.distinct
-	case "nomask":
-		return &f.noMask
-	case "norexb":
-		return &f.notREXB
-	case "cachectl":
-		return &f.cacheControl
-	case "x87":
-		return &f.isX87
-	case "mmx":
-		return &f.isMMX
-	case "vec":
-		return &f.isVec
-	}
-	return nil
+// flags are the fields that attributes of one word set.
+var flags = map[string]func(*form) *bool{
+	"fp":        func(f *form) *bool { return &f.fp },
+	"aligned":   func(f *form) *bool { return &f.aligned },
+	"unaligned": func(f *form) *bool { return &f.unaligned },
+	"agen":      func(f *form) *bool { return &f.agen },
+	"er":        func(f *form) *bool { return &f.er },
+	"sae":       func(f *form) *bool { return &f.sae },
+	"bignored":  func(f *form) *bool { return &f.bIgnored },
+	"distinct":  func(f *form) *bool { return &f.distinct },
+	"nomask":    func(f *form) *bool { return &f.noMask },
+	"norexb":    func(f *form) *bool { return &f.notREXB },
+	"cachectl":  func(f *form) *bool { return &f.cacheControl },
+	"x87":       func(f *form) *bool { return &f.isX87 },
+	"mmx":       func(f *form) *bool { return &f.isMMX },
+	"vec":       func(f *form) *bool { return &f.isVec },
 }
 
 // broadcastByW is the attribute bw until the mnemonic says what W is.
 const broadcastByW = 255
 
 func (f *form) attribute(a string) error {
-	if p := f.flag(a); p != nil {
-		*p = true
+	if field := flags[a]; field != nil {
+		*field(f) = true
 		return nil
 	}
 	switch a {
