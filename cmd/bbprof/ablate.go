@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -222,13 +221,8 @@ func shareTable(shares []ablate.Share) string {
 
 func topReasons(s ablate.Share) string {
 	const few = 4
-	order := slices.SortedFunc(maps.Keys(s.Reasons), func(a, b verdict.Reason) int {
-		return cmp.Or(cmp.Compare(s.Reasons[b], s.Reasons[a]), cmp.Compare(a, b))
-	})
-	var text []string
-	for _, r := range order[:min(few, len(order))] {
-		text = append(text, fmt.Sprintf("%s %d", r, s.Reasons[r]))
-	}
+	text := frequent(s.Reasons)
+	text = text[:min(few, len(text))]
 	if s.Failed > 0 {
 		text = append(text, fmt.Sprintf("error %d", s.Failed))
 	}

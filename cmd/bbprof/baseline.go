@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -36,11 +35,7 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
 		}
 	}
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
+	for cells, err := range each(in.Next) {
 		if err != nil {
 			return b, err
 		}
@@ -65,6 +60,7 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 		}
 		b.rows = append(b.rows, row)
 	}
+	return b, nil
 }
 
 // baselineRow reads what was measured of one block.

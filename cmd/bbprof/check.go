@@ -2,10 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,14 +229,11 @@ type checkedJSON struct {
 }
 
 func writeChecked(w io.Writer, outcomes []check.Outcome) error {
-	e := json.NewEncoder(w)
+	var lines []checkedJSON
 	for _, o := range outcomes {
-		err := e.Encode(checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.FastAt, o.Rejection})
-		if err != nil {
-			return err
-		}
+		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.FastAt, o.Rejection})
 	}
-	return nil
+	return jsonLines(w, lines)
 }
 
 // report lists the blocks that are slower, or with -v all, and counts the others.
@@ -284,12 +279,8 @@ func reasons(outcomes []check.Outcome) string {
 			n[o.Rejection.Reason]++
 		}
 	}
-	var list []string
-	for _, r := range slices.SortedFunc(maps.Keys(n), func(a, b verdict.Reason) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) }) {
-		list = append(list, fmt.Sprintf("%s %d", r, n[r]))
-	}
-	if len(list) == 0 {
+	if len(n) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(list, ", ") + ")"
+	return " (" + strings.Join(frequent(n), ", ") + ")"
 }

@@ -79,16 +79,10 @@ func adjust(all []*comparison) {
 // interrupted run did not reach.
 func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
 	if c.out.json {
-		e := json.NewEncoder(w)
-		for _, out := range all {
-			if err := e.Encode(out); err != nil {
-				return err
-			}
+		if err := jsonLines(w, all); err != nil || left == 0 {
+			return err
 		}
-		if left > 0 {
-			return e.Encode(map[string]any{"incomplete": true, "pairs_left": left})
-		}
-		return nil
+		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": left})
 	}
 	count := map[compare.Verdict]int{}
 	var differences []float64

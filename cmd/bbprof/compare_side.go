@@ -53,11 +53,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 	}
 	defer in.Close()
 	s := side{kind: aFile}
-	for {
-		row, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range each(in.Next) {
 		if err != nil {
 			return s, fmt.Errorf("%s: reading %s: %w", name, text, err)
 		}

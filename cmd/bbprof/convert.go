@@ -225,11 +225,7 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 }
 
 func copyRows(out resultfile.Writer, in resultfile.Reader) error {
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for cells, err := range each(in.Next) {
 		if err != nil {
 			return &usageError{err}
 		}
@@ -237,4 +233,5 @@ func copyRows(out resultfile.Writer, in resultfile.Reader) error {
 			return err
 		}
 	}
+	return nil
 }

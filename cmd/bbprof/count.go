@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -142,11 +142,7 @@ func parseCalls(s string) (int, error) {
 	if s == "all" {
 		return count.All, nil
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return 0, errors.New("write all, or a number from 1 on")
-	}
-	return n, nil
+	return wholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
 }
 
 // check says which flags do not go together.

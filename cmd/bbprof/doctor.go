@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,7 +72,7 @@ func doctorReport(r doctor.Report) string {
 	} else {
 		w.WriteString("bbprof cannot measure here\n")
 		w.line("missing", "%s", others[0].What)
-		w.line("remedy", "%s", orElse(others[0].Remedy, noRemedy))
+		w.line("remedy", "%s", cmp.Or(others[0].Remedy, noRemedy))
 		others = others[1:]
 	}
 	w.host(r)
@@ -108,7 +109,7 @@ func (w *reporter) host(r doctor.Report) {
 	w.line("frequency", "governor: %s; turbo: %s; TSC: %s", shown(h.Governor), shown(h.Turbo.State), tsc)
 }
 
-func shown(s string) string { return orElse(s, "not shown") }
+func shown(s string) string { return cmp.Or(s, "not shown") }
 
 // caches are such as L1D 32 KiB in 8 ways.
 func caches(all []host.Cache) string {
@@ -163,12 +164,12 @@ func (w *reporter) permits(r doctor.Report) {
 		}
 		return strconv.Itoa(n)
 	}
-	user, yama := number(h.UID, doctor.UnknownUser), orElse(h.PtraceScope, "no Yama")
+	user, yama := number(h.UID, doctor.UnknownUser), cmp.Or(h.PtraceScope, "no Yama")
 	if h.Kernel == "" { // nor is anything else of /proc
 		yama = shown("")
 	}
 	paranoid, rdpmc := number(r.Counters.Paranoid, pmu.UnknownLevel), number(r.Counters.RDPMC, pmu.UnknownLevel)
-	w.line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user, shown(h.Seccomp), paranoid, rdpmc, yama, orElse(h.PageZero, "not tried"))
+	w.line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user, shown(h.Seccomp), paranoid, rdpmc, yama, cmp.Or(h.PageZero, "not tried"))
 	child := ""
 	if r.SpeculativeStoreBypass != "" {
 		child = "; of the child: " + r.SpeculativeStoreBypass
@@ -237,15 +238,8 @@ func (w *reporter) shortcomings(list []doctor.Shortcoming) {
 	}
 	w.WriteString("what could be better\n")
 	for i, s := range list {
-		fmt.Fprintf(w, "  %d. %s\n     effect: %s\n     remedy: %s\n", i+1, s.What, s.Effect, orElse(s.Remedy, noRemedy))
+		fmt.Fprintf(w, "  %d. %s\n     effect: %s\n     remedy: %s\n", i+1, s.What, s.Effect, cmp.Or(s.Remedy, noRemedy))
 	}
 }
 
 const noRemedy = "none known"
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}

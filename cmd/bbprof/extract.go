@@ -94,7 +94,7 @@ func (e *extracting) add(f *flags) {
 	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")
 	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
-	parsed(f, &e.callgrind, func(s string) ([]string, error) { return append(e.callgrind, s), nil }, "callgrind", "FILE",
+	f.list(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
 	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
 }

@@ -73,14 +73,15 @@ func (f *flags) text(p *string, name, arg, help string) {
 	}})
 }
 
+// list declares a flag that may be repeated.
+func (f *flags) list(p *[]string, name, arg, help string) {
+	parsed(f, p, func(s string) ([]string, error) { return append(*p, s), nil }, name, arg, help)
+}
+
 // number declares a flag whose value is a whole number; least is the smallest.
 func (f *flags) number(p *int, least int, name, arg, help string) *flagDecl {
 	d := parsed(f, p, func(s string) (int, error) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < least {
-			return 0, fmt.Errorf("write a whole number from %d on", least)
-		}
-		return n, nil
+		return wholeNumber(s, least, math.MaxInt, "write a whole number from %d on", least)
 	}, name, arg, help)
 	d.fallback = strconv.Itoa(*p)
 	return d
@@ -281,4 +282,13 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, errors.New("write a time above 0 with its unit, such as 500ms, 30s or 5m")
 	}
 	return d, nil
+}
+
+// wholeNumber reads a number from least to most; advice is the error's text.
+func wholeNumber(s string, least, most int, advice string, args ...any) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf(advice, args...)
+	}
+	return n, nil
 }

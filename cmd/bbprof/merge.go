@@ -32,8 +32,7 @@ bbprof merge -of blocks.csv -o all.parquet part*.csv
 			m.out.addFile(f)
 			formatFlag(f, &m.format)
 			columnsFlag(f, &m.columns)
-			f.declare(flagDecl{name: "of", arg: "CORPUS", help: "the corpus, to find also rows that are missing at the end; once for each of its files",
-				set: func(s string) error { m.of = append(m.of, s); return nil }})
+			f.list(&m.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
 			f.text(&m.column, "column", "C", "its column of blocks, if bbprof batch was told")
 			f.toggle(&m.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
 			return m.run
@@ -103,16 +102,13 @@ func countRows(files []string, column string) (n int64, err error) {
 		return 0, err
 	}
 	defer in.Close()
-	for {
-		_, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
+	for _, err := range each(in.Next) {
 		if err != nil {
 			return 0, err
 		}
 		n++
 	}
+	return n, nil
 }
 
 // mergeText says what was joined and what is not there.

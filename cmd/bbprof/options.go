@@ -56,11 +56,8 @@ func layouts(f *flags, o *profiler.Options) {
 
 // parseLayout reads the number of a layout.
 func parseLayout(s string) (*int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n >= profiler.Layouts {
-		return nil, fmt.Errorf("write the number of a layout, 0 to %d", profiler.Layouts-1)
-	}
-	return &n, nil
+	n, err := wholeNumber(s, 0, profiler.Layouts-1, "write the number of a layout, 0 to %d", profiler.Layouts-1)
+	return &n, err
 }
 
 // howToMeasure declares the flags of measuring but for those of where.
@@ -175,20 +172,12 @@ func parseFrames(s string) (int, error) {
 	if s == "auto" {
 		return profiler.AutoFrames, nil
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > layout.MaxFrames {
-		return 0, fmt.Errorf("write auto or a number from 1 to %d", layout.MaxFrames)
-	}
-	return n, nil
+	return wholeNumber(s, 1, layout.MaxFrames, "write auto or a number from 1 to %d", layout.MaxFrames)
 }
 
 // parseIdentical reads how many timings have to be clean and identical.
 func parseIdentical(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > timing.PaperTimings {
-		return 0, fmt.Errorf("write a number from 1 to %d, of so many timings", timing.PaperTimings)
-	}
-	return n, nil
+	return wholeNumber(s, 1, timing.PaperTimings, "write a number from 1 to %d, of so many timings", timing.PaperTimings)
 }
 
 // parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. What an event

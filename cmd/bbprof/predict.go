@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -106,11 +104,7 @@ func distinctBlocks(files []string, stdin io.Reader, column string) ([]string, e
 	defer in.Close()
 	var blocks []string
 	seen := map[string]bool{}
-	for {
-		row, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for row, err := range each(in.Next) {
 		if err != nil {
 			return nil, err
 		}
@@ -136,17 +130,14 @@ type predictionJSON struct {
 
 func writePredictions(w io.Writer, blocks []string, predictions []score.Prediction, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
+		lines := make([]predictionJSON, len(predictions))
 		for i, p := range predictions {
-			j := predictionJSON{Hex: blocks[i], Failure: p.Failure}
+			lines[i] = predictionJSON{Hex: blocks[i], Failure: p.Failure}
 			if p.Known() {
-				j.Cycles = &p.Cycles
-			}
-			if err := e.Encode(j); err != nil {
-				return err
+				lines[i].Cycles = &p.Cycles
 			}
 		}
-		return nil
+		return jsonLines(w, lines)
 	}
 	out := csv.NewWriter(w)
 	out.Write([]string{"hex", "cycles", "failure"}) // errors stay, for Error

@@ -50,14 +50,8 @@ bbprof score -report report.html results.csv      what was measured, without a m
 			c := scoring{seed: 1}
 			f.operands = &c.files
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "judge this model; may be repeated", set: c.addModel})
-			f.declare(flagDecl{name: "again", arg: "FILE", help: "a second result of the same blocks: the noise floor; may be repeated", set: func(s string) error {
-				c.again = append(c.again, s)
-				return nil
-			}})
-			f.declare(flagDecl{name: "other-init", arg: "FILE", help: "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated", set: func(s string) error {
-				c.otherInit = append(c.otherInit, s)
-				return nil
-			}})
+			f.list(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
+			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that are sensitive to the initial state, too")

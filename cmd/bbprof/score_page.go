@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ func (s *scored) page(files []string) *htmlreport.Page {
 	if t.core.Name != "" {
 		p.Title += " on " + t.core.Name
 	}
-	for _, r := range slices.SortedFunc(maps.Keys(t.rejected), func(a, b string) int { return cmp.Or(cmp.Compare(t.rejected[b], t.rejected[a]), cmp.Compare(a, b)) }) {
+	for _, r := range byCount(t.rejected) {
 		p.Reasons = append(p.Reasons, htmlreport.Count{Name: r, N: t.rejected[r]})
 	}
 	for _, c := range []htmlreport.Count{{Name: "rejected", N: t.rejections()}, {Name: "sensitive to the initial state, left out", N: t.sensitive}, {Name: "rows repeat a block", N: t.repeated}} {
@@ -110,7 +109,7 @@ func (s *scored) pageModel(i int) htmlreport.Model {
 	rank(f.Pearson, "pearson")
 
 	n := failures(m.Predictions)
-	for _, why := range slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) }) {
+	for _, why := range byCount(n) {
 		page.Failures = append(page.Failures, htmlreport.Count{Name: why, N: n[why]})
 	}
 	for _, mistake := range s.mistakes[i] {

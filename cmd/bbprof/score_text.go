@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -319,7 +318,7 @@ func (s *scored) writeFailures(w *strings.Builder, model int) {
 	if len(n) == 0 {
 		return
 	}
-	reasons := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
+	reasons := byCount(n)
 	fmt.Fprintf(w, "\n%s has no prediction of\n", s.models[model].Name)
 	for _, r := range reasons[:min(maxFailures, len(reasons))] {
 		fmt.Fprintf(w, "  %6d  %s\n", n[r], r)

@@ -20,11 +20,7 @@ func (s *setupFlags) add(f *flags) {
 }
 
 func parseOffset(text string) (int, error) {
-	at, err := strconv.Atoi(text)
-	if err != nil || at < 0 || at >= layout.PageSize {
-		return 0, fmt.Errorf("write a number of bytes from 0 to %d", layout.PageSize-1)
-	}
-	return at, nil
+	return wholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
 }
 
 // setup is what the flags and the options left to the profiler come to: one place for the

@@ -125,11 +125,7 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 		return err
 	}
 	columns, names := in.Schema().Names(), texts{}
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for cells, err := range each(in.Next) {
 		if err != nil {
 			return err
 		}
@@ -174,6 +170,7 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 		seen[b.Hex] = len(t.blocks)
 		t.blocks = append(t.blocks, b)
 	}
+	return nil
 }
 
 // bound is an end of an interval, or the value itself where there is none.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -169,15 +170,8 @@ func governed(r Report) (Shortcoming, bool) {
 
 func noPageZero(r Report) (Shortcoming, bool) {
 	return Shortcoming{
-		fmt.Sprintf("page 0 cannot be mapped (vm.mmap_min_addr is %s)", orElse(r.Host.MinAddr, "not shown")),
+		fmt.Sprintf("page 0 cannot be mapped (vm.mmap_min_addr is %s)", cmp.Or(r.Host.MinAddr, "not shown")),
 		"blocks that touch it are rejected as unmappable",
 		"run as the host's root, or sudo sysctl vm.mmap_min_addr=0",
 	}, r.Host.PageZero == "no"
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

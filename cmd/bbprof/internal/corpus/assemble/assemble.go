@@ -7,6 +7,7 @@ package assemble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -130,7 +131,7 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 	var lines []int // index of the text on each line
 	for i, text := range texts {
 		if err := checkDirectives(text); err != nil || strings.ContainsAny(text, "\n\r") {
-			results[i].Err = cmpOr(err, &Error{Tool: "bbprof", Line: 1, Message: "a block of a corpus stands on one line"})
+			results[i].Err = cmp.Or(err, error(&Error{Tool: "bbprof", Line: 1, Message: "a block of a corpus stands on one line"}))
 			continue
 		}
 		fmt.Fprintf(&source, ".section .text.%d,\"ax\",@progbits; %s%s\n", i, header(text), text)
@@ -151,13 +152,6 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 		}
 	}
 	return results, nil
-}
-
-func cmpOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // apart assembles alone what was complained of, and the rest again without it.

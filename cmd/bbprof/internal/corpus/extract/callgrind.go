@@ -122,12 +122,7 @@ func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint6
 }
 
 func (r *callgrindReader) positions(what string) error {
-	switch what {
-	case "instr":
-		r.fields = 1
-	case "instr line":
-		r.fields = 2
-	default:
+	if r.fields = map[string]int{"instr": 1, "instr line": 2}[what]; r.fields == 0 {
 		return errors.New("it has no addresses of instructions")
 	}
 	return nil

@@ -11,6 +11,7 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -299,10 +300,5 @@ func (o *object) addExecuted(c counts) {
 		}
 	}
 	o.functions = append(o.functions, found...)
-	slices.SortFunc(o.functions, func(a, b function) int {
-		if a.lo < b.lo {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(o.functions, func(a, b function) int { return cmp.Compare(a.lo, b.lo) })
 }

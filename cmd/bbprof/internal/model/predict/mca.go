@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (m *mca) arguments(iterations int) []string {
 
 // Predict runs the blocks in as many processes as there are CPUs.
 func (m *mca) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
-	return inChunks(ctx, len(blocks), chunk, workers(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
+	return inChunks(ctx, len(blocks), chunk, runtime.NumCPU(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
 		return m.run(ctx, blocks, list)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,5 +281,3 @@ func oneLine(message string) string {
 	}
 	return s
 }
-
-func workers() int { return runtime.NumCPU() }

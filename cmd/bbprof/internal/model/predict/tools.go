@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func newTool(name, program, arch, remedy string, s *settings, o Options) (*fileT
 	if err != nil {
 		return nil, err
 	}
-	t := &fileTool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout, size: 1, workers: workers()}
+	t := &fileTool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout, size: 1, workers: runtime.NumCPU()}
 	if t.arch == "" {
 		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s", name, name, cmp.Or(o.Core.Name, "the core of these results"))
 	}

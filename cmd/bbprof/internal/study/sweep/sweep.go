@@ -3,6 +3,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -85,14 +86,6 @@ func middle(results []profiler.Result) profiler.Result {
 	if len(measured) == 0 {
 		return results[0]
 	}
-	slices.SortStableFunc(measured, func(a, b profiler.Result) int {
-		switch {
-		case a.Cycles < b.Cycles:
-			return -1
-		case a.Cycles > b.Cycles:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(measured, func(a, b profiler.Result) int { return cmp.Compare(a.Cycles, b.Cycles) })
 	return measured[(len(measured)-1)/2]
 }
