@@ -114,10 +114,13 @@ func writeResults(output string, from []string, stdout io.Writer, write func(io.
 // the files that are read. Of a symbolic link the target is written.
 func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil {
+		if info.IsDir() {
+			return badUsage("-o %s is a directory; name a file", name)
+		}
 		if !info.Mode().IsRegular() {
 			f, err := os.OpenFile(name, os.O_WRONLY, 0)
 			if err != nil {
-				return err
+				return &usageError{fmt.Errorf("-o %w", err)}
 			}
 			return errors.Join(write(f), f.Close())
 		}
@@ -130,7 +133,7 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 	}
 	f, err := resultfile.CreateBeside(name, "writing", 0o666)
 	if err != nil {
-		return err
+		return &usageError{fmt.Errorf("-o %w", err)}
 	}
 	defer func() {
 		if err != nil {

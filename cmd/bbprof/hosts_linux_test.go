@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
 // brokenHosts are hosts by the conditions that make them (see under), and what bbprof has to say
@@ -87,6 +88,16 @@ func TestHosts(t *testing.T) {
 				t.Errorf("want exit code %d, and about %q", exitHost, h.missing)
 			}
 		})
+	}
+}
+
+// TestCountWithoutProc: it is the host that lacks /proc, not the program.
+func TestCountWithoutProc(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
+	code, _, stderr := runOnceUnder(t, under, []string{"noproc"}, bbprof, "count", "-func", "main", "--", program)
+	if code != exitHost || !strings.Contains(stderr, "/proc is not mounted") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

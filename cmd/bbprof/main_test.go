@@ -135,3 +135,14 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputThatCannotBe: a result that cannot be written where it was to go is the user's mistake.
+func TestOutputThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{dir, dir + "/none/out.csv"} {
+		err := writeWhole(name, nil, func(io.Writer) error { return nil })
+		if code := exitOf(err); code != exitUsage {
+			t.Errorf("%s: exit code %d: %v", name, code, err)
+		}
+	}
+}

@@ -33,8 +33,10 @@ var refusedInShort = map[string][]string{
 }
 
 // ofFiles are calls whose refusal no program can tell from that of the one file that it is about: bbprof
-// then names the file and what the kernel says of it.
+// then names the file and what the kernel says of it. Those that start a program are among them because
+// EINVAL is what exec says of a damaged file, too.
 var ofFiles = map[string]bool{
+	"dup3": true, "execve": true, "ptrace": true, "setsid": true,
 	"faccessat2": true, "flock": true, "fstat": true, "fsync": true, "newfstatat": true, "openat": true, "pread64": true, "pwrite64": true,
 }
 
@@ -138,7 +140,7 @@ func unexplained(call string, code int, stdout, stderr string) string {
 			}
 		}
 		return ""
-	case code == exitHost && (saysWhy.MatchString(stderr) || call == "write"):
+	case code == exitHost && (saysWhy.MatchString(stderr) || strings.Contains(stdout, `"remedy":`) || call == "write"): // doctor's is in its report
 		return ""
 	case code == exitHost:
 		return "and no sentence with a remedy"

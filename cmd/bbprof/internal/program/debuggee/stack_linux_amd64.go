@@ -16,6 +16,9 @@ import (
 // linker's.
 func (p *Process) Entry() (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
+	if _, gone := os.Stat("/proc/self"); err != nil && gone != nil {
+		return 0, &verdict.HostError{Missing: "/proc is not mounted, which tells where the program is entered", Remedy: "mount -t proc proc /proc", Err: err}
+	}
 	if err != nil {
 		return 0, fault(err, "asking for the program's entry")
 	}
