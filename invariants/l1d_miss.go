@@ -3,6 +3,7 @@ package invariants
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/verdict"
@@ -20,6 +21,9 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return slices.Contains(flushes, in.Mnemonic) }); i >= 0 {
 		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Inst: t.Insts[i].Verdict(i), Detail: fmt.Sprintf(
 			"the block itself takes lines out of L1D or writes them back (%s): its time is that of the caches beyond L1D", t.Insts[i].Mnemonic)}}
+	}
+	if a, ok := t.evicted(); ok {
+		return t.broken(verdict.L1DMiss, a, "the block itself takes this line out of L1D: it stores past the caches to it and accesses it otherwise too")
 	}
 	used := make([][page / line]bool, t.lastFrame()+1)
 	at := lookup{of: t.Frame}
@@ -46,4 +50,31 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
 	}
 	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+}
+
+// evicted is an access to a line that the block also stores to past the caches. Each such store takes
+// the line out of all of them (SDM vol. 1, 10.4.6.2), and the access fetches it from memory again:
+// hundreds of cycles a copy, which the scheduler hardly leaves time for.
+func (t Trace) evicted() (asm.Access, bool) {
+	past := make([]bool, len(t.Insts))
+	for i, in := range t.Insts {
+		past[i] = strings.Contains(in.Mnemonic, "movnt") || in.Mnemonic == "maskmovq" || strings.HasSuffix(in.Mnemonic, "maskmovdqu")
+	}
+	if !slices.Contains(past, true) {
+		return asm.Access{}, false
+	}
+	at := lookup{of: t.Frame}
+	place := func(a asm.Access) [2]uint64 { return [2]uint64{uint64(at.frame(a.Addr)), a.Addr & within / line} }
+	streamed := map[[2]uint64]bool{}
+	for _, a := range t.Accesses {
+		if past[a.Inst] && a.Write {
+			streamed[place(a)] = true
+		}
+	}
+	for _, a := range t.Accesses {
+		if !past[a.Inst] && streamed[place(a)] {
+			return a, true
+		}
+	}
+	return asm.Access{}, false
 }

@@ -354,6 +354,31 @@ func TestResidencyFlushes(t *testing.T) {
 	}
 }
 
+// TestResidencyStreamed: a store past the caches takes the line from accesses to it, not from others.
+func TestResidencyStreamed(t *testing.T) {
+	block := insts(t, "0fe71b 488b03") // movntq [rbx], mm3; mov rax, [rbx]
+	access := func(inst int, addr uint64) asm.Access {
+		return asm.Access{Inst: inst, Addr: addr, Width: 8, Elem: 8, Read: inst == 1, Write: inst == 0}
+	}
+	for _, c := range []struct {
+		name   string
+		load   uint64
+		frames map[uint64]int
+		want   verdict.Reason
+	}{
+		{"the same line", P + 56, map[uint64]int{P: 0}, verdict.L1DMiss},
+		{"the next line", P + 64, map[uint64]int{P: 0}, ""},
+		{"by another page of the frame", P + page, map[uint64]int{P: 0, P + page: 0}, verdict.L1DMiss},
+		{"on another frame", P + page, map[uint64]int{P: 0, P + page: 1}, ""},
+	} {
+		tr := trace(t, []asm.Access{access(0, P), access(1, c.load)}, c.frames)
+		tr.Insts = block
+		if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // TestManyFrames: every frame that there can be has its place.
 func TestManyFrames(t *testing.T) {
 	var accesses []asm.Access
