@@ -1,0 +1,207 @@
+package instructions
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// class is what a value can be handed on in.
+type class uint8
+
+const (
+	general class = iota
+	vector
+	mmx
+	opmask
+	flags
+	x87
+	memory
+	address
+)
+
+func (c class) String() string {
+	return [...]string{"general", "vector", "mmx", "opmask", "flags", "x87", "memory", "address"}[c]
+}
+
+// formsByName finds the forms that probes are made of beside the measured one.
+var formsByName = sync.OnceValue(func() map[string]*asm.Form {
+	list := asm.Forms()
+	m := make(map[string]*asm.Form, len(list))
+	for i := range list {
+		m[list[i].Name()] = &list[i]
+	}
+	return m
+})
+
+// body is machine code in the making. The first error stays.
+type body struct {
+	code []byte
+	err  error
+}
+
+// add appends an instruction.
+func (b *body) add(f *asm.Form, o operands) {
+	code, err := f.Encode(o.values, o.at, o.mask)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	b.code = append(b.code, code...)
+}
+
+// named appends an instruction whose form has a name.
+func (b *body) named(name string, values ...int64) {
+	b.namedAt(name, asm.Address{Index: -1}, values...)
+}
+
+func (b *body) namedAt(name string, at asm.Address, values ...int64) {
+	f, ok := formsByName()[name]
+	if !ok {
+		b.err = fmt.Errorf("no instruction form is called %q", name)
+		return
+	}
+	b.add(f, operands{values: values, at: at, mask: 1})
+}
+
+// operands are what an instruction's are.
+type operands struct {
+	values []int64
+	at     asm.Address
+	mask   int
+}
+
+// Registers with a purpose. The initial state distinct gives rsi the byte 0x680 of a page of its own, so
+// that there is room for 38 lines above it, and leaves opmasks all ones.
+const (
+	baseRegister = asm.RSI // holds an address, never written
+	movedAddress = asm.RDI // the address of a load that waits for something
+	scratch      = 15      // r15: between two bridges
+	other        = 14      // r14: what a register is set from to break a dependency
+	maskRegister = 1
+)
+
+// pools are the registers of each class that operands are taken from, in this order.
+var pools = map[class][]int64{
+	general: {3, 8, 9, 10, 11, 12, 13, 5, 0, 2, 1}, // not rsp, and none of the above
+	vector:  {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0},
+	mmx:     {0, 1, 2, 3, 4, 5, 6, 7},
+	opmask:  {2, 3, 4, 5, 6, 7},
+	x87:     {1, 2, 3, 4, 5, 6},
+}
+
+// classOf is an operand's, if it is a register.
+func classOf(o asm.Operand) (class, bool) {
+	c, ok := map[asm.OperandClass]class{
+		asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
+	}[o.Class]
+	return c, ok
+}
+
+// A bridge is an instruction that hands a value from one class to another, so that a chain through an
+// instruction whose source and destination differ in class closes. Its latency is subtracted.
+type bridge struct {
+	from, to  class
+	vex       bool
+	condition string // from flags: which, as the end of setcc's name
+}
+
+func (b bridge) String() string {
+	name := fmt.Sprintf("%s to %s", b.from, b.to)
+	if b.vex {
+		name += ", VEX"
+	}
+	if b.condition != "" {
+		name += " by " + b.condition
+	}
+	return name
+}
+
+// carry is the condition that adc reads.
+const carry = "b"
+
+// bridgeForms are the instructions: legacy and VEX. The destination is the first operand.
+var bridgeForms = map[[2]class][2]string{
+	{general, general}: {"movsxd r64, r32", "movsxd r64, r32"}, // not eliminated
+	{vector, vector}:   {"pshufd xmm, xmm, i8", "vpshufd xmm, xmm, i8"},
+	{general, vector}:  {"movq xmm, r64", "vmovq xmm, r64"},
+	{vector, general}:  {"movq r64, xmm", "vmovq r64, xmm"},
+	{general, mmx}:     {"movq mm, r64", "movq mm, r64"},
+	{mmx, general}:     {"movq r64, mm", "movq r64, mm"},
+	{general, opmask}:  {"kmovq k, r64", "kmovq k, r64"},
+	{opmask, general}:  {"kmovq r64, k", "kmovq r64, k"},
+	{vector, opmask}:   {"vpmovd2m k, xmm", "vpmovd2m k, xmm"},
+	{opmask, vector}:   {"vpmovm2d xmm, k", "vpmovm2d xmm, k"},
+	{general, flags}:   {"test r64, r64", "test r64, r64"},
+	{flags, general}:   {"adc r64, r64", "adc r64, r64"}, // of the carry flag; setcc of others
+}
+
+func newBridge(from, to class, vex bool) bridge {
+	names := bridgeForms[[2]class{from, to}]
+	return bridge{from: from, to: to, vex: vex && names[0] != names[1]}
+}
+
+// emit appends the bridge from register src to register dst.
+func (b bridge) emit(code *body, dst, src int64) {
+	names := bridgeForms[[2]class{b.from, b.to}]
+	name := names[0]
+	if b.vex {
+		name = names[1]
+	}
+	switch {
+	case b.to == flags:
+		code.named(name, src, src)
+	case b.from == flags && b.condition == carry:
+		code.named(name, dst, other)
+	case b.from == flags:
+		code.named("set"+b.condition+" r8", dst)
+	case b.from == vector && b.to == vector:
+		code.named(name, dst, src, 0xe4) // each element to its place
+	default:
+		code.named(name, dst, src)
+	}
+}
+
+// way lists the classes that lead from one to another, both included.
+func way(from, to class) []class {
+	if _, direct := bridgeForms[[2]class{from, to}]; direct {
+		return []class{from, to}
+	}
+	return []class{from, general, to}
+}
+
+// bridgeProbe is the chain that tells a bridge's latency: itself, or there and back in two equal parts. A
+// condition other than carry comes back from a test, whose latency the chain through carry has told.
+func bridgeProbe(b bridge) Probe {
+	var code body
+	probe := Probe{Kind: Bridge, Pair: b.String(), Links: 1}
+	register := func(c class) int64 {
+		if c == flags {
+			return 0
+		}
+		return pools[c][0]
+	}
+	b.emit(&code, register(b.to), register(b.from))
+	back := newBridge(b.to, b.from, b.vex)
+	switch {
+	case b.from == flags:
+		code.code = nil
+		back.emit(&code, 0, pools[general][0])
+		b.emit(&code, pools[general][0], 0)
+		probe.Links = 2
+		if b.condition != carry {
+			probe.Links, probe.Bridges = 1, []bridge{back}
+		}
+	case b.to == flags:
+		back.condition = carry
+		code.code = nil
+		b.emit(&code, 0, pools[general][0])
+		back.emit(&code, pools[general][0], 0)
+		probe.Links = 2
+	case b.from != b.to:
+		back.emit(&code, register(b.from), register(b.to))
+		probe.Links = 2
+	}
+	probe.Code, probe.err = code.code, code.err
+	return probe
+}

@@ -1,0 +1,468 @@
+package instructions
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+)
+
+// Kind is what a probe tells.
+type Kind uint8
+
+const (
+	Latency     Kind = iota // from one operand to another
+	LoadLatency             // from an address to the destination
+	StoreToLoad             // from a source through memory and a load back to it, together
+	Throughput              // cycles an instruction, if none waits for another
+	Bridge
+)
+
+// A Probe is a block whose cycles tell one thing about a form.
+type Probe struct {
+	Kind    Kind
+	Pair    string // of a latency: from which operand to which, counted from 1
+	Code    []byte
+	Links   int      // instructions of the form in the chain, or in the block
+	Bridges []bridge // in each link
+	Others  float64  // cycles of other instructions in each link that take one each
+	Note    string
+	Stated  bool // Note names the values that it was measured at
+	err     error
+}
+
+// A Plan is a form and what is to be measured of it.
+type Plan struct {
+	Form    *asm.Form
+	Refused string // why nothing is
+	Probes  []Probe
+	Missing []string // pairs that no chain was found for, with the reason
+}
+
+// slot is one end of a dependency: an operand, or what assembly does not show.
+type slot struct {
+	name  string
+	class class
+	op    int // the operand; implicit if there is none
+	fixed int // the only register; -1 if it can be chosen
+}
+
+const (
+	implicitOperand = -1
+	maskOperand     = -2
+)
+
+// NewPlan says what to measure of a form.
+func NewPlan(f *asm.Form) Plan {
+	p := planner{Plan: Plan{Form: f}, operands: f.Operands()}
+	if reason, why := f.Refused(); reason != "" {
+		p.Refused = fmt.Sprintf("%s: %s", reason, why)
+		return p.Plan
+	}
+	p.flagsRead, p.flagsWritten = forms.FlagsOf(f)
+	p.readImplicit, p.writtenImplicit = f.Implicit()
+	switch {
+	case f.X87():
+		p.x87()
+	case divides(f.Mnemonic()):
+		p.division()
+	default:
+		p.latencies()
+		p.throughputs()
+	}
+	p.Probes = slices.DeleteFunc(p.Probes, func(probe Probe) bool {
+		if probe.err != nil {
+			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", probe.Pair, probe.err))
+		}
+		return probe.err != nil
+	})
+	return p.Plan
+}
+
+type planner struct {
+	Plan
+	operands                      []asm.Operand
+	flagsRead, flagsWritten       forms.Flags
+	readImplicit, writtenImplicit uint16
+}
+
+// vex reports whether bridges between vector registers should be encoded with VEX: legacy ones would
+// merge into registers whose upper part the form writes.
+func (p *planner) vex() bool { return p.Form.VEX() || p.Form.EVEX() }
+
+// taken reports whether a register has a part in every instruction of the form.
+func (p *planner) taken(c class, n int64) bool {
+	if c == general && (p.readImplicit|p.writtenImplicit)>>n&1 != 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.operands, func(o asm.Operand) bool {
+		oc, ok := classOf(o)
+		return ok && oc == c && o.Fixed == int(n)
+	}) || c == vector && n == 0 && p.writesXMM0()
+}
+
+// writesXMM0 reports whether the form writes xmm0 without an operand that says so.
+func (p *planner) writesXMM0() bool {
+	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
+	return name == "pcmpistrm" || name == "pcmpestrm"
+}
+
+// pool are the registers of a class that can be chosen.
+func (p *planner) pool(c class) []int64 {
+	return slices.DeleteFunc(slices.Clone(pools[c]), func(n int64) bool { return p.taken(c, n) })
+}
+
+// immediate is the value of an immediate operand. Shifts and rotates by 1 have forms of their own, and
+// some processors treat a count of 1 apart.
+func (p *planner) immediate(o asm.Operand) int64 {
+	switch name := p.Form.Mnemonic(); {
+	case len(name) == 3 && (name[:2] == "sh" || name[:2] == "sa" || name[:2] == "ro" || name[:2] == "rc"), name == "shld", name == "shrd", name == "imul":
+		return 5
+	case o.Width >= 4:
+		return 0x11
+	}
+	return 1
+}
+
+// independent are operands of which none is another: registers from the end of each pool.
+func (p *planner) independent() operands {
+	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1}, mask: maskRegister}
+	used := map[class]int{}
+	for i, operand := range p.operands {
+		c, isRegister := classOf(operand)
+		switch {
+		case operand.Fixed >= 0:
+			o.values[i] = int64(operand.Fixed)
+		case isRegister:
+			pool := p.pool(c)
+			if used[c] < len(pool) {
+				o.values[i] = pool[len(pool)-1-used[c]]
+			}
+			used[c]++
+		case operand.Class == asm.ImmediateOperand:
+			o.values[i] = p.immediate(operand)
+		case operand.Class == asm.OtherOperand:
+			o.values[i] = 3 // ds, where a segment register is read
+		}
+		if operand.Index > 0 {
+			pool := p.pool(vector)
+			o.at.Index = int(pool[len(pool)-1-used[vector]])
+			used[vector]++
+		}
+	}
+	return o
+}
+
+// setup begins a block: the values that timing depends on. It is no part of any chain.
+func (p *planner) setup(code *body) {
+	if strings.HasSuffix(p.Form.Name(), ", cl") {
+		code.named("mov r32, i32", int64(asm.RCX), 5)
+	}
+	if p.mergesMask() {
+		p.renewMask(code, p.independent())
+	}
+}
+
+// mergesMask reports whether the form clears the mask that it runs under, as gathers and scatters do.
+func (p *planner) mergesMask() bool {
+	return slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Index > 0 })
+}
+
+// renewMask enables all elements of a gather or scatter again.
+func (p *planner) renewMask(code *body, o operands) {
+	if p.Form.EVEX() {
+		code.named("kxnorw k, k, k", maskRegister, maskRegister, maskRegister)
+		return
+	}
+	last := o.values[len(o.values)-1] // VEX: the last operand is the mask
+	code.named("vpcmpeqd ymm, ymm, ymm", last, last, last)
+}
+
+// slots are the sources and the destinations.
+func (p *planner) slots() (sources, destinations []slot) {
+	for i, o := range p.operands {
+		name := strconv.Itoa(i + 1)
+		c, isRegister := classOf(o)
+		if isRegister {
+			s := slot{name, c, i, o.Fixed}
+			if o.Read {
+				sources = append(sources, s)
+			}
+			if o.Write {
+				destinations = append(destinations, s)
+			}
+			continue
+		}
+		if o.Class != asm.MemoryOperand || o.Implicit {
+			continue
+		}
+		if o.Width == 0 { // lea
+			sources = append(sources, slot{"address", address, i, -1})
+			continue
+		}
+		if o.Read {
+			sources = append(sources, slot{"address", address, i, -1})
+		}
+		if o.Write {
+			destinations = append(destinations, slot{"m", memory, i, -1})
+			if o.Read {
+				sources = append(sources, slot{"m", memory, i, -1})
+			}
+		}
+	}
+	if p.Form.Masking() != asm.Unmasked && !p.mergesMask() {
+		sources = append(sources, slot{"k", opmask, maskOperand, -1})
+	}
+	for n := range 16 {
+		name := strings.ToLower(asm.Reg(n).String())
+		if n == int(asm.RSP) { // the stack pointer is followed at decode
+			continue
+		}
+		if p.readImplicit>>n&1 != 0 {
+			sources = append(sources, slot{name, general, implicitOperand, n})
+		}
+		if p.writtenImplicit>>n&1 != 0 {
+			destinations = append(destinations, slot{name, general, implicitOperand, n})
+		}
+	}
+	if p.writesXMM0() {
+		destinations = append(destinations, slot{"xmm0", vector, implicitOperand, 0})
+	}
+	if p.flagsRead != 0 {
+		sources = append(sources, slot{"flags", flags, implicitOperand, -1})
+	}
+	if p.flagsWritten != 0 {
+		destinations = append(destinations, slot{"flags", flags, implicitOperand, -1})
+	}
+	return sources, destinations
+}
+
+// latencies plans a chain for each pair of operands.
+func (p *planner) latencies() {
+	sources, destinations := p.slots()
+	for _, d := range destinations {
+		for _, s := range sources {
+			switch {
+			case s.class == memory && d.class != memory, s.class == address && d.class == memory:
+			case s.class == address && (p.operands[s.op].Write || d != destinations[0]): // one destination tells how long a load takes
+			case d.class == memory && s.class != memory && p.operands[d.op].Read:
+				// m to m says what an instruction that waits for its own result takes
+			default:
+				p.Probes = append(p.Probes, p.chain(s, d))
+			}
+		}
+	}
+	p.moved(sources, destinations)
+}
+
+// chain is a block whose iterations wait for each other by way of one pair.
+func (p *planner) chain(s, d slot) Probe {
+	probe := Probe{Pair: s.name + " to " + d.name, Links: 1}
+	var code body
+	p.setup(&code)
+	o := p.independent()
+	both := func(n int64) {
+		p.assign(&o, s, n)
+		p.assign(&o, d, n)
+	}
+	switch {
+	case s.class == address:
+		probe.Kind = LoadLatency
+		if p.operands[s.op].Width == 0 {
+			probe.Kind = Latency // of an address that is computed
+		}
+		p.load(&code, &probe, o, s, d)
+	case d.class == memory && s.class == memory:
+		code.add(p.Form, o)
+	case d.class == memory:
+		probe.Kind = StoreToLoad
+		p.store(&code, &probe, o, s, d)
+	case s.class == flags && d.class == flags:
+		p.spread(&code, &probe, o)
+	case s.class == d.class && s.op == d.op && s.fixed == d.fixed:
+		both(p.first(s))
+		code.add(p.Form, o)
+	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && !p.reads(d) && !p.Form.Distinct():
+		both(p.first(s))
+		code.add(p.Form, o)
+	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && s.op >= 0 && d.op >= 0:
+		pool := p.pool(s.class)
+		for k := range 2 {
+			p.assign(&o, d, pool[k])
+			p.assign(&o, s, pool[1-k])
+			p.restore(&code, o)
+			code.add(p.Form, o)
+		}
+		probe.Links = 2
+	default:
+		p.bridged(&code, &probe, o, s, d)
+	}
+	probe.Code, probe.err = code.code, code.err
+	return probe
+}
+
+// restore enables a gather's mask again, after the first of a block.
+func (p *planner) restore(code *body, o operands) {
+	if p.mergesMask() && len(code.code) > 0 {
+		p.renewMask(code, o)
+	}
+}
+
+// reads reports whether a destination is read, too.
+func (p *planner) reads(d slot) bool { return d.op >= 0 && p.operands[d.op].Read }
+
+// first is the register that a slot has in a chain.
+func (p *planner) first(s slot) int64 {
+	if s.fixed >= 0 {
+		return int64(s.fixed)
+	}
+	if pool := p.pool(s.class); len(pool) > 0 {
+		return pool[0]
+	}
+	return 0 // of flags, which need no number
+}
+
+func (p *planner) assign(o *operands, s slot, n int64) {
+	switch {
+	case s.op == maskOperand:
+		o.mask = int(n)
+	case s.op >= 0:
+		o.values[s.op] = n
+	}
+}
+
+// bridged closes a chain by other instructions.
+func (p *planner) bridged(code *body, probe *Probe, o operands, s, d slot) {
+	from, to := p.first(d), int64(0)
+	if d.class != flags {
+		p.assign(&o, d, from)
+	}
+	switch {
+	case s.class == flags:
+	case s.class == d.class && s.fixed < 0:
+		to = p.pool(s.class)[1]
+	default:
+		to = p.first(s)
+	}
+	if s.class != flags {
+		p.assign(&o, s, to)
+	}
+	code.add(p.Form, o)
+	p.cross(code, probe, d.class, s.class, from, to)
+}
+
+// cross appends the bridges from one class to another.
+func (p *planner) cross(code *body, probe *Probe, from, to class, src, dst int64) {
+	classes := way(from, to)
+	for i := 1; i < len(classes); i++ {
+		target := dst
+		if i < len(classes)-1 || classes[i] == flags {
+			target = scratch
+		}
+		if classes[i-1] == flags {
+			src = 0
+		}
+		b := newBridge(classes[i-1], classes[i], p.vex())
+		if b.from == flags {
+			b.condition = p.flagsWritten.Condition()
+		}
+		b.emit(code, target, src)
+		probe.Bridges = append(probe.Bridges, b)
+		src = target
+	}
+}
+
+// spread measures from flags to flags: many instructions in a row that write different registers.
+func (p *planner) spread(code *body, probe *Probe, o operands) {
+	probe.Links = 0
+	for _, t := range p.rotated(o, p.spreadCopies(), nil) {
+		code.add(p.Form, t)
+		probe.Links++
+	}
+}
+
+// load measures from an address to a destination: what was loaded is brought into a general register,
+// cleared, and the address put there. Clearing and putting take a cycle each.
+func (p *planner) load(code *body, probe *Probe, o operands, s, d slot) {
+	o.at.Base = movedAddress
+	into := p.first(d)
+	if d.class != flags {
+		p.assign(&o, d, into)
+	}
+	name := p.Form.Name()
+	if name == "mov r64, m64" || name == "lea r64, m" { // memory holds an address
+		o.values[d.op], o.at.Base = p.first(d), asm.Reg(p.first(d))
+		code.add(p.Form, o)
+		return
+	}
+	code.add(p.Form, o)
+	if d.class == general {
+		code.named("and r64, i8", into, 0)
+		code.named("or r64, r64", into, int64(baseRegister))
+		code.named("movsxd r64, r32", int64(movedAddress), into)
+		probe.Bridges = append(probe.Bridges, newBridge(general, general, false))
+	} else {
+		p.cross(code, probe, d.class, general, into, int64(movedAddress))
+		code.named("and r64, i8", int64(movedAddress), 0)
+		code.named("or r64, r64", int64(movedAddress), int64(baseRegister))
+	}
+	probe.Others = 2
+}
+
+// reloads are the loads that read what a store wrote, by class and bytes: legacy and VEX.
+var reloads = map[class]map[int][2]string{
+	general: {1: {"movzx r32, m8"}, 2: {"movzx r32, m16"}, 4: {"mov r32, m32"}, 8: {"mov r64, m64"}},
+	vector: {4: {"movd xmm, m32", "vmovd xmm, m32"}, 8: {"movq xmm, m64", "vmovq xmm, m64"}, 16: {"movups xmm, m128", "vmovups xmm, m128"},
+		32: {"", "vmovups ymm, m256"}, 64: {"", "vmovups zmm, m512"}},
+	mmx:    {8: {"movq mm, m64"}},
+	opmask: {1: {"kmovb k, m8"}, 2: {"kmovw k, m16"}, 4: {"kmovd k, m32"}, 8: {"kmovq k, m64"}},
+}
+
+// store measures from a source through memory and back.
+func (p *planner) store(code *body, probe *Probe, o operands, s, d slot) {
+	via := s.class
+	if via == flags {
+		via = general
+	}
+	names := reloads[via][p.operands[d.op].Width]
+	name := names[0]
+	if p.vex() && names[1] != "" {
+		name = names[1]
+	}
+	if name == "" {
+		code.err = fmt.Errorf("there is no load of %d bytes into a %s register", p.operands[d.op].Width, via)
+		return
+	}
+	into := int64(scratch)
+	if s.class != flags {
+		into = p.first(s)
+		p.assign(&o, s, into)
+	}
+	code.add(p.Form, o)
+	code.namedAt(name, asm.Address{Base: baseRegister, Index: -1}, into, 0)
+	if s.class == flags {
+		p.cross(code, probe, general, flags, into, 0)
+	}
+}
+
+// moved adds the chain of a move between two registers, which renaming may do away with.
+func (p *planner) moved(sources, destinations []slot) {
+	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
+	if len(sources) != 1 || len(destinations) != 1 || !strings.HasPrefix(name, "mov") || sources[0].class != destinations[0].class || sources[0].op < 0 {
+		return
+	}
+	s, d := sources[0], destinations[0]
+	if s.class == memory || s.class == address || d.fixed >= 0 || s.fixed >= 0 || p.reads(d) {
+		return
+	}
+	var code body
+	o, pool := p.independent(), p.pool(s.class)
+	for k := range 2 {
+		o.values[d.op], o.values[s.op] = pool[k], pool[1-k]
+		code.add(p.Form, o)
+	}
+	p.Probes = append(p.Probes, Probe{Pair: s.name + " to " + d.name + " of another register", Code: code.code, Links: 2, err: code.err})
+}

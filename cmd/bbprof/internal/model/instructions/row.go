@@ -1,0 +1,193 @@
+package instructions
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Value is cycles with their 95 % interval.
+type Value struct{ Cycles, Low, High float64 }
+
+func (v Value) String() string { return fmt.Sprintf("%.2f", v.Cycles) }
+
+// Measured is a probe with its value.
+type Measured struct {
+	Probe
+	Value  Value
+	Block  string // hexadecimal
+	Result Outcome
+}
+
+// Outcome is what is kept of a block's result.
+type Outcome struct {
+	Status       profiler.Status
+	Reason       string
+	Detail       string
+	Cycles       Value // of the whole block
+	Evidence     string
+	Instructions int
+}
+
+// A Row is a form and what was measured of it.
+type Row struct {
+	Form   *asm.Form
+	Opcode string // LLVM's name; empty if LLVM is not there, or does not know it
+	Status profiler.Status
+	Reason string
+	Detail string // what is not known, and why; empty if all is
+
+	Latency     *Measured // the largest from a register or flags to another
+	Load        *Measured // from an address to the destination
+	StoreToLoad *Measured
+	Throughput  *Measured
+	All         []Measured // everything
+}
+
+// ok reports whether there is a number.
+func (m *Measured) ok() bool { return m.Result.Status == profiler.OK }
+
+// value is what a job's cycles say of the form.
+func (j *job) value(bridges map[bridge]Value) Value {
+	take := j.probe.Others
+	for _, b := range j.probe.Bridges {
+		take += bridges[b].Cycles
+	}
+	links := float64(j.probe.Links)
+	return Value{(j.result.Cycles - take) / links, (j.result.CILow - take) / links, (j.result.CIHigh - take) / links}
+}
+
+func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
+	row := Row{Form: p.Form, Status: profiler.OK}
+	if p.Refused != "" {
+		reason, why := p.Form.Refused()
+		row.Status, row.Reason, row.Detail = profiler.Rejected, string(reason), p.Form.Mnemonic()+" "+why
+		return row
+	}
+	missing := slices.Clone(p.Missing)
+	for _, j := range jobs {
+		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Result: outcome(&j.result)}
+		if unknown := slices.IndexFunc(j.probe.Bridges, func(b bridge) bool { _, ok := bridges[b]; return !ok }); unknown >= 0 && m.ok() {
+			m.Result.Status, m.Result.Reason = profiler.Rejected, "no_bridge"
+			m.Result.Detail = fmt.Sprintf("this CPU does not have the instruction from %v", j.probe.Bridges[unknown])
+		}
+		if m.ok() {
+			m.Value = j.value(bridges)
+			if j.why != "" {
+				missing = append(missing, fmt.Sprintf("%s: a mean: %s", cmp.Or(m.Pair, "throughput"), j.why))
+			}
+		} else {
+			missing = append(missing, fmt.Sprintf("%s: %s: %s", cmp.Or(m.Pair, "throughput"), m.Result.Reason, m.Result.Detail))
+		}
+		row.All = append(row.All, m)
+	}
+	row.choose()
+	if row.Throughput == nil && row.Latency == nil && row.Load == nil {
+		row.Status = profiler.Rejected
+		for _, m := range row.All {
+			if !m.ok() {
+				row.Status, row.Reason, row.Detail = m.Result.Status, m.Result.Reason, m.Result.Detail
+				break
+			}
+		}
+		if len(row.All) == 0 {
+			row.Reason, row.Detail = "no_block", strings.Join(missing, "; ")
+		}
+		return row
+	}
+	row.Detail = strings.Join(missing, "; ")
+	return row
+}
+
+// choose picks the numbers that stand for the row.
+func (r *Row) choose() {
+	for i := range r.All {
+		m := &r.All[i]
+		if !m.ok() {
+			continue
+		}
+		switch m.Kind {
+		case Latency:
+			if r.Latency == nil || m.Cycles() > r.Latency.Cycles() {
+				r.Latency = m
+			}
+		case LoadLatency:
+			if r.Load == nil || m.Cycles() > r.Load.Cycles() {
+				r.Load = m
+			}
+		case StoreToLoad:
+			if r.StoreToLoad == nil || m.Cycles() > r.StoreToLoad.Cycles() {
+				r.StoreToLoad = m
+			}
+		case Throughput:
+			better := r.Throughput == nil || m.Cycles() < r.Throughput.Cycles()
+			if r.Throughput != nil && m.Stated && r.Throughput.Stated { // the slower values
+				better = !better
+			}
+			if better {
+				r.Throughput = m
+			}
+		}
+	}
+}
+
+// Cycles are those of one instruction, or of one way through it.
+func (m *Measured) Cycles() float64 { return m.Value.Cycles }
+
+func outcome(r *profiler.Result) Outcome {
+	o := Outcome{Status: r.Status, Reason: string(r.Reason), Cycles: Value{r.Cycles, r.CILow, r.CIHigh}, Instructions: r.Instructions}
+	switch {
+	case r.Rejection != nil:
+		o.Reason, o.Detail = string(r.Rejection.Reason), r.Rejection.Detail
+	case r.Failure != "":
+		o.Detail = r.Failure
+	}
+	by := map[string][]string{}
+	var kinds []string
+	for _, e := range r.Evidence {
+		kind := string(e.Kind)
+		if by[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		by[kind] = append(by[kind], string(e.Invariant))
+	}
+	var list []string
+	for _, k := range kinds {
+		list = append(list, k+": "+strings.Join(by[k], ", "))
+	}
+	o.Evidence = strings.Join(list, "; ")
+	return o
+}
+
+// List is all values of some kinds as text.
+func (r *Row) List(kinds ...Kind) string {
+	var list []string
+	for i := range r.All {
+		m := &r.All[i]
+		if !slices.Contains(kinds, m.Kind) || !m.ok() {
+			continue
+		}
+		text := strings.TrimSpace(m.Pair) + ": " + m.Value.String()
+		if m.Kind == Throughput {
+			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
+		}
+		if len(m.Bridges) > 0 {
+			var names []string
+			for _, b := range m.Bridges {
+				names = append(names, b.String())
+			}
+			text += " (less " + strings.Join(names, ", ") + ")"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
+}
+
+// Apart reports how far two values are, as a share of the smaller.
+func Apart(a, b float64) float64 { return math.Abs(a-b) / max(min(a, b), 1e-9) }
