@@ -115,11 +115,7 @@ func (in *Inst) Shape() string {
 	b = d.appendPrefixes(b)
 	b = append(b, in.Mnemonic...)
 	for i, o := range d.form.ops {
-		if i == 0 {
-			b = append(b, ' ')
-		} else {
-			b = append(b, ", "...)
-		}
+		b = append(b, separator(i)...)
 		b = d.appendShape(b, o)
 		if i == 0 && d.opmask != 0 {
 			b = append(b, "{k}"...)

@@ -104,10 +104,10 @@ func (e *Emitter) Repeat(first, second uint64, n int) {
 	}
 }
 
-// rel32 appends the distance from the end of the instruction, tail bytes further, to addr.
-func (e *Emitter) rel32(addr uint64, tail int) {
+// rel32 appends the distance to addr from the end of the instruction, which these bytes are.
+func (e *Emitter) rel32(addr uint64) {
 	e.relative = append(e.relative, len(e.code))
-	e.imm32(uint32(int64(addr) - int64(e.PC()) - 4 - int64(tail)))
+	e.imm32(uint32(int64(addr) - int64(e.PC()) - 4))
 }
 
 // nops are the recommended multi-byte forms (SDM vol. 2, NOP, table 4-12), by length.
@@ -157,7 +157,7 @@ func (e *Emitter) MovImm(r Reg, v uint64) {
 // ripOp appends REX.W opcode with register r and the operand at addr.
 func (e *Emitter) ripOp(opcode byte, r Reg, addr uint64) {
 	e.Raw(0x48|byte(r>>3)<<2, opcode, 0x05|byte(r&7)<<3)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // Load is mov r, [addr].
@@ -181,7 +181,7 @@ func (e *Emitter) CmpMem(r Reg, addr uint64) { e.ripOp(0x3b, r, addr) }
 // Load32 is mov r32, [addr], which clears the upper half of r.
 func (e *Emitter) Load32(r Reg, addr uint64) {
 	e.Raw(0x40|byte(r>>3)<<2, 0x8b, 0x05|byte(r&7)<<3)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // IncMem is inc qword [addr].
@@ -244,19 +244,19 @@ func (e *Emitter) LoadIndexed(r, base, index Reg) {
 // Jmp is jmp addr.
 func (e *Emitter) Jmp(addr uint64) {
 	e.Raw(0xe9)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // JmpMem is jmp [addr].
 func (e *Emitter) JmpMem(addr uint64) {
 	e.Raw(0xff, 0x25)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // Jnz is jnz addr.
 func (e *Emitter) Jnz(addr uint64) {
 	e.Raw(0x0f, 0x85)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // JnzShort is jnz addr, at most 126 bytes back.
@@ -296,7 +296,7 @@ func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
 // Movups is movups xmm0 to xmm15, [addr].
 func (e *Emitter) Movups(xmm int, addr uint64) {
 	e.Raw(0x40|byte(xmm>>3)<<2, 0x0f, 0x10, 0x05|byte(xmm&7)<<3)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // LoadXMM is vmovups xmm0 to xmm15, [addr], which clears the rest of the register (VEX.128.0F.WIG 10).
@@ -308,20 +308,20 @@ func (e *Emitter) LoadYMM(ymm int, addr uint64) { e.vmovups(ymm, 0xfc, addr) }
 // vmovups has the second byte of a two-byte VEX prefix, in which R is inverted (SDM vol. 2, 2.3.5).
 func (e *Emitter) vmovups(reg int, prefix byte, addr uint64) {
 	e.Raw(0xc5, prefix&^(byte(reg>>3)<<7), 0x10, 0x05|byte(reg&7)<<3)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // LoadZMM is vmovups zmm0 to zmm31, [addr]: EVEX.512.0F.W0 10, with R and R' inverted (SDM vol. 2, 2.7.1).
 func (e *Emitter) LoadZMM(zmm int, addr uint64) {
 	r, high := byte(zmm>>3&1), byte(zmm>>4)
 	e.Raw(0x62, 0x61|(r^1)<<7|(high^1)<<4, 0x7c, 0x48, 0x10, 0x05|byte(zmm&7)<<3)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // Ldmxcsr loads MXCSR from the 4 bytes at addr.
 func (e *Emitter) Ldmxcsr(addr uint64) {
 	e.Raw(0x0f, 0xae, 0x15)
-	e.rel32(addr, 0)
+	e.rel32(addr)
 }
 
 // JmpReg is jmp r.

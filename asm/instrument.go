@@ -158,7 +158,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			e.storeVector(at, c.reg, c.wide, p.features.AVX)
 		case captureMMX:
 			e.Raw(0x0f, 0x7f, 0x05|c.reg<<3) // movq [rip+…], mm
-			e.rel32(at, 0)
+			e.rel32(at)
 		}
 	}
 	if saved {
@@ -194,7 +194,7 @@ func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 			e.Raw(0x67)
 		}
 		e.Raw(0x0f, 0xae, 0x3d)
-		e.rel32(target+uint64(offset), 0)
+		e.rel32(target+uint64(offset))
 		return
 	}
 	m.Disp += offset
@@ -259,7 +259,7 @@ func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 	} else {
 		e.Raw(0xc5, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W0 91
 	}
-	e.rel32(at, 0)
+	e.rel32(at)
 }
 
 // storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a
@@ -274,7 +274,7 @@ func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 	default: // 0F 11
 		e.Raw(0x40|r>>3<<2, 0x0f, 0x11, modrm)
 	}
-	e.rel32(at, 0)
+	e.rel32(at)
 }
 
 // Accesses reads the log of a run of copies and lists what they accessed, in program order.

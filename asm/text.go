@@ -21,11 +21,7 @@ func (d *rawInst) text() string {
 	b = append(b, d.mnemonic()...)
 	imm := 0
 	for i, o := range d.form.ops {
-		if i == 0 {
-			b = append(b, ' ')
-		} else {
-			b = append(b, ", "...)
-		}
+		b = append(b, separator(i)...)
 		b = d.appendOperand(b, o, &imm)
 		if i == 0 {
 			b = d.appendMask(b)
@@ -36,6 +32,14 @@ func (d *rawInst) text() string {
 		}
 	}
 	return string(b)
+}
+
+// separator stands ahead of operand i.
+func separator(i int) string {
+	if i == 0 {
+		return " "
+	}
+	return ", "
 }
 
 // appendPrefixes names the prefixes that change what the instruction does, or would on

@@ -29,3 +29,12 @@ func Undisturbed(ctx context.Context, p Profiler, b profiler.Block, tries int) (
 	}
 	return r, err
 }
+
+// Number is Undisturbed where whatever kept the block from a number is the error.
+func Number(ctx context.Context, p Profiler, b profiler.Block, tries int) (profiler.Result, error) {
+	r, err := Undisturbed(ctx, p, b, tries)
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
+}

@@ -150,7 +150,7 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 // block that other work disturbed, or that no longer has one speed.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
-	got, err := once(ctx, p, out.Block, profiler.Setup{})
+	got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code, Setup: profiler.Setup{}}, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -178,7 +178,7 @@ func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
 		return nil
 	}
-	got, err := once(ctx, p, r.outcomes[i].Block, profiler.Setup{Tolerate: tolerated})
+	got, err := measure.Number(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: profiler.Setup{Tolerate: tolerated}}, 1)
 	switch {
 	case errors.As(err, &s.rejection):
 		s.failures++
@@ -199,7 +199,7 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 		return nil
 	}
 	for _, start := range starts {
-		got, err := once(ctx, p, out.Block, profiler.Setup{CodeOffset: &start, Tolerate: tolerated})
+		got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code, Setup: profiler.Setup{CodeOffset: &start, Tolerate: tolerated}}, 1)
 		switch {
 		case errors.As(err, new(*verdict.Rejection)): // no layout that it can be measured in
 		case err != nil:
@@ -277,12 +277,3 @@ func known(cycles, half float64) stat.Known {
 }
 
 func half(r profiler.Result) float64 { return (r.CIHigh - r.CILow) / 2 }
-
-// once measures a block once. Whatever kept it from a number is the error.
-func once(ctx context.Context, p measure.Profiler, b Block, s profiler.Setup) (profiler.Result, error) {
-	r, err := p.Profile(ctx, profiler.Block{Code: b.Code, Setup: s})
-	if err == nil {
-		err = r.Err()
-	}
-	return r, err
-}

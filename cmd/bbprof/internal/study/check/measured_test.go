@@ -27,7 +27,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 	for _, in := range instructions {
 		for n := 1; n <= 4; n++ {
 			b := Block{Code: bytes.Repeat(in, n)}
-			r, err := once(context.Background(), p, b, profiler.Setup{})
+			r, err := measure.Number(context.Background(), p, profiler.Block{Code: b.Code}, 1)
 			if err != nil {
 				p.Close()
 				require.Measure(t, err)

@@ -19,7 +19,7 @@ const tries = 2
 func Blocks(ctx context.Context, p measure.Profiler, a, b []byte) (measures [2]Measure, first [2]profiler.Result, err error) {
 	code := [2][]byte{a, b}
 	for i, c := range code {
-		if first[i], err = once(ctx, p, c, profiler.Setup{Tolerate: tolerated()}); err != nil {
+		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Tolerate: tolerated()}}, tries); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
@@ -29,26 +29,17 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b []byte) (measures [2]M
 		if first[i].Init.Name == init.Name {
 			continue
 		}
-		if first[i], err = once(ctx, p, c, profiler.Setup{Init: &init, Tolerate: tolerated()}); err != nil {
+		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Init: &init, Tolerate: tolerated()}}, tries); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
 	for i, c := range code {
 		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
-			r, err := once(ctx, p, c, l.setup(init))
+			r, err := measure.Number(ctx, p, profiler.Block{Code: c, Setup: l.setup(init)}, tries)
 			return r.Cycles, err
 		}
 	}
 	return measures, first, nil
-}
-
-// once measures a block in one set-up. Whatever kept it from a number is the error.
-func once(ctx context.Context, p measure.Profiler, code []byte, s profiler.Setup) (profiler.Result, error) {
-	r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s}, tries)
-	if err == nil {
-		err = r.Err()
-	}
-	return r, err
 }
 
 var sides = [2]string{"a", "b"}
