@@ -194,7 +194,7 @@ func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 			e.Raw(0x67)
 		}
 		e.Raw(0x0f, 0xae, 0x3d)
-		e.rel32(target+uint64(offset))
+		e.rel32(target + uint64(offset))
 		return
 	}
 	m.Disp += offset

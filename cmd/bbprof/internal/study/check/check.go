@@ -150,7 +150,7 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 // block that other work disturbed, or that no longer has one speed.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
-	got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code, Setup: profiler.Setup{}}, 1)
+	got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code}, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
