@@ -63,7 +63,7 @@ func newStepper() (*session, error) {
 // count maps a block as for a measurement and then steps through copies of it.
 func (s *session) count(b Block) (copies, instructions int, err error) {
 	j := job{Block: b, Options: Options{FrontEnd: OpCache}, states: s.states}
-	d, err := decode(b.Code)
+	d, err := decode(placed(b.Code, b.Setup.At))
 	if err != nil {
 		return 0, 0, err
 	}

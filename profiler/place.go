@@ -1,9 +1,11 @@
 package profiler
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -11,36 +13,135 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// placed is a block whose rip-relative operands point to where in a page they would if it stood
-// at an address of its program. A block is measured as if at layout.Home, the start of a page, so
-// the address within a page is added to each displacement; constants that a program keeps aligned
-// would else be misaligned.
+// placed is a block whose rip-relative operands point to where in a page they would in its program.
+// A block is measured as if at layout.Home, the start of a page. If it stands at an address of its
+// program, the address within a page is added to each displacement: constants that a program keeps
+// aligned would else be misaligned. If that is not known, its operands are placed so that each has the
+// alignment that its width wants, as compilers place them.
 func placed(code []byte, at uint64) []byte {
-	shift := int64(at % layout.PageSize)
-	if shift == 0 {
-		return code
-	}
 	insts, err := asm.Decode(code)
 	if err != nil {
 		return code // which the caller finds as well
 	}
-	code = slices.Clone(code)
-	for i := range insts {
-		if insts[i].RIPDisp == 0 {
-			continue
-		}
-		field := code[insts[i].Offset+insts[i].RIPDisp:]
-		if v := int64(int32(binary.LittleEndian.Uint32(field))) + shift; v <= math.MaxInt32 {
-			binary.LittleEndian.PutUint32(field, uint32(v))
+	operands := relativeOperands(insts)
+	if at != 0 {
+		moveAll(operands, int64(at%layout.PageSize))
+	} else {
+		align(operands)
+	}
+	moved := code
+	for _, o := range operands {
+		if v := o.disp + o.move; o.move != 0 && v <= math.MaxInt32 {
+			if &moved[0] == &code[0] {
+				moved = slices.Clone(code)
+			}
+			binary.LittleEndian.PutUint32(moved[o.field:], uint32(v))
 		}
 	}
-	return code
+	return moved
+}
+
+// relativeOperand is a rip-relative operand of a block.
+type relativeOperand struct {
+	field   int   // of the displacement, in the block
+	disp    int64 // as written
+	target  int64 // from the start of a page, at which the block stands
+	width   int64 // bytes accessed, 0 of an address alone
+	demands int64 // the alignment without which the instruction faults, 1 for none
+	move    int64 // by how much it is to be moved
+}
+
+func relativeOperands(insts []asm.Inst) (list []relativeOperand) {
+	for i := range insts {
+		in := &insts[i]
+		if in.RIPDisp == 0 {
+			continue
+		}
+		field := in.Bytes[in.RIPDisp:]
+		o := relativeOperand{field: in.Offset + in.RIPDisp, disp: int64(int32(binary.LittleEndian.Uint32(field))), demands: max(1, int64(in.Align))}
+		o.target = int64(in.Offset+len(in.Bytes)) + o.disp
+		for _, m := range in.Mem {
+			if m.Base == asm.RIP {
+				o.width = max(o.width, int64(m.Width))
+			}
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// lineBytes are what no access of a result crosses, and the widest alignment that matters.
+const lineBytes = 64
+
+// wants is the alignment of a whole variable of the operand's width; an address is that of any.
+func (o relativeOperand) wants() int64 {
+	if o.width == 0 || o.width >= lineBytes {
+		return lineBytes
+	}
+	return max(o.demands, 1<<bits.Len64(uint64(o.width-1)))
+}
+
+// harmed reports whether the operand, moved so, makes its instruction fault or cross a line.
+func (o relativeOperand) harmed(move int64) bool {
+	at := o.target + move
+	return at&(o.demands-1) != 0 || o.width > 0 && at>>6 != (at+min(o.width, lineBytes)-1)>>6
+}
+
+func moveAll(operands []relativeOperand, move int64) {
+	for i := range operands {
+		operands[i].move = move
+	}
+}
+
+// align moves all operands by one distance, so that they keep their places to each other. Only where that
+// leaves one of them harmed, each group of operands that are far from the others is moved by itself.
+func align(operands []relativeOperand) {
+	move, harmed := bestMove(operands)
+	moveAll(operands, move)
+	if harmed == 0 {
+		return
+	}
+	slices.SortStableFunc(operands, func(a, b relativeOperand) int { return cmp.Compare(a.target, b.target) })
+	for from := 0; from < len(operands); {
+		to, end := from, int64(math.MinInt64)
+		for ; to < len(operands) && (to == from || operands[to].target < end+lineBytes); to++ {
+			end = max(end, operands[to].target+operands[to].width)
+		}
+		move, _ := bestMove(operands[from:to])
+		moveAll(operands[from:to], move)
+		from = to
+	}
+}
+
+// bestMove is the smallest distance at which the fewest operands are harmed, and among those the fewest
+// accesses and then the fewest addresses without the alignment that they want. harmed is how many are.
+func bestMove(operands []relativeOperand) (move int64, harmed int) {
+	best := [3]int{math.MaxInt}
+	for by := range int64(lineBytes) {
+		var cost [3]int
+		for _, o := range operands {
+			if o.harmed(by) {
+				cost[0]++
+			}
+			if (o.target+by)&(o.wants()-1) != 0 {
+				which := 1
+				if o.width == 0 {
+					which = 2
+				}
+				cost[which]++
+			}
+		}
+		if slices.Compare(cost[:], best[:]) < 0 {
+			best, move = cost, by
+		}
+	}
+	return move, best[0]
 }
 
 // asWritten names the instruction of a rejection as the user wrote it.
-func asWritten(err error, code []byte, at uint64) {
+func asWritten(err error, code []byte) {
 	var r *verdict.Rejection
-	if at%layout.PageSize == 0 || !errors.As(err, &r) || r.Inst == nil {
+	if !errors.As(err, &r) || r.Inst == nil {
 		return
 	}
 	if insts, err := asm.Decode(code); err == nil && r.Inst.Index < len(insts) {

@@ -45,7 +45,7 @@ func (s *session) profile(b Block) (Result, error) {
 	j := s.job(b)
 	here := s.hostReport()
 	r, err := s.steps(j)
-	asWritten(err, j.Code, j.Setup.At)
+	asWritten(err, j.Code)
 	return s.result(j, here, r, err == nil), err
 }
 

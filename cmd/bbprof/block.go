@@ -115,7 +115,7 @@ func (b *blockFlags) add(f *flags) {
 		}
 		return at, nil
 	}, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
-		"within a page (default: at the start of one)")
+		"within a page (default: each is aligned as its width wants)")
 	f.stray = "quote a block that has spaces in it"
 }
 
