@@ -60,7 +60,22 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 		}
 		b.rows = append(b.rows, row)
 	}
-	return b, nil
+	return b, b.wholeFile(in)
+}
+
+// wholeFile takes the runs that the file as a whole tells of, if its rows tell of none.
+func (b *baseline) wholeFile(in resultfile.Reader) error {
+	if len(b.runs)+len(b.ids) > 0 {
+		return nil
+	}
+	for _, header := range resultfile.RunsOf(in) {
+		run, err := resultfile.ParseRun(header)
+		if err != nil {
+			return err
+		}
+		b.runs = append(b.runs, run)
+	}
+	return nil
 }
 
 // baselineRow reads what was measured of one block.

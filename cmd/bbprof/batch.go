@@ -21,9 +21,10 @@ func batchCommand() *command {
 		summary:  "measure every row of some files and write a row of results for each",
 		synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
 		about: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files
-may be compressed with gzip or zstd. A first line with a name where the block should be is a
-header. A row that is not a block is rejected as bad_hex, with its line number, and the run goes
-on. A block that comes again is not measured again. All other columns are copied.
+may be compressed with gzip or zstd, or be Parquet. A first line with a name where the block
+should be is a header. A row that is not a block is rejected as bad_hex, with its line number,
+and the run goes on. A block that comes again is not measured again. All other columns are
+copied.
 
 Workers measure side by side, one on each physical core that this process may use, and leave
 a core's second hardware thread idle. A block that was rejected for noise (unstable,
@@ -74,6 +75,7 @@ type batchFlags struct {
 	format    resultfile.Format // "" goes by the output's name
 	resume    bool
 	overwrite bool
+	columns   []string
 	disasm    bool
 	syntax    assemble.Syntax
 	summary   string
@@ -91,6 +93,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
 	f.toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
 	f.toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
+	columnsFlag(f, &b.columns)
 	f.toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	syntaxFlag(f, &b.syntax, "that column")
 	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
@@ -157,6 +160,9 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
 	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
+	if _, _, err := j.schema.Select(b.columns); err != nil {
+		return j, badUsage("-columns: %w", err)
+	}
 	if j.cpus, err = workerCPUs(b.measuring.CPUs, b.workers); err != nil {
 		return j, err
 	}

@@ -16,7 +16,8 @@ type destination struct {
 	path      string // the result
 	journal   string // where rows are gathered, which is the result itself if that can be appended to
 	format    resultfile.Format
-	special   bool // the result is a pipe or a device
+	columns   []string // to write; all, if there are none
+	special   bool     // the result is a pipe or a device
 	unordered bool
 	overwrite bool
 	complete  bool // it is there already, and nothing is left to do
@@ -36,7 +37,7 @@ func (b *batchFlags) resolve(stderr io.Writer) error {
 }
 
 func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
-	d = destination{path: b.out.file, journal: b.out.file, format: b.format, unordered: b.unordered, overwrite: b.overwrite}
+	d = destination{path: b.out.file, journal: b.out.file, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
 		return d, nil
 	}
@@ -54,7 +55,7 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 		return d, nil
 	}
 	there := statErr == nil && info.Size() > 0
-	if !d.format.Appends() {
+	if !d.direct() {
 		d.journal += ".journal"
 		_, err := os.Lstat(d.journal)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
@@ -68,8 +69,11 @@ func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
 	return d, nil
 }
 
+// direct reports whether rows are gathered in the result itself: it holds whole rows, one after the other.
+func (d destination) direct() bool { return d.format.Appends() && len(d.columns) == 0 }
+
 func (d destination) gathered() resultfile.Format {
-	if d.format.Appends() {
+	if d.direct() {
 		return d.format
 	}
 	return resultfile.CSV
@@ -90,13 +94,13 @@ func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr
 func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
 	case d.path == "":
-		return batch.Pipe(stdout, d.format, schema, d.unordered)
+		return batch.Pipe(stdout, d.format, schema, d.columns, d.unordered)
 	case d.special:
 		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
 		if err != nil {
 			return nil, err
 		}
-		return batch.Pipe(f, d.format, schema, d.unordered)
+		return batch.Pipe(f, d.format, schema, d.columns, d.unordered)
 	}
 	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
 }
@@ -114,7 +118,7 @@ func (d destination) finish(out *batch.Output) error {
 	if err := out.InPlace(); err != nil {
 		return err
 	}
-	if err := convertFile([]string{d.journal}, d.path, d.format); err != nil {
+	if err := convertFile([]string{d.journal}, d.path, d.format, d.columns); err != nil {
 		return &convertError{err}
 	}
 	if err := out.InPlace(); err != nil {

@@ -97,8 +97,8 @@ func formatFlag(f *flags, format *resultfile.Format) {
 
 // convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
 // so.
-func convertFile(files []string, name string, format resultfile.Format) error {
-	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format, nil) })
+func convertFile(files []string, name string, format resultfile.Format, columns []string) error {
+	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format, columns) })
 }
 
 // writeResults writes to standard output, or to the file that -o names.

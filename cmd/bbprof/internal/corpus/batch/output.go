@@ -74,13 +74,13 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 
 // Pipe writes rows to w, which cannot be read again: in the order of the input, unless
 // unordered. What was measured is kept in a temporary file, for blocks that come again.
-func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, unordered bool) (*Output, error) {
+func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*Output, error) {
 	spool, err := temporary("what was measured, for blocks that come again")
 	if err != nil {
 		return nil, err
 	}
 	o := newOutput(schema)
-	if o.pipe, err = newPipe(w, format, schema, unordered); err == nil {
+	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
 		err = o.open(spool, resultfile.CSV, 0)
 	}
 	return o, err
@@ -191,13 +191,20 @@ type pipe struct {
 	broken    bool // a row may be there in part, and no more must follow
 }
 
-func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, unordered bool) (*pipe, error) {
+func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
 	p := &pipe{unordered: unordered, waiting: map[int64][]string{}, finish: func() error { return nil }}
 	if format == resultfile.Parquet {
-		out, err := resultfile.NewWriter(w, format, schema)
+		out, err := resultfile.NewSelection(w, format, schema, columns)
 		p.write = func(cells []string) error { return asWriteError(out.Write(cells)) }
 		p.finish = func() error { return asWriteError(out.Close()) }
 		return p, err
+	}
+	var at []int
+	if len(columns) > 0 {
+		var err error
+		if schema, at, err = schema.Select(columns); err != nil {
+			return nil, err
+		}
 	}
 	lines, err := resultfile.NewLines(format, schema)
 	if err != nil {
@@ -212,12 +219,23 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, un
 	}
 	var line []byte
 	p.write = func(cells []string) (err error) { // each at once: a reader may be waiting
+		if at != nil {
+			cells = chosen(cells, at)
+		}
 		if line, err = lines.Append(line[:0], cells); err != nil {
 			return err
 		}
 		return put(line)
 	}
 	return p, put(lines.Header())
+}
+
+// chosen are the cells at some places.
+func chosen(cells []string, at []int) (some []string) {
+	for _, i := range at {
+		some = append(some, cells[i])
+	}
+	return some
 }
 
 func asWriteError(err error) error {

@@ -98,7 +98,7 @@ func TestPipe(t *testing.T) {
 	for _, noisy := range []int{0, 1, 3} {
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
 		var out strings.Builder
-		o, err := Pipe(&out, resultfile.CSV, schema, false)
+		o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestPipeInterrupted(t *testing.T) {
 		return nil
 	}}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.CSV, schema, false)
+	o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestPipeInterrupted(t *testing.T) {
 func TestPipeBroken(t *testing.T) {
 	full := errors.New("no space left")
 	disk := &fullDisk{room: 2000, err: full}
-	p, err := newPipe(disk, resultfile.CSV, schema, false)
+	p, err := newPipe(disk, resultfile.CSV, schema, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestPipeWindow(t *testing.T) {
 		return nil
 	}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.BHive, schema, false)
+	o, err := Pipe(&out, resultfile.BHive, schema, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -510,7 +510,7 @@ func TestMeasurerFails(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
-		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, false)
+		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, nil, false)
 		if err == nil {
 			l := &lab{}
 			_, err = Run(t.Context(), open(t, text(1000)), o, Options{Workers: l.workers(2), Run: here()})

@@ -49,7 +49,7 @@ func TestWideRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := inputOf(t, io.MultiReader(strings.NewReader("hex,id\n"), &wideRows{left: n}))
 			l := &lab{delay: slow, noisy: map[string]int{}}
-			out, err := Pipe(io.Discard, resultfile.CSV, schema, false)
+			out, err := Pipe(io.Discard, resultfile.CSV, schema, nil, false)
 			if name != "pipe" {
 				out, _, err = Resume(file(t), resultfile.CSV, schema, here())
 			}

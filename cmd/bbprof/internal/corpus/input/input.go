@@ -23,8 +23,8 @@ func (e *ReadError) Error() string { return e.Err.Error() }
 
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// Input is the rows of some files, one after the other. Each may be compressed with gzip or
-// zstd, which its first bytes tell, and each may have a header.
+// Input is the rows of some files, one after the other: text, which may be compressed with gzip or
+// zstd and may have a header, or Parquet. Their first bytes tell.
 type Input struct {
 	files   []*file
 	current int
@@ -112,9 +112,10 @@ func (f *file) find(stdin io.Reader) error {
 
 func (f *file) start() error {
 	from, done := f.open, func() {}
+	var opened *os.File
 	if f.path != "" {
-		opened, err := os.Open(f.path)
-		if err != nil {
+		var err error
+		if opened, err = os.Open(f.path); err != nil {
 			return err
 		}
 		from, done = opened, func() { opened.Close() }
@@ -130,6 +131,15 @@ func (f *file) start() error {
 	}
 	f.packed = packed
 	f.close = func() { decoderDone(); done() }
+	plain, table, tableDone, err := f.withParquet(plain, opened)
+	if err != nil {
+		f.close()
+		return err
+	}
+	if table {
+		f.packed = true // positions in the file are not those of the text
+		f.close = func() { tableDone(); decoderDone(); done() }
+	}
 	text, assembly, toolDone, err := withAssembly(plain)
 	if err != nil {
 		f.close()
@@ -137,7 +147,7 @@ func (f *file) start() error {
 	}
 	if assembly {
 		plain, f.packed = text, true // positions in the file are not those of the text
-		f.close = func() { toolDone(); decoderDone(); done() }
+		f.close = func() { toolDone(); tableDone(); decoderDone(); done() }
 	} else {
 		plain = text
 	}

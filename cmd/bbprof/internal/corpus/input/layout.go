@@ -210,7 +210,7 @@ func foreign(start []byte) string {
 		{"!<arch>\n", "an archive of objects; bbprof extract takes the blocks of an ELF file"},
 		{"MZ", "a Windows program; blocks are taken from ELF files, by bbprof extract"},
 		{"\xcf\xfa\xed\xfe", "a Mach-O file; blocks are taken from ELF files, by bbprof extract"},
-		{"PAR1", "Parquet; bbprof convert makes CSV of results, and DuckDB or pandas of anything else"},
+		{"PAR1", "Parquet that was compressed once more; decompress it"},
 		{"PK\x03\x04", "a ZIP archive, as spreadsheets are; save it as CSV"},
 		{"BZh", "compressed with bzip2; gzip and zstd are read"},
 		{"\xfd7zXZ", "compressed with xz; gzip and zstd are read"},

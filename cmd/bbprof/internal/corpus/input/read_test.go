@@ -13,9 +13,11 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -368,7 +370,7 @@ func TestForeign(t *testing.T) {
 		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n": "it seems to be source code",
 		"\t.text\n\t.globl f\nf:\n\tret\n":                        "it seems to be assembly",
 		"{\"hex\":\"90\"}\n":                                      "it seems to be JSON",
-		"PAR1....":                                                "it is Parquet",
+		"PAR1....":                                                "it ends within the first bytes of a Parquet file",
 		"\xff\xfeh\x00e\x00x\x00":                                 "it is text in UTF-16",
 		strings.Repeat("\x00", 1000):                              "it is binary data, not text",
 		"id,name\n1,a\n2,b\n":                                     "none of its first 2 rows is a block: blocks are hexadecimal",
@@ -457,6 +459,58 @@ func TestManyColumns(t *testing.T) {
 			if err == nil && len(readAll(t, in)) != 1 {
 				t.Errorf("%d columns: no row", columns)
 			}
+		}
+	}
+}
+
+// TestParquet: a table in Parquet is a corpus like its CSV, from a file and from a pipe.
+func TestParquet(t *testing.T) {
+	var table bytes.Buffer
+	w, err := parquet.NewWriter(&table, []parquet.Column{{Name: "# id", Type: parquet.Integer}, {Name: "Hex"}, {Name: "note"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cells := range [][]string{{"7", "90", "a, \"b\""}, {"", "", ""}, {"9", "zz", "#\n"}, {"10", "4801c0", ""}} {
+		if err := w.Write(cells); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "corpus.pq")
+	if err := os.WriteFile(name, table.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Number  int64
+		Text    string
+		Bad     bool
+		Carried []string
+	}
+	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}}, {3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
+	for _, from := range []string{name, "-"} {
+		in, err := Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if diff := cmp.Diff([]string{"# id", "note"}, in.Carried()); diff != "" {
+			t.Error(diff)
+		}
+		var got []row
+		for {
+			r, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, row{r.Number, r.Text, r.Rejection != nil, r.Carried})
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", from, diff)
 		}
 	}
 }

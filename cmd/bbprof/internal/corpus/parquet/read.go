@@ -64,6 +64,9 @@ func typeOf(e format.SchemaElement) Type {
 	return Text
 }
 
+// Rows is how many rows the file has.
+func (r *Reader) Rows() int64 { return r.footer.NumRows }
+
 // Value is that of a key for the whole file.
 func (r *Reader) Value(key string) (value string, ok bool) {
 	for _, kv := range r.footer.KeyValueMetadata {

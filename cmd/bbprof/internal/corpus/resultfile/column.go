@@ -55,6 +55,9 @@ type Entry struct {
 	RunHeader   string // Run as JSON, in the first row that a run writes
 }
 
+// runHeader is the column of Entry.RunHeader.
+const runHeader = "run_header"
+
 // cycleDecimals are finer than any interval.
 const cycleDecimals = 4
 
@@ -180,7 +183,7 @@ func Columns(disasm bool) []Column {
 		})},
 		{Name: "file", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
 		{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
-		{Name: "run_header", Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
+		{Name: runHeader, Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
 	}...)
 }
 

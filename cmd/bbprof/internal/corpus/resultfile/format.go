@@ -73,33 +73,39 @@ func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, erro
 	if len(names) == 0 {
 		return NewWriter(w, f, s)
 	}
-	sel := &selection{}
-	var chosen Schema
-	for _, name := range names {
-		at := s.Index(name)
-		if at < 0 {
-			return nil, fmt.Errorf("it has no column %s; there are %s", name, strings.Join(s.Names(), ", "))
-		}
-		chosen = append(chosen, s[at])
-		sel.at = append(sel.at, at)
-	}
-	sel.cells = make([]string, len(chosen))
-	if err := chosen.distinct(); err != nil {
+	chosen, at, err := s.Select(names)
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	sel := &selection{at: at, header: s.Index(runHeader), cells: make([]string, len(chosen))}
 	sel.Writer, err = NewWriter(w, f, chosen)
 	return sel, err
+}
+
+// Select has the columns of some names, in their order, and where they stand in s.
+func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
+	for _, name := range names {
+		i := s.Index(name)
+		if i < 0 {
+			return nil, nil, fmt.Errorf("it has no column %s; there are %s", name, strings.Join(s.Names(), ", "))
+		}
+		chosen, at = append(chosen, s[i]), append(at, i)
+	}
+	return chosen, at, chosen.distinct()
 }
 
 // selection passes on some of the cells.
 type selection struct {
 	Writer
-	at    []int
-	cells []string
+	at     []int
+	header int // the column of run_header, -1 if there is none
+	cells  []string
 }
 
 func (s *selection) Write(cells []string) error {
+	if w, ok := s.Writer.(*parquetWriter); ok && s.header >= 0 {
+		w.noteRun(cells[s.header])
+	}
 	for i, at := range s.at {
 		s.cells[i] = cells[at]
 	}

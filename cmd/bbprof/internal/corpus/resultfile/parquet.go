@@ -1,10 +1,13 @@
 package resultfile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
@@ -16,9 +19,15 @@ var parquetMagic = []byte(parquet.Magic)
 // parquetTypes are the columns' types there.
 var parquetTypes = map[Type]parquet.Type{Text: parquet.Text, Integer: parquet.Integer, Number: parquet.Number, Flag: parquet.Flag}
 
+// parquetRuns is the key under which a file has its runs: a JSON array of what column run_header holds, each once.
+// It is there also where that column, or the row with it, was left out.
+const parquetRuns = "bbprof.runs"
+
 type parquetWriter struct {
 	schema Schema
 	*parquet.Writer
+	header int      // the column of run_header, -1 if there is none
+	runs   []string // JSON
 }
 
 func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
@@ -30,10 +39,22 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 		columns = append(columns, parquet.Column{Name: c.Name, Type: parquetTypes[c.Type], EmptyText: c.of == nil})
 	}
 	out, err := parquet.NewWriter(w, columns)
-	return &parquetWriter{s, out}, err
+	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err
+}
+
+// noteRun puts a run among those of the file.
+func (w *parquetWriter) noteRun(header string) {
+	if header == "" || slices.Contains(w.runs, header) || !json.Valid([]byte(header)) {
+		return
+	}
+	w.runs = append(w.runs, header)
+	w.Set(parquetRuns, "["+strings.Join(w.runs, ",")+"]")
 }
 
 func (w *parquetWriter) Write(cells []string) error {
+	if w.header >= 0 {
+		w.noteRun(cells[w.header])
+	}
 	err := w.Writer.Write(cells)
 	if bad := (*parquet.MistypedError)(nil); errors.As(err, &bad) {
 		return w.schema[bad.Column].mistyped(cells[bad.Column])
@@ -70,6 +91,27 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 		}
 	}
 	return r, nil
+}
+
+// Runs are those that the file as a whole tells of.
+func (r *parquetReader) Runs() (headers []string) {
+	text, _ := r.in.Value(parquetRuns)
+	var list []json.RawMessage
+	if json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	for _, run := range list {
+		headers = append(headers, string(run))
+	}
+	return headers
+}
+
+// RunsOf are the runs that a file tells of as a whole, each as column run_header has it; only Parquet does.
+func RunsOf(r Reader) []string {
+	if p, ok := r.(*parquetReader); ok {
+		return p.Runs()
+	}
+	return nil
 }
 
 func (r *parquetReader) Schema() Schema { return r.schema }

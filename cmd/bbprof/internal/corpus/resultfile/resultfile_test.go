@@ -455,7 +455,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
 		}
 	}
-	known := []string{"At", "Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll"}
+	known := []string{"At", "Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll", "Waiting"}
 	var fields []string
 	for f := range reflect.TypeFor[profiler.Options]().Fields() {
 		if f.IsExported() {
@@ -464,7 +464,7 @@ func TestSettings(t *testing.T) {
 	}
 	slices.Sort(fields)
 	if diff := cmp.Diff(known, fields); diff != "" {
-		t.Errorf("put a new option into SettingsOf, or leave it out there as CPUs is (-known +fields):\n%s", diff)
+		t.Errorf("put a new option into SettingsOf, or leave it out there as CPUs and Waiting are (-known +fields):\n%s", diff)
 	}
 }
 
