@@ -256,7 +256,7 @@ func TestPipeIdle(t *testing.T) {
 	l := &lab{noisy: map[string]int{"90": 1}}
 	in, feed := io.Pipe()
 	seen, out := io.Pipe()
-	o, err := Pipe(out, resultfile.BHive, schema, false)
+	o, err := Pipe(out, resultfile.BHive, schema, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestUnordered(t *testing.T) {
 	}
 	l := &lab{delay: slow}
 	text0 := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
-	o, err := Pipe(&out, resultfile.CSV, schema, true)
+	o, err := Pipe(&out, resultfile.CSV, schema, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
