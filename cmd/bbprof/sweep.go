@@ -121,7 +121,7 @@ func (s *sweeping) declare(f *flags) {
 	f.section("Flags")
 	f.number(&s.runs, 1, "runs", "N", "runs with each value, in random order").fallback = "3, of a program 10"
 	f.seed(&s.seed, "seed of the random order")
-	s.out.addFile(f)
+	s.out.add(f, "the table")
 	s.plot.add(f)
 	cpuFlag(f, &s.opts.CPUs, cpuHelp)
 	programFlags(f, &s.programs, &s.cleanEnv)

@@ -174,7 +174,7 @@ func sweepOutcome(points []sweep.Point) error {
 }
 
 func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
-	if err := s.out.stream(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
+	if err := s.writeSweep(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
 		return err
 	}
 	if err := s.plot.draw(blockSubject(points[0].Result.Hex), sweep.Figure(points, f)); err != nil {

@@ -45,7 +45,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std strea
 	if err != nil && !(stopped(err) && points != nil) {
 		return err
 	}
-	if writeErr := s.out.stream(std, func(w io.Writer) error { return f.write(w, points) }); writeErr != nil || err != nil {
+	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, points) }); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	return s.plot.draw(strings.Join(s.words, " "), f.figure(points))
