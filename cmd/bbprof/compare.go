@@ -30,7 +30,8 @@ chance would make one as large in less than 5 % of such comparisons. Of two file
 chance of even one false difference among all pairs (Holm).
 
 A layout of blocks is: a start of the code in its page, a place of the data in their page, and
-which side goes first. Both sides get the same initial state. A layout of programs is a size of the
+which side goes first; with -apart a place for what each register points to. Both sides get the same
+initial state. A layout of programs is a size of the
 environment (up to 4096 bytes more), a start of the stack (up to 8 KiB lower) and a start of the
 heap (up to 4 KiB higher), with address randomisation off; a program is measured from its entry to
 its end. Programs run with your rights and unconfined: bbprof does not protect your files from them.
@@ -83,6 +84,7 @@ type comparing struct {
 	repetitions int
 	seed        uint64
 	unpaired    bool
+	apart       bool // pointers
 	out         output
 	plot        plots
 	verbose     bool
@@ -101,6 +103,8 @@ func (c *comparing) declare(f *flags) {
 	f.number(&c.repetitions, 1, "trials", "N", "measurements of each side in each layout; their median counts")
 	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
+	f.toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may, and not all data together. rsp and rbp stay together, and "+
+		"pointers may then alias in their low 12 bits")
 	f.toggle(&c.out.json, "json", "one JSON object on one line for each pair, with all values")
 	c.out.addFile(f)
 	c.plot.add(f)
@@ -135,6 +139,8 @@ func (c *comparing) run(std streams) error {
 	switch {
 	case a.kind != b.kind:
 		return badUsage("one side is a %s and the other a %s; give two of a kind", a.kind, b.kind)
+	case a.kind == aCommand && c.apart:
+		return badUsage("-apart is for blocks, and these are programs")
 	case a.kind == aCommand && ofBlocks != "":
 		return badUsage("-%s is for blocks, and these are programs", ofBlocks)
 	case a.kind != aCommand && ofRuns != "":
@@ -249,9 +255,9 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 				return m(ctx, l)
 			}
 		}
-		layouts := compare.Draw(c.seed, c.layouts, c.repetitions)
+		layouts := c.draw(c.seed)
 		if c.unpaired {
-			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, compare.Draw(^c.seed, c.layouts, c.repetitions), told(sides[0]), told(sides[1]))
+			out.Pairs, out.Dropped, err = compare.RunUnpaired(ctx, layouts, c.draw(^c.seed), told(sides[0]), told(sides[1]))
 		} else {
 			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
@@ -268,6 +274,17 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 		return out, nil
 	}
 	return out, err
+}
+
+// draw makes the layouts of blocks.
+func (c *comparing) draw(seed uint64) []compare.Layout {
+	layouts := compare.Draw(seed, c.layouts, c.repetitions)
+	if c.apart {
+		for i, l := range layouts {
+			layouts[i] = l.Spread(seed)
+		}
+	}
+	return layouts
 }
 
 func (out *comparison) conclude(c *comparing) (err error) {

@@ -33,6 +33,8 @@ func (l *linking) declare(f *flags) {
 // check says what does not go together.
 func (c *comparing) checkLink() error {
 	switch only := c.flags.of(linkTitle); {
+	case c.linking.on && c.apart:
+		return badUsage("-apart is for blocks, and -link is for programs")
 	case c.linking.on && c.unpaired:
 		return badUsage("-unpaired and -link: links are compared in pairs")
 	case c.linking.on && c.flags.of(measuringTitle) != "":

@@ -35,7 +35,7 @@ func (out *comparison) report(c *comparing) string {
 	if out.Cycles != "" {
 		line("cycles", "%s", out.Cycles)
 	} else {
-		line("init", "%s, moved with the layout", out.A.Init)
+		line("init", "%s, moved with the layout%s", out.A.Init, map[bool]string{true: ", each pointer by itself"}[c.apart])
 	}
 	line("layouts", "%s of seed %d%s, measured %s each", out.layouts(c), c.seed, dropped(out.Dropped), times(c.repetitions))
 	line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
@@ -54,20 +55,41 @@ func (e *SideError) Error() string { return "-" + e.Side + ": " + e.Err.Error() 
 func (e *SideError) Unwrap() error { return e.Err }
 
 // setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
-// are moved together, so equal ones remain equal; a register that is 0 remains 0.
+// are moved together, so equal ones remain equal; a register that is 0 remains 0. In a layout that was
+// spread each is moved by itself and has a page of its own.
 func (l Layout) setup(init initial.State) profiler.Setup {
-	offset, data := l.Start, uint64(l.Data)
-	if init.Name == divisible {
-		data &^= 0xff // the low byte, a divisor, must stay
+	offset := l.Start
+	by := func(pointer int) uint64 {
+		data := uint64(l.Data)
+		if l.Apart != nil {
+			data = uint64(l.Apart[pointer])
+		}
+		if init.Name == divisible {
+			data &^= 0xff // the low byte, a divisor, must stay
+		}
+		if l.Apart == nil {
+			return data
+		}
+		if pointer == int(asm.RBP) {
+			pointer = int(asm.RSP)
+		}
+		return data + uint64(pointer)*apart
 	}
 	for r := range init.GPR {
 		if init.GPR[r] != 0 {
-			init.GPR[r] += data
+			init.GPR[r] += by(r)
 		}
 	}
-	init.Fill += data
-	return profiler.Setup{CodeOffset: &offset, Init: &init, Tolerate: tolerated()}
+	init.Fill += by(len(init.GPR))
+	tolerate := tolerated()
+	if l.Apart != nil { // that pointers alias in some layouts is what they were spread for
+		tolerate = append(tolerate, verdict.Alias4K, verdict.AliasFrame)
+	}
+	return profiler.Setup{CodeOffset: &offset, Init: &init, Tolerate: tolerate}
 }
+
+// apart is more than the distance of any two registers of an initial state.
+const apart = 1 << 22
 
 // tolerated are the reasons that an undisturbed block can be rejected for after timing. A layout in
 // which it has two speeds, or in which copies do not all take the same time, counts like any other:

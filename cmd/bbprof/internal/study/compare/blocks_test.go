@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -98,6 +99,48 @@ func TestDataMoveTogether(t *testing.T) {
 	}
 	if !slices.ContainsFunc(initial.States(), func(i initial.State) bool { return i.Name == divisible }) {
 		t.Errorf("no initial state is called %q", divisible)
+	}
+}
+
+// TestSpread: each pointer has a page and an offset in it of its own, the same for both sides; the stack
+// pointers stay together, and whether pointers alias does not reject the block.
+func TestSpread(t *testing.T) {
+	const seed = 3
+	equal := 0 // pairs of pointers with equal low 12 bits, of 200 layouts
+	for _, plain := range Draw(seed, 200, 2) {
+		l := plain.Spread(seed)
+		if again := plain.Spread(seed); !slices.Equal(l.Apart, again.Apart) || slices.Equal(l.Apart, plain.Spread(seed+1).Apart) {
+			t.Fatalf("layout %d: %v, again %v", l.Number, l.Apart, again.Apart)
+		}
+		for _, init := range initial.States() {
+			s := l.setup(init)
+			pages := map[uint64]bool{}
+			for r, was := range init.GPR {
+				now := s.Init.GPR[r]
+				if (was == 0) != (now == 0) || (now-was)%DataUnit != 0 || init.Name == divisible && byte(now) != byte(was) {
+					t.Errorf("%s: register %d is %#x, was %#x", init.Name, r, now, was)
+				}
+				if r != int(asm.RBP) && now != 0 {
+					pages[now/Page] = true
+				}
+			}
+			pages[s.Init.Fill/Page] = true
+			if want := pointers - 1; len(pages) != want && init.Name != divisible || len(pages) < want-1 {
+				t.Errorf("%s: %d pages", init.Name, len(pages))
+			}
+			if got, was := s.Init.GPR[asm.RSP]-s.Init.GPR[asm.RBP], init.GPR[asm.RSP]-init.GPR[asm.RBP]; got != was {
+				t.Errorf("%s: rsp and rbp are %d bytes apart, were %d", init.Name, int64(got), int64(was))
+			}
+			if !slices.Contains(s.Tolerate, verdict.Alias4K) || slices.Contains(plain.setup(init).Tolerate, verdict.Alias4K) {
+				t.Errorf("%s: 4K aliasing is not tolerated where pointers are spread, and only there", init.Name)
+			}
+			if init.Name == "paper" && (s.Init.GPR[asm.RSI]-s.Init.GPR[asm.RDI])%Page == 0 {
+				equal++
+			}
+		}
+	}
+	if equal == 0 || equal > 12 { // 200 of 64 are expected
+		t.Errorf("rsi and rdi have equal low 12 bits in %d of 200 layouts", equal)
 	}
 }
 

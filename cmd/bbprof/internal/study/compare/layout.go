@@ -8,7 +8,11 @@
 // [Paired] and [Unpaired].
 package compare
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/bbprof/bbprof/asm"
+)
 
 const (
 	// Page is the range of a random start: what lies above the low 12 bits of an address changes
@@ -25,15 +29,16 @@ const (
 // Layout is one set-up in which both sides are measured: of blocks, where code and data are; of
 // programs, what is above the stack.
 type Layout struct {
-	Number int    `json:"number"`               // from 1
-	Start  int    `json:"start_bytes,omitzero"` // of the code in its page
-	Data   int    `json:"data_bytes,omitzero"`  // by which all data are moved
-	Env    int    `json:"env_bytes,omitzero"`   // by which a program's environment is longer
-	Stack  int    `json:"stack_bytes,omitzero"` // by which its stack starts lower still
-	Heap   int    `json:"heap_bytes,omitzero"`  // by which its heap starts higher
-	Link   uint32 `json:"link_seed,omitzero"`   // of linked programs: which link, by its seed
-	Order  string `json:"order,omitempty"`      // likewise: of the object files
-	BFirst []bool `json:"b_first,omitempty"`    // of each repetition of blocks, whether b ran before a
+	Number int    `json:"number"`                // from 1
+	Start  int    `json:"start_bytes,omitzero"`  // of the code in its page
+	Data   int    `json:"data_bytes,omitzero"`   // by which all data are moved
+	Apart  []int  `json:"apart_bytes,omitempty"` // by which the data of each pointer are moved, see [Layout.Spread]
+	Env    int    `json:"env_bytes,omitzero"`    // by which a program's environment is longer
+	Stack  int    `json:"stack_bytes,omitzero"`  // by which its stack starts lower still
+	Heap   int    `json:"heap_bytes,omitzero"`   // by which its heap starts higher
+	Link   uint32 `json:"link_seed,omitzero"`    // of linked programs: which link, by its seed
+	Order  string `json:"order,omitempty"`       // likewise: of the object files
+	BFirst []bool `json:"b_first,omitempty"`     // of each repetition of blocks, whether b ran before a
 }
 
 // Draw makes n layouts for blocks, each with so many repetitions. Layout i of a seed does not
@@ -50,4 +55,20 @@ func Draw(seed uint64, n, repetitions int) []Layout {
 		layouts[i] = l
 	}
 	return layouts
+}
+
+// pointers are the registers by encoding number, and the word that fills memory.
+const pointers = 17
+
+// Spread draws a place for each pointer of a layout of blocks instead of one for all: two buffers of a
+// program have their distance from the allocator, and where its low 12 bits are 0 they alias. The stack
+// and frame pointers stay together.
+func (l Layout) Spread(seed uint64) Layout {
+	r := rand.New(rand.NewPCG(^seed, uint64(l.Number)))
+	l.Apart = make([]int, pointers)
+	for i := range l.Apart {
+		l.Apart[i] = DataUnit * r.IntN(Page/DataUnit)
+	}
+	l.Apart[asm.RBP] = l.Apart[asm.RSP]
+	return l
 }

@@ -1,0 +1,66 @@
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// heapRun is what testdata/programs/heap.c prints under an allocator, "" for the C library's, as fields.
+func heapRun(t *testing.T, path, library string, args ...string) [][]string {
+	t.Helper()
+	c := exec.Command(path, args...)
+	var said strings.Builder
+	c.Stderr = &said // ld.so says there that it has no such library, and goes on
+	c.Env = append(os.Environ(), "LD_PRELOAD="+library)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s, %v: %v: %s", library, args, err, said.String())
+	}
+	if said.Len() > 0 {
+		require.Skip(t, require.Allocators, "%s", said.String())
+	}
+	var lines [][]string
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, strings.Fields(line))
+	}
+	return lines
+}
+
+// TestHeap: what docs/heap.md says of each allocator.
+func TestHeap(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "heap")
+	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../testdata/programs/heap.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
+	}
+	for _, c := range []struct {
+		library string
+		alias   [3]string // of pairs of 64, 5120 and 1,048,576 bytes
+	}{
+		{"", [3]string{"-", "-", "alias"}},
+		{"libtcmalloc_minimal.so.4", [3]string{"-", "-", "alias"}},
+		{"libmimalloc.so.2", [3]string{"-", "-", "alias"}},
+		{"libjemalloc.so.2", [3]string{"-", "-", ""}}, // at random lines of its page: 1 pair in 64 aliases
+	} {
+		t.Run("of "+c.library, func(t *testing.T) {
+			for i, line := range heapRun(t, path, c.library, "64", "5120", "1048576") {
+				if len(line) != 4 || c.alias[i] != "" && line[3] != c.alias[i] {
+					t.Errorf("%v, want %s", line, c.alias[i])
+				}
+			}
+		})
+	}
+	large := heapRun(t, path, "", "1048576")[0]
+	if !strings.HasSuffix(large[1], "010") || !strings.HasSuffix(large[2], "010") {
+		t.Errorf("1 MiB of glibc is at %s and %s", large[1], large[2])
+	}
+	// M_MMAP_THRESHOLD is 128 KiB with the chunk's header of 8 bytes, rounded up to 16 (mallopt(3), malloc/malloc.c).
+	if got := strings.Join(heapRun(t, path, "", "threshold")[0], " "); got != "from 131049 bytes on, at ...010" {
+		t.Errorf("glibc's threshold: %s", got)
+	}
+}
