@@ -35,7 +35,7 @@ type subject struct {
 func subjects() []subject {
 	return []subject{
 		{"Measure a corpus", []*command{extractCommand(), batchCommand(), mergeCommand(), convertCommand(), accountCommand()}},
-		{"Understand a block", []*command{explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
+		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
 		{"Decide between two", []*command{compareCommand(), checkCommand()}},
 		{"Judge models", []*command{scoreCommand(), predictCommand(), instructionsCommand()}},
 		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},

@@ -59,8 +59,8 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 
 // truthColumns are where things stand in a file of results; -1 where they do not.
 type truthColumns struct {
-	hex, status, reason, cycles, low, high, weight, application, forwarding, sensitive, header int
-	evidence                                                                                   []int
+	hex, status, reason, cycles, low, high, weight, application, forwarding, sensitive, header, bound int
+	evidence                                                                                          []int
 }
 
 func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
@@ -81,7 +81,7 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 	}
 	c.status, c.reason, c.low, c.high = s.Index("status"), s.Index("reason"), s.Index("ci_low"), s.Index("ci_high")
 	c.weight, c.forwarding = s.Index("weight"), s.Index("self_forwarding_loads")
-	c.sensitive, c.header = s.Index("state_sensitive"), s.Index("run_header")
+	c.sensitive, c.header, c.bound = s.Index("state_sensitive"), s.Index("run_header"), s.Index("bound")
 	c.application = first("application", "app", "program", "source", "input_file", "column_2", "file") // batch names the last but one
 	for i, name := range names {
 		if strings.HasPrefix(name, evidencePrefix) {
@@ -166,6 +166,7 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 			continue
 		}
 		b.Low, b.High = bound(cell(c.low), b.Cycles), bound(cell(c.high), b.Cycles)
+		b.Bound = names.one(cell(c.bound))
 		b.Evidence = names.one(c.evidenceOf(columns, cell))
 		seen[b.Hex] = len(t.blocks)
 		t.blocks = append(t.blocks, b)
@@ -205,7 +206,7 @@ func (t *truth) describe() {
 			return
 		}
 		b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
-		if t.core.Name != "" {
+		if t.core.Name != "" && b.Bound == "" {
 			b.Bound = t.core.Limit(insts, b.Cycles)
 		}
 	})

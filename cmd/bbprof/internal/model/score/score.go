@@ -23,7 +23,7 @@ type Block struct {
 
 	Application  string // or the file it comes from
 	Category     string
-	Bound        string // what limits it, by the widths of the core
+	Bound        string // what limits it: measured, or else by the widths of the core
 	Instructions int
 	Evidence     string // how sure the conditions of the measurement are
 	Forwards     bool   // a load takes its value from a store of the block

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// boundsCommand says what in a block makes its time.
+func boundsCommand() *command {
+	return &command{
+		name:     "bounds",
+		summary:  "find what in a block makes its time",
+		synopsis: []string{"bounds [flags] -hex HEX  (a report)", "bounds [flags] FILE...   (a row for each distinct block of a corpus; - is standard input)"},
+		about: `Nothing is modelled: the block is changed in one way at a time and measured again.
+  chains     dependencies from one iteration to the next are cut, by a constant in the register or a
+             store in front of the load, against the same instruction where it cuts nothing
+  slack      instructions that the block does not wait for are added, one class of work after
+             another, until its time grows: those before are free, the next ones have a slope
+  front end  nops are added; a loop and the decoders are compared with the op cache
+  parts      each instruction is left out, or replaced by constants; what that saves is a
+             derivative, and parts need not add up to the whole
+
+The first line names the bound, which is one of
+  chain      cutting a chain of dependencies saves at least 2 % of the time
+  memory     so does one that goes through a store and a load that waits for it
+  class      no more work of a class is free, although nops are
+  front_end  nops are not free either
+  none       none of these
+`,
+		examples: `bbprof bounds -hex 480fafc0
+bbprof bounds -json -asm 'imul rax, rbx; add rax, [rsi]' | jq .bound
+bbprof bounds -no-parts -o bounds.csv blocks.csv
+bbprof score -model llvm-mca-22 bounds.csv            groups errors by what bounds a block
+`,
+		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
+			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+		setup: func(f *flags) func(streams) error {
+			b := bounding{opts: profiler.Options{Detail: true}}
+			b.block.add(f)
+			f.toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
+			f.operands = &b.files
+			f.number(&b.workers, 0, "workers", "N", "for files: blocks that are measured at once (default: one a core)")
+			b.out.add(f, "the report, or of a row")
+			b.plot.add(f)
+			measuring(f, &b.opts)
+			return b.run
+		},
+	}
+}
+
+type bounding struct {
+	opts  profiler.Options
+	block blockFlags
+	ask   bounds.Options
+	files []string
+	// workers is how many blocks of a corpus are measured at once, 0 for one a core.
+	workers int
+	out     output
+	plot    plots
+}
+
+func (b *bounding) run(std streams) error {
+	if err := oneMode(b.opts); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	switch {
+	case b.block.given() && len(b.files) > 0:
+		return badUsage("-hex and %s: give a block or files", b.files[0])
+	case len(b.files) > 0:
+		return b.corpus(ctx, std)
+	}
+	block, err := b.block.read(std)
+	if err != nil {
+		return err
+	}
+	p, err := profiler.New(b.opts)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	got, err := bounds.Find(ctx, p, block, b.ask)
+	if err != nil {
+		return err
+	}
+	if err := b.out.write(std, got, boundsReport(got)); err != nil {
+		return err
+	}
+	if got.Base.Status == profiler.OK {
+		if err := b.plot.draw(blockSubject(got.Base.Hex), bounds.Figure(got)); err != nil {
+			return err
+		}
+	}
+	return outcome(got.Base)
+}
+
+func boundsReport(a bounds.Answer) string {
+	if a.Base.Status != profiler.OK {
+		return report(a.Base)
+	}
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s\n%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", a.Sentence, a.Base.Cycles, a.Base.CILow, a.Base.CIHigh)
+	if len(a.Chains) > 0 {
+		fmt.Fprintf(&w, "\n%-10s%-26s%s\n", "saved", "interval", "carried chain (documented latencies)")
+	}
+	for _, c := range a.Chains {
+		switch {
+		case c.Saved != nil:
+			fmt.Fprintf(&w, "%-+10.3f%-26s%s", c.Saved.Cycles, fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), c.Text)
+		default:
+			fmt.Fprintf(&w, "%-10s%-26s%s; %s", "untested", "", c.Text, c.Untested)
+		}
+		if c.Documented > 0 {
+			fmt.Fprintf(&w, ": %.2f", c.Documented)
+		}
+		if c.Binds {
+			w.WriteString("  ← binds")
+		}
+		w.WriteString("\n")
+	}
+	fmt.Fprintf(&w, "\n%-17s%14s%9s%8s%9s  %s\n", "class", "free", "room", "share", "slope", "probe")
+	for _, s := range a.Slack {
+		if s.Untested != "" {
+			fmt.Fprintf(&w, "%-17s%40s  %s; %s\n", s.Class, "untested", s.Probe, s.Untested)
+			continue
+		}
+		fmt.Fprintf(&w, "%-17s%14s%9.2f%7.0f%%%9.3f  %s\n", s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), s.Room, 100*s.Share, s.Slope, s.Probe)
+	}
+	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle with nops in all free slots", a.FrontEnd.Slots)
+	if t := a.FrontEnd.Loop; t != nil {
+		fmt.Fprintf(&w, "; in a loop %.3f cycles", t.Cycles)
+	}
+	if t := a.FrontEnd.Decoders; t != nil {
+		fmt.Fprintf(&w, "; from the decoders %.3f", t.Cycles)
+	}
+	w.WriteString("\n")
+	if len(a.Parts) > 0 {
+		w.WriteString("\nsaved     without the instruction\n")
+	}
+	for _, p := range a.Parts {
+		if p.Saved == nil {
+			fmt.Fprintf(&w, "%-10s%2d  %s; %s\n", "untested", p.Instruction, p.Text, p.Untested)
+			continue
+		}
+		fmt.Fprintf(&w, "%-+10.3f%2d  %s", p.Saved.Cycles, p.Instruction, p.Text)
+		if p.Replaced != "" {
+			fmt.Fprintf(&w, "; %s instead", p.Replaced)
+		}
+		w.WriteString("\n")
+	}
+	return w.String()
+}

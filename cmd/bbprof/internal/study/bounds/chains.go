@@ -1,0 +1,281 @@
+package bounds
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// cut ends a carried dependency, at the cost of one instruction. control costs as much and ends nothing.
+type cut struct {
+	before       int // the instruction that both stand in front of
+	cut, control []byte
+}
+
+// cutting finds how to cut a dependency; why says why it cannot be.
+func (q *question) cutting(d dependency) (c cut, why string) {
+	r := q.room
+	switch v := d.value; {
+	case d.memory:
+		return q.cutMemory(d)
+	case v.X87:
+		return c, "bbprof cannot cut a dependency through the x87 stack"
+	case v.GPR != 0:
+		n := bits.TrailingZeros16(v.GPR)
+		c.cut = movImm(n, q.base.Init.GPR[n])
+		if c.control = nopOf(len(c.cut)); r.scratch != none {
+			c.control = movImm(r.scratch, q.base.Init.GPR[n])
+		}
+	case v.Flags != 0:
+		idle := r.fixed
+		if r.scratch != none {
+			idle = r.scratch
+		}
+		if idle == none {
+			return c, "the block leaves no register to set flags from"
+		}
+		c.cut, c.control = test(idle, idle), nopOf(3)
+		if r.scratch != none {
+			c.control = lea(r.scratch, idle, 0)
+		}
+	case v.Vector != 0:
+		n := bits.TrailingZeros32(v.Vector)
+		if r.still == none {
+			return c, "the block leaves no vector register"
+		}
+		c.cut = movVector(n, r.still, q.state)
+		if c.control = nopOf(len(c.cut)); r.vector != none {
+			c.control = movVector(r.vector, r.still, q.state)
+		}
+	default:
+		return c, "bbprof cannot cut a dependency through an opmask"
+	}
+	return c, ""
+}
+
+func nopOf(n int) []byte {
+	e := asm.NewEmitter(0)
+	e.Nop(n)
+	return e.Bytes()
+}
+
+// elsewhere is how far from the access that is cut the control stores: two lines.
+const elsewhere = 128
+
+// cutMemory puts a store in front of the load, to the same bytes, whose value is ready.
+func (q *question) cutMemory(d dependency) (c cut, why string) {
+	in := &q.insts[d.to]
+	m := &in.Mem[d.mem]
+	value := q.room.scratch
+	if value == none {
+		value = q.room.fixed
+	}
+	var ok bool
+	if c.cut, ok = store(in, m, value, q.room.still, 0); !ok {
+		return c, "bbprof cannot store to where this instruction loads from"
+	}
+	c.before = d.to
+	c.control, _ = store(in, m, value, q.room.still, elsewhere)
+	return c, ""
+}
+
+// with adds cuts, or their controls, to a change.
+func (c *change) with(cuts []cut, control bool) {
+	if c.before == nil {
+		c.before = map[int][][]byte{}
+	}
+	for _, k := range cuts {
+		code := k.cut
+		if control {
+			code = k.control
+		}
+		c.before[k.before] = append(c.before[k.before], code)
+	}
+}
+
+// shortest is the share of the time below which a chain, by its documented latencies, is not tested.
+const shortest = 0.4
+
+// chains cuts each group of dependencies that may be long enough to matter.
+func (q *question) chains(a *Answer) error {
+	type tested struct {
+		report int
+		cuts   []cut
+	}
+	var all []tested
+	for _, g := range groups(len(q.insts), dependencies(q.insts, q.base.Predicted.Forwards)) {
+		r, known := q.describe(g)
+		if known && r.Documented < shortest*q.base.Cycles {
+			continue
+		}
+		cuts, why := q.cutsOf(g)
+		if r.Untested = why; why == "" {
+			all = append(all, tested{len(a.Chains), cuts})
+		}
+		a.Chains = append(a.Chains, r)
+	}
+	for _, t := range all {
+		saved, why, err := q.saved(t.cuts, nil)
+		if err != nil {
+			return err
+		}
+		// cutting all of them may cost what it saves, as with the stack pointer
+		for _, one := range alone(t.cuts) {
+			if why == "" && q.matters(saved) {
+				break
+			}
+			if saved, why, err = q.saved(one, nil); err != nil {
+				return err
+			}
+		}
+		r := &a.Chains[t.report]
+		if r.Untested = why; why == "" {
+			r.Saved = &saved.Time
+			r.Binds = q.matters(saved) && r.possible(q.base.Cycles)
+		}
+	}
+	if len(all) < 2 || slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds }) {
+		return nil
+	}
+	// Of several chains that take equally long none saves anything by itself: each is cut when all others are.
+	var whole []cut
+	for _, t := range all {
+		whole = append(whole, t.cuts...)
+	}
+	if saved, why, err := q.saved(whole, nil); err != nil || why != "" || !q.matters(saved) {
+		return err
+	}
+	for i, t := range all {
+		var others []cut
+		for j, u := range all {
+			if j != i {
+				others = append(others, u.cuts...)
+			}
+		}
+		saved, why, err := q.saved(t.cuts, others)
+		if err != nil {
+			return err
+		}
+		r := &a.Chains[t.report]
+		r.Binds = why == "" && q.matters(saved) && r.possible(q.base.Cycles)
+	}
+	return nil
+}
+
+// possible reports whether the time is long enough for a chain: a round takes a cycle at least.
+func (c *ChainReport) possible(cycles float64) bool { return cycles*float64(c.Copies) > 0.95 }
+
+// saving is what cuts save, and what the block then takes.
+type saving struct {
+	Time
+	cut Time
+}
+
+// matters reports whether the cuts save something, and not only make up for what their control costs.
+func (q *question) matters(s saving) bool {
+	least := effectShare * q.base.Cycles
+	return s.Low > 0 && s.Cycles >= least && q.base.Cycles-s.cut.Cycles >= least/2
+}
+
+// saved is what the cuts save against their controls, in a block in which others are made as well.
+func (q *question) saved(cuts, others []cut) (s saving, why string, err error) {
+	var with, without change
+	with.with(others, false)
+	without.with(others, false)
+	with.with(cuts, true)
+	without.with(cuts, false)
+	control, why, err := q.time(with)
+	if err != nil || why != "" {
+		return s, why, err
+	}
+	s.cut, why, err = q.time(without)
+	s.Time = control.minus(s.cut, 1)
+	return s, why, err
+}
+
+// mostCuts is how many cuts of a group are tried one by one.
+const mostCuts = 6
+
+// alone are the cuts one by one, if there are several.
+func alone(cuts []cut) (each [][]cut) {
+	if len(cuts) < 2 || len(cuts) > mostCuts {
+		return nil
+	}
+	for i := range cuts {
+		each = append(each, cuts[i:i+1])
+	}
+	return each
+}
+
+// cutsOf cuts all carried dependencies of a group.
+func (q *question) cutsOf(g group) (cuts []cut, why string) {
+	seen := map[string]bool{}
+	for _, d := range g.carried() {
+		key := fmt.Sprint(d.value, d.memory)
+		if d.memory {
+			key = fmt.Sprint(d.to, d.mem)
+		}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		c, why := q.cutting(d)
+		if why != "" {
+			return nil, why
+		}
+		cuts = append(cuts, c)
+	}
+	return cuts, ""
+}
+
+// describe names a group by its longest cycle; known is whether all latencies on it are.
+func (q *question) describe(g group) (r ChainReport, known bool) {
+	core := q.core()
+	longest := g.longest(func(d dependency) float64 {
+		l, ok := latency(&q.insts[d.to], d, core)
+		if !ok {
+			return unknownLatency
+		}
+		return l
+	})
+	known = true
+	var steps []string
+	for _, d := range rotated(longest.dependencies) {
+		in := &q.insts[d.to]
+		l, ok := latency(in, d, core)
+		r.Instructions = append(r.Instructions, d.to+1)
+		r.Memory = r.Memory || d.memory
+		step := in.Mnemonic
+		if l > 0 || !ok {
+			step = fmt.Sprintf("%s (%s)", in.Mnemonic, latencyText(l, ok))
+		}
+		steps = append(steps, step)
+		known = known && ok
+	}
+	r.Copies = longest.copies
+	if r.Text = strings.Join(steps, " → "); known {
+		r.Documented = longest.perIteration()
+	}
+	return r, known
+}
+
+// rotated starts a cycle at its first instruction.
+func rotated(cycle []dependency) []dependency {
+	first := 0
+	for i, d := range cycle {
+		if d.to < cycle[first].to {
+			first = i
+		}
+	}
+	return append(slices.Clone(cycle[first:]), cycle[:first]...)
+}
+
+func (q *question) core() string {
+	if q.base.Host == nil {
+		return ""
+	}
+	return q.base.Host.CPU.Microarchitecture
+}

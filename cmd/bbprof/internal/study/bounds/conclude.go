@@ -1,0 +1,124 @@
+package bounds
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// conclude names what bounds the block. A chain binds if cutting it saves time; a class if there is
+// no room for it although there is for nops; the front end if there is none for nops either.
+func (a *Answer) conclude() {
+	cycles := a.Base.Cycles
+	var says []string
+	add := func(k Kind, text string) {
+		if !slices.Contains(a.Bounds, k) {
+			a.Bounds = append(a.Bounds, k)
+		}
+		says = append(says, text)
+	}
+	for i := range a.Chains {
+		if c := &a.Chains[i]; c.Binds {
+			add(c.kind(), fmt.Sprintf("a carried chain of %.1f cycles: %s", cycles, c.Text))
+		}
+	}
+	front := a.slackOf(frontEnd[0].name)
+	frontFull := front != nil && front.Share < saturated
+	if full := a.full(saturated); len(full) > 0 {
+		add(Class, "the units for "+list(full))
+	}
+	if frontFull {
+		add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
+	}
+	var hidden []string // as long as the time, behind another bound: cutting one alone saves nothing
+	kind := Chain
+	for i := range a.Chains {
+		if c := &a.Chains[i]; !c.Binds && len(a.Bounds) > 0 && c.Documented > 0 && math.Abs(c.Documented-cycles) <= effectShare*cycles {
+			c.Binds = true
+			hidden, kind = append(hidden, c.Text), c.kind()
+		}
+	}
+	switch len(hidden) {
+	case 0:
+	case 1:
+		add(kind, "a carried chain of as many cycles: "+hidden[0])
+	default:
+		add(kind, fmt.Sprintf("%d carried chains of as many cycles, such as %s", len(hidden), hidden[0]))
+	}
+	if len(a.Bounds) == 0 {
+		if full := a.full(nearly); len(full) > 0 {
+			add(Class, "the units for "+list(full))
+		} else if front != nil && front.Share < nearly {
+			add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
+		}
+	}
+	if len(a.Bounds) == 0 {
+		a.Bounds = []Kind{None}
+		says = []string{"no chain, class of units or front end that bbprof can tell"}
+	}
+	a.Bound = a.Bounds[0]
+	a.Sentence = "bound by " + strings.Join(says, "; and by ") + a.free()
+}
+
+func (c *ChainReport) kind() Kind {
+	if c.Memory {
+		return Memory
+	}
+	return Chain
+}
+
+// nearly is the share below which a class is as good as full, where nothing else bounds the block: no
+// scheduler fills all units all the time.
+const nearly = 0.12
+
+// full are the classes of which less than a share is free. Without free slots no work is; a class that is full
+// as well then makes time grow faster than nops do.
+func (a *Answer) full(share float64) (names []string) {
+	front := a.slackOf(frontEnd[0].name)
+	for _, s := range a.Slack {
+		switch {
+		case s.Untested != "" || isFrontEnd(s.Class) || s.Share >= share:
+		case front != nil && front.Share < share && s.Slope <= 1.5*front.Slope:
+		default:
+			names = append(names, s.Class)
+		}
+	}
+	return names
+}
+
+// list is a, b and c.
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+func isFrontEnd(class string) bool {
+	return slices.ContainsFunc(frontEnd, func(p probe) bool { return p.name == class })
+}
+
+func (a *Answer) slackOf(class string) *Slack {
+	for i := range a.Slack {
+		if a.Slack[i].Class == class && a.Slack[i].Untested == "" {
+			return &a.Slack[i]
+		}
+	}
+	return nil
+}
+
+// free says how much of the slots and of the commonest units is free.
+func (a *Answer) free() string {
+	var parts []string
+	for _, of := range []struct{ class, name string }{{"nop", "all"}, {"integer", "integer"}, {"load", "load"}, {"store", "store"}, {"vector add", "vector add"}} {
+		if s := a.slackOf(of.class); s != nil {
+			parts = append(parts, fmt.Sprintf("%.0f %% of %s slots", 100*s.Share, of.name))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; free are " + strings.Join(parts, ", ")
+}

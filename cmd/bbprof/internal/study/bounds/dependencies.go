@@ -1,0 +1,187 @@
+package bounds
+
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/invariants"
+)
+
+// dependency is a value that one instruction makes and another waits for.
+type dependency struct {
+	from, to int // instructions of the block, from 0
+	copies   int // from the copy that makes it to the one that waits: 0 within an iteration
+	value    asm.Values
+	memory   bool // it goes through memory: from stores it and to loads it
+	mem      int  // which of to's Mem loads it
+}
+
+// dependencies lists what each instruction waits for. Through registers that is the last instruction
+// that wrote them, through memory what the trace says.
+func dependencies(insts []asm.Inst, forwards []invariants.Forward) (all []dependency) {
+	writes := make([]asm.Values, len(insts))
+	reads := make([]asm.Values, len(insts))
+	for i := range insts {
+		reads[i], writes[i] = insts[i].Dataflow()
+	}
+	for to := range insts {
+		for _, v := range single(reads[to]) {
+			before := lastWriter(writes[:to], v)
+			if before >= 0 {
+				all = append(all, dependency{from: before, to: to, value: v})
+			} else if before = lastWriter(writes, v); before >= 0 {
+				all = append(all, dependency{from: before, to: to, copies: 1, value: v})
+			}
+		}
+	}
+	for _, f := range forwards {
+		all = append(all, dependency{from: f.Store, to: f.Load, copies: f.Copies, memory: true, mem: f.Mem})
+	}
+	return all
+}
+
+func lastWriter(writes []asm.Values, v asm.Values) int {
+	for i, w := range slices.Backward(writes) {
+		if w.And(v) != (asm.Values{}) {
+			return i
+		}
+	}
+	return -1
+}
+
+// single takes a set apart.
+func single(v asm.Values) (all []asm.Values) {
+	for n := range 16 {
+		if v.GPR>>n&1 != 0 {
+			all = append(all, asm.Values{GPR: 1 << n})
+		}
+	}
+	for n := range 32 {
+		if v.Vector>>n&1 != 0 {
+			all = append(all, asm.Values{Vector: 1 << n})
+		}
+	}
+	for n := range 8 {
+		if v.Opmask>>n&1 != 0 {
+			all = append(all, asm.Values{Opmask: 1 << n})
+		}
+	}
+	for _, f := range []asm.Flags{asm.Carry, asm.OtherFlags} {
+		if v.Flags&f != 0 {
+			all = append(all, asm.Values{Flags: f})
+		}
+	}
+	if v.X87 {
+		all = append(all, asm.Values{X87: true})
+	}
+	return all
+}
+
+// group is a set of instructions that wait for one another from one iteration to the next, with the
+// dependencies among them: each of its cycles goes through at least one carried one.
+type group struct {
+	dependencies []dependency
+}
+
+// carried are those from one iteration to a later one.
+func (g group) carried() (all []dependency) {
+	for _, d := range g.dependencies {
+		if d.copies > 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// groups are the strongly connected components of the dependencies that contain a cycle.
+func groups(n int, all []dependency) []group {
+	reach := make([][]bool, n) // reach[i][j]: j waits for i, maybe indirectly
+	for i := range reach {
+		reach[i] = make([]bool, n)
+		todo := []int{i}
+		for len(todo) > 0 {
+			at := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, d := range all {
+				if d.from == at && !reach[i][d.to] {
+					reach[i][d.to] = true
+					todo = append(todo, d.to)
+				}
+			}
+		}
+	}
+	var found []group
+	done := make([]bool, n)
+	for i := range n {
+		if done[i] || !reach[i][i] {
+			continue
+		}
+		var g group
+		for _, d := range all {
+			if reach[i][d.from] && reach[d.from][i] && reach[i][d.to] && reach[d.to][i] {
+				g.dependencies = append(g.dependencies, d)
+				done[d.from], done[d.to] = true, true
+			}
+		}
+		found = append(found, g)
+	}
+	return found
+}
+
+// cycle is a way through a group back to where it began.
+type cycle struct {
+	dependencies []dependency // each leads from the instruction that the one before leads to
+	latency      float64      // of one round, as documented; 0 if that of an instruction is not
+	copies       int          // iterations that one round takes
+}
+
+// perIteration is what the cycle makes an iteration last, as documented.
+func (c cycle) perIteration() float64 { return c.latency / float64(c.copies) }
+
+// maxCycles bounds how many cycles of a group are looked at.
+const maxCycles = 20_000
+
+// longest is the cycle of a group that takes longest an iteration, by the latency of going through an
+// instruction as a dependency enters it. Of two equal ones it is the shorter.
+func (g group) longest(latency func(dependency) float64) (best cycle) {
+	from := map[int][]dependency{}
+	for _, d := range g.dependencies {
+		from[d.from] = append(from[d.from], d)
+	}
+	looked := 0
+	var path []dependency
+	var walk func(start, at int)
+	walk = func(start, at int) {
+		for _, d := range from[at] {
+			if looked++; looked > maxCycles {
+				return
+			}
+			switch {
+			case d.to == start:
+				c := cycle{dependencies: append(slices.Clone(path), d)}
+				for _, d := range c.dependencies {
+					c.latency += latency(d)
+					c.copies += d.copies
+				}
+				if c.copies > 0 && (best.copies == 0 || c.perIteration() > best.perIteration()+1e-9 ||
+					c.perIteration() > best.perIteration()-1e-9 && len(c.dependencies) < len(best.dependencies)) {
+					best = c
+				}
+			// each cycle is found from its lowest instruction
+			case d.to > start && !slices.ContainsFunc(path, func(p dependency) bool { return p.from == d.to }) && d.to != at:
+				path = append(path, d)
+				walk(start, d.to)
+				path = path[:len(path)-1]
+			}
+		}
+	}
+	starts := []int{}
+	for at := range from {
+		starts = append(starts, at)
+	}
+	slices.Sort(starts)
+	for _, s := range starts {
+		walk(s, s)
+	}
+	return best
+}
