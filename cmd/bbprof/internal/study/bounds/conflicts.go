@@ -100,7 +100,7 @@ func interleaved(a, b [][]byte) (all [][]byte) {
 }
 
 // conflicting is the share from which on two classes count as one.
-const conflicting = 0.5
+const conflicting = 0.9
 
 // Groups are the classes of work that the core tells apart, each by the names of its probes.
 func (c Conflicts) Groups() (groups [][]string) {

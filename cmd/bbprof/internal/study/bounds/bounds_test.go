@@ -1,0 +1,401 @@
+package bounds
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func decode(t *testing.T, digits string) []asm.Inst {
+	t.Helper()
+	insts, err := asm.Decode(unhex(t, digits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return insts
+}
+
+func unhex(t *testing.T, digits string) []byte {
+	t.Helper()
+	code, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+func texts(t *testing.T, code []byte) (list []string) {
+	t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatalf("%x: %v", code, err)
+	}
+	for i := range insts {
+		list = append(list, insts[i].Text())
+	}
+	return list
+}
+
+// TestGroups: the cycles of a block, with the way that is named and its documented latency.
+func TestGroups(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		forwards  []invariants.Forward
+		want      []string
+		cycles    []float64
+	}{
+		{"none", "4889c3", nil, nil, nil},
+		{"one", "480fafc0", nil, []string{"imul (3)"}, []float64{3}},
+		{"through two", "480fafc3 4801c8", nil, []string{"imul (3) → add (1)"}, []float64{4}},
+		{"cut by a constant", "b800000000 4801c8", nil, nil, nil},
+		{"cut by an idiom", "31c0 4801c8", nil, nil, nil},
+		{"two apart", "4801c8 4801ca", nil, []string{"add (1)", "add (1)"}, []float64{1, 1}},
+		{"a register's cycle takes two iterations", "4889c2 4889d8 4889d3", nil, []string{"mov → mov → mov"}, []float64{0}},
+		{"carry", "11c8", nil, []string{"adc (1)"}, []float64{1}},
+		{"a load's address", "488b1b", nil, []string{"mov (5)"}, []float64{5}},
+		{"through memory", "48890b 488b0b 4883c101", []invariants.Forward{{Store: 0, Load: 1}}, []string{"mov → mov (5) → add (1)"}, []float64{6}},
+		{"into the next iteration", "488b0b 4883c101 48890b", []invariants.Forward{{Store: 2, Load: 0, Copies: 1}}, []string{"mov (5) → add (1) → mov"}, []float64{6}},
+		{"an instruction of unknown latency", "f30f5ec1", nil, []string{"divss (?)"}, []float64{0}},
+		{"of two ways that take as long, the shorter", "480fafc0 4801c8 4889c2 4801d0", nil, []string{"imul (3) → add (1) → add (1)"}, []float64{5}},
+	} {
+		insts := decode(t, c.hex)
+		q := &question{insts: insts, base: profiler.Result{Host: &profiler.HostReport{CPU: profiler.CPU{Microarchitecture: "Redwood Cove"}}}}
+		var got []string
+		var cycles []float64
+		for _, g := range groups(len(insts), dependencies(insts, c.forwards)) {
+			r, _ := q.describe(g)
+			got, cycles = append(got, r.Text), append(cycles, r.Documented)
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: want -, got +\n%s", c.name, d)
+		}
+		if d := cmp.Diff(c.cycles, cycles); d != "" {
+			t.Errorf("%s: want -, got +\n%s", c.name, d)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	insts := decode(t, "4801c8 488b0d10000000 4801ca") // add; mov rcx, [rip+0x10], which is [0x1a]; add
+	for _, c := range []struct {
+		name   string
+		change change
+		want   []string
+	}{
+		{"nothing", change{}, []string{"add rax, rcx", "mov rcx, qword ptr [rip+0x10]", "add rdx, rcx"}},
+		{"left out", change{replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
+		{"replaced", change{replace: map[int][]byte{0: nop1}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
+		{"in front", change{before: map[int][][]byte{1: {nop1, nop1}}}, []string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
+		{"twice, and spread", change{copies: 2, spread: [][]byte{nop1, nop1, nop1}}, []string{"add rax, rcx", "nop", "mov rcx, qword ptr [rip+0xf]", "add rdx, rcx",
+			"nop", "add rax, rcx", "mov rcx, qword ptr [rip+0x1]", "nop", "add rdx, rcx"}},
+	} {
+		got := texts(t, c.change.apply(insts))
+		if c.name == "twice, and spread" {
+			slices.Sort(got) // where exactly they stand does not matter; that operands keep their place does
+			if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "rip") }) || len(got) != len(c.want) {
+				t.Errorf("%s: %q", c.name, got)
+			}
+			continue
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: want -, got +\n%s", c.name, d)
+		}
+	}
+	// every rip-relative operand reaches the place that it reached in the block, wherever it stands
+	code := change{copies: 3, spread: [][]byte{nop1, nop8, nop1}}.apply(insts)
+	moved, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range moved {
+		if in.RIPDisp > 0 {
+			if at := int64(in.Offset+len(in.Bytes)) + in.Mem[0].Disp; at != 0x1a {
+				t.Errorf("%s at %d reaches %#x, not 0x1a", in.Text(), in.Offset, at)
+			}
+		}
+	}
+}
+
+// TestEncode: what is written reads back as it should.
+func TestEncode(t *testing.T) {
+	r := room{scratch: 15, second: 9, fixed: int(asm.RSP), vector: 13, other: 3, still: 12, disp: 0x480}
+	low := room{scratch: 1, second: 2, fixed: 3, vector: 4, other: 3, still: 5, disp: -0x480}
+	for _, c := range []struct {
+		code []byte
+		want string
+	}{
+		{lea(15, 9, 0), "lea r15, [r9]"},
+		{lea(1, 12, 8), "lea rcx, [r12+0x8]"},
+		{test(1, 9), "test rcx, r9"},
+		{movVector(1, 2, asm.State{}), "movaps xmm1, xmm2"},
+		{movVector(9, 10, asm.State{}), "movaps xmm9, xmm10"},
+		{movVector(1, 10, asm.State{VEX: true}), "vmovaps xmm1, xmm10"},
+		{movVector(9, 1, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm9, ymm1"},
+		{movVector(9, 1, asm.State{VEX: true, VectorBits: 512}), "vmovaps zmm9, zmm1"},
+		{movVector(17, 30, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm17, ymm30"},
+	} {
+		if got := texts(t, c.code); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%x: %q, want %q", c.code, got, c.want)
+		}
+	}
+	want := map[string][2]string{
+		"integer":         {"mov r15d, 0x7fff0000", "mov ecx, 0x7fff0000"},
+		"shift":           {"rorx r15, rsp, 0x1", "rorx rcx, rbx, 0x1"},
+		"multiply":        {"imul r15, rsp, 0x3", "imul rcx, rbx, 0x3"},
+		"load":            {"mov r15, qword ptr [rsp+0x488]", "mov rcx, qword ptr [rbx-0x478]"},
+		"store":           {"mov qword ptr [rsp+0x488], rsp", "mov qword ptr [rbx-0x478], rbx"},
+		"vector integer":  {"vpaddd xmm13, xmm12, xmm12", "vpaddd xmm4, xmm5, xmm5"},
+		"vector add":      {"vaddps xmm13, xmm12, xmm12", "vaddps xmm4, xmm5, xmm5"},
+		"vector multiply": {"vmulps xmm13, xmm12, xmm12", "vmulps xmm4, xmm5, xmm5"},
+		"shuffle":         {"vpshufb xmm13, xmm12, xmm12", "vpshufb xmm4, xmm5, xmm5"},
+		"divide":          {"vdivps xmm13, xmm12, xmm12", "vdivps xmm4, xmm5, xmm5"},
+	}
+	for _, p := range classes {
+		for i, r := range []room{r, low} {
+			if strings.HasSuffix(p.name, "again") {
+				continue
+			}
+			if got := texts(t, p.code(r, 1)); len(got) != 1 || got[0] != want[p.name][i] {
+				t.Errorf("%s: %q, want %q", p.name, got, want[p.name][i])
+			}
+		}
+	}
+	none := room{scratch: none, second: none, fixed: none, vector: none, other: none, still: none}
+	for _, p := range classes {
+		if code := p.code(none, 0); code != nil {
+			t.Errorf("%s without a register: %x", p.name, code)
+		}
+	}
+}
+
+// TestStore: a store goes where the instruction loads from, as wide.
+func TestStore(t *testing.T) {
+	for _, c := range []struct {
+		hex, want string
+	}{
+		{"488b0b", "mov qword ptr [rbx+0x80], r9"},
+		{"8b4c8b10", "mov dword ptr [rbx+rcx*4+0x90], r9d"},
+		{"0fb60c24", "mov byte ptr [rsp+0x80], r9b"},
+		{"660301", "mov word ptr [rcx+0x80], r9w"},
+		{"4b8b0ce3", "mov qword ptr [r11+r12*8+0x80], r9"},
+		{"8b0c2500100000", "mov dword ptr [0x1080], r9d"},
+		{"64488b042528000000", "mov qword ptr fs:[0xa8], r9"},
+		{"0f5803", "vmovups xmmword ptr [rbx+0x80], xmm10"},
+		{"c4c17c580424", "vmovups ymmword ptr [r12+0x80], ymm10"},
+		{"488b0d10000000", ""}, // relative to rip
+		{"f348a5", ""},
+		{"678b0b", ""},
+	} {
+		in := decode(t, c.hex)[0]
+		code, ok := store(&in, &in.Mem[0], 9, 10, 0x80)
+		if ok != (c.want != "") {
+			t.Errorf("%s: %v", in.Text(), ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		if got := texts(t, code); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %q, want %q", in.Text(), got, c.want)
+		}
+	}
+}
+
+func TestRoom(t *testing.T) {
+	const all = "4801c1 4801da 4801fe 4d01c1 4d01d3 4d01e5 4d01f7 4801ed" // every register but rsp is read or written
+	for _, c := range []struct {
+		hex            string
+		scratch, fixed int
+	}{
+		{"4801c8", 15, int(asm.RSP)},
+		{"4801c8 4d01ff", 14, int(asm.RSP)},
+		{"4801c8 50", 15, 1}, // rsp moves; rcx is read only
+		{all, none, int(asm.RSP)},
+		{all + "50", none, int(asm.RAX)},
+	} {
+		r := roomOf(decode(t, c.hex))
+		if r.scratch != c.scratch || r.fixed != c.fixed && !(c.scratch != none && c.fixed == 1) {
+			t.Errorf("%s: scratch %d, fixed %d; want %d, %d", c.hex, r.scratch, r.fixed, c.scratch, c.fixed)
+		}
+	}
+}
+
+// madeUp is a core that takes six instructions, three loads, two stores, one multiplication and two
+// vector operations a cycle, knows one chain, and eliminates nothing.
+type madeUp struct {
+	chain  string // the text of the instruction that waits for itself
+	takes  float64
+	cut    string // the text of what ends that
+	reject func(texts []string) verdict.Reason
+}
+
+func (m madeUp) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	insts, err := asm.Decode(b.Code)
+	if err != nil {
+		return profiler.Result{}, err
+	}
+	count := map[string]float64{}
+	var all []string
+	cut := false
+	chain := 0.0
+	for i := range insts {
+		text := insts[i].Text()
+		all = append(all, text)
+		loads, stores := insts[i].Accesses()
+		switch {
+		case loads:
+			count["load"]++
+		case stores:
+			count["store"]++
+		case insts[i].Mnemonic == "imul":
+			count["multiply"]++
+		case strings.Contains(text, "xmm"):
+			count["vector"]++
+		}
+		if m.cut != "" && text == m.cut {
+			cut = true
+		}
+		if text == m.chain {
+			chain += m.takes
+		}
+	}
+	if m.reject != nil {
+		if reason := m.reject(all); reason != "" {
+			return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}, nil
+		}
+	}
+	if cut {
+		chain = 0
+	}
+	cycles := max(float64(len(insts))/6, count["load"]/3, count["store"]/2, count["multiply"], count["vector"]/2, chain)
+	init := initial.Paper()
+	return profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.998, CIHigh: cycles * 1.002, Init: init,
+		Predicted: &invariants.Prediction{}, Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, Microarchitecture: "Redwood Cove"}}}, nil
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		core      madeUp
+		want      []Kind
+		says      string
+	}{
+		{"a chain", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, []Kind{Chain}, "bound by a carried chain of 3.0 cycles: imul (3);"},
+		{"a chain that cutting does not end", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3}, []Kind{None}, "bound by no chain"},
+		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load and load again;"},
+		{"multiplications", "480fafcb 4889c3", madeUp{}, []Kind{Class}, "bound by the units for multiply;"},
+		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class}, "bound by the units for vector integer, vector add, vector multiply, shuffle and divide;"},
+		{"slots", strings.Repeat("90", 12), madeUp{}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
+		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
+	} {
+		a, err := Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex)}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
+			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
+		}
+		if len(a.Row()) != len(Columns()) {
+			t.Errorf("%s: %d cells, %d columns", c.name, len(a.Row()), len(Columns()))
+		}
+	}
+}
+
+// TestSlack: how many are free is right to one instruction, whatever the block.
+func TestSlack(t *testing.T) {
+	a, err := Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
+		profiler.Block{Code: unhex(t, "480fafc0")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"nop": 17, "load": 9, "store": 6, "multiply": 2, "vector add": 6, "integer": 17}
+	for class, free := range want {
+		s := a.slackOf(class)
+		if s == nil || s.FreeLow > free || s.FreeHigh < free || s.FreeHigh-s.FreeLow > 1 || s.Room < free-1 || s.Room > free+1 {
+			t.Errorf("%s: %+v, want %g free", class, s, free)
+		}
+	}
+}
+
+// TestParts: what cannot run without an instruction is measured with constants in its place, or not.
+func TestParts(t *testing.T) {
+	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
+	needs := func(without string) func([]string) verdict.Reason {
+		return func(texts []string) verdict.Reason {
+			if slices.Contains(texts, without) || slices.Contains(texts, "mov ebx, 0x12345600") {
+				return ""
+			}
+			return verdict.Unmappable
+		}
+	}
+	a, err := Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
+		t.Errorf("%+v", a.Parts)
+	}
+	a, err = Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
+		if !slices.Contains(texts, "paddd xmm0, xmm1") {
+			return verdict.SIGFPE
+		}
+		return ""
+	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	never := madeUp{reject: func([]string) verdict.Reason { return verdict.SIGILL }}
+	a, err := Find(context.Background(), never, profiler.Block{Code: nop1}, Options{})
+	if err != nil || a.Base.Status != profiler.Rejected || a.Bound != "" || len(a.Row()) != len(Columns()) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// ports is a core by the units that each kind of instruction may go to.
+type ports struct{}
+
+func (ports) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	insts, err := asm.Decode(b.Code)
+	var multiply, shuffle, other float64
+	for i := range insts {
+		switch insts[i].Mnemonic {
+		case "imul":
+			multiply++
+		case "vpshufb", "vaddps":
+			shuffle++
+		default:
+			other++
+		}
+	}
+	return profiler.Result{Status: profiler.OK, Cycles: max(multiply, shuffle/2, (multiply+shuffle+other)/6)}, err
+}
+
+func TestConflicts(t *testing.T) {
+	c, err := MeasureConflicts(context.Background(), ports{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if groups := c.Groups(); !slices.ContainsFunc(groups, func(g []string) bool { return slices.Equal(g, []string{"vector add", "shuffle"}) }) {
+		t.Errorf("%q\n%s", groups, c)
+	}
+	i, j := slices.Index(c.Classes, "multiply"), slices.Index(c.Classes, "shuffle")
+	if c.Shared[i][j] != 0 || c.Shared[j][i] != 0 || c.Cycles[i] != 1 || c.Cycles[j] != 0.5 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,120 @@
+package bounds
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// synthetic is a block with one bound that follows from how it is made.
+type synthetic struct {
+	name string
+	hex  string
+	want Kind
+	// class of which exactly so much is free an iteration, "" if that is not told here
+	class string
+	free  func(cycles float64) float64
+}
+
+// made returns n blocks, the kinds in turn, their sizes at random.
+func made(n int, random *rand.Rand) (all []synthetic) {
+	times := func(s string, n int) string { return strings.Repeat(s, n) }
+	// on registers that carry nothing: each destination is written from a register that nothing writes
+	words := func(opcode string, n int) (s string) { // opcode r, [rbx+8*i], i below 8
+		for i := range n {
+			s += fmt.Sprintf("%s%02x%02x", opcode, 0x43|i%2<<3, 8*(i%8))
+		}
+		return s
+	}
+	kinds := []func(k int) synthetic{
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("a chain of %d adds", k), times("4801c8", k), Chain, "", nil}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("a chain of %d multiplications", k), times("480fafc1", k), Chain, "multiply",
+				func(cycles float64) float64 { return cycles - float64(k) }}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("a chain of %d loads", k), times("488b1b", k), Chain, "multiply", func(cycles float64) float64 { return cycles }}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("a chain of %d additions of floating point", k), times("f20f58c1", k), Chain, "multiply", func(cycles float64) float64 { return cycles }}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d multiplications that wait for nothing", k), times("486bc103", k), Class, "", nil}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d loads", 3*k), words("488b", 3*k), Class, "multiply", func(cycles float64) float64 { return cycles }}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d stores", 2*k), words("4889", 2*k), Class, "multiply", func(cycles float64) float64 { return cycles }}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d shuffles", 2*k), times("660f70c1e4", 2*k), Class, "", nil}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d divisions", k), times("c5f05ec1", k), Class, "load", nil}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d nops", 6*k), times("90", 6*k), FrontEnd, "", nil}
+		},
+		func(k int) synthetic {
+			return synthetic{fmt.Sprintf("%d nops, loads and stores", 6*k), times("90909090"+"488b03"+"48894b10", k), FrontEnd, "", nil}
+		},
+		func(k int) synthetic { // imul makes the round longer than what renaming of memory may hide
+			return synthetic{fmt.Sprintf("a store, its load and %d multiplications", k), "48890b" + "488b0b" + times("480fafc9", k), Memory, "multiply",
+				func(cycles float64) float64 { return cycles - float64(k) }}
+		},
+	}
+	for i := range n {
+		all = append(all, kinds[i%len(kinds)](1+random.IntN(4)))
+	}
+	return all
+}
+
+// TestSynthetic: the bound of blocks that have one by how they are made. BBPROF_BOUNDS is how many.
+func TestSynthetic(t *testing.T) {
+	if testing.Short() {
+		require.Skip(t, require.Long, "it measures for some seconds")
+	}
+	n := 24
+	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	p, err := profiler.New(profiler.Options{Detail: true})
+	require.Measure(t, err)
+	t.Cleanup(p.Close)
+	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
+	named, slack, slacks := 0, 0, 0
+	for _, b := range blocks {
+		a, err := Find(context.Background(), p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(a.Bounds, b.want) {
+			named++
+		} else {
+			t.Logf("%s (%s): %s, want %s", b.name, b.hex, a.Sentence, b.want)
+		}
+		if s := a.slackOf(b.class); s != nil && b.free != nil {
+			slacks++
+			if want := b.free(a.Base.Cycles); s.FreeLow-1 <= want && want <= s.FreeHigh+1 {
+				slack++
+			} else {
+				t.Logf("%s (%s): %.2f to %.2f of %s are free, want %.2f", b.name, b.hex, s.FreeLow, s.FreeHigh, b.class, want)
+			}
+		}
+	}
+	t.Logf("%d of %d bounds named, %d of %d slacks right to one instruction", named, len(blocks), slack, slacks)
+	if named*100 < 90*len(blocks) || slack*100 < 90*slacks {
+		t.Error("fewer than 90 %")
+	}
+}
