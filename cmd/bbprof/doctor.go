@@ -36,6 +36,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			var d examining
 			f.stray = "it measures its own blocks"
 			d.out.add(f, "the report")
+			f.toggle(&d.verbose, "v", "add which classes of work this core executes in the same units; they are measured once and kept")
 			where(f, &d.opts)
 			f.lookup("budget").fallback = "500ms"
 			return d.run
@@ -44,8 +45,9 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 }
 
 type examining struct {
-	opts profiler.Options
-	out  output
+	opts    profiler.Options
+	out     output
+	verbose bool
 }
 
 func (d *examining) run(std streams) error {
@@ -55,7 +57,15 @@ func (d *examining) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := d.out.write(std, r, doctorReport(r)); err != nil {
+	text := doctorReport(r)
+	if d.verbose && r.CanMeasure {
+		c, err := units(ctx, d.opts)
+		if err != nil {
+			return err
+		}
+		text += unitsReport(c)
+	}
+	if err := d.out.write(std, r, text); err != nil {
 		return err
 	}
 	if !r.CanMeasure {

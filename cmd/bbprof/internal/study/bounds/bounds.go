@@ -259,8 +259,8 @@ const (
 	full   = 1.5
 )
 
-// atOnce is the share of its later cost that the first probe of an iteration must cost for its class to be full
-// already: one that is merely in the way of the block's own work costs less.
+// atOnce is the share of their later cost that the first probes must cost for their class to be full already:
+// what is merely in the way of the block's own work costs less.
 const atOnce = 0.75
 
 // adding measures the block with more and more of a probe.
@@ -314,10 +314,6 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 	if err != nil {
 		return s, err
 	}
-	near, err := a.at(copies)
-	if err != nil {
-		return s, err
-	}
 	beyond, err := a.at(2 * last)
 	if s.Untested = a.why; err != nil || a.why != "" {
 		return s, err
@@ -328,8 +324,13 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 		// where the line of growth leaves the time that nothing was added to
 		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
 		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
-		if near-base.Cycles > atOnce*s.Slope*n { // later ones may cost less, as stores to one line after another do
-			s.Room, s.Share = 0, 0
+		half := min(int(base.Cycles/s.Slope/2), copies) // of what the class could do in the time
+		near, err := a.at(half)
+		if err != nil {
+			return s, err
+		}
+		if cost := near - base.Cycles; half > 0 && cost > atOnce*s.Slope*float64(half) {
+			s.Room, s.Share = 0, 0 // later ones may cost less, as stores to one line after another do
 		}
 	}
 	return s, nil

@@ -15,6 +15,7 @@ import (
 // Conflicts says which classes of work a core executes in the same units.
 type Conflicts struct {
 	CPU     string    `json:"cpu"`
+	Probes  []string  `json:"probes"` // what was asked with: Probes
 	Classes []string  `json:"classes"`
 	Cycles  []float64 `json:"cycles"` // that one instruction of the class takes among its like
 	// Shared is by how much two classes are in each other's way: 0 if together they take as long as the one
@@ -22,11 +23,20 @@ type Conflicts struct {
 	Shared [][]float64 `json:"shared"`
 }
 
+// Probes are the instructions that stand for the classes of work.
+func Probes() (texts []string) {
+	for _, p := range classes {
+		texts = append(texts, p.text)
+	}
+	return texts
+}
+
 // together is how long each class runs alone, in cycles, in a measurement of two.
 const together = 12
 
 // MeasureConflicts measures each class alone and beside each other one.
 func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err error) {
+	c.Probes = Probes()
 	q := &question{ctx: ctx, p: p, room: room{scratch: 15, second: 14, fixed: int(asm.RSP), vector: 15, other: 14, still: 13, disp: displacements[0]}}
 	cost := func(add [][]byte) (float64, error) {
 		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: join(add...)}, tries)
@@ -36,7 +46,7 @@ func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err
 		case r.Status == profiler.Failed:
 			return 0, fmt.Errorf("measuring classes of work: %s", r.Failure)
 		case r.Host != nil:
-			c.CPU = r.Host.CPU.Brand
+			c.CPU = CPUOf(r.Host.CPU.Brand, r.Host.CPU.Microarchitecture)
 		}
 		return r.Cycles, nil // 0 of a rejected one
 	}
@@ -47,6 +57,9 @@ func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err
 	}
 	var measured []probe
 	for _, p := range classes {
+		if p.code(q.room, 0) == nil {
+			continue // it repeats an access of a block
+		}
 		t, err := cost(several(p, q.room, many))
 		if err != nil {
 			return c, err
@@ -144,3 +157,6 @@ func (c Conflicts) String() string {
 	}
 	return w.String()
 }
+
+// CPUOf names a CPU by its brand and its kind of core; hypervisors give brands that tell nothing.
+func CPUOf(brand, core string) string { return strings.TrimSpace(brand) + ", " + core }
