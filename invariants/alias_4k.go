@@ -11,27 +11,34 @@ import (
 // as still there, whatever stands between, which is conservative. Two pages on one frame are
 // AliasFrame's: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
-	recent := newStores(core.StoreBuffer)
 	loads := 0
 	var load, store asm.Access
+	Aliasing(t, core, func(l, s asm.Access) {
+		if loads == 0 {
+			load, store = l, s
+		}
+		loads++
+	})
+	if loads > 0 {
+		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
+	}
+	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
+}
+
+// Aliasing calls found for each load that Alias4K is about, with the youngest store that it meets.
+func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
+	recent := newStores(core.StoreBuffer)
 	for _, a := range t.Accesses {
 		if a.Read {
 			if n := recent.aliases(t, a); n > 0 {
-				if loads == 0 {
-					load, store = a, recent.back(n)
-				}
-				loads++
+				found(a, recent.back(n))
 			}
 		}
 		if a.Write {
 			recent.add(a)
 		}
 	}
-	if loads > 0 {
-		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
-			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
-	}
-	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
 }
 
 // apart reports whether two accesses overlap within pages that stand on different frames: not

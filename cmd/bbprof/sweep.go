@@ -48,6 +48,15 @@ least 6 runs and is otherwise empty. What the program writes is dropped, except 
 standard error of a run that does not count. It runs with your rights and unconfined: bbprof does
 not protect your files from it. All processes that it starts are ended with it.
 
+-trace FUNC steps through -window N instructions from the first call of FUNC on, with each value,
+and adds the columns page_faults and context_switches, medians of the timed runs as the kernel
+counts them, and of the window, exactly,
+  loads,stores,alias_4k,alias_stores_back,forwarded,splits,page_splits,lines,pages
+as for a block, but as totals; lines and pages are how many distinct ones it accesses. Standard
+error has the correlation of each with the cycles, and the instructions whose loads alias the stores
+of others, with the symbols that they access. The program is stepped natively, so all its addresses
+are those of the timed runs.
+
 -heap does the same with the start of the heap: the break is moved up by so many bytes before the
 program's first instruction, as address randomisation would move it. glibc aligns what it
 allocates there to 16 bytes; what it takes from mmap(2) instead, from 128 KiB on, does not move.
@@ -90,6 +99,8 @@ type sweeping struct {
 	words    []string
 	programs program.Options
 	cleanEnv bool
+	traced   string // the function from which on a window is traced
+	window   int
 }
 
 // Groups of flags that do not go together.
@@ -125,6 +136,9 @@ func (s *sweeping) declare(f *flags) {
 	s.plot.add(f)
 	cpuFlag(f, &s.opts.CPUs, cpuHelp)
 	programFlags(f, &s.programs, &s.cleanEnv)
+	f.text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
+	s.window = 3000
+	f.number(&s.window, 1, "window", "N", "so many instructions with each value")
 	f.section(blockTitle)
 	s.block.add(f)
 	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")

@@ -12,7 +12,9 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -41,20 +43,23 @@ func ofPrograms(flag string) *programFactor {
 }
 
 func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
-	points, err := s.runPrograms(ctx, f, std)
+	points, traces, err := s.runPrograms(ctx, f, std)
 	if err != nil && !(stopped(err) && points != nil) {
 		return err
 	}
-	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, points) }); writeErr != nil || err != nil {
+	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, points, traces) }); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
+	}
+	if traces != nil {
+		io.WriteString(s.out.notes(std), f.summary(points, traces))
 	}
 	return s.plot.draw(strings.Join(s.words, " "), f.figure(points))
 }
 
-func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) ([]program.Point, error) {
+func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) ([]program.Point, []trace.Counts, error) {
 	c, err := program.NewCommand(s.words)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.CleanEnv = s.cleanEnv
 	var setups []program.Setup
@@ -63,28 +68,67 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	}
 	opts := s.programs
 	opts.CPUs, opts.Stderr = s.opts.CPUs, std.err
+	if s.traced != "" {
+		if _, err := c.Exe.Function(s.traced); err != nil {
+			return nil, nil, err
+		}
+	}
 	r, err := program.NewRunner(opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer r.Close()
 	notes, runs := s.out.notes(std), s.orDefault(10)
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, len(setups)*runs, "runs")
-	defer done.end()
-	return program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
+	points, err := program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
+	done.end()
+	if err != nil || s.traced == "" {
+		return points, nil, err
+	}
+	traces, err := s.trace(ctx, c, setups, notes)
+	return points, traces, err
 }
 
-func (f *programFactor) write(out io.Writer, points []program.Point) error {
+// trace counts a window of the program in each set-up.
+func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
+	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect().Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+	done := progress(notes, len(setups), "windows")
+	defer done.end()
+	var traces []trace.Counts
+	for i, setup := range setups {
+		counts, err := trace.Count(ctx, c, setup, w)
+		if err != nil {
+			return nil, err
+		}
+		traces = append(traces, counts)
+		done.step(i + 1)
+	}
+	return traces, nil
+}
+
+func (f *programFactor) write(out io.Writer, points []program.Point, traces []trace.Counts) error {
 	w := csv.NewWriter(out)
-	w.Write([]string{f.column, "cycles", "ci_low", "ci_high", "runs"})
-	for _, p := range points {
+	header := []string{f.column, "cycles", "ci_low", "ci_high", "runs"}
+	if traces != nil {
+		for _, c := range tracedColumns {
+			header = append(header, c.name)
+		}
+	}
+	w.Write(header)
+	for i, p := range points {
 		if len(p.Cycles) == 0 { // interrupted before
 			w.Write([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"})
 			continue
 		}
 		median, low, high := stat.MedianInterval(p.Cycles)
-		w.Write([]string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))})
+		row := []string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))}
+		if traces != nil {
+			for _, c := range tracedColumns {
+				row = append(row, whole(c.of(p, traces[i])))
+			}
+		}
+		w.Write(row)
 	}
 	w.Flush()
 	return w.Error()

@@ -52,6 +52,8 @@ type Sample struct {
 	Cycles float64
 	// CPUTime is in user mode and kernel, over the same stretch.
 	CPUTime time.Duration
+	// Faults and Switches are page faults and context switches of the whole process, from exec on.
+	Faults, Switches int
 	// Hertz is the core's clock around the run.
 	Hertz float64
 }
@@ -184,7 +186,7 @@ func (r *Runner) measure(p *debuggee.Process) (Sample, debuggee.End, error) {
 	if err != nil {
 		return fail(err)
 	}
-	sample := Sample{CPUTime: total - start, Hertz: (before + hertz()) / 2}
+	sample := Sample{CPUTime: total.CPUTime - start, Faults: total.Faults, Switches: total.Switches, Hertz: (before + hertz()) / 2}
 	sample.Cycles = sample.CPUTime.Seconds() * sample.Hertz
 	if reading != nil {
 		sample.Cycles, err = reading.Cycles()

@@ -46,6 +46,8 @@ func (r Range) Values() []int {
 type Point struct {
 	Setup  Setup
 	Cycles []float64 // core cycles of each run
+	// Faults and Switches are the page faults and context switches of each run.
+	Faults, Switches []float64
 }
 
 // Plan says how often to run.
@@ -83,7 +85,9 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) 
 			if err != nil {
 				return nil, err
 			}
-			points[i].Cycles = append(points[i].Cycles, sample.Cycles)
+			p := &points[i]
+			p.Cycles = append(p.Cycles, sample.Cycles)
+			p.Faults, p.Switches = append(p.Faults, float64(sample.Faults)), append(p.Switches, float64(sample.Switches))
 			count++
 			plan.Done(count)
 		}

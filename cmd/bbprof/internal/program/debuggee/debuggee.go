@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 type Config struct {
@@ -33,6 +34,13 @@ type Stop struct {
 	Thread int
 	Regs   Regs
 	End    *End
+}
+
+// Usage is what the kernel counted of a process from exec on (getrusage(2)).
+type Usage struct {
+	CPUTime  time.Duration // in user mode and kernel, to the microsecond
+	Faults   int           // page faults
+	Switches int           // context switches, of the tracer's stops too
 }
 
 // Step is what became of one step of a thread.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -29,20 +30,22 @@ func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {},
 
 // The others have nothing to work on.
 
-func (p *Process) ID() int                           { return 0 }
-func (p *Process) Kill()                             {}
-func (p *Process) Close()                            {}
-func (p *Process) Foreign(func(int, Regs) bool)      {}
-func (p *Process) Run() (Stop, error)                { return Stop{}, elsewhere() }
-func (p *Process) Step(int) (Step, error)            { return Step{}, elsewhere() }
-func (p *Process) Regs(int) (Regs, error)            { return Regs{}, elsewhere() }
-func (p *Process) Break(uint64) error                { return elsewhere() }
-func (p *Process) Unbreak(uint64) error              { return elsewhere() }
-func (p *Process) Word(uint64) (uint64, error)       { return 0, elsewhere() }
-func (p *Process) OneMapping(uint64, uint64) bool    { return false }
-func (p *Process) Entry() (uint64, error)            { return 0, elsewhere() }
-func (p *Process) ShiftStack(int) error              { return elsewhere() }
-func (p *Process) ShiftHeap(int) error               { return elsewhere() }
-func (p *Process) CPUTime() (time.Duration, error)   { return 0, elsewhere() }
-func (p *Process) Detach() error                     { return elsewhere() }
-func (p *Process) Wait() (End, time.Duration, error) { return End{}, 0, elsewhere() }
+func (p *Process) ID() int                         { return 0 }
+func (p *Process) Kill()                           {}
+func (p *Process) Close()                          {}
+func (p *Process) Foreign(func(int, Regs) bool)    {}
+func (p *Process) Run() (Stop, error)              { return Stop{}, elsewhere() }
+func (p *Process) Step(int) (Step, error)          { return Step{}, elsewhere() }
+func (p *Process) Regs(int) (Regs, error)          { return Regs{}, elsewhere() }
+func (p *Process) Registers(int) (asm.Regs, error) { return asm.Regs{}, elsewhere() }
+func (p *Process) Code(uint64, []byte) int         { return 0 }
+func (p *Process) Break(uint64) error              { return elsewhere() }
+func (p *Process) Unbreak(uint64) error            { return elsewhere() }
+func (p *Process) Word(uint64) (uint64, error)     { return 0, elsewhere() }
+func (p *Process) OneMapping(uint64, uint64) bool  { return false }
+func (p *Process) Entry() (uint64, error)          { return 0, elsewhere() }
+func (p *Process) ShiftStack(int) error            { return elsewhere() }
+func (p *Process) ShiftHeap(int) error             { return elsewhere() }
+func (p *Process) CPUTime() (time.Duration, error) { return 0, elsewhere() }
+func (p *Process) Detach() error                   { return elsewhere() }
+func (p *Process) Wait() (End, Usage, error)       { return End{}, Usage{}, elsewhere() }

@@ -151,9 +151,9 @@ func (p *Process) Detach() error {
 	return nil
 }
 
-// Wait waits for a detached program to end, kills what it leaves running, and tells the CPU
-// time that it and the children that it waited for took in all, to the microsecond.
-func (p *Process) Wait() (End, time.Duration, error) {
+// Wait waits for a detached program to end, kills what it leaves running, and tells what it and the
+// children that it waited for used in all.
+func (p *Process) Wait() (End, Usage, error) {
 	for p.end == nil {
 		var status unix.WaitStatus
 		var usage unix.Rusage
@@ -164,15 +164,19 @@ func (p *Process) Wait() (End, time.Duration, error) {
 			continue
 		}
 		if err != nil {
-			return End{}, 0, fmt.Errorf("wait4: %w", err)
+			return End{}, Usage{}, fmt.Errorf("wait4: %w", err)
 		}
 		pid := p.pid
 		if _, err := p.dispatch(id, status); err != nil {
-			return End{}, 0, err
+			return End{}, Usage{}, err
 		}
 		if id == pid && p.end != nil {
-			return *p.end, time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+			return *p.end, Usage{
+				CPUTime:  time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+				Faults:   int(usage.Minflt + usage.Majflt),
+				Switches: int(usage.Nvcsw + usage.Nivcsw),
+			}, nil
 		}
 	}
-	return *p.end, 0, nil
+	return *p.end, Usage{}, nil
 }

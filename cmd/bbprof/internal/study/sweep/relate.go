@@ -107,19 +107,27 @@ type Spikes struct {
 
 // FindSpikes compares where a column predicts slow points with where they are.
 func FindSpikes(points []Point, c Column) Spikes {
-	var s Spikes
 	ps := measured(points)
-	if len(ps) == 0 {
-		return s
-	}
-	var cycles, column []float64
+	var column []float64
 	for _, p := range ps {
-		cycles = append(cycles, p.Result.Cycles)
 		v := 0.0
 		if p.Result.Predicted != nil {
 			v = c.Of(*p.Result.Predicted)
 		}
 		column = append(column, v)
+	}
+	return Stand(ps, column)
+}
+
+// Stand is FindSpikes of points that were all measured, each with the column's value in its place.
+func Stand(ps []Point, column []float64) Spikes {
+	var s Spikes
+	if len(ps) == 0 {
+		return s
+	}
+	var cycles []float64
+	for _, p := range ps {
+		cycles = append(cycles, p.Result.Cycles)
 	}
 	s.Usual = median(cycles)
 	least := slices.Min(column)

@@ -1,0 +1,90 @@
+package program
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+)
+
+// Symbols name what stands at an address of a running program.
+type Symbols struct {
+	named  []elf.Symbol // of the program itself, by address in memory
+	ranges []mapping
+}
+
+type mapping struct {
+	low, high uint64
+	name      string
+}
+
+// Symbols reads the names of a program that is stopped.
+func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	if err != nil {
+		return Symbols{}, err
+	}
+	s := Symbols{ranges: mappings(string(maps))}
+	start, err := p.Entry()
+	if err != nil {
+		return Symbols{}, err
+	}
+	file, err := elf.Open(c.Exe.Path)
+	if err != nil {
+		return Symbols{}, &Error{Program: c.Exe.Path, Problem: "it cannot be read", Err: err}
+	}
+	defer file.Close()
+	all, _, err := symbols(c.Exe.Path, file)
+	for _, one := range all {
+		if t := elf.ST_TYPE(one.Info); one.Section != elf.SHN_UNDEF && (t == elf.STT_FUNC || t == elf.STT_OBJECT) {
+			one.Value += c.Exe.Slide(start)
+			s.named = append(s.named, one)
+		}
+	}
+	slices.SortStableFunc(s.named, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	return s, err
+}
+
+// mappings are those of proc_pid_maps(5), named by file or as the kernel names them.
+func mappings(maps string) (all []mapping) {
+	for line := range strings.Lines(maps) {
+		var m mapping
+		if _, err := fmt.Sscanf(line, "%x-%x", &m.low, &m.high); err != nil {
+			continue
+		}
+		if f := strings.Fields(line); len(f) > 5 {
+			m.name = filepath.Base(strings.Join(f[5:], " "))
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// Name is a symbol and the offset from it, where the address lies in it; else the mapping, such as [stack].
+func (s Symbols) Name(addr uint64) string {
+	i, exact := slices.BinarySearchFunc(s.named, addr, func(one elf.Symbol, addr uint64) int { return cmp.Compare(one.Value, addr) })
+	if !exact {
+		i--
+	}
+	if i >= 0 && addr < s.named[i].Value+max(s.named[i].Size, 1) {
+		return offset(demangled(s.named[i].Name), addr-s.named[i].Value)
+	}
+	for _, m := range s.ranges {
+		if m.low <= addr && addr < m.high {
+			return cmp.Or(m.name, "memory without a name")
+		}
+	}
+	return "memory that is not mapped"
+}
+
+func offset(name string, by uint64) string {
+	if by == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s+%#x", name, by)
+}

@@ -1,0 +1,94 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/invariants"
+)
+
+var core = invariants.Core{L1DWays: 8, StoreBuffer: 64}
+
+func count(t *testing.T, c program.Command, s program.Setup, w Window) (Counts, error) {
+	t.Helper()
+	w.Core = core
+	counts, err := Count(context.Background(), c, s, w)
+	require.Host(t, err)
+	return counts, err
+}
+
+// TestKnownAccesses: each instruction of a window, and a round of rep, access what they are known to.
+func TestKnownAccesses(t *testing.T) {
+	code := tinyelf.Asm(
+		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
+		"\x48\x81\xe4\x00\xf0\xff\xff",     // f: and rsp,-4096
+		"\x48\x89\x44\x24\x10",             // mov [rsp+0x10],rax
+		"\x48\x8b\x44\x24\x10",             // mov rax,[rsp+0x10]: forwarded
+		"\x48\x8b\x84\x24\x10\xf0\xff\xff", // mov rax,[rsp-0xff0]: aliases
+		"\x48\x8b\x44\x24\x3c",             // mov rax,[rsp+0x3c]: across two lines
+		"\x48\x8b\x44\x24\xfc",             // mov rax,[rsp-4]: across two pages
+		"\xb9\x03\x00\x00\x00",             // mov ecx,3
+		"\x48\x8d\x7c\x24\x80",             // lea rdi,[rsp-0x80]
+		"\xf3\x48\xab",                     // rep stosq
+		"\x90",
+	)
+	c, err := program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 || got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Aliases) != 1 || got.Aliases[0].Load.What != "[stack]" || got.Aliases[0].Load.Addr+4096 != got.Aliases[0].Store.Addr {
+		t.Errorf("%+v", got.Aliases)
+	}
+	var blamed *program.Error
+	if _, err := count(t, c, program.Setup{}, Window{Function: "g", Instructions: 9}); !errors.As(err, &blamed) {
+		t.Error(err)
+	}
+}
+
+// TestEnvironment: of the sizes of an environment over one page one puts the local variable where the
+// low 12 bits of its address are those of the static.
+func TestEnvironment(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "chain")
+	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+	}
+	c, err := program.NewCommand([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.CleanEnv = true
+	const window = 60
+	var at []int
+	for size := 0; size < 4096; size += 16 {
+		got, err := count(t, c, program.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Alias4K == 0 {
+			continue
+		}
+		at = append(at, size)
+		a := got.Aliases[0]
+		if a.Load.What != "[stack]" || a.Store.What != "sink" || a.Load.Addr%4096 != a.Store.Addr%4096 || !strings.HasPrefix(a.Load.Place, "main+") || a.Times < window/5 {
+			t.Errorf("%d bytes: %+v", size, got)
+		}
+	}
+	if len(at) != 1 {
+		t.Errorf("it aliases at %v", at)
+	}
+}
