@@ -197,6 +197,8 @@ func remedy(r *verdict.Rejection, severalSpeeds bool) string {
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
+	case r.Reason == verdict.UnalignedOperand:
+		return "-set REG=ADDRESS starts the operand's register from an address that the program has there"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
 		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
 	}
