@@ -32,7 +32,8 @@ type Options struct {
 	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
 	// that is harmless, else one a page; 1 is the paper's.
 	Frames int
-	// Init names the only initial state to use (initial.States).
+	// Init names the only initial state to use (initial.States), or two with a comma between: a block is
+	// measured in both, in the first of them that it runs in for its cycles.
 	Init string
 	// Set is what registers, flags and memory hold instead of what the initial state has for them.
 	Set initial.Set

@@ -46,7 +46,13 @@ func (s *session) profile(b Block) (Result, error) {
 	here := s.hostReport()
 	r, err := s.steps(j)
 	asWritten(err, j.Code)
-	return s.result(j, here, r, err == nil), err
+	result := s.result(j, here, r, err == nil)
+	if err == nil {
+		if result.Second, err = s.second(b, result.Init.Name); result.Second != nil {
+			result.Second.comparedWith(result.Cycles)
+		}
+	}
+	return result, err
 }
 
 func (s *session) steps(j job) (r reached, err error) {

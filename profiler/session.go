@@ -24,9 +24,11 @@ type session struct {
 	machine simulated.Machine // usually none
 	cpu     host.CPU
 	states  []initial.State // to give blocks, in this order
-	cpus    *cpus
-	child   *tracee.Tracee
-	timer   timing.Timer
+	// compared are those that the options name, two of which a block is to be measured in.
+	compared []initial.State
+	cpus     *cpus
+	child    *tracee.Tracee
+	timer    timing.Timer
 
 	kernel pmu.Kernel
 	pmu    pmu.PMU      // what the kernel counts
@@ -38,11 +40,11 @@ type session struct {
 func newSession(opts Options, machine simulated.Machine) (*session, error) {
 	s := &session{opts: opts, machine: machine, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	if opts.Init != "" {
-		i := slices.IndexFunc(s.states, func(i initial.State) bool { return i.Name == opts.Init })
-		if i < 0 {
-			return nil, fmt.Errorf("no initial state is called %q", opts.Init)
+		named, err := StatesNamed(opts.Init)
+		if err != nil {
+			return nil, err
 		}
-		s.states = s.states[i : i+1]
+		s.states, s.compared = named, named
 	}
 	if opts.NoRescue {
 		s.states = s.states[:1]

@@ -73,8 +73,9 @@ func howToMeasure(f *flags, o *profiler.Options) {
 	for _, i := range initial.States() {
 		inits = append(inits, i.Name)
 	}
-	choice(f, &o.Init, inits, "init", "NAME", "the one initial state to use: "+strings.Join(inits, ", ")+
-		" (default: paper, and the others where it makes the block fail)")
+	parsed(f, &o.Init, func(s string) (string, error) { _, err := profiler.StatesNamed(s); return s, err }, "init", "NAME[,NAME]",
+		"the one initial state to use: "+strings.Join(inits, ", ")+"; of two, such as paper,distinct, one block and batch measure a block in both and say "+
+			"by how much they differ (default: paper, and the others where it makes the block fail)").choices = inits
 	f.declare(flagDecl{name: "set", arg: "REG=VALUE[,...]", help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
 		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/state.md)",
 		set: func(s string) error {

@@ -161,7 +161,7 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 			t.rejected["no cycles"]++
 			continue
 		}
-		if cell(c.sensitive) == "true" && !o.sensitive {
+		if sensitive(cell(c.sensitive)) && !o.sensitive {
 			t.sensitive++
 			continue
 		}
@@ -172,6 +172,12 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 		t.blocks = append(t.blocks, b)
 	}
 	return nil
+}
+
+// sensitive reads a cell of column state_sensitive: true, or by which share two states differ.
+func sensitive(cell string) bool {
+	by, err := strconv.ParseFloat(cell, 64)
+	return cell == "true" || err == nil && by > differs
 }
 
 // bound is an end of an interval, or the value itself where there is none.
