@@ -149,16 +149,17 @@ func TestEncode(t *testing.T) {
 		}
 	}
 	want := map[string][2]string{
-		"integer":         {"mov r15d, 0x7fff0000", "mov ecx, 0x7fff0000"},
-		"shift":           {"rorx r15, rsp, 0x1", "rorx rcx, rbx, 0x1"},
-		"multiply":        {"imul r15, rsp, 0x3", "imul rcx, rbx, 0x3"},
-		"load":            {"mov r15, qword ptr [rsp+0x488]", "mov rcx, qword ptr [rbx-0x478]"},
-		"store":           {"mov qword ptr [rsp+0x488], rsp", "mov qword ptr [rbx-0x478], rbx"},
-		"vector integer":  {"vpaddd xmm13, xmm12, xmm12", "vpaddd xmm4, xmm5, xmm5"},
-		"vector add":      {"vaddps xmm13, xmm12, xmm12", "vaddps xmm4, xmm5, xmm5"},
-		"vector multiply": {"vmulps xmm13, xmm12, xmm12", "vmulps xmm4, xmm5, xmm5"},
-		"shuffle":         {"vpshufb xmm13, xmm12, xmm12", "vpshufb xmm4, xmm5, xmm5"},
-		"divide":          {"vdivps xmm13, xmm12, xmm12", "vdivps xmm4, xmm5, xmm5"},
+		"integer":           {"mov r15d, 0x7fff0000", "mov ecx, 0x7fff0000"},
+		"shift":             {"rorx r15, rsp, 0x1", "rorx rcx, rbx, 0x1"},
+		"multiply":          {"imul r15, rsp, 0x3", "imul rcx, rbx, 0x3"},
+		"load":              {"mov r15, qword ptr [rsp+0x488]", "mov rcx, qword ptr [rbx-0x478]"},
+		"store":             {"mov qword ptr [rsp+0x488], rsp", "mov qword ptr [rbx-0x478], rbx"},
+		"vector integer":    {"vpaddd xmm13, xmm12, xmm12", "vpaddd xmm4, xmm5, xmm5"},
+		"vector add":        {"vaddps xmm13, xmm12, xmm12", "vaddps xmm4, xmm5, xmm5"},
+		"vector multiply":   {"vmulps xmm13, xmm12, xmm12", "vmulps xmm4, xmm5, xmm5"},
+		"shuffle":           {"vpshufb xmm13, xmm12, xmm12", "vpshufb xmm4, xmm5, xmm5"},
+		"vector to general": {"vmovd r15d, xmm12", "vmovd ecx, xmm5"},
+		"divide":            {"vdivps xmm13, xmm12, xmm12", "vdivps xmm4, xmm5, xmm5"},
 	}
 	for _, p := range classes {
 		for i, r := range []room{r, low} {
@@ -294,7 +295,7 @@ func TestFind(t *testing.T) {
 		{"a chain that cutting does not end", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3}, []Kind{None}, "bound by no chain"},
 		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load and load again;"},
 		{"multiplications", "480fafcb 4889c3", madeUp{}, []Kind{Class}, "bound by the units for multiply;"},
-		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class}, "bound by the units for vector integer, vector add, vector multiply, shuffle and divide;"},
+		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class}, "bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general and divide;"},
 		{"slots", strings.Repeat("90", 12), madeUp{}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {

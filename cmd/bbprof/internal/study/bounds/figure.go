@@ -6,7 +6,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws what is free of each class, and what each instruction saves when it is left out, those of a
+// Figure draws what is free of each class, which a letter stands for, and what each instruction saves when it is left out, those of a
 // chain that binds in a series of their own.
 func Figure(a Answer) plot.Figure {
 	slack := plot.Series{Kind: plot.Bars, Width: 0.7}
@@ -15,7 +15,9 @@ func Figure(a Answer) plot.Figure {
 	for _, s := range a.Slack {
 		if s.Untested == "" {
 			slack.X, slack.Y = append(slack.X, float64(len(classes))), append(slack.Y, 100*s.Share)
-			classes = append(classes, s.Class)
+			letter := string(rune('a' + len(classes)))
+			f.Keys = append(f.Keys, letter+"  "+s.Class)
+			classes = append(classes, letter)
 		}
 	}
 	f.Panels = []plot.Panel{{Names: classes, Y: "free, % of the class", Zero: true, Series: []plot.Series{slack}}}

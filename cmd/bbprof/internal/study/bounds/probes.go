@@ -131,6 +131,14 @@ var classes = []probe{
 	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x58) }},
 	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x59) }},
 	{"shuffle", "vpshufb x, x, x", func(r room, n int) []byte { return r.onVectors(2, 1, 0x00) }},
+	{"vector to general", "vmovd r, x", func(r room, n int) []byte {
+		return r.general(func() []byte {
+			if r.still == none {
+				return nil
+			}
+			return vex(1, 1, 0, 0, 0x7e, r.still, r.scratch, registers(r.still, r.scratch))
+		})
+	}},
 	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x5e) }},
 }
 
