@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -70,6 +71,7 @@ type batchFlags struct {
 	retries   int
 	unordered bool
 	shard     batch.Shard
+	array     bool // the shard is that of a task of a job array
 
 	out       output
 	format    resultfile.Format // "" goes by the output's name
@@ -85,8 +87,9 @@ func (b *batchFlags) declare(f *flags) {
 	f.operands = &b.files
 	f.section("Input")
 	f.text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
-	parsed(f, &b.shard, batch.ParseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
-		"parts' results are joined by bbprof merge")
+	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
+		"parts' results are joined by bbprof merge. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
+		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/slurm.md)")
 	f.section("Output")
 	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")
 	formatFlag(f, &b.format)
@@ -106,6 +109,25 @@ func (b *batchFlags) declare(f *flags) {
 	measuring(f, &b.measuring)
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed, the last first)"
+}
+
+func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
+	if b.array = s == "auto" || strings.HasPrefix(s, "auto/"); b.array {
+		return batch.ArrayShard(s, os.Getenv)
+	}
+	return batch.ParseShard(s)
+}
+
+// cpus are those of the workers.
+func (b *batchFlags) cpus() (host.Layout, error) {
+	l, err := workerCPUs(b.measuring.CPUs, b.workers)
+	if err != nil || !b.array || b.workers > 0 {
+		return l, err
+	}
+	if n := batch.ArrayWorkers(os.Getenv); 0 < n && n < len(l.Workers) {
+		return workerCPUs(b.measuring.CPUs, n)
+	}
+	return l, nil
 }
 
 func (b *batchFlags) check(std streams) error {
@@ -163,7 +185,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	if _, _, err := j.schema.Select(b.columns); err != nil {
 		return j, badUsage("-columns: %w", err)
 	}
-	if j.cpus, err = workerCPUs(b.measuring.CPUs, b.workers); err != nil {
+	if j.cpus, err = b.cpus(); err != nil {
 		return j, err
 	}
 	if j.run, err = b.describe(j.cpus); err != nil {

@@ -19,7 +19,8 @@ func mergeCommand() *command {
 		summary:  "join the results of a corpus's shards, or of runs that measured parts of it",
 		synopsis: []string{"merge [flags] FILE...  (results of bbprof batch)"},
 		about: `Rows go by their number in the corpus, column row, and come out in that order. What is missing is
-reported: shards that no file is of, and numbers that no file has.
+reported: shards that no file is of, and numbers that no file has; with -of also to which shards the
+missing rows belong, as an option for sbatch that runs these tasks again (docs/slurm.md).
 `,
 		examples: `bbprof merge -o all.csv part0.csv part1.csv part2.csv part3.csv
 bbprof merge -of blocks.csv -o all.parquet part*.csv
@@ -86,10 +87,48 @@ func (m *merging) run(std streams) error {
 		return err
 	}
 	io.WriteString(m.out.notes(std), mergeText(report, total > 0))
+	if err := m.unfinished(report, std); err != nil {
+		return err
+	}
 	if report.Missing > 0 || len(report.Shards) > 0 {
 		return errRejected
 	}
 	return nil
+}
+
+// mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).
+const mostShards = 1 << 22
+
+// unfinished says in which shards rows are missing.
+func (m *merging) unfinished(r batch.MergeReport, std streams) error {
+	if r.Missing == 0 || len(m.of) == 0 || r.Count == 0 || r.Count > mostShards {
+		return nil
+	}
+	in, err := input.Open(m.of, strings.NewReader(""), m.column, nil)
+	if err != nil {
+		return badUsage("-of: %w", err)
+	}
+	defer in.Close()
+	list, err := batch.Unfinished(in.Next, r.Gaps, r.Count)
+	if err != nil {
+		return badUsage("-of: %w", err)
+	}
+	io.WriteString(m.out.notes(std), unfinishedText(list))
+	return nil
+}
+
+// unfinishedText names the shards to run again, and the option that has Slurm do it.
+func unfinishedText(list []batch.ShardRows) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var shards, tasks []string
+	for _, s := range list {
+		shards = append(shards, fmt.Sprintf("%s (%s)", s.Shard, plural(int(s.Rows), "row")))
+		tasks = append(tasks, fmt.Sprint(s.Shard.Index))
+	}
+	return fmt.Sprintf("bbprof: unfinished shards: %s\nbbprof: Slurm runs these again with sbatch --array=%s and -shard auto/%d\n",
+		strings.Join(shards, ", "), strings.Join(tasks, ","), list[0].Shard.Count)
 }
 
 // countRows is how many rows a corpus has, 0 of none.
@@ -111,6 +150,9 @@ func countRows(files []string, column string) (n int64, err error) {
 	return n, nil
 }
 
+// shownGaps is how many runs of missing rows are listed.
+const shownGaps = 10
+
 // mergeText says what was joined and what is not there.
 func mergeText(r batch.MergeReport, whole bool) string {
 	var w strings.Builder
@@ -127,7 +169,7 @@ func mergeText(r batch.MergeReport, whole bool) string {
 	}
 	if r.Missing > 0 {
 		var list []string
-		for _, g := range r.Gaps {
+		for _, g := range r.Gaps[:min(len(r.Gaps), shownGaps)] {
 			if g[0] == g[1] {
 				list = append(list, fmt.Sprint(g[0]))
 			} else {

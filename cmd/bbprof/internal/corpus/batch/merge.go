@@ -35,10 +35,11 @@ type part struct {
 type MergeReport struct {
 	Rows     int64
 	Repeated int64      // rows that stood in more than one part; the first part's counts
-	Gaps     [][2]int64 // rows that are in no part, first and last; some of many
+	Gaps     [][2]int64 // rows that are in no part, first and last; the first mostGaps
 	Missing  int64      // rows in all gaps
 	Shards   []string   // that no part is of; some of many
 	Absent   int64      // how many these are
+	Count    int        // of shards, as all parts say; 0 if they do not agree
 }
 
 // OpenMerge reads each file once. The error says which cannot be joined, and why; mixed
@@ -202,7 +203,10 @@ func sameCore(a, b resultfile.Host) bool {
 
 func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
 
-const shownGaps = 10
+const (
+	shownShards = 10
+	mostGaps    = 1 << 20 // 16 MiB
+)
 
 // Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that
 // is not known.
@@ -213,12 +217,13 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 	)
 	ordered := make([]string, len(m.Schema()))
 	report.Shards, report.Absent = m.absent()
+	report.Count = m.count()
 	gap := func(upTo int64) {
 		if upTo <= last+1 {
 			return
 		}
 		report.Missing += upTo - last - 1
-		if len(report.Gaps) < shownGaps {
+		if len(report.Gaps) < mostGaps {
 			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
 		}
 	}
@@ -279,13 +284,27 @@ func (m *Merge) absent() (some []string, n int64) {
 	}
 	for _, count := range slices.Sorted(maps.Keys(parts)) {
 		n += int64(count) - parts[count]
-		for i := 0; i < count && len(some) < shownGaps; i++ {
+		for i := 0; i < count && len(some) < shownShards; i++ {
 			if s := (Shard{i, count}); !have[s] {
 				some = append(some, s.String())
 			}
 		}
 	}
 	return some, n
+}
+
+// count is the number of shards that all parts name, 0 if they name several or none.
+func (m *Merge) count() (n int) {
+	for _, p := range m.parts {
+		for _, run := range p.runs {
+			s, err := ParseShard(run.Shard)
+			if err != nil || n != 0 && n != s.Count {
+				return 0
+			}
+			n = s.Count
+		}
+	}
+	return n
 }
 
 func (m *Merge) Close() {

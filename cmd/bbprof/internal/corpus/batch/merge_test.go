@@ -246,7 +246,7 @@ func TestMergeDamage(t *testing.T) {
 		}
 	}
 	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
-	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 || len(report.Shards) != shownGaps || report.Shards[0] != "1/2000000000" {
+	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

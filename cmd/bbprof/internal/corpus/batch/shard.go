@@ -29,15 +29,15 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Index, s.Count)
 }
 
-// takes reports whether a row belongs to the part. The block decides, so that rows of one
-// block stay together, whatever their order; of a row that is not a block, by its text.
-func (s Shard) takes(row *input.Row) bool {
-	if s.Count <= 1 {
-		return true
-	}
+// takes reports whether a row belongs to the part.
+func (s Shard) takes(row *input.Row) bool { return s.Count <= 1 || s.of(row) == s.Index }
+
+// of is the index of the part that a row belongs to. The block decides, so that rows of one
+// block stay together, whatever their order; of a row that is not a block, its text.
+func (s Shard) of(row *input.Row) int {
 	text := row.Code
 	if row.Rejection != nil {
 		text = []byte(row.Text)
 	}
-	return hash(text)%uint64(s.Count) == uint64(s.Index)
+	return int(hash(text) % uint64(s.Count))
 }

@@ -1,0 +1,89 @@
+package batch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+)
+
+// A task of a Slurm job array finds its number and the array's extent in these variables (sbatch(1), OUTPUT
+// ENVIRONMENT VARIABLES), and how many CPUs it asked for.
+const (
+	taskID      = "SLURM_ARRAY_TASK_ID"
+	taskMin     = "SLURM_ARRAY_TASK_MIN"
+	taskMax     = "SLURM_ARRAY_TASK_MAX"
+	taskCount   = "SLURM_ARRAY_TASK_COUNT"
+	cpusPerTask = "SLURM_CPUS_PER_TASK"
+)
+
+// ArrayShard reads auto, or auto/N: the part of a task of a Slurm job array is the task's number. N is how many tasks
+// the array has; an array of some tasks only, as when these are run again, does not know, so it has to be named.
+func ArrayShard(s string, getenv func(string) string) (Shard, error) {
+	of, named := strings.CutPrefix(s, "auto/")
+	var v [4]int
+	for i, name := range []string{taskID, taskMin, taskMax, taskCount} {
+		var err error
+		if v[i], err = strconv.Atoi(getenv(name)); err != nil || v[i] < 0 {
+			return Shard{}, fmt.Errorf("%s is %q, so this is not a task of a Slurm job array; write I/N, or submit with sbatch --array=0-7", name, getenv(name))
+		}
+	}
+	id, least, most, count := v[0], v[1], v[2], v[3]
+	if named {
+		n, err := strconv.Atoi(of)
+		if err != nil || n < 1 {
+			return Shard{}, fmt.Errorf("write auto/N with the number of all parts, such as auto/8")
+		}
+		if id >= n {
+			return Shard{}, fmt.Errorf("%s is %d, and of %d parts the last is %d", taskID, id, n, n-1)
+		}
+		return Shard{id, n}, nil
+	}
+	if least != 0 || count != most+1 {
+		return Shard{}, fmt.Errorf("the array has %d tasks from %d to %d, and auto needs all numbers from 0; to run some tasks again write auto/N, with N as the whole array had", count, least, most)
+	}
+	return Shard{id, count}, nil
+}
+
+// ArrayWorkers is how many CPUs Slurm gives a task, 0 if it does not say: where a cluster binds no task to its CPUs, the
+// affinity mask holds those of others too.
+func ArrayWorkers(getenv func(string) string) int {
+	n, err := strconv.Atoi(getenv(cpusPerTask))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// ShardRows is how many rows of a shard are missing.
+type ShardRows struct {
+	Shard Shard
+	Rows  int64
+}
+
+// Unfinished tells by the corpus to which shards the missing rows belong. gaps are MergeReport.Gaps, count is
+// MergeReport.Count.
+func Unfinished(next func() (input.Row, error), gaps [][2]int64, count int) (list []ShardRows, err error) {
+	missing := make([]int64, count)
+	for _, g := range gaps {
+		for {
+			row, err := next()
+			if err != nil {
+				return nil, err
+			}
+			if row.Number >= g[0] {
+				missing[(Shard{0, count}).of(&row)]++
+			}
+			if row.Number >= g[1] {
+				break
+			}
+		}
+	}
+	for i, n := range missing {
+		if n > 0 {
+			list = append(list, ShardRows{Shard{i, count}, n})
+		}
+	}
+	return list, nil
+}

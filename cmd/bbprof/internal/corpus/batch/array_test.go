@@ -1,0 +1,93 @@
+package batch
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+)
+
+// TestArrayShard: a task's part is its number where the array has all numbers from 0; else the number of parts is asked
+// for, and a number that no such part has is refused.
+func TestArrayShard(t *testing.T) {
+	for _, c := range []struct {
+		text, env string // ID MIN MAX COUNT
+		want      Shard
+		wrong     string
+	}{
+		{"auto", "0 0 7 8", Shard{0, 8}, ""},
+		{"auto", "7 0 7 8", Shard{7, 8}, ""},
+		{"auto", "0 0 0 1", Shard{0, 1}, ""},
+		{"auto", "3 3 3 1", Shard{}, "write auto/N"},
+		{"auto", "1 1 8 8", Shard{}, "all numbers from 0"},
+		{"auto", "0 0 7 2", Shard{}, "all numbers from 0"},
+		{"auto/8", "3 3 5 2", Shard{3, 8}, ""},
+		{"auto/8", "7 7 7 1", Shard{7, 8}, ""},
+		{"auto/8", "8 8 8 1", Shard{}, "of 8 parts the last is 7"},
+		{"auto/0", "0 0 0 1", Shard{}, "such as auto/8"},
+		{"auto/x", "0 0 0 1", Shard{}, "such as auto/8"},
+		{"auto", "", Shard{}, "not a task of a Slurm job array"},
+		{"auto", "-1 0 7 8", Shard{}, "not a task of a Slurm job array"},
+	} {
+		env := map[string]string{}
+		for i, v := range strings.Fields(c.env) {
+			env[[]string{taskID, taskMin, taskMax, taskCount}[i]] = v
+		}
+		got, err := ArrayShard(c.text, func(name string) string { return env[name] })
+		if got != c.want || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s of %q is %v, error %v; want %v, %q", c.text, c.env, got, err, c.want, c.wrong)
+		}
+	}
+}
+
+func TestArrayWorkers(t *testing.T) {
+	for value, want := range map[string]int{"8": 8, "": 0, "x": 0, "-2": 0} {
+		if got := ArrayWorkers(func(string) string { return value }); got != want {
+			t.Errorf("%q: %d, want %d", value, got, want)
+		}
+	}
+}
+
+// TestUnfinished: each missing row is counted to the shard that has to be run again.
+func TestUnfinished(t *testing.T) {
+	var rows []input.Row
+	for i := range 100 {
+		rows = append(rows, input.Row{Number: int64(i + 1), Code: []byte(fmt.Sprint("block ", i))})
+	}
+	next := func() func() (input.Row, error) {
+		i := 0
+		return func() (input.Row, error) {
+			if i++; i > len(rows) {
+				return input.Row{}, io.EOF
+			}
+			return rows[i-1], nil
+		}
+	}
+	gaps := [][2]int64{{1, 1}, {10, 19}, {98, 100}}
+	var want []ShardRows
+	for i := range 4 {
+		s := Shard{i, 4}
+		n := int64(0)
+		for k := range rows {
+			in := slices.ContainsFunc(gaps, func(g [2]int64) bool { return g[0] <= rows[k].Number && rows[k].Number <= g[1] })
+			if in && s.takes(&rows[k]) {
+				n++
+			}
+		}
+		if n > 0 {
+			want = append(want, ShardRows{s, n})
+		}
+	}
+	got, err := Unfinished(next(), gaps, 4)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if _, err := Unfinished(next(), [][2]int64{{99, 101}}, 4); err != io.EOF {
+		t.Errorf("a corpus that is too short: %v", err)
+	}
+}

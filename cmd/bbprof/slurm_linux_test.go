@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// cluster is a Slurm of two nodes on this machine, each a process namespace with one CPU.
+type cluster struct {
+	t    *testing.T
+	dir  string
+	env  []string
+	node [2]*exec.Cmd
+}
+
+// startSlurm starts munged, slurmctld and two slurmds with configuration, keys and ports of their own.
+func startSlurm(t *testing.T) *cluster {
+	t.Helper()
+	for _, program := range []string{"sbatch", "srun", "slurmctld", "slurmd", "munged", "unshare", "taskset"} {
+		require.Tool(t, require.Slurm, program)
+	}
+	if os.Getuid() != 0 {
+		require.Skip(t, require.Root, "slurmd and unshare --pid need root")
+	}
+	cpus, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cpus) < 2 {
+		require.Skip(t, require.CPU, "two nodes need two CPUs")
+	}
+	c := &cluster{t: t, dir: t.TempDir()}
+	conf, err := os.ReadFile("testdata/slurm/slurm.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ = strings.Cut(name, ".")
+	ports := freePorts(t, 3)
+	text := strings.NewReplacer("DIR", c.dir, "HOST", name, "PORT0", ports[0], "PORT1", ports[1], "PORT2", ports[2]).Replace(string(conf))
+	exe, err1 := os.Executable()
+	err = errors.Join(err1, os.Symlink(exe, filepath.Join(c.dir, "bbprof")), // by this name the test binary is bbprof; see TestMain
+		os.WriteFile(filepath.Join(c.dir, "slurm.conf"), []byte(text), 0o644),
+		os.WriteFile(filepath.Join(c.dir, "key"), bytes.Repeat([]byte("bbprof's test "), 80), 0o600),
+		os.Mkdir(filepath.Join(c.dir, "state"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.env = append(os.Environ(), "SLURM_CONF="+filepath.Join(c.dir, "slurm.conf"), "PATH="+c.dir+":"+os.Getenv("PATH"))
+	c.start("munged", "--foreground", "--force", "--key-file="+c.dir+"/key", "--socket="+c.dir+"/munge.socket",
+		"--pid-file="+c.dir+"/munge.pid", "--log-file="+c.dir+"/munge.log", "--seed-file="+c.dir+"/munge.seed")
+	c.await("munged", func() bool { _, err := os.Stat(c.dir + "/munge.socket"); return err == nil })
+	c.start("slurmctld", "-D", "-c")
+	for i := range c.node {
+		// All processes of a node die with the first of its namespace.
+		c.node[i] = c.start("taskset", "-c", fmt.Sprint(cpus[i]), "unshare", "--pid", "--mount-proc", "--kill-child", "--fork",
+			"slurmd", "-D", "-N", fmt.Sprint("n", i))
+	}
+	c.await("two idle nodes", func() bool { return strings.Count(c.query("sinfo", "-h", "-N", "-o", "%t"), "idle") == 2 })
+	return c
+}
+
+// freePorts are numbers that no one listens on.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// start runs a daemon until the test ends.
+func (c *cluster) start(args ...string) *exec.Cmd {
+	c.t.Helper()
+	cmd := c.command(args...)
+	log, err := os.Create(filepath.Join(c.dir, fmt.Sprintf("log-%s-%s", args[0], args[len(args)-1][max(0, len(args[len(args)-1])-2):])))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); log.Close() })
+	return cmd
+}
+
+func (c *cluster) command(args ...string) *exec.Cmd {
+	path := args[0]
+	if p, err := exec.LookPath(path); err == nil {
+		path = p
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Env, cmd.Dir = c.env, c.dir
+	return cmd
+}
+
+// query is what a command of Slurm prints.
+func (c *cluster) query(args ...string) string {
+	out, _ := c.command(args...).CombinedOutput()
+	return string(out)
+}
+
+func (c *cluster) await(what string, there func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(60 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			logs, _ := filepath.Glob(c.dir + "/*-*")
+			for _, name := range logs {
+				text, _ := os.ReadFile(name)
+				c.t.Logf("%s:\n%s", filepath.Base(name), text[max(0, len(text)-3000):])
+			}
+			c.t.Fatalf("no %s after a minute; queue:\n%s", what, c.query("squeue", "-r")+c.query("sinfo", "-N"))
+		}
+	}
+}
+
+// TestSlurm runs the array of docs/bbprof.sbatch: eight tasks on two nodes, of which one is killed in the middle, and
+// one task is requeued. The array ends by itself, and every block is in the merged result once.
+func TestSlurm(t *testing.T) {
+	require.Measure(t, tryOnce())
+	c := startSlurm(t)
+	script, err := filepath.Abs("../../docs/bbprof.sbatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks strings.Builder
+	const n = 20000
+	for i := range n { // mov eax, i; add rax, rax
+		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "blocks.csv"), []byte(blocks.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.command("sbatch", "--parsable", "--cpus-per-task=1", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	job := strings.TrimSpace(string(out))
+	running := func(node string) (task string) {
+		return strings.TrimSpace(c.query("squeue", "-h", "-r", "-t", "R", "-w", node, "-o", "%K"))
+	}
+	middle := func(node string) string {
+		task := ""
+		c.await("task in its middle on "+node, func() bool {
+			task = running(node)
+			part, _ := os.ReadFile(filepath.Join(c.dir, "part"+task+".csv"))
+			return task != "" && bytes.Count(part, []byte("\n")) > 20
+		})
+		return task
+	}
+	lost := middle("n1")
+	if err := c.node[1].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	requeued := middle("n0")
+	if out, err := c.command("scontrol", "requeue", job+"_"+requeued).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c.await("end of the array", func() bool {
+		queue := c.query("squeue", "-h", "-r", "-o", "%F_%K %r")
+		for _, task := range strings.Fields(strings.ReplaceAll(queue, " BeginTime", "")) {
+			if strings.Contains(queue, task+" BeginTime") { // Slurm has what was requeued wait for two minutes
+				c.query("scontrol", "update", "JobId="+task, "StartTime=now")
+			}
+		}
+		return queue == ""
+	})
+
+	for _, task := range []string{lost, requeued} {
+		log, _ := os.ReadFile(fmt.Sprintf("%s/slurm-%s_%s.out", c.dir, job, task))
+		if !strings.Contains(string(log), "bbprof: continuing part"+task+".csv, which has ") {
+			t.Errorf("task %s was not continued:\n%s", task, log)
+		}
+	}
+	merge := c.command("bbprof", "merge", "-of", "blocks.csv", "-o", "all.csv")
+	for i := range 8 {
+		merge.Args = append(merge.Args, fmt.Sprintf("part%d.csv", i))
+	}
+	merge.Path = filepath.Join(c.dir, "bbprof")
+	if out, err := merge.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("%d rows joined", n)) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	all, err := os.ReadFile(filepath.Join(c.dir, "all.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(all), "\n")[1:]
+	for i, want := range strings.Split(blocks.String(), "\n")[:n] {
+		if hex, _, _ := strings.Cut(lines[i], ","); hex != want {
+			t.Fatalf("row %d is of %s, want %s", i+1, hex, want)
+		}
+	}
+}
