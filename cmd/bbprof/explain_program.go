@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+)
+
+// explainProgram is bbprof explain -- PROGRAM.
+func (e *explaining) explainProgram(ctx context.Context, std streams) error {
+	c, err := program.NewCommand(e.words)
+	if err != nil {
+		return err
+	}
+	c.CleanEnv = e.cleanEnv
+	opts := e.programs
+	opts.CPUs, opts.Stderr = e.opts.CPUs, std.err
+	r, err := program.NewRunner(opts)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, leastRounds), Seed: e.ask.Seed}
+	for size := 0; size < 4096; size += 16 { // a page, beyond which addresses repeat in their low 12 bits
+		p.Sizes = append(p.Sizes, size)
+	}
+	notes := e.out.notes(std)
+	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
+	done := progress(notes, p.Steps(), "runs")
+	p.Done = done.step
+	got, err := cause.Explain(ctx, r, c, p)
+	done.end()
+	if err != nil {
+		return err
+	}
+	return e.out.write(std, got, causes(got))
+}
+
+// leastRounds is the fewest for an interval of a median.
+const leastRounds = 6
+
+// causes is the table.
+func causes(e cause.Explanation) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)
+	fmt.Fprintf(&w, "%-25s%-11s%12s%12s  %s\n", "hypothesis", "verdict", "with", "without", "effect and its interval")
+	var confirmed []string
+	for _, f := range e.Findings {
+		fmt.Fprintf(&w, "%-25s%-11s%12s%12s  %+.0f, %+.0f to %+.0f\n%25s%s\n", f.Hypothesis, f.Verdict, whole(f.With), whole(f.Without), f.Effect, f.Low, f.High, "", f.Change)
+		if f.Verdict == cause.Confirmed {
+			confirmed = append(confirmed, f.Hypothesis)
+		}
+	}
+	if len(confirmed) == 0 {
+		confirmed = []string{"none"}
+	}
+	fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(confirmed, ", "))
+	return w.String()
+}

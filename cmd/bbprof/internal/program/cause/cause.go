@@ -1,0 +1,161 @@
+// Package cause asks what makes a program's time depend on the size of its environment. It finds the
+// slowest size and a usual one, then takes the possible causes away one by one at the slowest, and
+// holds all else: what the time follows is a cause.
+//
+//	sweep the sizes → slowest and usual → per hypothesis: with and without it, in random order → verdict
+package cause
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Verdict is the answer about one hypothesis.
+type Verdict string
+
+const (
+	Confirmed Verdict = "confirmed" // the change changes the time
+	NoEffect  Verdict = "no effect" // it does not
+	Unclear   Verdict = "unclear"   // the interval holds both
+)
+
+// Finding is about one hypothesis.
+type Finding struct {
+	Hypothesis string        `json:"hypothesis"`
+	Change     string        `json:"change"`
+	Setup      program.Setup `json:"setup"` // without the cause
+	Verdict    Verdict       `json:"verdict"`
+	// With and Without are median cycles, Effect is the median of their differences, run by run, and Low
+	// to High its 95 % interval from order statistics.
+	With    float64 `json:"with_cycles"`
+	Without float64 `json:"without_cycles"`
+	Effect  float64 `json:"effect_cycles"`
+	Low     float64 `json:"effect_low"`
+	High    float64 `json:"effect_high"`
+}
+
+// Explanation is what came of a program.
+type Explanation struct {
+	Sizes    int       `json:"sizes"`
+	Slow     int       `json:"slow_env_bytes"` // the size whose median is largest
+	Usual    int       `json:"usual_env_bytes"`
+	Findings []Finding `json:"findings"` // the first is whether the two sizes differ at all
+}
+
+// Plan says how carefully to ask.
+type Plan struct {
+	Sizes  []int // of the environment
+	Runs   int   // of each, to find the slowest
+	Rounds int   // of each test, at least 6 for an interval
+	Seed   uint64
+	Done   func(n int) // is told how many runs there were
+}
+
+// Steps is how many runs a plan has.
+func (p Plan) Steps() int { return p.Runs*len(p.Sizes) + p.Rounds*2*len(hypotheses) }
+
+// runner is what this asks of a program.Runner.
+type runner interface {
+	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
+	WarmUp(context.Context, program.Command, program.Setup) error
+}
+
+// far is an odd number of lines, a quarter of a page.
+const (
+	page = 4096 // beyond which addresses repeat in their low 12 bits
+	far  = 1088
+)
+
+// stackBelow is by how much the stack starts lower at a size of the environment than with none.
+func stackBelow(size int) int { return (size + 15) / 16 * 16 }
+
+// hypotheses make of the slow and the usual size the two set-ups that differ in one thing.
+var hypotheses = []struct {
+	name, change string
+	setups       func(slow, usual int) (with, without program.Setup)
+}{
+	{"size of the environment", "the usual size",
+		func(slow, usual int) (with, without program.Setup) {
+			return program.Setup{EnvBytes: slow}, program.Setup{EnvBytes: usual}
+		}},
+	{"start of the stack", "the stack starts where it does at the usual size; the environment is as large as before",
+		func(slow, usual int) (with, without program.Setup) {
+			shift := (stackBelow(usual) - stackBelow(slow) + 64*page) % page
+			return program.Setup{EnvBytes: slow}, program.Setup{EnvBytes: slow, StackShift: shift}
+		}},
+	{"environment itself", "the usual size, with the stack where it starts at the slow one",
+		func(slow, usual int) (with, without program.Setup) {
+			shift := (stackBelow(slow) - stackBelow(usual) + 64*page) % page
+			return program.Setup{EnvBytes: slow}, program.Setup{EnvBytes: usual, StackShift: shift}
+		}},
+	{"start of the heap", "the heap starts 1088 bytes higher",
+		func(slow, _ int) (with, without program.Setup) {
+			return program.Setup{EnvBytes: slow}, program.Setup{EnvBytes: slow, HeapShift: far}
+		}},
+}
+
+// Explain explains a program. If ctx ends, so does it.
+func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
+	setups := make([]program.Setup, len(p.Sizes))
+	for i, n := range p.Sizes {
+		setups[i].EnvBytes = n
+	}
+	points, err := program.Sweep(ctx, r, c, setups, program.Plan{Runs: p.Runs, Seed: p.Seed, Done: p.Done})
+	if err != nil {
+		return Explanation{}, err
+	}
+	order := slices.Clone(points)
+	slices.SortStableFunc(order, func(a, b program.Point) int { return int(stat.Median(a.Cycles) - stat.Median(b.Cycles)) })
+	e := Explanation{Sizes: len(points), Slow: order[len(order)-1].Setup.EnvBytes, Usual: order[len(order)/2].Setup.EnvBytes}
+	pairs := make([][2][]float64, len(hypotheses))
+	random := rand.New(rand.NewPCG(p.Seed, 4))
+	done := p.Runs * len(p.Sizes)
+	for range p.Rounds {
+		for _, arm := range random.Perm(2 * len(hypotheses)) {
+			with, without := hypotheses[arm/2].setups(e.Slow, e.Usual)
+			sample, err := r.Run(ctx, c, [2]program.Setup{with, without}[arm%2])
+			if err != nil {
+				return Explanation{}, err
+			}
+			side := &pairs[arm/2][arm%2]
+			*side = append(*side, sample.Cycles)
+			done++
+			p.Done(done)
+		}
+	}
+	for i, h := range hypotheses {
+		f := judge(pairs[i][0], pairs[i][1])
+		_, f.Setup = h.setups(e.Slow, e.Usual)
+		f.Hypothesis, f.Change = h.name, h.change
+		e.Findings = append(e.Findings, f)
+	}
+	return e, nil
+}
+
+// effectShare is the least share of the time that an effect is confirmed from, as for blocks.
+const effectShare = 0.02
+
+// judge derives effect, interval and verdict. Medians, because other work on the core slows single runs.
+func judge(with, without []float64) (f Finding) {
+	var differences []float64
+	for i := range with {
+		differences = append(differences, with[i]-without[i])
+	}
+	f.With, f.Without = stat.Median(with), stat.Median(without)
+	f.Effect, f.Low, f.High = stat.MedianInterval(differences)
+	least := effectShare * math.Min(f.With, f.Without)
+	switch {
+	case f.Low > 0 && f.Effect >= least, f.High < 0 && f.Effect <= -least:
+		f.Verdict = Confirmed
+	case f.Low > -least && f.High < least:
+		f.Verdict = NoEffect
+	default:
+		f.Verdict = Unclear
+	}
+	return f
+}
