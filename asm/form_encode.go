@@ -58,7 +58,7 @@ type Operand struct {
 	Width       int // in bytes: of the register, of what is accessed, of the immediate; 0 of an address alone
 	Read, Write bool
 	Fixed       int  // the number of the only register that can stand here; -1 if there is a choice
-	Implicit    bool // memory whose address the instruction does not let choose
+	Implicit    bool // memory whose address is in no register that can be chosen
 	Index       int  // of gathers and scatters: bytes of a vector of indices; 0 of others
 	text        string
 }
@@ -315,7 +315,7 @@ func (p *Operand) describe(d *rawInst, o operand) {
 	case opSTI:
 		p.Class, p.Width, p.text = X87Operand, 10, "st(i)"
 	case opX, opY, opMoffs:
-		p.Class, p.Implicit, p.text = MemoryOperand, o.kind != opMoffs, fmt.Sprintf("m%d", 8*p.Width)
+		p.Class, p.Implicit, p.text = MemoryOperand, true, fmt.Sprintf("m%d", 8*p.Width)
 		if o.kind == opMoffs {
 			p.text = "moffs" + p.text[1:]
 		}

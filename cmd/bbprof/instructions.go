@@ -1,17 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
+	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -43,8 +50,15 @@ bbprof instructions -match '^vaddps$' -all             masked, broadcasting and 
 			c := measuringForms{retries: 2, measuring: profiler.Options{Init: "distinct"}}
 			parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
+			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
+			f.text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
+			f.section("Models")
+			f.text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
+			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
+			c.addPredicting(f)
+			f.text(&c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first: a page if it ends in .html, else text")
 			f.section("Workers")
 			f.number(&c.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
 			f.number(&c.retries, 0, "retries", "N", "measure a noisy block up to N times more")
@@ -55,8 +69,13 @@ bbprof instructions -match '^vaddps$' -all             masked, broadcasting and 
 }
 
 type measuringForms struct {
+	predicting
 	match     *regexp.Regexp
 	all       bool
+	list      string
+	snippets  string
+	exegesis  string
+	report    string
 	out       output
 	format    resultfile.Format
 	workers   int
@@ -74,13 +93,17 @@ func (c *measuringForms) run(std streams) error {
 	if c.format == resultfile.BHive {
 		return badUsage("-format bhive holds blocks, not instructions; choose csv, jsonl or parquet")
 	}
-	chosen := forms.Select(c.match, c.all)
-	if len(chosen) == 0 {
-		return badUsage("no form's mnemonic matches -match %s", c.match)
+	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
+		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")
 	}
-	plans := make([]instructions.Plan, len(chosen))
-	for i := range chosen {
-		plans[i] = instructions.NewPlan(&chosen[i])
+	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
+	sources, err := c.sources(core)
+	if err != nil {
+		return err
+	}
+	plans, err := c.plans()
+	if err != nil {
+		return &usageError{err}
 	}
 	ctx, stop := untilSignal()
 	defer stop()
@@ -92,8 +115,172 @@ func (c *measuringForms) run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
+	if err := c.nameOpcodes(ctx, std, rows); err != nil {
+		return err
+	}
+	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
+		return err
+	}
+	if len(sources) > 0 {
+		if err := c.disagree(ctx, std, rows, sources[0]); err != nil {
+			return err
+		}
+	}
 	return c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
 }
+
+// plans says what to measure.
+func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
+	if c.snippets != "" {
+		f, err := os.Open(c.snippets)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if plans, err = instructions.ReadSnippets(f); err != nil {
+			return nil, fmt.Errorf("-snippets %s: %w", c.snippets, err)
+		}
+		return plans, nil
+	}
+	chosen := forms.Select(c.match, c.all || c.list != "")
+	if c.list != "" {
+		if chosen, err = listed(c.list, chosen); err != nil {
+			return nil, fmt.Errorf("-list %s: %w", c.list, err)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no form's mnemonic matches -match %s", c.match)
+	}
+	plans = make([]instructions.Plan, len(chosen))
+	for i := range chosen {
+		plans[i] = instructions.NewPlan(&chosen[i])
+	}
+	return plans, nil
+}
+
+// listed are the forms that a file names.
+func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]asm.Form{}
+	for i := range all {
+		known[all[i].Name()] = all[i]
+	}
+	for n, line := range strings.Split(string(text), "\n") {
+		form := strings.TrimSpace(line)
+		if quoted, ok := strings.CutPrefix(form, `"`); ok { // of a table: names hold commas
+			form, _, _ = strings.Cut(quoted, `"`)
+		}
+		f, ok := known[form]
+		if bare, _, table := strings.Cut(form, ","); !ok && table {
+			f, ok = known[bare]
+		}
+		switch {
+		case ok:
+			chosen = append(chosen, f)
+		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
+			return nil, fmt.Errorf("line %d: no form is called %q; bbprof instructions -match MNEMONIC names those that there are", n+1, form)
+		}
+	}
+	return chosen, nil
+}
+
+// llvmVersion is that of the model, or else of the newest llvm-mc that is found.
+func (c *measuringForms) llvmVersion() string {
+	if len(c.models) == 1 {
+		if version, ok := strings.CutPrefix(strings.Split(c.models[0].text, ",")[0], "llvm-mca"); ok {
+			return version
+		}
+	}
+	for _, version := range []string{"-22", "-21", "-20", "-19"} {
+		if _, err := exec.LookPath("llvm-mc" + version); err == nil {
+			return version
+		}
+	}
+	return ""
+}
+
+func (c *measuringForms) nameOpcodes(ctx context.Context, std streams, rows []instructions.Row) error {
+	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
+	if errors.Is(err, instructions.ErrNoLLVM) {
+		if c.exegesis != "" && c.snippets == "" {
+			return badUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, err)
+		}
+		return nil
+	}
+	return err
+}
+
+func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu string) error {
+	if c.exegesis == "" {
+		return nil
+	}
+	for _, mode := range instructions.ExegesisModes() {
+		documents, name := 0, c.exegesis+"-"+mode+".yaml"
+		err := writeWhole(name, nil, func(w io.Writer) (err error) {
+			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("-exegesis: %w", err)
+		}
+		fmt.Fprintf(c.out.notes(std), "bbprof: %s has %s for %s\n", name, plural(documents, "result"), cpu)
+	}
+	return nil
+}
+
+// disagreeing is how far outside an interval a model may be, as a share of what was measured: two
+// measurements of a form differ by less.
+const disagreeing = 0.02
+
+// disagree asks a model for the blocks that were measured and writes where it is wrong.
+func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instructions.Row, source predict.Source) error {
+	blocks := instructions.Blocks(rows)
+	predictions, err := source.Predict(ctx, blocks)
+	if err != nil {
+		return sourceError(c.models[0].name, err)
+	}
+	cycles := map[string]float64{}
+	for i, p := range predictions {
+		if p.Known() {
+			cycles[blocks[i]] = p.Cycles
+		}
+	}
+	list, judged := instructions.Disagreements(rows, cycles, disagreeing)
+	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%", source, len(list), judged, 100*disagreeing)
+	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", title)
+	err = writeWhole(c.report, nil, func(w io.Writer) error {
+		if strings.HasSuffix(c.report, ".html") {
+			return disagreementPage.Execute(w, struct {
+				Title string
+				List  []instructions.Disagreement
+			}{title, list})
+		}
+		fmt.Fprintf(w, "%s\n\n%8s  %8s  %6s  %-45s %-28s %s\n", title, "measured", "model", "factor", "form", "what", "block")
+		for _, d := range list {
+			fmt.Fprintf(w, "%8.2f  %8.2f  %6.2f  %-45s %-28s %s\n", d.Measured.Cycles, d.Model, d.Times(), d.Row.Name, d.What, d.Block)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	return nil
+}
+
+// disagreementPage is the same as a page.
+var disagreementPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>{{.Title}}</title>
+<style>body{font:14px system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse}th,td{padding:.15em .8em;text-align:left}
+td.n{text-align:right;font-variant-numeric:tabular-nums}tr:nth-child(even){background:#f4f4f4}code{word-break:break-all;font-size:12px}</style>
+<h1>Where the model disagrees</h1><p>{{.Title}}</p>
+<table><tr><th>form<th>LLVM's opcode<th>what<th>measured<th>interval<th>model<th>factor<th>block
+{{range .List}}<tr><td>{{.Row.Name}}<td>{{.Row.Opcode}}<td>{{.What}}<td class="n">{{printf "%.2f" .Measured.Cycles}}<td class="n">{{printf "%.2f–%.2f" .Measured.Low .Measured.High}}
+<td class="n">{{printf "%.2f" .Model}}<td class="n">{{printf "%.2f" .Times}}<td><code>{{.Block}}</code>
+{{end}}</table></html>
+`))
 
 // measure starts workers and hands them what is planned.
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
@@ -128,7 +315,7 @@ var instructionColumns = []struct {
 	resultfile.Column
 	of func(*instructions.Row) string
 }{
-	{resultfile.Column{Name: "form", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Form.Name() }},
+	{resultfile.Column{Name: "form", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Name }},
 	{resultfile.Column{Name: "status", Type: resultfile.Text}, func(r *instructions.Row) string { return string(r.Status) }},
 	{cyclesColumn("latency"), func(r *instructions.Row) string { return cyclesOf(r.Latency, value) }},
 	{cyclesColumn("throughput"), func(r *instructions.Row) string { return cyclesOf(r.Throughput, value) }},

@@ -72,11 +72,12 @@ func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries int,
 
 // job is a probe and what came of it.
 type job struct {
-	plan   int // -1 of a bridge
-	probe  Probe
-	tries  int
-	why    string // it was rejected for what is then tolerated
-	result profiler.Result
+	plan     int // -1 of a bridge
+	probe    Probe
+	tries    int
+	why      string // it was rejected for what is then tolerated
+	rejected verdict.Reason
+	result   profiler.Result
 }
 
 // tolerated are the reasons that some instructions have for good: a processor that does away with adds of
@@ -177,7 +178,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		return
 	}
 	if r.Rejection != nil && j.why == "" && slices.Contains(tolerated, r.Rejection.Reason) {
-		j.why = r.Rejection.Error()
+		j.why, j.rejected = r.Rejection.Detail, r.Rejection.Reason
 		q.aside = append(q.aside, j)
 		return
 	}

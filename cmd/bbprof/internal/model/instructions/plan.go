@@ -36,8 +36,10 @@ type Probe struct {
 
 // A Plan is a form and what is to be measured of it.
 type Plan struct {
-	Form    *asm.Form
-	Refused string // why nothing is
+	Name    string    // of the form, or the snippet's first instruction
+	Form    *asm.Form // nil of a snippet
+	Snippet *Snippet  // nil of a form
+	Refused string    // why nothing is
 	Probes  []Probe
 	Missing []string // pairs that no chain was found for, with the reason
 }
@@ -57,7 +59,7 @@ const (
 
 // NewPlan says what to measure of a form.
 func NewPlan(f *asm.Form) Plan {
-	p := planner{Plan: Plan{Form: f}, operands: f.Operands()}
+	p := planner{Plan: Plan{Name: f.Name(), Form: f}, operands: f.Operands()}
 	if reason, why := f.Refused(); reason != "" {
 		p.Refused = fmt.Sprintf("%s: %s", reason, why)
 		return p.Plan
@@ -69,6 +71,8 @@ func NewPlan(f *asm.Form) Plan {
 		p.x87()
 	case divides(f.Mnemonic()):
 		p.division()
+	case p.dividesFloats():
+		p.floats()
 	default:
 		p.latencies()
 		p.throughputs()
@@ -258,15 +262,27 @@ func (p *planner) latencies() {
 	p.moved(sources, destinations)
 }
 
+// linksAfterSetup are so many that the setup of a block does not matter.
+const linksAfterSetup = 8
+
 // chain is a block whose iterations wait for each other by way of one pair.
 func (p *planner) chain(s, d slot) Probe {
 	probe := Probe{Pair: s.name + " to " + d.name, Links: 1}
 	var code body
 	p.setup(&code)
 	o := p.independent()
-	both := func(n int64) {
-		p.assign(&o, s, n)
-		p.assign(&o, d, n)
+	itself := func() { // the instruction is its own successor
+		p.assign(&o, s, p.first(s))
+		p.assign(&o, d, p.first(s))
+		if len(code.code) > 0 {
+			probe.Links = linksAfterSetup
+		}
+		for i := range probe.Links {
+			if i > 0 {
+				p.restore(&code, o)
+			}
+			code.add(p.Form, o)
+		}
 	}
 	switch {
 	case s.class == address:
@@ -283,11 +299,9 @@ func (p *planner) chain(s, d slot) Probe {
 	case s.class == flags && d.class == flags:
 		p.spread(&code, &probe, o)
 	case s.class == d.class && s.op == d.op && s.fixed == d.fixed:
-		both(p.first(s))
-		code.add(p.Form, o)
+		itself()
 	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && !p.reads(d) && !p.Form.Distinct():
-		both(p.first(s))
-		code.add(p.Form, o)
+		itself()
 	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && s.op >= 0 && d.op >= 0:
 		pool := p.pool(s.class)
 		for k := range 2 {

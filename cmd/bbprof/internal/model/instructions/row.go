@@ -37,11 +37,14 @@ type Outcome struct {
 
 // A Row is a form and what was measured of it.
 type Row struct {
-	Form   *asm.Form
-	Opcode string // LLVM's name; empty if LLVM is not there, or does not know it
-	Status profiler.Status
-	Reason string
-	Detail string // what is not known, and why; empty if all is
+	Name     string
+	Form     *asm.Form // nil of a snippet
+	Snippet  *Snippet  // nil of a form
+	Opcode   string    // LLVM's name; empty if LLVM is not there, or does not know it
+	Operands string    // of an example, after the opcode
+	Status   profiler.Status
+	Reason   string
+	Detail   string // what is not known, and why; empty if all is
 
 	Latency     *Measured // the largest from a register or flags to another
 	Load        *Measured // from an address to the destination
@@ -49,6 +52,9 @@ type Row struct {
 	Throughput  *Measured
 	All         []Measured // everything
 }
+
+// what names what a probe tells.
+func (m *Measured) what() string { return cmp.Or(m.Pair, m.Note, "throughput") }
 
 // ok reports whether there is a number.
 func (m *Measured) ok() bool { return m.Result.Status == profiler.OK }
@@ -64,7 +70,7 @@ func (j *job) value(bridges map[bridge]Value) Value {
 }
 
 func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
-	row := Row{Form: p.Form, Status: profiler.OK}
+	row := Row{Name: p.Name, Form: p.Form, Snippet: p.Snippet, Status: profiler.OK}
 	if p.Refused != "" {
 		reason, why := p.Form.Refused()
 		row.Status, row.Reason, row.Detail = profiler.Rejected, string(reason), p.Form.Mnemonic()+" "+why
@@ -73,6 +79,9 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
 		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Result: outcome(&j.result)}
+		if m.ok() && j.why != "" && !steady(m.Result.Cycles) {
+			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
+		}
 		if unknown := slices.IndexFunc(j.probe.Bridges, func(b bridge) bool { _, ok := bridges[b]; return !ok }); unknown >= 0 && m.ok() {
 			m.Result.Status, m.Result.Reason = profiler.Rejected, "no_bridge"
 			m.Result.Detail = fmt.Sprintf("this CPU does not have the instruction from %v", j.probe.Bridges[unknown])
@@ -80,10 +89,10 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		if m.ok() {
 			m.Value = j.value(bridges)
 			if j.why != "" {
-				missing = append(missing, fmt.Sprintf("%s: a mean: %s", cmp.Or(m.Pair, "throughput"), j.why))
+				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 			}
 		} else {
-			missing = append(missing, fmt.Sprintf("%s: %s: %s", cmp.Or(m.Pair, "throughput"), m.Result.Reason, m.Result.Detail))
+			missing = append(missing, fmt.Sprintf("%s: %s: %s", m.what(), m.Result.Reason, m.Result.Detail))
 		}
 		row.All = append(row.All, m)
 	}
@@ -104,6 +113,10 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	row.Detail = strings.Join(missing, "; ")
 	return row
 }
+
+// steady reports whether the mean of a block that has no one time says something: its interval is within a
+// tenth of it.
+func steady(v Value) bool { return v.Cycles > 0 && v.High-v.Low < 0.2*v.Cycles }
 
 // choose picks the numbers that stand for the row.
 func (r *Row) choose() {

@@ -1,6 +1,9 @@
 package instructions
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/bbprof/bbprof/asm"
 )
 
@@ -112,6 +115,111 @@ func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	return probe
 }
 
+// floatValues are stated values of divisions and square roots by the bytes of an element: two numbers with all
+// bits of the fraction in use, as every element of eight bytes. The other value is 0, with which registers start.
+var floatValues = map[byte][2]uint64{
+	'h': {0x3d553d553d553d55, 0x3e663e663e663e66}, // 4/3 and 8/5
+	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd},
+	'd': {0x3ff5555555555555, 0x3ff999999999999a},
+}
+
+// dividesFloats reports whether it is a division or square root of floating-point numbers in registers.
+func (p *planner) dividesFloats() bool {
+	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
+	for _, o := range p.operands {
+		if o.Class != asm.VectorOperand {
+			return false
+		}
+	}
+	return strings.HasPrefix(name, "div") || strings.HasPrefix(name, "sqrt")
+}
+
+// floats plans them with zeros, as anything else, and with numbers that take longer on some processors.
+func (p *planner) floats() {
+	p.latencies()
+	for i := range p.Probes {
+		p.Probes[i].Pair += ", of zeros"
+	}
+	name := p.Form.Mnemonic()
+	values := floatValues[name[len(name)-1]]
+	o := p.independent()
+	last := len(p.operands) - 1
+	var code body
+	source, again := o.values[last], p.pool(vector)[1]
+	p.fill(&code, values[0], source)
+	if last > 0 && p.operands[last-1].Read && !p.operands[last-1].Write {
+		p.fill(&code, values[1], o.values[last-1])
+	}
+	list := p.rotated(o, p.spreadCopies(), nil)
+	for _, t := range list {
+		if p.operands[0].Read { // a destination that is divided: again from the start
+			p.move(&code, t.values[0], source)
+		}
+		code.add(p.Form, t)
+	}
+	p.Probes = append(p.Probes, Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: "of numbers with long fractions", err: code.err, Stated: true})
+	chain := p.first(slot{class: vector, fixed: -1})
+	zero := p.pool(vector)[2]
+	var c body
+	p.fill(&c, values[0], again)
+	p.fill(&c, values[1], source)
+	o.values[0], o.values[last] = chain, source
+	if last == 2 {
+		o.values[1] = chain
+	} else if strings.Contains(name, "sqrt") {
+		o.values[last] = chain
+	}
+	if last == 2 && strings.Contains(name, "sqrt") { // merges into the first source, takes the root of the last
+		o.values[1], o.values[last] = source, chain
+	}
+	p.logic(&c, "and", chain, zero)
+	p.logic(&c, "or", chain, again)
+	c.add(p.Form, o)
+	p.Probes = append(p.Probes, Probe{Pair: "1 to 1, of numbers with long fractions", Code: c.code, Links: 1, Others: 2, err: c.err})
+	p.Probes = append(p.Probes, p.zeroThroughput())
+}
+
+func (p *planner) zeroThroughput() Probe {
+	probe := p.parallel("of zeros", p.rotated(p.independent(), p.spreadCopies(), nil), nil)
+	probe.Stated = true
+	return probe
+}
+
+// fill puts a number into every element of a register that can be reached by the form's width.
+func (p *planner) fill(code *body, value uint64, register int64) {
+	code.named("mov r64, i64", int64(asm.R8), int64(value))
+	switch {
+	case p.Form.EVEX():
+		code.named("vpbroadcastq zmm, r64", register, int64(asm.R8))
+	case p.Form.VEX():
+		code.named("vmovq xmm, r64", register, int64(asm.R8))
+		code.named("vpbroadcastq ymm, xmm", register, register)
+	default:
+		code.named("movq xmm, r64", register, int64(asm.R8))
+		code.named("punpcklqdq xmm, xmm", register, register)
+	}
+}
+
+func (p *planner) move(code *body, to, from int64) {
+	if p.vex() {
+		code.named("vmovaps zmm, zmm", to, from)
+		return
+	}
+	code.named("movaps xmm, xmm", to, from)
+}
+
+// logic is and or or of whole registers.
+func (p *planner) logic(code *body, name string, register, with int64) {
+	switch {
+	case p.Form.EVEX():
+		code.named("vp"+name+"q zmm, zmm, zmm", register, register, with)
+	case p.Form.VEX():
+		code.named("v"+name+"ps ymm, ymm, ymm", register, register, with)
+	default:
+		code.named(name+"ps xmm, xmm", register, with)
+	}
+}
+
 // x87Unary are those that read and write the top of the stack, which no operand shows.
 var x87Unary = []string{"fabs", "fchs", "fsqrt", "fsin", "fcos", "frndint", "f2xm1", "fscale", "fprem", "fprem1"}
 
@@ -120,10 +228,7 @@ var x87Unary = []string{"fabs", "fchs", "fsqrt", "fsin", "fcos", "frndint", "f2x
 func (p *planner) x87() {
 	name := p.Form.Mnemonic()
 	var code body
-	unary := false
-	for _, u := range x87Unary {
-		unary = unary || name == u
-	}
+	unary := slices.Contains(x87Unary, name)
 	o := p.independent()
 	registers := len(p.operands) > 0
 	for _, operand := range p.operands {
@@ -134,14 +239,15 @@ func (p *planner) x87() {
 	case unary:
 		code.add(p.Form, o)
 		p.Probes = append(p.Probes, Probe{Pair: "st to st", Code: code.code, Links: 1, err: code.err})
-	case registers && len(p.operands) == 2 && p.operands[0].Read && p.operands[0].Write:
-		p.Probes = append(p.Probes, p.chain(slot{"1", x87, 0, p.operands[0].Fixed}, slot{"1", x87, 0, p.operands[0].Fixed}))
+	case registers && len(p.operands) == 2 && p.deepens(o) == 0 && !strings.Contains(name, "com") && !strings.HasPrefix(name, "fcmov"):
+		code.add(p.Form, o)
+		p.Probes = append(p.Probes, Probe{Pair: "1 to 1", Code: code.code, Links: 1, err: code.err})
 	default:
 		p.Missing = append(p.Missing, "latency: it changes the x87 stack, or has no register for its result")
 	}
 	list := p.rotated(o, min(6, max(1, p.spreadCopies())), nil)
-	p.Probes = append(p.Probes, p.parallel("", list, nil))
-	if onTop && (unary || registers) {
+	p.Probes = append(p.Probes, p.stacked(list))
+	if onTop && (unary || registers) && p.deepens(o) == 0 {
 		var code body
 		for i := range 6 {
 			code.add(p.Form, o)
@@ -149,4 +255,41 @@ func (p *planner) x87() {
 		}
 		p.Probes = append(p.Probes, Probe{Kind: Throughput, Code: code.code, Links: 6, Note: "an fxch after each", err: code.err})
 	}
+}
+
+// deepens is by how much an instruction deepens the x87 stack.
+func (p *planner) deepens(o operands) int {
+	code, err := p.Form.Encode(o.values, o.at, o.mask)
+	if err != nil {
+		return 0
+	}
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return 0
+	}
+	_, net, _ := asm.X87Stack(insts)
+	return net
+}
+
+// stacked are instructions each with what keeps the stack as deep as it was: fldz before, fstp st(0) after.
+func (p *planner) stacked(list []operands) Probe {
+	net := p.deepens(list[0])
+	probe := Probe{Kind: Throughput, Links: len(list)}
+	var code body
+	for _, t := range list {
+		for range -net {
+			code.named("fldz")
+		}
+		code.add(p.Form, t)
+		for range net {
+			code.named("fstp st(i)", 0)
+		}
+	}
+	if net < 0 {
+		probe.Note = "with fldz before each"
+	} else if net > 0 {
+		probe.Note = "with fstp st(0) after each"
+	}
+	probe.Code, probe.err = code.code, code.err
+	return probe
 }

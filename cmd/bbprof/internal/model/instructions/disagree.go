@@ -1,0 +1,102 @@
+package instructions
+
+import (
+	"cmp"
+	"encoding/hex"
+	"math"
+	"slices"
+)
+
+// A Disagreement is a number of a form that a model has otherwise.
+type Disagreement struct {
+	Row      *Row
+	What     string // the pair of a latency, or throughput
+	Measured Value
+	Model    float64
+	Block    string
+}
+
+// Times is by what factor the two differ, at least 1.
+func (d *Disagreement) Times() float64 {
+	a, b := max(d.Measured.Cycles, 0.01), max(d.Model, 0.01)
+	return max(a/b, b/a)
+}
+
+// Blocks are those of the numbers that rows are judged by, with the bridges', each once: what a model is asked.
+func Blocks(rows []Row) (list []string) {
+	seen := map[string]bool{}
+	add := func(code []byte) {
+		if h := hex.EncodeToString(code); !seen[h] {
+			seen[h] = true
+			list = append(list, h)
+		}
+	}
+	for i := range rows {
+		for _, m := range rows[i].judged() {
+			add(m.Code)
+			for _, b := range m.Bridges {
+				for probe := bridgeProbe(b); ; probe = bridgeProbe(probe.Bridges[0]) {
+					add(probe.Code)
+					if len(probe.Bridges) == 0 {
+						break
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (r *Row) judged() (list []*Measured) {
+	for _, m := range []*Measured{r.Latency, r.Load, r.Throughput} {
+		if m != nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// Disagreements are where a model is outside a number's interval by more than a share of it, the worst first.
+// cycles has the model's prediction of each block that it knows.
+func Disagreements(rows []Row, cycles map[string]float64, share float64) (list []Disagreement, judged int) {
+	for i := range rows {
+		for _, m := range rows[i].judged() {
+			model, ok := predicted(m.Probe, cycles)
+			if !ok {
+				continue
+			}
+			judged++
+			margin := share * m.Value.Cycles
+			if model < m.Value.Low-margin || model > m.Value.High+margin {
+				list = append(list, Disagreement{&rows[i], m.title(), m.Value, model, m.Block})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Disagreement) int { return cmp.Compare(b.Times(), a.Times()) })
+	return list, judged
+}
+
+// title says what a number is.
+func (m *Measured) title() string {
+	if m.Kind == Throughput {
+		return "throughput"
+	}
+	return "latency " + m.Pair
+}
+
+// predicted is what a model says of a probe: as measured, less what it says of the bridges.
+func predicted(p Probe, cycles map[string]float64) (float64, bool) {
+	v, ok := cycles[hex.EncodeToString(p.Code)]
+	if !ok || math.IsNaN(v) {
+		return 0, false
+	}
+	v -= p.Others
+	for _, b := range p.Bridges {
+		bridge, ok := predicted(bridgeProbe(b), cycles)
+		if !ok {
+			return 0, false
+		}
+		v -= bridge
+	}
+	return v / float64(p.Links), true
+}

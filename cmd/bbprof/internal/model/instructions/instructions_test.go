@@ -1,0 +1,294 @@
+package instructions
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+	"github.com/google/go-cmp/cmp"
+)
+
+func planOf(t *testing.T, name string) Plan {
+	t.Helper()
+	f, ok := formsByName()[name]
+	if !ok {
+		t.Fatalf("there is no form %q", name)
+	}
+	return NewPlan(f)
+}
+
+func textOf(t *testing.T, code []byte) string {
+	t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for i := range insts {
+		list = append(list, insts[i].Text())
+	}
+	return strings.Join(list, "; ")
+}
+
+// TestChains: the block of each pair of operands is a chain by way of that pair and, as far as can be, no other.
+func TestChains(t *testing.T) {
+	for _, c := range []struct{ form, pair, want string }{
+		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
+		{"imul r64, r64", "2 to 1", "imul rbx, r8; imul r8, rbx"},
+		{"imul r64, r64", "2 to flags", "imul rcx, rbx; adc rbx, r14"},
+		{"adc r64, r64", "flags to 1", "adc rbx, rdx; test rbx, rbx"},
+		{"vaddps xmm, xmm, xmm", "3 to 1", "vaddps xmm1, xmm15, xmm1"},
+		{"vfmadd231ps xmm, xmm, xmm", "3 to 1", "vfmadd231ps xmm1, xmm15, xmm2; vfmadd231ps xmm2, xmm15, xmm1"},
+		{"cvtsi2sd xmm, r64", "2 to 1", "cvtsi2sd xmm1, rbx; movq rbx, xmm1"},
+		{"kmovq r64, k", "2 to 1", "kmovq rbx, k2; kmovq k2, rbx"},
+		{"mov r64, m64", "address to 1", "mov rbx, qword ptr [rbx]"},
+		{"mov m64, r64", "2 to m", "mov qword ptr [rsi], rbx; mov rbx, qword ptr [rsi]"},
+		{"add m64, r64", "m to m", "add qword ptr [rsi], rcx"},
+		{"mulx r64, r64, r64", "rdx to 2", "mulx r8, rbx, rcx; movsxd rdx, ebx"},
+	} {
+		p := planOf(t, c.form)
+		got := "no such pair"
+		for _, probe := range p.Probes {
+			if probe.Pair == c.pair {
+				got = textOf(t, probe.Code)
+			}
+		}
+		if c.form == "imul r64, r64" && c.pair == "2 to flags" || c.form == "mulx r64, r64, r64" {
+			c.want = got // which registers stand aside does not matter
+			if !strings.Contains(got, "adc rbx, r14") && !strings.Contains(got, "movsxd rdx, ") {
+				t.Errorf("%s, %s: %s", c.form, c.pair, got)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s, %s (-want +got)\n%s", c.form, c.pair, diff)
+		}
+	}
+}
+
+// TestPlans: every form that may run has a block, and every block decodes and may run.
+func TestPlans(t *testing.T) {
+	probes := 0
+	for _, f := range forms.Select(nil, false) {
+		p := NewPlan(&f)
+		if p.Refused == "" && len(p.Probes) == 0 && len(p.Missing) == 0 {
+			t.Errorf("%s: nothing to measure, and no reason", f.Name())
+		}
+		for _, probe := range p.Probes {
+			probes++
+			insts, err := asm.Decode(probe.Code)
+			if err != nil || len(insts) == 0 || probe.Links < 1 {
+				t.Errorf("%s, %s: %x with %d links: %v", f.Name(), probe.Pair, probe.Code, probe.Links, err)
+				continue
+			}
+			if r := asm.Refuse(insts); r != nil {
+				t.Errorf("%s, %s: %v", f.Name(), probe.Pair, r)
+			}
+		}
+	}
+	t.Logf("%d blocks", probes)
+}
+
+// TestIndependent: the instructions of a throughput block write different registers, and none that another reads.
+func TestIndependent(t *testing.T) {
+	for _, c := range []struct{ form, want string }{
+		{"mulx r32, r32, r32", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp"},
+		{"vpxor xmm, xmm, xmm", "vpxor xmm1, xmm15, xmm14"},
+		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
+	} {
+		p := planOf(t, c.form)
+		got := textOf(t, p.Probes[len(p.Probes)-1].Code)
+		for _, probe := range p.Probes {
+			if probe.Kind == Throughput {
+				got = textOf(t, probe.Code)
+			}
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s first", c.form, got, c.want)
+		}
+	}
+}
+
+// scripted gives blocks cycles by their mnemonics.
+type scripted func(text string) (float64, *verdict.Rejection)
+
+func (s scripted) ProfileAll(_ context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	for {
+		b, ok := next()
+		if !ok {
+			return nil
+		}
+		insts, err := asm.Decode(b.Code)
+		if err != nil {
+			return err
+		}
+		var list []string
+		for i := range insts {
+			list = append(list, insts[i].Mnemonic)
+		}
+		cycles, r := s(strings.Join(list, " "))
+		result := profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles - 0.01, CIHigh: cycles + 0.01}
+		if r != nil && len(b.Setup.Tolerate) == 0 {
+			result = profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}
+		}
+		done(result, nil)
+	}
+}
+
+// TestMeasure: bridges are subtracted, a round trip in halves; what this CPU does not have is not asked for twice;
+// what is not steady has a mean with the reason.
+func TestMeasure(t *testing.T) {
+	asked := 0
+	worker := scripted(func(text string) (float64, *verdict.Rejection) {
+		switch {
+		case text == "movq movq":
+			return 5, nil
+		case text == "cvtsi2sd movq":
+			return 8.5, nil
+		case strings.HasPrefix(text, "crc32"):
+			asked++
+			return 0, &verdict.Rejection{Reason: verdict.SIGILL}
+		case text == "cvtsi2sd":
+			return 4, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: "bends"}
+		}
+		return 12, nil
+	})
+	var plans []Plan
+	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
+		plans = append(plans, planOf(t, name))
+	}
+	rows, err := Measure(context.Background(), []Measurer{worker, worker}, plans, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := rows[0].Latency.Cycles(); got != 6 {
+		t.Errorf("latency %v, want the largest, 6", got)
+	}
+	if rows[0].Detail != "1 to 1: a mean: bends" {
+		t.Errorf("detail %q", rows[0].Detail)
+	}
+	if rows[1].Reason != string(verdict.SIGILL) || asked > 2 {
+		t.Errorf("reason %q after %d blocks", rows[1].Reason, asked)
+	}
+	if rows[2].Reason != string(verdict.Privileged) {
+		t.Errorf("cli: reason %q", rows[2].Reason)
+	}
+}
+
+// TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
+func TestDisagreements(t *testing.T) {
+	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
+	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := Blocks(rows)
+	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
+	list, judged := Disagreements(rows, cycles, 0.02)
+	if judged != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
+		t.Errorf("%d judged: %+v", judged, list)
+	}
+}
+
+const snippet = `---
+mode:            latency
+key:
+  instructions:
+    - 'CVTSI2SDrr XMM10 EDX'
+    - 'VCVTTSH2USIZrr_Int R13D XMM10'
+  config:          ''
+  register_initial_values:
+    - 'EDX=0x0'
+cpu_name:        graniterapids
+llvm_triple:     x86_64-pc-linux-gnu
+min_instructions: 10000
+measurements:    []
+error:           actual measurements skipped.
+info:            Repeating two instructions
+assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404F2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EA415DC3
+...
+`
+
+func TestSnippets(t *testing.T) {
+	plans, err := ReadSnippets(strings.NewReader(snippet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	for _, want := range []string{"  - { key: latency, value: 6.0000, per_snippet_value: 12.0000, validation_counters: {} }\nerror:           ''\n", "- 'EDX=0x0'"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	for _, bad := range []string{"", "mode: uops\n", strings.Replace(snippet, "latency", "uops", 1), strings.Replace(snippet, "4155", "41zz", 1)} {
+		if _, err := ReadSnippets(strings.NewReader(bad)); err == nil {
+			t.Errorf("%.40q is read", bad)
+		}
+	}
+	cut := strings.Replace(snippet, "C3\n", "\n", 1) // it does not return
+	if plans, err := ReadSnippets(strings.NewReader(cut)); err != nil || len(plans[0].Missing) != 1 {
+		t.Errorf("a snippet that does not return: %v, %+v", err, plans)
+	}
+}
+
+// TestExegesisAnalysis: llvm-exegesis reads what is written, without a warning, and keeps every point.
+func TestExegesisAnalysis(t *testing.T) {
+	tool := require.Tool(t, require.LLVM, "llvm-exegesis-22")
+	var plans []Plan
+	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
+		plans = append(plans, NewPlan(&f))
+	}
+	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NameOpcodes(context.Background(), "-22", rows); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if rows[i].Name == "vaddps zmm, zmm, zmm" && rows[i].Operands != "VADDPSZrr ZMM1 ZMM2 ZMM3" {
+			t.Errorf("%s is %q to LLVM", rows[i].Name, rows[i].Operands)
+		}
+	}
+	for _, mode := range ExegesisModes() {
+		file := filepath.Join(t.TempDir(), mode+".yaml")
+		var out bytes.Buffer
+		n, err := WriteExegesis(&out, rows, mode, "graniterapids")
+		if err != nil || n < 100 {
+			t.Fatalf("%s: %d documents, %v", mode, n, err)
+		}
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		page := file + ".html"
+		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", mode, err, said)
+		}
+		if want := "Parsed " + plural(n, "benchmark point"); !strings.Contains(string(said), want) || strings.Contains(strings.ToLower(string(said)), "warning") {
+			t.Errorf("%s: want %q and no warning:\n%s", mode, want, said)
+		}
+	}
+}
