@@ -29,7 +29,7 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error 
 	}
 	defer close()
 	done := progress(c.out.notes(std), len(sides.layouts)*c.repetitions, "runs")
-	out, err := c.comparePrograms(ctx, r, sides, done.step)
+	out, err := c.comparePrograms(ctx, r, sides, std, done.step)
 	done.end()
 	if err != nil && (out == nil || !out.Incomplete) {
 		return err
@@ -75,8 +75,9 @@ func layoutOf(number int, s program.Setup) compare.Layout {
 
 // comparePrograms measures two programs and concludes. If ctx ends, its error comes with what the layouts
 // until then say, if that is anything.
-func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, sides placed, step func(int)) (*comparison, error) {
+func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, sides placed, std streams, step func(int)) (*comparison, error) {
 	pairs, err := program.Compare(ctx, r, sides.places[0], sides.places[1], program.Plan{Runs: c.repetitions, Seed: c.seed, Done: step})
+	noteLeft(r, c.out.notes(std))
 	if err != nil && !(stopped(err) && len(pairs) > 1) {
 		return nil, err
 	}

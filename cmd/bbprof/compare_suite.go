@@ -120,7 +120,7 @@ func (c *comparing) runMember(ctx context.Context, m member, sides placed, std s
 		return nil, err
 	}
 	defer r.Close()
-	return one.comparePrograms(ctx, r, sides, step)
+	return one.comparePrograms(ctx, r, sides, std, step)
 }
 
 // showSuite writes a row for each program, what all say together, and draws it; left are the programs that

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,4 +42,11 @@ func programFlags(f *flags, o *program.Options, cleanEnv *bool) {
 	runFlags(f, &o.Timeout, &o.Stdin, "1m")
 	f.toggle(&o.AnyStatus, "any-status", "accept a program that ends with an exit status other than 0")
 	f.toggle(cleanEnv, "clean-env", "give the program no environment but the padding")
+}
+
+// noteLeft says what was not counted.
+func noteLeft(r *program.Runner, w io.Writer) {
+	if n := r.Left(); n > 0 {
+		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", plural(n, "run"))
+	}
 }

@@ -83,6 +83,7 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	done := progress(notes, len(setups)*runs, "runs")
 	points, err := program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 	done.end()
+	noteLeft(r, notes)
 	if err != nil || s.traced == "" {
 		return points, nil, err
 	}

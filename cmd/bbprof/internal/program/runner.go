@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
@@ -56,6 +57,9 @@ type Sample struct {
 	Faults, Switches int
 	// Hertz is the core's clock around the run.
 	Hertz float64
+	// Left says that processes which the program had started were still running when it ended: their
+	// time does not count.
+	Left bool
 }
 
 // Runner runs programs one at a time, each in a new process on the same CPU. Its methods may be
@@ -63,6 +67,7 @@ type Sample struct {
 type Runner struct {
 	opts   Options
 	cpu    int
+	left   atomic.Int32
 	thread *ptracethread.Thread // is bound to the CPU, and the programs to the thread
 }
 
@@ -101,6 +106,9 @@ func Pin(cpus []int) (cpu int, err error) {
 
 // Close ends the runner. A run that follows returns an error.
 func (r *Runner) Close() { r.thread.Close() }
+
+// Left is how many runs ended with processes of theirs still running, which were then ended too.
+func (r *Runner) Left() int { return int(r.left.Load()) }
 
 func (r *Runner) CPU() int { return r.cpu }
 
@@ -146,6 +154,9 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	defer done()
 
 	sample, end, err := r.measure(p)
+	if sample.Left = end.Left; end.Left {
+		r.left.Add(1)
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return Sample{}, &Error{Program: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}

@@ -64,6 +64,7 @@ type End struct {
 	Status int            // its exit status, if Signal is 0
 	Signal syscall.Signal // what killed it
 	Exec   bool           // it did not end but became another program by exec
+	Left   bool           // processes that it had started were still running
 }
 
 // LoadError says that the kernel ended a program while it loaded it: past the point where exec could

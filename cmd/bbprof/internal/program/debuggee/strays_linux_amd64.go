@@ -48,6 +48,13 @@ func hasChildren() bool {
 	return err != unix.ECHILD
 }
 
+// childRuns reports whether a child of this process is running, and none has ended that is yet to be waited for.
+func childRuns() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err == nil && info.Signo == 0 // waitid(2)
+}
+
 func children() []int { return childrenOf(processes(), os.Getpid()) }
 
 // strays are the descendants of this process but for those of before, with theirs, and those that a

@@ -248,7 +248,7 @@ func TestSuite(t *testing.T) {
 		t.Errorf("an interval over one program: %+v", one)
 	}
 	var out bytes.Buffer
-	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out, "svg"); err != nil || !strings.Contains(out.String(), ">second<") {
+	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out, "svg"); err != nil || !strings.Contains(out.String(), ">2 second<") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

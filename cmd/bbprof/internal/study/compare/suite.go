@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -63,6 +65,10 @@ func OfSuite(programs [][]Pair) (s Suite) {
 func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
 	const boxWidth = 0.5 // of the distance between two programs
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
+	var numbers, keys []string // names of programs are too long for an axis
+	for i, name := range names {
+		numbers, keys = append(numbers, strconv.Itoa(i+1)), append(keys, fmt.Sprintf("%d %s", i+1, name))
+	}
 	for i, pairs := range programs {
 		var speedups []float64
 		for _, p := range pairs {
@@ -72,8 +78,8 @@ func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
 	}
 	bars, top := histogram(s.Speedups)
 	mean := plot.Series{Name: "mean", Kind: plot.Dots, X: []float64{s.Mean}, Y: []float64{1.1 * top}}
-	return plot.Figure{Beside: true, Panels: []plot.Panel{
-		{Title: "each program, in all layouts", Y: "speed-up of b", Names: names, Series: []plot.Series{boxes}},
+	return plot.Figure{Beside: true, Keys: keys, Panels: []plot.Panel{
+		{Title: "each program, in all layouts", Y: "speed-up of b", Names: numbers, Series: []plot.Series{boxes}},
 		{Title: "the suite", X: "mean speed-up of b", Y: "layouts", Series: []plot.Series{bars, mean,
 			{Name: "no difference", Kind: plot.Rule, X: []float64{1}}}},
 	}}
