@@ -125,8 +125,9 @@ func TestHelp(t *testing.T) {
 
 // TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
 func TestFlagsMeanOneThing(t *testing.T) {
-	// Sides of a comparison, and sets of arguments; a block in assembly, and extract's column of it.
-	apart := []string{"a", "b", "asm"}
+	// Sides of a comparison, and sets of arguments; a block in assembly, and extract's column of it; score's
+	// page, and hunt's folder of a page for each class.
+	apart := []string{"a", "b", "asm", "report"}
 	args := map[string]*flagDecl{}
 	for _, c := range commands() {
 		for _, d := range c.declared().decls {

@@ -37,7 +37,7 @@ func subjects() []subject {
 		{"Measure a corpus", []*command{extractCommand(), batchCommand(), mergeCommand(), convertCommand(), accountCommand()}},
 		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
 		{"Decide between two", []*command{compareCommand(), checkCommand()}},
-		{"Judge models", []*command{scoreCommand(), predictCommand(), instructionsCommand()}},
+		{"Judge models", []*command{scoreCommand(), predictCommand(), huntCommand(), instructionsCommand()}},
 		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
 	}
 }

@@ -39,7 +39,7 @@ func Properties(b *Block) []Property {
 		add("instruction " + in.Mnemonic)
 		shape := in.Shape()
 		add("instruction " + shape)
-		if sameRegisters(in.Text()) {
+		if SameRegisters(in.Text()) {
 			add("instruction " + shape + ", the same register twice")
 		}
 		reads, writes := in.Accesses()
@@ -65,9 +65,9 @@ func Properties(b *Block) []Property {
 	return list
 }
 
-// sameRegisters reports whether the last two operands are the same register, as in xor eax, eax, whose
+// SameRegisters reports whether the last two operands are the same register, as in xor eax, eax, whose
 // result many cores know without executing it.
-func sameRegisters(text string) bool {
+func SameRegisters(text string) bool {
 	_, operands, _ := strings.Cut(text, " ")
 	list := strings.Split(operands, ", ")
 	n := len(list)

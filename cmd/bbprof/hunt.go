@@ -1,0 +1,425 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func huntCommand() *command {
+	return &command{
+		name:     "hunt",
+		summary:  "find blocks that a model gets wrong, and shrink them to what is wrong with it",
+		synopsis: []string{"hunt -model SOURCE [flags] [CORPUS...]  (- is standard input)"},
+		about: `It measures blocks of a corpus, or blocks that it makes up, has the model predict them, and takes
+those that are predicted wrong: outside the measurement's interval by more than -threshold of the
+measured cycles. Each is shrunk: instructions are taken out as long as the error stays. What is left
+is the smallest block that shows one mistake. Then it tries the neighbours (other opcodes with the
+same operands, other widths, other kinds of operands): those that show the same error belong to one
+class. Blocks that contain a known class are put aside, so that rare mistakes are found, too.
+
+A SOURCE is what bbprof score -h lists. Pointers are distinct (-init distinct): where all registers
+hold one address, loads wait for stores that the model cannot know of. Blocks with a warning do not
+count. Each class is measured once more, in another initial state, in a loop and in another layout.
+`,
+		notes: `Classes are ranked by how much of the corpus' excess error is in blocks that contain them: the
+first by all of it, each next one by what the ones before leave. docs/hunt.md tells more.
+`,
+		examples: `bbprof hunt -model llvm-mca-22 blocks.csv
+bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
+bbprof hunt -model exec:'python3 predict.py' -generate 20000
+`,
+		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			exitHost: "", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
+		setup: func(f *flags) func(streams) error {
+			h := hunting{threshold: 0.2, blocks: 20000, generate: -1, seed: 1, retries: 1,
+				predicting: predicting{timeout: huntTimeout}, measuring: profiler.Options{Init: "distinct"}}
+			f.operands = &h.files
+			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "the model to find mistakes of", set: h.addModel})
+			parsed(f, &h.threshold, parseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").fallback = "20%"
+			f.text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
+			f.number(&h.blocks, 0, "sample", "N", "look at no more than N blocks of the corpus, chosen at random")
+			parsed(f, &h.generate, func(s string) (int, error) {
+				return wholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
+			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
+			parsed(f, &h.time, parseDuration, "time", "TIME", "end the search after so long, such as 2m")
+			f.text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
+			h.addPredicting(f)
+			f.seed(&h.seed, "seed of what is chosen and made up")
+			f.toggle(&h.out.json, "json", "one JSON object instead of the table")
+			h.out.addFile(f)
+			f.section("Workers")
+			f.number(&h.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+			f.number(&h.retries, 0, "retries", "N", "measure a noisy block up to N times more")
+			measuring(f, &h.measuring)
+			return h.run
+		},
+	}
+}
+
+type hunting struct {
+	predicting
+	files     []string
+	column    string
+	threshold float64
+	blocks    int
+	generate  int // -1: not said
+	time      time.Duration
+	report    string
+	seed      uint64
+	workers   int
+	retries   int
+	out       output
+	measuring profiler.Options
+}
+
+// huntTimeout is shorter than predictTimeout: what hunt makes up may be what a tool hangs at.
+const huntTimeout = 10 * time.Second
+
+// generatedAlone is how many blocks are made up where there is no corpus.
+const generatedAlone = 4000
+
+func (h *hunting) run(std streams) error {
+	if len(h.models) != 1 {
+		return badUsage("name one model, such as -model llvm-mca-22")
+	}
+	if err := oneMode(h.measuring); err != nil {
+		return err
+	}
+	corpus, err := h.corpus(std)
+	if err != nil {
+		return err
+	}
+	if h.generate < 0 {
+		h.generate = 0
+		if len(h.files) == 0 {
+			h.generate = generatedAlone
+		}
+	}
+	source, err := h.source()
+	if err != nil {
+		return err
+	}
+	cpus, err := workerCPUs(h.measuring.CPUs, h.workers)
+	if err != nil {
+		return err
+	}
+	h.measuring.Waiting = waiting(h.out.notes(std))
+	workers, err := startWorkers(h.measuring, cpus)
+	if err != nil {
+		return err
+	}
+	defer workers.close()
+	ctx, stop := untilSignal()
+	defer stop()
+	m := &huntMeasurer{workers: workers, retries: h.retries, width: renameWidth()}
+	found, err := h.hunt(ctx, std, m, source, corpus)
+	if err != nil && !stopped(err) {
+		return sourceError(h.models[0].name, err)
+	}
+	return h.finish(std, m, source, &found, err != nil)
+}
+
+// hunt runs the search and takes the second opinions.
+func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
+	began := time.Now()
+	meter := newMeter(h.out.notes(std))
+	defer meter.end()
+	found, err := hunt.Hunt(ctx, m, source, corpus, hunt.Options{
+		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
+		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
+		Progress: func(p hunt.Progress) {
+			meter.show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
+		},
+	})
+	if err == nil {
+		err = found.AskAgain(ctx, m)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Canceled
+	}
+	return found, err
+}
+
+// finish writes what was found.
+func (h *hunting) finish(std streams, m *huntMeasurer, source predict.Source, found *hunt.Found, interrupted bool) error {
+	if h.report != "" {
+		if err := h.writeReports(source, found); err != nil {
+			return fmt.Errorf("writing the reports: %w", err)
+		}
+	}
+	err := h.out.stream(std, func(w io.Writer) error {
+		if h.out.json {
+			return json.NewEncoder(w).Encode(huntJSONOf(source.String(), h.threshold, found, interrupted))
+		}
+		_, err := io.WriteString(w, huntText(source.String(), h.threshold, found))
+		return err
+	})
+	if err == nil && interrupted {
+		fmt.Fprintln(std.err, "bbprof: interrupted; this is what was found until then")
+		return exit(exitInterrupted)
+	}
+	return err
+}
+
+// renameWidth is this core's, 0 if it is not known.
+func renameWidth() int {
+	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
+	return core.Issue
+}
+
+// corpus is what is looked at of the files, in random order.
+func (h *hunting) corpus(std streams) ([]string, error) {
+	if len(h.files) == 0 {
+		return nil, nil
+	}
+	blocks, err := distinctBlocks(h.files, std.in, h.column)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	rng := rand.New(rand.NewPCG(h.seed, 1))
+	rng.Shuffle(len(blocks), func(i, k int) { blocks[i], blocks[k] = blocks[k], blocks[i] })
+	return blocks[:min(len(blocks), h.blocks)], nil
+}
+
+func (h *hunting) source() (predict.Source, error) {
+	p := predictingBlocks{predicting: h.predicting}
+	return p.source()
+}
+
+// huntMeasurer measures on all workers.
+type huntMeasurer struct {
+	workers workers
+	retries int
+	width   int // operations renamed a cycle
+}
+
+// huntSetup is a way to measure.
+func huntSetup(how hunt.How) profiler.Setup {
+	var s profiler.Setup
+	switch how {
+	case hunt.OtherState:
+		paper := initial.Paper()
+		s.Init = &paper
+	case hunt.AsLoop:
+		s.Mode = profiler.Loop
+	case hunt.OtherLayout:
+		offset := 32
+		s.CodeOffset = &offset
+	}
+	return s
+}
+
+// Measure measures blocks side by side, and once more those that were rejected for noise.
+func (m *huntMeasurer) Measure(ctx context.Context, blocks []string, how hunt.How) ([]hunt.Measured, error) {
+	out := make([]hunt.Measured, len(blocks))
+	todo := make([]int, len(blocks))
+	for i := range todo {
+		todo[i] = i
+	}
+	for range 1 + m.retries {
+		noisy, err := m.pass(ctx, blocks, todo, huntSetup(how), out)
+		if err != nil {
+			return nil, err
+		}
+		todo = noisy
+	}
+	return out, nil
+}
+
+func (m *huntMeasurer) pass(ctx context.Context, blocks []string, todo []int, setup profiler.Setup, out []hunt.Measured) (noisy []int, err error) {
+	var (
+		mu      sync.Mutex
+		next    int
+		working sync.WaitGroup
+	)
+	for _, w := range m.workers {
+		working.Go(func() {
+			current := 0
+			failed := w.ProfileAll(context.Background(), func() (profiler.Block, bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || ctx.Err() != nil || next == len(todo) {
+					return profiler.Block{}, false
+				}
+				current = todo[next]
+				next++
+				code, _ := hex.DecodeString(blocks[current])
+				return profiler.Block{Code: code, Setup: setup}, true
+			}, func(r profiler.Result, failed error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if failed != nil {
+					err = failed
+					return
+				}
+				out[current] = measuredOf(&r, m.width)
+				if r.Rejection != nil && r.Rejection.Reason.Noise() {
+					noisy = append(noisy, current)
+				}
+			})
+			if failed != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				err = failed
+			}
+		})
+	}
+	working.Wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	return noisy, err
+}
+
+// measuredOf is what counts of a result. Copies that fill all slots of the renamer read some percent too
+// fast (docs/front-end.md): where fewer cycles were measured than the slots allow, those are in the interval.
+func measuredOf(r *profiler.Result, width int) hunt.Measured {
+	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
+	slots := float64(r.Instructions) / float64(max(1, width))
+	switch err := r.Err(); {
+	case err != nil:
+		m.Why = err.Error()
+	case len(r.Warnings) == 1 && r.Cycles < slots:
+		m.High, m.Doubtful = max(m.High, slots), true
+	case len(r.Warnings) > 0:
+		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
+	}
+	return m
+}
+
+type huntJSON struct {
+	Model       string          `json:"model"`
+	Threshold   float64         `json:"threshold"`
+	Core        string          `json:"core"`
+	Surveyed    int             `json:"blocks"`
+	Unknown     int             `json:"blocks_unknown"`
+	Wrong       int             `json:"blocks_wrong"`
+	Put         int             `json:"blocks_put_aside"`
+	Shrunk      int             `json:"blocks_shrunk"`
+	Unconfirmed int             `json:"unconfirmed"`
+	Trials      int             `json:"trials"`
+	Explained   score.Number    `json:"explained"`
+	Interrupted bool            `json:"interrupted,omitempty"`
+	Classes     []huntClassJSON `json:"classes"`
+}
+
+type huntClassJSON struct {
+	Hex       string            `json:"hex"`
+	Block     string            `json:"block"`
+	Error     string            `json:"error"`
+	Predicted score.Number      `json:"predicted"`
+	Cycles    float64           `json:"cycles"`
+	Low       float64           `json:"ci_low"`
+	High      float64           `json:"ci_high"`
+	Share     score.Number      `json:"share"`
+	Blocks    int               `json:"blocks"`
+	Members   []huntVariantJSON `json:"same_error"`
+	Others    []huntVariantJSON `json:"not_so"`
+	Opinions  []huntOpinionJSON `json:"opinions"`
+}
+
+type huntVariantJSON struct {
+	Hex       string       `json:"hex"`
+	Block     string       `json:"block"`
+	Differs   string       `json:"differs_in"`
+	Predicted score.Number `json:"predicted"`
+	Cycles    float64      `json:"cycles"`
+}
+
+type huntOpinionJSON struct {
+	How     string       `json:"how"`
+	Cycles  score.Number `json:"cycles"`
+	Low     score.Number `json:"ci_low"`
+	High    score.Number `json:"ci_high"`
+	Warning string       `json:"not_measured,omitempty"`
+}
+
+func huntJSONOf(model string, threshold float64, f *hunt.Found, interrupted bool) huntJSON {
+	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect().Microarchitecture), Surveyed: f.Surveyed, Unknown: f.Unknown, Wrong: f.Wrong,
+		Put: f.Put, Shrunk: f.Shrunk, Unconfirmed: f.Unconfirmed, Trials: f.Trials, Explained: f.Explained, Interrupted: interrupted, Classes: []huntClassJSON{}}
+	for i := range f.Classes {
+		c := &f.Classes[i]
+		k := huntClassJSON{Hex: c.Hex, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
+			Share: c.Share, Blocks: c.Blocks, Members: []huntVariantJSON{}, Others: []huntVariantJSON{}}
+		for _, v := range c.Variants {
+			line := huntVariantJSON{v.Hex, v.Text, string(v.Dimension), score.Number(v.Predicted.Cycles), v.Cycles}
+			if v.Sign == c.Sign {
+				k.Members = append(k.Members, line)
+			} else {
+				k.Others = append(k.Others, line)
+			}
+		}
+		for _, how := range hunt.Opinions() {
+			if m, ok := c.Opinions[how]; ok {
+				k.Opinions = append(k.Opinions, huntOpinionJSON{string(how), score.Number(m.Cycles), score.Number(m.Low), score.Number(m.High), m.Why})
+			}
+		}
+		j.Classes = append(j.Classes, k)
+	}
+	return j
+}
+
+// huntText is the table for a reader.
+func huntText(model string, threshold float64, f *hunt.Found) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, plural(f.Surveyed, "block"), 100*threshold, classes(len(f.Classes)))
+	if f.Error > 0 {
+		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
+	}
+	if len(f.Classes) == 0 {
+		return w.String()
+	}
+	fmt.Fprintf(&w, "\n%7s %6s  %-8s %9s %9s %6s  %s\n", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
+	for i := range f.Classes {
+		c := &f.Classes[i]
+		fmt.Fprintf(&w, "%6.2f%% %6d  %-8s %9.2f %9.2f %6.2f  %s%s\n", 100*float64(c.Share), c.Blocks, c.Sign, c.Predicted.Cycles, c.Cycles, c.Predicted.Cycles/c.Cycles, c.Text, doubts(c))
+		if same := c.Same(); len(same) > 0 {
+			fmt.Fprintf(&w, "%54salso %s\n", "", shortened(same, 6))
+		}
+	}
+	return w.String()
+}
+
+// shortened lists the first n.
+func shortened(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
+}
+
+// doubts names the second opinions that do not share the first.
+func doubts(c *hunt.Class) string {
+	var list []string
+	for _, how := range hunt.Opinions() {
+		if m, ok := c.Opinions[how]; ok && !c.Shared(m) {
+			list = append(list, string(how))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "  [not in: " + strings.Join(list, ", ") + "]"
+}
+
+func classes(n int) string {
+	if n == 1 {
+		return "1 class"
+	}
+	return fmt.Sprintf("%d classes", n)
+}

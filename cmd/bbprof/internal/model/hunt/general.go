@@ -1,0 +1,199 @@
+package hunt
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// Dimension is in what a variant differs.
+type Dimension string
+
+const (
+	Opcode      Dimension = "opcode"
+	Width       Dimension = "width"
+	OperandKind Dimension = "operand"
+)
+
+// Forms are instruction forms by mnemonic and by kinds of operands.
+type Forms struct {
+	list       []asm.Form
+	byMnemonic map[string][]int
+	byKinds    map[string][]int
+	kinds      []string // of each form
+}
+
+// NewForms indexes forms. Those that bbprof refuses to run are left out.
+func NewForms(list []asm.Form) Forms {
+	f := Forms{byMnemonic: map[string][]int{}, byKinds: map[string][]int{}}
+	for _, form := range list {
+		if reason, _ := form.Refused(); reason != "" || savesState(&form) {
+			continue
+		}
+		n := len(f.list)
+		kinds := kindsOf(form.Name())
+		f.list, f.kinds = append(f.list, form), append(f.kinds, kinds)
+		f.byMnemonic[form.Mnemonic()] = append(f.byMnemonic[form.Mnemonic()], n)
+		f.byKinds[kinds] = append(f.byKinds[kinds], n)
+	}
+	return f
+}
+
+// savesState reports whether a form moves more than a vector, or memory of no stated width, as xsave does:
+// that is no neighbour of compilers' code, and llvm-mca's model of Golden Cove never ends at xsave.
+func savesState(f *asm.Form) bool {
+	const widest = 64 // bytes of a vector
+	return slices.ContainsFunc(f.Operands(), func(o asm.Operand) bool {
+		return o.Class == asm.MemoryOperand && (o.Width > widest || o.Width == 0 && f.Mnemonic() != "lea")
+	})
+}
+
+// immediates are written with their width in the name of a form, and without in a shape.
+var immediates = regexp.MustCompile(`\bi\d+\b`)
+
+var digits = regexp.MustCompile(`\d+|[xyz]mm`)
+
+// kindsOf are the operands of a form's name or a shape: "r64, i" of "add r64, i8".
+func kindsOf(name string) string {
+	_, operands, _ := strings.Cut(strings.TrimPrefix(name, "{evex} "), " ")
+	return immediates.ReplaceAllString(operands, "i")
+}
+
+// neighbour is a form in place of an instruction.
+type neighbour struct {
+	form      int
+	dimension Dimension
+}
+
+// mostNeighbours bounds those of one instruction in one dimension.
+const mostNeighbours = 16
+
+// neighbours are forms that differ from an instruction in its opcode, in a width or in one kind of operand.
+// Those that the corpus uses come first.
+func (h *hunter) neighbours(in *asm.Inst) (list []neighbour) {
+	f := &h.Usable
+	kinds := kindsOf(in.Shape())
+	var opcodes, widths, operands []neighbour
+	for _, n := range f.byKinds[kinds] {
+		if kinds != "" && f.list[n].Mnemonic() != in.Mnemonic {
+			opcodes = append(opcodes, neighbour{n, Opcode})
+		}
+	}
+	for _, n := range f.byMnemonic[in.Mnemonic] {
+		switch differ, widthAlone := difference(f.kinds[n], kinds); {
+		case differ == 0:
+		case widthAlone:
+			widths = append(widths, neighbour{n, Width})
+		case differ == 1:
+			operands = append(operands, neighbour{n, OperandKind})
+		}
+	}
+	for _, dimension := range [][]neighbour{opcodes, widths, operands} {
+		h.rng.Shuffle(len(dimension), func(i, k int) { dimension[i], dimension[k] = dimension[k], dimension[i] })
+		slices.SortStableFunc(dimension, func(a, b neighbour) int {
+			return cmp.Compare(h.use.of(f.list[b.form].Mnemonic()), h.use.of(f.list[a.form].Mnemonic()))
+		})
+		list = append(list, dimension[:min(len(dimension), mostNeighbours)]...)
+	}
+	return list
+}
+
+// difference is in how many operands two lists differ, and whether that is in their widths alone; many
+// where their numbers differ.
+func difference(a, b string) (n int, widthAlone bool) {
+	x, y := strings.Split(a, ", "), strings.Split(b, ", ")
+	if len(x) != len(y) {
+		return len(x) + len(y), false
+	}
+	widthAlone = true
+	for i := range x {
+		if x[i] != y[i] {
+			n++
+			widthAlone = widthAlone && digits.ReplaceAllString(x[i], "#") == digits.ReplaceAllString(y[i], "#")
+		}
+	}
+	return n, widthAlone && n > 0
+}
+
+// encode is a form with an instruction's operands. What it has no operand for is register 8 or 1.
+func encode(f *asm.Form, in *asm.Inst) ([]byte, bool) {
+	values, at, mask, ok := in.Values()
+	if !ok {
+		return nil, false
+	}
+	operands := f.Operands()
+	was := strings.Split(kindsOf(in.Shape()), ", ")
+	if len(operands) != len(values) {
+		return nil, false
+	}
+	hasMemory := strings.Contains(in.Text(), "[")
+	for i, o := range operands {
+		memory := strings.HasPrefix(was[i], "m") && !strings.HasPrefix(was[i], "mm")
+		switch {
+		case o.Class == asm.MemoryOperand && !hasMemory:
+			at = asm.Address{Base: asm.RSI, Index: -1}
+		case o.Class == asm.ImmediateOperand && was[i] != "i":
+			values[i] = 1
+		case o.Class != asm.ImmediateOperand && (memory || was[i] == "i"):
+			values[i] = 1 // rcx, xmm1
+		}
+	}
+	code, err := f.Encode(values, at, max(mask, 1))
+	return code, err == nil
+}
+
+// generalise tries the neighbours of each instruction of some classes.
+func (h *hunter) generalise(ctx context.Context, classes []Class) error {
+	var blocks []string
+	for i := range classes {
+		c := &classes[i]
+		for k := range c.pattern.insts {
+			for _, n := range h.neighbours(&c.pattern.insts[k]) {
+				code, ok := encode(&h.Usable.list[n.form], &c.pattern.insts[k])
+				if !ok {
+					continue
+				}
+				v := Variant{Dimension: n.dimension, Outcome: Outcome{Hex: exchanged(c.pattern, k, code)}}
+				if b := newBlock(v.Hex); b != nil && len(b.insts) == len(c.pattern.insts) {
+					v.Text, v.Shape = b.text(), b.shapes[k]
+					c.Variants = append(c.Variants, v)
+					blocks = append(blocks, v.Hex)
+				}
+			}
+		}
+	}
+	if err := h.try(ctx, blocks); err != nil {
+		return err
+	}
+	for i := range classes {
+		c := &classes[i]
+		c.Variants = slices.DeleteFunc(c.Variants, func(v Variant) bool { return !h.outcomes[v.Hex].Known() })
+		for k := range c.Variants {
+			v := &c.Variants[k]
+			v.Outcome = *h.outcomes[v.Hex]
+			v.Sign = v.sign(h.Threshold)
+			if v.Sign == c.Sign {
+				c.patterns = append(c.patterns, newBlock(v.Hex))
+			}
+		}
+	}
+	return nil
+}
+
+// exchanged is a block with other code for one instruction.
+func exchanged(b *block, k int, code []byte) string {
+	var s strings.Builder
+	for i := range b.insts {
+		if i == k {
+			s.WriteString(hex.EncodeToString(code))
+		} else {
+			s.WriteString(hex.EncodeToString(b.insts[i].Bytes))
+		}
+	}
+	return s.String()
+}

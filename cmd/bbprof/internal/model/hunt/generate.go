@@ -1,0 +1,138 @@
+package hunt
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// use is how often mnemonics occur.
+type use map[string]int
+
+// usual is how often the most frequent mnemonics occur in 1,000 instructions that compilers made of
+// open-source programs (25,745 blocks), for where there is no corpus to count in.
+var usual = use{
+	"mov": 365, "add": 70, "lea": 55, "vmovsd": 53, "cmp": 49, "xor": 43, "push": 37, "test": 35, "sub": 27, "pop": 26, "movzx": 19, "and": 16,
+	"shl": 12, "movsxd": 11, "shr": 10, "vfmadd231pd": 9, "movdqu": 9, "vmulsd": 9, "rorx": 8, "lddqu": 8, "nop": 7, "imul": 7, "or": 7, "movaps": 7,
+	"vaddsd": 6, "vmovups": 5, "vmovapd": 3, "vpermpd": 3, "sar": 3, "vmovddup": 3, "vfmadd231sd": 3, "adc": 3, "vucomisd": 2, "vpaddq": 2, "movdqa": 2, "cdqe": 2,
+	"vxorpd": 2, "movsd": 2, "mulpd": 2, "vmovdqu": 2, "neg": 1, "mul": 1, "movsx": 1, "vandpd": 1, "vpmuludq": 1, "vsubsd": 1, "sete": 1, "vmulpd": 1,
+}
+
+func (u *use) count(corpus []string) {
+	*u = use{}
+	for _, text := range corpus {
+		if b := newBlock(text); b != nil {
+			for i := range b.insts {
+				(*u)[b.insts[i].Mnemonic]++
+			}
+		}
+	}
+	if len(*u) == 0 {
+		*u = usual
+	}
+}
+
+func (u use) of(mnemonic string) int { return u[mnemonic] }
+
+// Registers of generated blocks: few, so that instructions depend on each other. Bases of addresses are
+// never written.
+var (
+	generalPool = []int64{0, 1, 2, 3, 8, 9}
+	basePool    = []asm.Reg{asm.RSI, asm.RDI, asm.R12, asm.R13}
+)
+
+const (
+	longestGenerated = 5
+	vectorPool       = 5
+)
+
+// generate makes blocks: of forms by their use, and of classes with an instruction exchanged or added.
+func (h *hunter) generate(n int) (list []string) {
+	weights := h.formWeights()
+	if len(weights) == 0 || weights[len(weights)-1] == 0 {
+		return nil
+	}
+	for tries := 0; len(list) < n && tries < 4*n; tries++ {
+		var code []byte
+		if len(h.classes) > 0 && h.rng.IntN(3) == 0 {
+			code = h.mutation(weights)
+		} else {
+			for range 1 + h.rng.IntN(longestGenerated) {
+				code = append(code, h.instruction(weights)...)
+			}
+		}
+		if text := hex.EncodeToString(code); h.outcomes[text] == nil && newBlock(text) != nil {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// formWeights are sums of the forms' weights up to each: a mnemonic's use, shared by its forms, and a little
+// for what is never used.
+func (h *hunter) formWeights() []float64 {
+	total := 0
+	for _, n := range h.use {
+		total += n
+	}
+	sums := make([]float64, len(h.Usable.list))
+	sum := 0.0
+	for i := range h.Usable.list {
+		name := h.Usable.list[i].Mnemonic()
+		const unused = 0.2 // of all instructions are of any form
+		sum += (1-unused)*float64(h.use.of(name))/float64(max(1, total))/float64(len(h.Usable.byMnemonic[name])) + unused/float64(len(sums))
+		sums[i] = sum
+	}
+	return sums
+}
+
+// instruction is one of a random form, with random operands.
+func (h *hunter) instruction(weights []float64) []byte {
+	at := h.rng.Float64() * weights[len(weights)-1]
+	n := 0
+	for n < len(weights)-1 && weights[n] < at {
+		n++
+	}
+	f := &h.Usable.list[n]
+	operands := f.Operands()
+	values := make([]int64, len(operands))
+	address := asm.Address{Base: basePool[h.rng.IntN(len(basePool))], Index: -1, Disp: int32(8 * h.rng.IntN(4))}
+	for i, o := range operands {
+		switch {
+		case o.Fixed >= 0:
+			values[i] = int64(o.Fixed)
+		case o.Class == asm.GPROperand:
+			values[i] = generalPool[h.rng.IntN(len(generalPool))]
+		case o.Class == asm.ImmediateOperand:
+			values[i] = int64(1 + h.rng.IntN(7))
+		default:
+			values[i] = int64(h.rng.IntN(vectorPool))
+		}
+		if o.Index > 0 {
+			return nil // gathers need a vector of indices
+		}
+	}
+	code, err := f.Encode(values, address, 1)
+	if err != nil {
+		return nil
+	}
+	return code
+}
+
+// mutation is a class with an instruction exchanged for a random one, or with one more.
+func (h *hunter) mutation(weights []float64) []byte {
+	b := h.classes[h.rng.IntN(len(h.classes))].pattern
+	at, more := h.rng.IntN(len(b.insts)), h.rng.IntN(2) == 0
+	var s strings.Builder
+	for i := range b.insts {
+		if i == at {
+			s.WriteString(hex.EncodeToString(h.instruction(weights)))
+		}
+		if i != at || more {
+			s.WriteString(hex.EncodeToString(b.insts[i].Bytes))
+		}
+	}
+	code, _ := hex.DecodeString(s.String())
+	return code
+}

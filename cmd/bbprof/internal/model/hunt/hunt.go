@@ -1,0 +1,416 @@
+// Package hunt finds blocks that a model gets wrong, makes them as short as they can be and says which
+// classes they fall into. It is pure over two interfaces, of which one measures and one predicts many
+// blocks at a time:
+//
+//	survey a corpus → shrink each wrong block → confirm → generalise → put aside what is known → again
+//
+// A class is a block of which no instruction can be taken out without the error, with the instructions of
+// other opcodes, widths and operands that show the same error. Blocks that contain a class that is known
+// are put aside: otherwise a few classes that are everywhere would hide all others. A block contains
+// another if some of its instructions have its shapes and depend on each other as there.
+package hunt
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Measured is what was measured of a block. Why says why nothing was, or why it does not count.
+type Measured struct {
+	Cycles, Low, High float64
+	Why               string
+	Doubtful          bool             // not to be taken from a corpus; Low to High say how far it can be trusted
+	Result            *profiler.Result // what else is known; may be nil
+}
+
+// How is how a block is measured.
+type How string
+
+const (
+	Survey      How = "distinct pointers"         // the initial state distinct
+	Again       How = "once more"                 // the same set-up
+	OtherState  How = "initial state paper"       // all pointers equal
+	AsLoop      How = "mode loop"                 // copies in a counted loop
+	OtherLayout How = "code at byte 32 of a page" // one place of the code, where Survey takes the mean of several
+)
+
+// Opinions are the ways to measure what was found once more.
+func Opinions() []How { return []How{Again, OtherState, AsLoop, OtherLayout} }
+
+// Measurer measures blocks, in their order. The error ends the hunt.
+type Measurer interface {
+	Measure(ctx context.Context, blocks []string, how How) ([]Measured, error)
+}
+
+// Predictor predicts blocks, in their order. A predict.Source is one.
+type Predictor interface {
+	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
+}
+
+// Sign is which way a model is wrong about a block.
+type Sign int
+
+const (
+	TooFast Sign = -1
+	Right   Sign = 0
+	TooSlow Sign = 1
+)
+
+func (s Sign) String() string { return [...]string{"too fast", "right", "too slow"}[s+1] }
+
+// Outcome is a block measured and predicted.
+type Outcome struct {
+	Hex string
+	Measured
+	Predicted score.Prediction
+}
+
+// Known reports whether there is a measurement and a prediction.
+func (o *Outcome) Known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
+
+func (o *Outcome) excess() float64 {
+	return score.Excess(&score.Block{Cycles: o.Cycles, Low: o.Low, High: o.High}, o.Predicted)
+}
+
+// sign says whether the model is wrong: outside the interval by more than a share of the measured cycles,
+// and by more than steps in which models count.
+func (o *Outcome) sign(threshold float64) Sign {
+	switch {
+	case !o.Known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
+		return Right
+	case o.Predicted.Cycles > o.Cycles:
+		return TooSlow
+	}
+	return TooFast
+}
+
+// Options of a hunt.
+type Options struct {
+	Threshold float64 // share of the measured cycles
+	Generate  int     // blocks to generate after the corpus
+	Seed      uint64
+	Usable    Forms // to generate and generalise with
+	// Enough, if it is there, says that it is time to end.
+	Enough func() bool
+	// Progress is told after each batch.
+	Progress func(Progress)
+}
+
+// Progress says how far a hunt is.
+type Progress struct {
+	Surveyed, Of int // blocks of the corpus and generated ones
+	Wrong        int
+	Classes      int
+}
+
+// Class is a minimal block that a model gets wrong.
+type Class struct {
+	Outcome
+	Text     string
+	Sign     Sign
+	Variants []Variant
+	Opinions map[How]Measured
+	Blocks   int          // of the corpus that contain it and are wrong in its direction
+	Share    score.Number // of the corpus' whole excess error that they hold and no class before it
+
+	pattern  *block
+	patterns []*block // of its variants
+}
+
+// Holds are the instructions of the class by shape, such as "xor r32, r32, same".
+func (c *Class) Holds() []string { return c.pattern.shapes }
+
+// Variant is a class with one instruction exchanged for a neighbour.
+type Variant struct {
+	Outcome
+	Text      string
+	Dimension Dimension
+	Shape     string // of the instruction that is there instead
+	Sign      Sign
+}
+
+// Found is what a hunt found.
+type Found struct {
+	Surveyed    int // measured and predicted
+	Unknown     int // not measured, or not predicted
+	Wrong       int
+	Put         int // wrong blocks put aside, for they contain a class
+	Shrunk      int
+	Unconfirmed int // minimal blocks that a second measurement does not show to be wrong
+	Trials      int // blocks measured and predicted in all
+	Error       score.Number
+	Explained   score.Number // share of Error in blocks that contain a class
+	Classes     []Class
+}
+
+// atATime is how many blocks are surveyed before what is wrong with them is looked into.
+const atATime = 4096
+
+// Hunt looks for wrong blocks in a corpus, and then among generated ones. What it found stands beside an
+// error, too.
+func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Found, error) {
+	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[string]*Outcome{}, members: map[Sign]map[string]bool{TooSlow: {}, TooFast: {}},
+		rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	corpus = slices.Clone(corpus)
+	h.total = len(corpus) + o.Generate
+	h.use.count(corpus)
+	err := h.run(ctx, corpus)
+	h.rank(corpus)
+	h.found.Classes, h.found.Trials = h.classes, len(h.outcomes)
+	return h.found, err
+}
+
+type hunter struct {
+	Options
+	measurer  Measurer
+	predictor Predictor
+	rng       *rand.Rand
+
+	outcomes map[string]*Outcome
+	open     []*wrongBlock // surveyed, wrong and not put aside
+	classes  []Class
+	members  map[Sign]map[string]bool // keys of classes and their variants
+	use      use
+	found    Found
+	total    int
+	surveyed int
+}
+
+type wrongBlock struct {
+	*block
+	sign Sign
+}
+
+func (h *hunter) run(ctx context.Context, corpus []string) error {
+	for part := range slices.Chunk(corpus, atATime) {
+		if err := h.chase(ctx, part); err != nil || h.enough() {
+			return err
+		}
+	}
+	for left := h.Generate; left > 0; left -= atATime {
+		if err := h.chase(ctx, h.generate(min(left, atATime))); err != nil || h.enough() {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
+
+// chase surveys blocks and finds the classes in those that are wrong.
+func (h *hunter) chase(ctx context.Context, blocks []string) error {
+	if err := h.survey(ctx, blocks); err != nil {
+		return err
+	}
+	for !h.enough() {
+		shrinks := h.choose()
+		if len(shrinks) == 0 {
+			return nil
+		}
+		minimal, err := h.shrinkAll(ctx, shrinks)
+		if err != nil {
+			return err
+		}
+		if err := h.admit(ctx, minimal); err != nil {
+			return err
+		}
+		h.report()
+	}
+	return nil
+}
+
+func (h *hunter) report() {
+	if h.Progress != nil {
+		h.Progress(Progress{h.surveyed, h.total, h.found.Wrong, len(h.classes)})
+	}
+}
+
+// batchSize is how many blocks are predicted and measured in one call: enough for a tool's start not to
+// matter, few enough for progress.
+const batchSize = 1024
+
+// try predicts and measures what is not known yet.
+func (h *hunter) try(ctx context.Context, blocks []string) error {
+	var fresh []string
+	asked := map[string]bool{}
+	for _, b := range blocks {
+		if h.outcomes[b] == nil && !asked[b] {
+			asked[b] = true
+			fresh = append(fresh, b)
+		}
+	}
+	for part := range slices.Chunk(fresh, batchSize) {
+		predictions, err := h.predictor.Predict(ctx, part)
+		if err != nil {
+			return err
+		}
+		var known []string
+		for i, b := range part {
+			h.outcomes[b] = &Outcome{Hex: b, Predicted: predictions[i], Measured: Measured{Why: "not measured, for there is no prediction"}}
+			if predictions[i].Known() {
+				known = append(known, b)
+			}
+		}
+		measured, err := h.measurer.Measure(ctx, known, Survey)
+		if err != nil {
+			for _, b := range part {
+				delete(h.outcomes, b)
+			}
+			return err
+		}
+		for i, b := range known {
+			h.outcomes[b].Measured = measured[i]
+		}
+	}
+	return nil
+}
+
+func (h *hunter) sign(block string) Sign {
+	if o := h.outcomes[block]; o != nil {
+		return o.sign(h.Threshold)
+	}
+	return Right
+}
+
+func (h *hunter) survey(ctx context.Context, blocks []string) error {
+	for part := range slices.Chunk(blocks, batchSize) {
+		if err := h.try(ctx, part); err != nil {
+			return err
+		}
+		for _, text := range part {
+			h.surveyed++
+			if o := h.outcomes[text]; !o.Known() || o.Doubtful {
+				h.found.Unknown++
+				continue
+			}
+			h.found.Surveyed++
+			sign := h.sign(text)
+			if sign == Right {
+				continue
+			}
+			h.found.Wrong++
+			if b := newBlock(text); b != nil {
+				h.open = append(h.open, &wrongBlock{b, sign})
+			}
+		}
+		h.report()
+		if h.enough() {
+			break
+		}
+	}
+	slices.SortStableFunc(h.open, func(a, b *wrongBlock) int { return len(a.insts) - len(b.insts) })
+	for i := range h.classes {
+		h.putAside(&h.classes[i])
+	}
+	return nil
+}
+
+// sideBySide is how many blocks are shrunk at a time. Of more, many would come to the same class.
+const sideBySide = 64
+
+// choose takes the shortest open blocks, of different instructions.
+func (h *hunter) choose() (list []*shrink) {
+	var rest []*wrongBlock
+	kinds := map[string]bool{}
+	for _, b := range h.open {
+		kind := fmt.Sprint(b.sign, slices.Compact(slices.Sorted(slices.Values(b.shapes))))
+		if len(list) < sideBySide && !kinds[kind] {
+			kinds[kind] = true
+			list = append(list, newShrink(b.block, b.sign))
+			continue
+		}
+		rest = append(rest, b)
+	}
+	h.open = rest
+	h.found.Shrunk += len(list)
+	return list
+}
+
+// shrinkAll shrinks blocks side by side, and leaves off where one comes to contain what another came to.
+func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*shrink, err error) {
+	for len(shrinks) > 0 {
+		var going []*shrink
+		var candidates []string
+		for _, s := range shrinks {
+			known := slices.ContainsFunc(minimal, func(m *shrink) bool { return m.sign == s.sign && s.block.contains(m.block) })
+			switch {
+			case known:
+			case s.done:
+				minimal = append(minimal, s)
+			default:
+				going = append(going, s)
+				candidates = append(candidates, s.candidates()...)
+			}
+		}
+		if err := h.try(ctx, candidates); err != nil {
+			return nil, err
+		}
+		for _, s := range going {
+			s.step(h.sign)
+		}
+		shrinks = going
+		if h.enough() {
+			break
+		}
+	}
+	return minimal, nil
+}
+
+// admit makes classes of minimal blocks that a second measurement confirms.
+func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
+	var blocks []string
+	for _, s := range minimal {
+		blocks = append(blocks, s.block.hex)
+	}
+	again, err := h.measurer.Measure(ctx, blocks, Again)
+	if err != nil {
+		return err
+	}
+	var confirmed []Class
+	for i, s := range minimal {
+		o := *h.outcomes[s.block.hex]
+		second := o
+		second.Measured = again[i]
+		if second.sign(h.Threshold) != s.sign {
+			h.found.Unconfirmed++
+			continue
+		}
+		if h.members[s.sign][s.block.key()] {
+			continue
+		}
+		confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, pattern: s.block, Opinions: map[How]Measured{Again: again[i]}})
+	}
+	if err := h.generalise(ctx, confirmed); err != nil {
+		return err
+	}
+	for i := range confirmed {
+		c := &confirmed[i]
+		if h.members[c.Sign][c.pattern.key()] {
+			continue // a variant of one before it
+		}
+		h.members[c.Sign][c.pattern.key()] = true
+		for _, p := range c.patterns {
+			h.members[c.Sign][p.key()] = true
+		}
+		h.classes = append(h.classes, *c)
+		h.putAside(c)
+	}
+	return nil
+}
+
+// putAside takes blocks that contain a class, or a variant of it, out of those that are open.
+func (h *hunter) putAside(c *Class) {
+	before := len(h.open)
+	h.open = slices.DeleteFunc(h.open, func(b *wrongBlock) bool { return b.sign == c.Sign && c.in(b.block) })
+	h.found.Put += before - len(h.open)
+}
+
+// in reports whether a block contains the class.
+func (c *Class) in(b *block) bool {
+	return b.contains(c.pattern) || slices.ContainsFunc(c.patterns, b.contains)
+}

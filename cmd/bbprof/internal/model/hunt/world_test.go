@@ -1,0 +1,191 @@
+package hunt
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/google/go-cmp/cmp"
+)
+
+// core is a made-up core: it renames four instructions a cycle, each of which then waits for its operands
+// and for its slots on one kind of port.
+type core struct {
+	latency func(b *block, i int) int // of an instruction
+	slots   func(b *block, i int) int // that it takes of two
+	feeds   func(b *block, from, to int) int
+}
+
+// cycles simulates iterations and gives those that one more takes.
+func (c core) cycles(b *block) float64 {
+	const short, long = 64, 128
+	run := func(iterations int) float64 {
+		ready := make([]int, len(b.insts)) // when the last result of each was
+		end, issued, taken := 0, 0, 0
+		for range iterations {
+			for i := range b.insts {
+				at := max(issued/4, taken/2)
+				issued++
+				taken += c.slots(b, i)
+				for from := range b.insts {
+					if b.edges[from][i] != 0 {
+						at = max(at, ready[from]+c.feeds(b, from, i))
+					}
+				}
+				ready[i] = at + c.latency(b, i)
+				end = max(end, ready[i])
+			}
+		}
+		return float64(end)
+	}
+	return (run(long) - run(short)) / (long - short)
+}
+
+func realCore() core {
+	return core{
+		latency: func(b *block, i int) int {
+			switch {
+			case strings.HasPrefix(b.shapes[i], "imul"):
+				return 3
+			case strings.Contains(b.shapes[i], "m64"):
+				return 5
+			}
+			return 1
+		},
+		slots: func(*block, int) int { return 1 },
+		feeds: func(*block, int, int) int { return 0 },
+	}
+}
+
+// mistaken is the core as a model has it, with five mistakes.
+func mistaken() core {
+	right := realCore()
+	is := func(b *block, i int, shape string) bool { return b.shapes[i] == shape }
+	return core{
+		latency: func(b *block, i int) int {
+			switch {
+			case is(b, i, "imul r64, r64"): // 1: a latency
+				return 6
+			case is(b, i, "popcnt r64, r64, same"): // 2: a latency, too short
+				return 0
+			}
+			return right.latency(b, i)
+		},
+		slots: func(b *block, i int) int {
+			if is(b, i, "xor r32, r32, same") { // 3: a throughput
+				return 4
+			}
+			return right.slots(b, i)
+		},
+		feeds: func(b *block, from, to int) int {
+			switch {
+			case is(b, from, "mov m64, r64") && is(b, to, "mov r64, m64"): // 4: a pair through memory
+				return 20
+			case is(b, from, "add r64, r64") && is(b, to, "adc r64, r64"): // 5: a pair through flags
+				return 7
+			}
+			return right.feeds(b, from, to)
+		},
+	}
+}
+
+// world measures by one core and predicts by another.
+type world struct {
+	core, model core
+	measured    int
+}
+
+func (w *world) Measure(ctx context.Context, blocks []string, _ How) (list []Measured, err error) {
+	for _, text := range blocks {
+		b := newBlock(text)
+		if b == nil {
+			list = append(list, Measured{Why: "no block"})
+			continue
+		}
+		c := w.core.cycles(b)
+		list = append(list, Measured{Cycles: c, Low: 0.99 * c, High: 1.01 * c})
+		w.measured++
+	}
+	return list, ctx.Err()
+}
+
+func (w *world) Predict(ctx context.Context, blocks []string) (list []score.Prediction, err error) {
+	for _, text := range blocks {
+		b := newBlock(text)
+		if b == nil {
+			list = append(list, score.Failed("no block"))
+			continue
+		}
+		list = append(list, score.Prediction{Cycles: w.model.cycles(b)})
+	}
+	return list, nil
+}
+
+// instructions of the made-up corpus.
+var vocabulary = []string{
+	"480fafc3", "480fafda", "480fafc8", // imul
+	"f3480fb8c1", "f3480fb8db", // popcnt
+	"31c0", "31d2", // xor
+	"4801d8", "4801cb", "4829c1", "4821d0", // add, sub, and
+	"4811d8", "4811ca", // adc
+	"488906", "48894f08", // mov [rsi], rax; mov [rdi+8], rcx
+	"488b06", "488b5708", "488b1e", // mov rax, [rsi]; mov rdx, [rdi+8]; mov rbx, [rsi]
+	"4889d8", "4889ca", // mov
+	"48ffc2", "48c1e003", "488d4301",
+}
+
+func madeUp(n int) (corpus []string) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range n {
+		text := ""
+		for range 1 + rng.IntN(9) {
+			text += vocabulary[rng.IntN(len(vocabulary))]
+		}
+		if !slices.Contains(corpus, text) {
+			corpus = append(corpus, text)
+		}
+	}
+	return corpus
+}
+
+// TestFivePlanted: five mistakes of a model are found, each by the smallest block there is, and nothing else.
+func TestFivePlanted(t *testing.T) {
+	w := &world{core: realCore(), model: mistaken()}
+	found, err := Hunt(t.Context(), w, w, madeUp(400), Options{Threshold: 0.2, Seed: 1, Usable: NewForms(forms.Select(nil, false))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range found.Classes {
+		got = append(got, fmt.Sprintf("%s: %s", strings.Join(slices.Sorted(slices.Values(c.Holds())), "; "), c.Sign))
+	}
+	slices.Sort(got)
+	want := []string{
+		"adc r64, r64; add r64, r64: too slow",
+		"imul r64, r64: too slow",
+		"mov m64, r64; mov r64, m64: too slow",
+		"popcnt r64, r64, same: too fast",
+		"xor r32, r32, same: too slow",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("classes (-want +got):\n%s", d)
+	}
+	if found.Explained < 0.999 {
+		t.Errorf("the classes explain %.3f of the error, want all", float64(found.Explained))
+	}
+	t.Logf("%d blocks wrong of %d, %d shrunk, %d trials", found.Wrong, found.Surveyed, found.Shrunk, found.Trials)
+}
+
+// TestRightModel: a model without a mistake has no class.
+func TestRightModel(t *testing.T) {
+	w := &world{core: realCore(), model: realCore()}
+	found, err := Hunt(t.Context(), w, w, madeUp(200), Options{Threshold: 0.2, Seed: 1, Generate: 50, Usable: NewForms(forms.Select(nil, false))})
+	if err != nil || len(found.Classes) > 0 || found.Wrong > 0 {
+		t.Errorf("%d wrong, %d classes, %v", found.Wrong, len(found.Classes), err)
+	}
+}
