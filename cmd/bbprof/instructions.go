@@ -58,7 +58,7 @@ bbprof instructions -match '^vaddps$' -all             masked, broadcasting and 
 			f.text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
 			c.addPredicting(f)
-			f.text(&c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first: a page if it ends in .html, else text")
+			f.text(&c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
 			f.section("Workers")
 			f.number(&c.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
 			f.number(&c.retries, 0, "retries", "N", "measure a noisy block up to N times more")
