@@ -180,7 +180,7 @@ func helpOn(words []string, std streams) error {
 		return writeText(std, find(words[0]).help())
 	}
 	topics := append(commandNames(), measuringTopic)
-	return badUsage("no help on %s%s; there is help on %s and %s", strings.Join(words, " "), didYouMean("", words[0], topics), strings.Join(commandNames(), ", "), measuringTopic)
+	return badUsage("no help on %s%s; there is help on %s and %s, and bbprof help -man prints the man page", strings.Join(words, " "), didYouMean("", words[0], topics), strings.Join(commandNames(), ", "), measuringTopic)
 }
 
 // measuringHelp lists the flags of all commands that measure the user's blocks.

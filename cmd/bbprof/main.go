@@ -73,6 +73,9 @@ func unknownCommand(name string) error {
 	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
 		return badUsage("unknown command %q: to measure a block, write bbprof -hex %s", name, name)
 	}
+	if _, err := os.Stat(name); err == nil {
+		return badUsage("unknown command %q: to measure the blocks of a file, write bbprof batch %s", name, name)
+	}
 	return badUsage("unknown command %q%s (bbprof -h lists the commands)", name, didYouMean("", name, commandNames()))
 }
 

@@ -200,7 +200,7 @@ func (t *Tally) Report(w io.Writer) {
 }
 
 func (t *Tally) took() time.Duration {
-	return time.Duration(t.Seconds * float64(time.Second)).Round(10 * time.Millisecond)
+	return time.Duration(t.Seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
 func bar(n, most int64) string {

@@ -126,10 +126,17 @@ func (w *rowWriter) write(b *Block) error {
 	return w.csv.Write(w.cell)
 }
 
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // Summary says in a few lines what was found and what was left out.
 func (s Stats) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d blocks of %d functions in %d files\n", s.Blocks, s.Functions, s.Files)
+	fmt.Fprintf(&b, "%s of %s in %s\n", count(s.Blocks, "block"), count(s.Functions, "function"), count(s.Files, "file"))
 	note := func(n uint64, format string, args ...any) {
 		if n > 0 {
 			fmt.Fprintf(&b, format+"\n", args...)
