@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func datasetCommand() *command {
+	return &command{
+		name:     "dataset",
+		summary:  "seal results for others to train on and to trust; check what others sealed",
+		synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
+		about: `DIR gets the rows as Parquet, in parts, BHive's hex,cycles, categories and weights, a datasheet
+and SHA256SUMS, a hash of each file. A block that an earlier row has is left out. Column split says
+train, validation or test: an application is in one of them, and blocks that differ in registers and
+immediates alone are in one of them, or left_out. All results are of one microarchitecture and one
+set of settings.
+
+One block in a hundred is measured again, and the datasheet says how well that agreed.
+
+-verify holds every file against its hash, derives from the rows what follows from them, measures
+the sample again, says whether this is the same kind of core, and names what is wrong.
+`,
+		examples: `bbprof dataset -application source -o data all.parquet
+bbprof dataset -verify data
+bbprof dataset -verify data -sample=false      on a host that cannot measure
+`,
+		exits: map[int]string{exitOK: "sealed; or as it was sealed, and the sample agrees", exitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
+			exitUsage: "", exitHost: "this host cannot measure the sample; -sample=false leaves it out", exitInternal: "", exitInterrupted: ""},
+		setup: func(f *flags) func(streams) error {
+			d := sealing{partRows: 1_000_000}
+			f.operands = &d.files
+			f.text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
+			f.text(&d.verify, "verify", "DIR", "check the dataset in this directory")
+			f.text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
+			f.text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
+			f.number(&d.partRows, 1, "rows", "N", "most rows of a part")
+			off(f, &d.noSample, "sample", "with -sample=false, measure nothing again")
+			cpuFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
+			f.toggle(&d.out.quiet, "q", "quiet: no notes on standard error, only errors")
+			return d.run
+		},
+	}
+}
+
+type sealing struct {
+	files       []string
+	dir         string
+	verify      string
+	application string
+	weight      string
+	partRows    int
+	noSample    bool
+	cpus        []int
+	out         output
+}
+
+func (d *sealing) run(std streams) error {
+	switch {
+	case (d.dir == "") == (d.verify == ""):
+		return badUsage("name the directory to make with -o, or the one to check with -verify")
+	case d.verify != "" && len(d.files) > 0:
+		return badUsage("-verify takes a directory alone, and %s is named too", d.files[0])
+	case d.verify != "":
+		return d.check(std)
+	case len(d.files) == 0:
+		return badUsage("no result named; name what bbprof batch or merge wrote")
+	}
+	return d.make(std)
+}
+
+// make writes beside the directory and renames: it is there whole, or not at all.
+func (d *sealing) make(std streams) error {
+	if _, err := os.Lstat(d.dir); err == nil {
+		return badUsage("-o %s is there already; name another directory", d.dir)
+	}
+	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: versionText(), Made: now()}
+	source, err := options.Read()
+	if err != nil {
+		return &usageError{err}
+	}
+	dir := filepath.Clean(d.dir)
+	temporary, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".writing-")
+	if err != nil {
+		return badUsage("-o %w", err)
+	}
+	defer os.RemoveAll(temporary) // nothing, after the rename
+	ctx, stop := untilSignal()
+	defer stop()
+	sheet, err := source.Write(temporary, func(sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
+		if d.noSample || len(sample) == 0 {
+			return nil, nil
+		}
+		if here := host.Detect().Microarchitecture; here != sheet.Hosts[0].Microarchitecture {
+			fmt.Fprintf(d.out.notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
+			return nil, nil
+		}
+		return d.again(ctx, sheet, sample)
+	})
+	switch hostError := (*verdict.HostError)(nil); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &hostError):
+		return fmt.Errorf("%w; -sample=false measures nothing again", err)
+	case err != nil:
+		return err
+	}
+	if err := errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, dir)); err != nil {
+		return err
+	}
+	io.WriteString(d.out.notes(std), sheetText(sheet))
+	return nil
+}
+
+// sheetText is the datasheet in short.
+func sheetText(s *dataset.Sheet) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "core        %s\n", s.Hosts[0].Microarchitecture)
+	fmt.Fprintf(&w, "rows        %d in %s; %d more were repetitions\n", s.Counts.Rows, plural(len(s.Parts), "part"), s.Repeated)
+	fmt.Fprintf(&w, "status      %s\n", strings.Join(frequent(s.Counts.Status), ", "))
+	if len(s.Counts.Reasons) > 0 {
+		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(frequent(s.Counts.Reasons), ", "))
+	}
+	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n", 100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
+	fmt.Fprintf(&w, "split       %s\n", strings.Join(frequent(s.Counts.Splits), ", "))
+	if s.Sample != nil {
+		fmt.Fprintf(&w, "sample      %s\n", agreementText(*s.Sample))
+	}
+	fmt.Fprintf(&w, "content     %s\n", s.Content)
+	return w.String()
+}
+
+func agreementText(a dataset.Agreement) string {
+	return fmt.Sprintf("of %s measured again %.1f %% are within 1 %% and %.1f %% within 5 %%; median difference %.2f %%, 95th percentile %.2f %%; %d not accepted again",
+		plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
+}
+
+func (d *sealing) check(std streams) error {
+	v, err := dataset.Verify(d.verify)
+	if err != nil {
+		return badUsage("-verify %s: %w", d.verify, err)
+	}
+	var w strings.Builder
+	for _, p := range v.Problems {
+		fmt.Fprintf(&w, "wrong       %s\n", p)
+	}
+	wrong := len(v.Problems) > 0
+	if !wrong {
+		fmt.Fprintf(&w, "files       as sealed: %s in %s\n", plural(v.Sheet.Counts.Rows, "row"), plural(len(v.Sheet.Parts), "part"))
+		fmt.Fprintf(&w, "content     %s\n", v.Sheet.Content)
+	}
+	if !wrong && !d.noSample && len(v.Sample) > 0 {
+		ctx, stop := untilSignal()
+		defer stop()
+		a, err := d.again(ctx, &v.Sheet, v.Sample)
+		if err != nil {
+			io.WriteString(std.out, w.String())
+			return err
+		}
+		same := a.Host.Microarchitecture == v.Sheet.Hosts[0].Microarchitecture
+		kind := "the same kind of core"
+		if !same {
+			kind = "another kind of core than " + string(v.Sheet.Hosts[0].Microarchitecture)
+		}
+		fmt.Fprintf(&w, "host        %s (%s), %s\n", a.Host.Microarchitecture, strings.TrimSpace(a.Host.Brand), kind)
+		fmt.Fprintf(&w, "sample      %s\n", agreementText(*a))
+		switch {
+		case a.Agrees():
+			w.WriteString("agreement   the sample agrees\n")
+		case same:
+			w.WriteString("agreement   the sample does NOT agree, though this is the same kind of core\n")
+			wrong = true
+		default:
+			w.WriteString("agreement   the sample does not agree, as on another kind of core it need not\n")
+		}
+	}
+	if err := writeText(std, w.String()); err != nil {
+		return err
+	}
+	if wrong {
+		return errRejected
+	}
+	return nil
+}
+
+// again measures a sample with the settings of a dataset.
+func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
+	opts, err := optionsOf(sheet.Settings)
+	if err != nil {
+		return nil, err
+	}
+	opts.CPUs = d.cpus
+	cpus, err := workerCPUs(d.cpus, 0)
+	if err != nil {
+		return nil, err
+	}
+	var blocks, results strings.Builder
+	for _, m := range sample {
+		blocks.WriteString(m.Hex + "\n")
+	}
+	in, err := input.Open([]string{"-"}, strings.NewReader(blocks.String()), "", resultfile.Reserved())
+	if err != nil {
+		return nil, err
+	}
+	schema := resultfile.NewSchema(false, in.Carried())
+	out, err := batch.Pipe(&results, resultfile.CSV, schema, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	workers, err := startWorkers(opts, cpus)
+	if err != nil {
+		return nil, err
+	}
+	defer workers.close()
+	if _, err := batch.Run(ctx, in, out, batch.Options{Workers: workers.measurers(), Retries: 2, Set: opts.Set}); errors.Is(err, batch.ErrInterrupted) {
+		return nil, context.Canceled
+	} else if err = errors.Join(err, out.Flush()); err != nil {
+		return nil, err
+	}
+	again := map[string]float64{}
+	rows, err := resultfile.NewStreamReader(strings.NewReader(results.String()))
+	if err != nil {
+		return nil, err
+	}
+	for cells, err := range each(rows.Next) {
+		if err != nil {
+			return nil, err
+		}
+		if c, err := strconv.ParseFloat(cells[schema.Index("cycles")], 64); err == nil {
+			again[cells[schema.Index("hex")]] = c
+		}
+	}
+	a := dataset.Compare(resultfile.HostOf(host.Detect()), sample, again)
+	return &a, nil
+}
+
+// optionsOf has the options of a run's settings, which are named and written as the flags of batch are.
+func optionsOf(settings map[string]any) (o profiler.Options, err error) {
+	f := newFlags("the settings of the dataset")
+	layouts(f, &o)
+	measuring(f, &o)
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if v := fmt.Sprint(settings[name]); v != "" && v != "auto" {
+			args = append(args, "-"+name+"="+v)
+		}
+	}
+	if err := f.parse(args); err != nil {
+		return o, &usageError{err}
+	}
+	return o, nil
+}

@@ -1,0 +1,227 @@
+// Package dataset seals results: it writes them into a directory with all that somebody else needs to trust them, and
+// checks such a directory. Every file is listed with its hash in SHA256SUMS, in the form of sha256sum(1). The rest is
+// checked against the rows themselves: what follows from them (BHive's files, the counts of the datasheet, the split) is
+// derived again, so a sum that was written anew hides nothing.
+package dataset
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/csv"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// The files of a dataset, beside its parts.
+const (
+	SumsFile       = "SHA256SUMS"
+	SheetFile      = "datasheet.json"
+	BHiveFile      = "bhive.csv"
+	CategoriesFile = "categories.csv"
+	WeightsFile    = "weights.csv"
+)
+
+// The columns that a dataset adds to those of the results.
+const (
+	applicationColumn = "application"
+	splitColumn       = "split"
+)
+
+// Sheet is the datasheet.
+type Sheet struct {
+	Made     string   `json:"made"`
+	Sealed   string   `json:"sealed_with"` // bbprof's version
+	Inputs   []string `json:"inputs"`
+	Repeated int      `json:"repeated_rows_left_out"` // blocks that an earlier row has
+
+	Hosts     []resultfile.Host `json:"hosts"`
+	Kernels   []string          `json:"kernels"`
+	Versions  []string          `json:"versions"` // that measured
+	Clocks    []string          `json:"clocks"`
+	Selftests []string          `json:"selftests_at_start"`
+	Settings  map[string]any    `json:"settings"`
+	Runs      []string          `json:"runs"` // all that column run may hold
+
+	ApplicationColumn string            `json:"application_column,omitempty"`
+	WeightColumn      string            `json:"weight_column,omitempty"`
+	Applications      map[string]string `json:"applications,omitempty"` // the split of each; none: split by near-duplicates alone
+
+	Parts   []Part     `json:"parts"`
+	Content string     `json:"content_sha256"`
+	Counts  Counts     `json:"counts"`
+	Sample  *Agreement `json:"sample,omitempty"`
+}
+
+// Part is a file of rows.
+type Part struct {
+	File   string `json:"file"`
+	Rows   int    `json:"rows"`
+	SHA256 string `json:"sha256"`
+}
+
+// Counts are what the rows come to.
+type Counts struct {
+	Rows       int            `json:"rows"`
+	Status     map[string]int `json:"status"`
+	Reasons    map[string]int `json:"reasons,omitempty"`
+	Several    int            `json:"with_several_speeds"`
+	Categories map[string]int `json:"categories"` // of accepted blocks, as the splits
+	Splits     map[string]int `json:"splits"`
+}
+
+// tally takes in all rows of a dataset, in order.
+type tally struct {
+	at      func(name string) int
+	counts  Counts
+	content hash.Hash
+	bhive   resultfile.Writer
+	lists   []list
+	sample  []Measured
+}
+
+// list is a file of two columns.
+type list struct {
+	column string
+	out    *csv.Writer
+}
+
+// Measured is a block with its cycles.
+type Measured struct {
+	Hex    string
+	Cycles float64
+}
+
+// newTally writes what follows from the rows to the files that open gives.
+func newTally(s resultfile.Schema, weight string, open func(name string) io.Writer) (*tally, error) {
+	t := &tally{at: s.Index, content: sha256.New(), counts: Counts{
+		Status: map[string]int{}, Reasons: map[string]int{}, Categories: map[string]int{}, Splits: map[string]int{}}}
+	for _, name := range []string{"hex", "status", "reason", "cycles", "speeds", "category", "run", "set", applicationColumn, splitColumn} {
+		if s.Index(name) < 0 {
+			return nil, fmt.Errorf("it has no column %s", name)
+		}
+	}
+	var err error
+	if t.bhive, err = resultfile.NewWriter(open(BHiveFile), resultfile.BHive, s); err != nil {
+		return nil, err
+	}
+	t.lists = []list{{"category", csv.NewWriter(open(CategoriesFile))}}
+	if weight != "" {
+		if s.Index(weight) < 0 {
+			return nil, fmt.Errorf("it has no column %s for weights; it has %s", weight, strings.Join(s.Names(), ", "))
+		}
+		t.lists = append(t.lists, list{weight, csv.NewWriter(open(WeightsFile))})
+	}
+	return t, nil
+}
+
+func (t *tally) add(cells []string) error {
+	cell := func(name string) string { return cells[t.at(name)] }
+	t.counts.Rows++
+	t.counts.Status[cell("status")]++
+	if r := cell("reason"); r != "" {
+		t.counts.Reasons[r]++
+	}
+	fmt.Fprintf(t.content, "%s,%s,%s,%s,%s,%s\n", cell("hex"), cell("set"), cell("status"), cell("reason"), cell("cycles"), cell(splitColumn))
+	if cell("status") != string(profiler.OK) {
+		return nil
+	}
+	if s := cell("speeds"); s != "" && s != "1" {
+		t.counts.Several++
+	}
+	t.counts.Categories[cell("category")]++
+	t.counts.Splits[cell(splitColumn)]++
+	if inSample(cell("hex")) {
+		var m Measured
+		if _, err := fmt.Sscan(cell("cycles"), &m.Cycles); err != nil {
+			return fmt.Errorf("block %s: cycles are %q, not a number", cell("hex"), cell("cycles"))
+		}
+		if m.Hex = cell("hex"); cell("set") == "" {
+			t.sample = append(t.sample, m)
+		}
+	}
+	for _, l := range t.lists {
+		l.out.Write([]string{cell("hex"), cell(l.column)}) // errors stay, for close
+	}
+	return t.bhive.Write(cells)
+}
+
+func (t *tally) close() error {
+	for _, l := range t.lists {
+		if l.out.Flush(); l.out.Error() != nil {
+			return l.out.Error()
+		}
+	}
+	return t.bhive.Close()
+}
+
+func (t *tally) sum() string { return fmt.Sprintf("%x", t.content.Sum(nil)) }
+
+// sampleOf is one block in a hundred, and mostSampled of them at most: a minute's work.
+const (
+	sampleOf    = 100
+	mostSampled = 2000
+)
+
+// inSample chooses by the block, so the same are measured again everywhere.
+func inSample(block string) bool {
+	sum := sha256.Sum256([]byte("sample " + block))
+	return (int(sum[0])<<8|int(sum[1]))%sampleOf == 0
+}
+
+// Agreement is how a second measurement of some blocks compares with the first.
+type Agreement struct {
+	Host     resultfile.Host `json:"host"`
+	Blocks   int             `json:"blocks"`
+	Rejected int             `json:"not_accepted_again"`
+	Within1  float64         `json:"share_within_1_percent"`
+	Within5  float64         `json:"share_within_5_percent"`
+	Median   float64         `json:"median_difference"`
+	P95      float64         `json:"p95_difference"`
+}
+
+// Compare holds a second measurement against the first; again has no entry where a block was not accepted.
+func Compare(here resultfile.Host, sample []Measured, again map[string]float64) Agreement {
+	a := Agreement{Host: here, Blocks: len(sample)}
+	var differences []float64
+	for _, m := range sample {
+		cycles, ok := again[m.Hex]
+		if !ok {
+			a.Rejected++
+			continue
+		}
+		d := max(cycles-m.Cycles, m.Cycles-cycles) / max(m.Cycles, 1e-9)
+		differences = append(differences, d)
+		if d <= 0.01 {
+			a.Within1++
+		}
+		if d <= 0.05 {
+			a.Within5++
+		}
+	}
+	if n := len(differences); n > 0 {
+		slices.Sort(differences)
+		a.Within1, a.Within5 = a.Within1/float64(n), a.Within5/float64(n)
+		a.Median, a.P95 = differences[n/2], differences[min(n-1, n*95/100)]
+	}
+	return a
+}
+
+// agreeing is the share of accepted blocks that have to be within 5 %, and of the sample to be accepted again: two runs
+// on one quiet machine have 99 of 100 within 1 % (docs/precision.md).
+const agreeing = 0.95
+
+// Agrees says whether the second measurement confirms the first.
+func (a Agreement) Agrees() bool {
+	return a.Blocks > 0 && a.Within5 >= agreeing && float64(a.Blocks-a.Rejected) >= agreeing*float64(a.Blocks)
+}
+
+func newHashed(w io.Writer) (*bufio.Writer, hash.Hash) {
+	h := sha256.New()
+	return bufio.NewWriter(io.MultiWriter(w, h)), h
+}

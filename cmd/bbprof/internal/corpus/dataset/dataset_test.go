@@ -1,0 +1,335 @@
+package dataset
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/cpu"
+)
+
+// results writes n rows of five applications as batch would, measured on a core: adds of two registers, one more in each,
+// so that blocks of one length are near-duplicates.
+func results(t *testing.T, core cpu.Name, n int) string {
+	t.Helper()
+	run := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: core, Vendor: "V", Brand: "B", Family: 6, Model: 1},
+		Settings: map[string]any{"mode": "unroll"}, Kernel: "Linux 6", Clock: "tsc", Selftest: "4 of 4 pass"}
+	path := filepath.Join(t.TempDir(), "results.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	schema := resultfile.SchemaOf([]string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "source", "speeds", "category", "set", "run", "run_header", "count"})
+	out, err := resultfile.NewWriter(f, resultfile.CSV, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		code := hex.EncodeToString([]byte{0x48, 0x81, 0xc0, byte(i), byte(i >> 8), 0, 0}) + strings.Repeat("90", i%40) // add rax, i; nops
+		app := fmt.Sprint("app", i*i%5)
+		row := []string{code, "ok", "", fmt.Sprintf("%d.2500", 1+i%7), "1.0000", "2.0000", app, fmt.Sprint(1 + i%2), "scalar", "", run.ID(), "", fmt.Sprint(i)}
+		if i%10 == 9 {
+			row = []string{code, "rejected", "sigsegv", "", "", "", app, "", "scalar", "", run.ID(), "", ""}
+		}
+		if i == 0 {
+			row[11] = run.String()
+		}
+		if err := out.Write(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
+	t.Helper()
+	dir = t.TempDir()
+	first := results(t, core, 1000)
+	source, err := Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 400}.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheet, err = source.Write(dir,
+		func(_ *Sheet, sample []Measured) (*Agreement, error) {
+			if len(sample) == 0 {
+				t.Error("nothing to measure again")
+			}
+			return nil, nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, sheet
+}
+
+func check(t *testing.T, dir string) []string {
+	t.Helper()
+	v, err := Verify(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Problems
+}
+
+const core, other = cpu.Name("zen4"), cpu.Name("skylake")
+
+// TestSealed: a dataset is as it was sealed; a block that comes again is left out; every accepted block is in one split.
+func TestSealed(t *testing.T) {
+	dir, sheet := sealed(t, core)
+	if problems := check(t, dir); problems != nil {
+		t.Error(problems)
+	}
+	want := Counts{Rows: 1000, Status: map[string]int{"ok": 900, "rejected": 100}, Reasons: map[string]int{"sigsegv": 100}, Several: 400,
+		Categories: map[string]int{"scalar": 900}}
+	got := sheet.Counts
+	got.Splits = nil
+	if diff := cmp.Diff(want, got); diff != "" || sheet.Repeated != 1000 || len(sheet.Parts) != 3 {
+		t.Errorf("%d repeated, %d parts, %s", sheet.Repeated, len(sheet.Parts), diff)
+	}
+	n := 0
+	for split, k := range sheet.Counts.Splits {
+		if !slices.Contains([]string{Train, Validation, Test, LeftOut}, split) || k == 0 {
+			t.Errorf("split %q has %d blocks", split, k)
+		}
+		n += k
+	}
+	if n != 900 || len(sheet.Applications) != 3 { // squares modulo 5: three applications
+		t.Errorf("%d blocks in splits; %v", n, sheet.Applications)
+	}
+	bhive, err := os.ReadFile(filepath.Join(dir, BHiveFile))
+	if line, _, _ := strings.Cut(string(bhive), "\n"); err != nil || line != "4881c000000000,125.00" || strings.Count(string(bhive), "\n") != 900 {
+		t.Errorf("%v: %q", err, line)
+	}
+}
+
+// TestFlippedByte: a byte that has changed is found in every file, and the file is named.
+func TestFlippedByte(t *testing.T) {
+	dir, sheet := sealed(t, core)
+	names := []string{SumsFile, SheetFile, BHiveFile, CategoriesFile, WeightsFile}
+	for _, p := range sheet.Parts {
+		names = append(names, p.File)
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			damaged := slices.Clone(whole)
+			at := i * (len(whole) - 1) / 4
+			damaged[at] ^= 1
+			if err := os.WriteFile(path, damaged, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			problems := strings.Join(check(t, dir), "\n")
+			if problems == "" || name != SumsFile && !strings.Contains(problems, name+": its bytes have changed") {
+				t.Errorf("byte %d of %s: %q", at, name, problems)
+			}
+		}
+		if err := os.WriteFile(path, whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if problems := check(t, dir); problems != nil {
+		t.Error(problems)
+	}
+}
+
+// reseal writes the sums of files anew, as somebody might who hides a change.
+func reseal(t *testing.T, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, SumsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sums strings.Builder
+	for line := range strings.Lines(string(text)) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&sums, "%s  %s\n", hashText(string(content)), name)
+	}
+	if err := os.WriteFile(path, []byte(sums.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit replaces text in a file.
+func edit(t *testing.T, path, old, now string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), old) {
+		t.Fatalf("%v: %s does not hold %s", err, path, old)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTampered: what is wrong is found and named, whether or not the sums were written anew.
+func TestTampered(t *testing.T) {
+	foreign, sheet := sealed(t, other)
+	part := func(s *Sheet, i int) string { return s.Parts[i].File }
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, dir string, s *Sheet)
+		want   string
+	}{
+		{"a missing part", func(t *testing.T, dir string, s *Sheet) { os.Remove(filepath.Join(dir, part(s, 1))) },
+			"microarchitecture=zen4/part-00001.parquet: it is missing"},
+		{"a file too many", func(t *testing.T, dir string, s *Sheet) {
+			os.WriteFile(filepath.Join(dir, "microarchitecture=zen4", "part-00009.parquet"), []byte("x"), 0o666)
+		}, "microarchitecture=zen4/part-00009.parquet: it is not part of the sealed dataset"},
+		{"a part of another CPU", func(t *testing.T, dir string, s *Sheet) {
+			text, err := os.ReadFile(filepath.Join(foreign, part(sheet, 1)))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, part(s, 1)), text, 0o666)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reseal(t, dir)
+		}, "microarchitecture=zen4/part-00001.parquet: it has rows of a run that is not of this dataset"},
+		{"the first part, of another CPU", func(t *testing.T, dir string, s *Sheet) {
+			text, err := os.ReadFile(filepath.Join(foreign, part(sheet, 0)))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, part(s, 0)), text, 0o666)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reseal(t, dir)
+		}, "microarchitecture=zen4/part-00000.parquet: it was measured on skylake (B), the dataset on zen4"},
+		{"a number in BHive's file", func(t *testing.T, dir string, s *Sheet) {
+			edit(t, filepath.Join(dir, BHiveFile), ",125.00", ",124.00")
+			reseal(t, dir)
+		}, "bhive.csv: it does not follow from the parts"},
+		{"a better datasheet", func(t *testing.T, dir string, s *Sheet) {
+			edit(t, filepath.Join(dir, SheetFile), `"rejected": 100`, `"rejected": 10`)
+			reseal(t, dir)
+		}, "datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
+		{"an application elsewhere", func(t *testing.T, dir string, s *Sheet) {
+			edit(t, filepath.Join(dir, SheetFile), `"app1": "`+s.Applications["app1"], `"app1": "`+"x"+s.Applications["app1"])
+			reseal(t, dir)
+		}, "datasheet.json: blocks of application app1 are in"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, s := sealed(t, core)
+			c.change(t, dir, s)
+			if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {
+				t.Errorf("%q, want %q", problems, c.want)
+			}
+		})
+	}
+}
+
+// TestRefused: results that do not belong together, or tell nothing of their run, make no dataset.
+func TestRefused(t *testing.T) {
+	one, two := results(t, core, 20), results(t, other, 20)
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Inputs: []string{one, two}}, "measured on skylake, and results before it on zen4"},
+		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
+		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
+	} {
+		_, err := c.o.Read()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
+		}
+	}
+}
+
+// TestNearDuplicates: registers and immediates make no other block; the operation, the width and the order do.
+func TestNearDuplicates(t *testing.T) {
+	base := nearKey("4801c0") // add rax, rax
+	for block, same := range map[string]bool{
+		"4801d9":       true,  // add rcx, rbx
+		"4d01f7":       true,  // add r15, r14
+		"01c0":         false, // add eax, eax
+		"4829c0":       false, // sub rax, rax
+		"480103":       false, // add [rbx], rax
+		"4801c04801c0": false,
+	} {
+		if (nearKey(block) == base) != same {
+			t.Errorf("%s: near-duplicate of add rax, rax: %t", block, !same)
+		}
+	}
+	if nearKey("4883c001") != nearKey("4883c17f") { // add rax, 1; add rcx, 127
+		t.Error("immediates make another block")
+	}
+}
+
+// TestAssign: with three applications or more no split is empty, and the largest train; with fewer there is no such split.
+func TestAssign(t *testing.T) {
+	blocks := func(sizes ...int) (list []planned) {
+		for i, n := range sizes {
+			for range n {
+				list = append(list, planned{application: fmt.Sprint(i)})
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		sizes []int
+		want  map[string]string
+	}{
+		{[]int{80, 20}, nil},
+		{[]int{80, 10, 10}, map[string]string{"0": Train, "1": Test, "2": Validation}},
+		{[]int{90, 9, 1}, map[string]string{"0": Train, "1": Test, "2": Validation}},
+		{[]int{40, 30, 15, 10, 5}, map[string]string{"0": Train, "1": Train, "2": Test, "3": Validation, "4": Train}},
+		{[]int{1, 1, 1}, map[string]string{"0": Train, "1": Test, "2": Validation}},
+	} {
+		if diff := cmp.Diff(c.want, assign(blocks(c.sizes...))); diff != "" {
+			t.Errorf("%v: %s", c.sizes, diff)
+		}
+	}
+}
+
+// TestAgrees: at the boundary.
+func TestAgrees(t *testing.T) {
+	var sample []Measured
+	again := map[string]float64{}
+	for i := range 100 {
+		sample = append(sample, Measured{fmt.Sprint(i), 1})
+		again[fmt.Sprint(i)] = 1
+	}
+	agrees := func() bool { return Compare(resultfile.Host{}, sample, again).Agrees() }
+	for i := range 5 {
+		again[fmt.Sprint(i)] = 1.06
+	}
+	if !agrees() {
+		t.Error("95 of 100 within 5 % do not agree")
+	}
+	again["5"] = 1.06
+	if agrees() {
+		t.Error("94 of 100 within 5 % agree")
+	}
+	for i := range 100 {
+		if again[fmt.Sprint(i)] = 1; i < 6 {
+			delete(again, fmt.Sprint(i))
+		}
+	}
+	if agrees() {
+		t.Error("94 of 100 accepted again agree")
+	}
+	if (Agreement{}).Agrees() {
+		t.Error("nothing agrees")
+	}
+}

@@ -1,0 +1,140 @@
+package dataset
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// The splits of a dataset, and what column split holds of a block that is in none because a near-duplicate of it is in
+// another split.
+const (
+	Train      = "train"
+	Validation = "validation"
+	Test       = "test"
+	LeftOut    = "left_out"
+)
+
+// shares are the usual 80, 10 and 10 percent. Of two splits that lack equally much the first is served first.
+var shares = []struct {
+	split string
+	share float64
+}{{Test, 0.1}, {Validation, 0.1}, {Train, 0.8}}
+
+// nearKey is equal for blocks that differ in registers, immediates and addresses alone.
+func nearKey(block string) uint64 {
+	code, err := hex.DecodeString(block)
+	if err != nil {
+		return 0
+	}
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return 0
+	}
+	h := sha256.New()
+	for i := range insts {
+		h.Write([]byte(insts[i].Shape() + "\n"))
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// planned is what the split needs to know of an accepted block.
+type planned struct {
+	application string
+	key         uint64
+}
+
+// assign chooses each application's split: the largest application first, to the split that lacks most. nil where there
+// are fewer applications than splits.
+func assign(blocks []planned) map[string]string {
+	sizes := map[string]int{}
+	for _, b := range blocks {
+		sizes[b.application]++
+	}
+	if len(sizes) < len(shares) {
+		return nil
+	}
+	order := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
+	})
+	splits, have := map[string]string{}, make([]int, len(shares))
+	for i, name := range order {
+		empty := 0
+		for _, n := range have {
+			if n == 0 {
+				empty++
+			}
+		}
+		best := -1
+		var most float64
+		for k, s := range shares {
+			lacks := s.share*float64(len(blocks)) - float64(have[k])
+			if empty == len(order)-i && have[k] > 0 { // each that is left is needed for an empty split
+				continue
+			}
+			if best < 0 || lacks > most {
+				best, most = k, lacks
+			}
+		}
+		splits[name] = shares[best].split
+		have[best] += sizes[name]
+	}
+	return splits
+}
+
+// byKey is a split for all near-duplicates of a block, by chance.
+func byKey(key uint64) string {
+	x := float64(key) / (1 << 64)
+	for _, s := range shares {
+		if x < s.share {
+			return s.split
+		}
+		x -= s.share
+	}
+	return Train
+}
+
+// splitter says in which split a block is.
+type splitter struct {
+	applications map[string]string // nil: by near-duplicates alone
+	owner        map[uint64]string // the split that keeps the near-duplicates of a key
+}
+
+// newSplitter gives near-duplicates that are in several applications to the first of test, validation and train that has
+// one: the small splits stay whole, and what is left out is left out of training.
+func newSplitter(blocks []planned) splitter {
+	s := splitter{assign(blocks), map[uint64]string{}}
+	if s.applications == nil {
+		return s
+	}
+	rank := func(split string) int {
+		for i, s := range shares {
+			if s.split == split {
+				return i
+			}
+		}
+		return len(shares)
+	}
+	for _, b := range blocks {
+		split := s.applications[b.application]
+		if old, ok := s.owner[b.key]; !ok || rank(split) < rank(old) {
+			s.owner[b.key] = split
+		}
+	}
+	return s
+}
+
+func (s splitter) of(b planned) string {
+	if s.applications == nil {
+		return byKey(b.key)
+	}
+	if split := s.applications[b.application]; split == s.owner[b.key] {
+		return split
+	}
+	return LeftOut
+}

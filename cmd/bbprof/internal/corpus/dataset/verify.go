@@ -1,0 +1,242 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func hashText(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
+
+// Verified is what a check of a dataset found.
+type Verified struct {
+	Sheet    Sheet
+	Problems []string // each names a file; none: all is as it was sealed
+	Sample   []Measured
+}
+
+// Verify checks all of a dataset but what a second measurement would say. The error is that it cannot be read at all.
+func Verify(dir string) (v Verified, err error) {
+	sums, err := os.ReadFile(filepath.Join(dir, SumsFile))
+	if err != nil {
+		return v, fmt.Errorf("it is not a dataset: %w", err)
+	}
+	listed := v.sums(dir, string(sums))
+	v.strangers(dir, listed)
+	text, err := os.ReadFile(filepath.Join(dir, SheetFile))
+	if err == nil {
+		err = json.Unmarshal(text, &v.Sheet)
+	}
+	if err != nil || len(v.Sheet.Hosts) == 0 {
+		v.problem(SheetFile, "it cannot be read, so nothing can be held against it: %v", err)
+		return v, nil
+	}
+	v.rows(dir, listed)
+	return v, nil
+}
+
+func (v *Verified) problem(file, format string, args ...any) {
+	v.Problems = append(v.Problems, file+": "+fmt.Sprintf(format, args...))
+}
+
+// sums holds the files against their hashes, and gives the hashes.
+func (v *Verified) sums(dir, text string) map[string]string {
+	listed := map[string]string{}
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		sum, name, ok := strings.Cut(line, "  ")
+		if !ok || len(sum) != 2*sha256.Size || !filepath.IsLocal(filepath.FromSlash(name)) {
+			v.problem(SumsFile, "line %d is not a hash and a file of this directory: %.100q", i+1, line)
+			continue
+		}
+		listed[name] = sum
+		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			v.problem(name, "it is missing")
+			continue
+		}
+		h := sha256.New()
+		if err == nil {
+			_, err = io.Copy(h, f)
+			f.Close()
+		}
+		if err != nil {
+			v.problem(name, "it cannot be read: %v", err)
+		} else if got := fmt.Sprintf("%x", h.Sum(nil)); got != sum {
+			v.problem(name, "its bytes have changed: SHA-256 is %.16s…, sealed was %.16s…", got, sum)
+		}
+	}
+	for _, name := range []string{SheetFile, BHiveFile, CategoriesFile} {
+		if listed[name] == "" {
+			v.problem(SumsFile, "it does not list %s", name)
+		}
+	}
+	return listed
+}
+
+// strangers are files that were not sealed.
+func (v *Verified) strangers(dir string, listed map[string]string) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if name = filepath.ToSlash(name); err == nil && listed[name] == "" && name != SumsFile {
+			v.problem(name, "it is not part of the sealed dataset")
+		}
+		return err
+	})
+	if err != nil {
+		v.problem(".", "%v", err)
+	}
+}
+
+// rows derives from the parts all that follows from them.
+func (v *Verified) rows(dir string, listed map[string]string) {
+	hashes := map[string]func() string{}
+	open := func(name string) io.Writer {
+		h := sha256.New()
+		hashes[name] = func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
+		return h
+	}
+	var (
+		t      *tally
+		blocks []planned
+		splits []string
+	)
+	before := len(v.Problems)
+	for _, part := range v.Sheet.Parts {
+		if sum := listed[part.File]; sum != part.SHA256 {
+			v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
+		}
+		if !filepath.IsLocal(filepath.FromSlash(part.File)) {
+			v.problem(SheetFile, "part %q is not in this directory", part.File)
+			continue
+		}
+		foreign := map[string]bool{}
+		rows, err := eachRow(filepath.Join(dir, filepath.FromSlash(part.File)), func(s resultfile.Schema, cells []string) (err error) {
+			if t == nil {
+				if t, err = newTally(s, v.Sheet.WeightColumn, open); err != nil {
+					return err
+				}
+			}
+			if id := cells[t.at("run")]; !slices.Contains(v.Sheet.Runs, id) {
+				foreign[id] = true
+			}
+			if cells[t.at("status")] == string(profiler.OK) {
+				blocks = append(blocks, planned{cells[t.at(applicationColumn)], nearKey(cells[t.at("hex")])})
+				splits = append(splits, cells[t.at(splitColumn)])
+			}
+			return t.add(cells)
+		}, v.host(part.File))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // sums said so
+		case err != nil:
+			v.problem(part.File, "%v", err)
+		case rows != part.Rows:
+			v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
+		}
+		if len(foreign) > 0 {
+			v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
+		}
+	}
+	if t == nil {
+		v.problem(SheetFile, "it names no part that can be read")
+		return
+	}
+	if err := t.close(); err != nil {
+		v.problem(SheetFile, "%v", err)
+	}
+	slices.SortFunc(t.sample, byHash)
+	v.Sample = t.sample[:min(len(t.sample), mostSampled)]
+	if len(v.Problems) > before { // what follows from the parts cannot be right either
+		return
+	}
+	v.derived(t, listed, hashes)
+	v.split(blocks, splits)
+}
+
+// host checks the CPU of a part, by the runs that the file as a whole tells of.
+func (v *Verified) host(file string) func(resultfile.Reader) {
+	return func(in resultfile.Reader) {
+		for _, header := range resultfile.RunsOf(in) {
+			run, err := resultfile.ParseRun(header)
+			if err != nil {
+				v.problem(file, "%v", err)
+			} else if here := v.Sheet.Hosts[0].Microarchitecture; run.Host.Microarchitecture != here {
+				v.problem(file, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)
+			}
+		}
+	}
+}
+
+func eachRow(path string, row func(resultfile.Schema, []string) error, opened func(resultfile.Reader)) (rows int, err error) {
+	in, closer, err := resultfile.OpenFile(path)
+	if err != nil {
+		return 0, err
+	}
+	defer closer.Close()
+	opened(in)
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err == nil {
+			err = row(in.Schema(), cells)
+		}
+		if err != nil {
+			return rows, err
+		}
+		rows++
+	}
+}
+
+// derived holds what follows from the rows against the datasheet and the other files.
+func (v *Verified) derived(t *tally, listed map[string]string, hashes map[string]func() string) {
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		if hashes[name]() != listed[name] {
+			v.problem(name, "it does not follow from the parts")
+		}
+	}
+	if t.sum() != v.Sheet.Content {
+		v.problem(SheetFile, "content_sha256 does not follow from the parts")
+	}
+	a, b := reflect.ValueOf(t.counts), reflect.ValueOf(v.Sheet.Counts)
+	for i := range a.NumField() {
+		if x, y := fmt.Sprint(a.Field(i)), fmt.Sprint(b.Field(i)); x != y {
+			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet", a.Type().Field(i).Tag.Get("json"), x, y)
+		}
+	}
+}
+
+// split checks that near-duplicates are in one split, and applications too.
+func (v *Verified) split(blocks []planned, splits []string) {
+	owner := map[uint64]string{}
+	for i, b := range blocks {
+		split := splits[i]
+		if split == LeftOut {
+			continue
+		}
+		if other, ok := owner[b.key]; ok && other != split {
+			v.problem(SheetFile, "the split is not clean: near-duplicates are in %s and in %s", other, split)
+			return
+		}
+		owner[b.key] = split
+		if want := v.Sheet.Applications[b.application]; v.Sheet.Applications != nil && want != split {
+			v.problem(SheetFile, "blocks of application %s are in %s, and it says %s", b.application, split, want)
+			return
+		}
+	}
+}

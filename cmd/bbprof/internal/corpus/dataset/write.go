@@ -1,0 +1,301 @@
+package dataset
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Options say what goes into a dataset.
+type Options struct {
+	Inputs      []string
+	Application string // the column that names it, "" of none
+	Weight      string // the column of weights, "" of none
+	PartRows    int    // most rows of a part
+	Version     string
+	Made        string
+}
+
+// Source is the results, read twice: once to plan, once to write.
+type Source struct {
+	Options
+	schema resultfile.Schema
+	sheet  Sheet
+	keep   []bool // of each row: false of one whose block an earlier row has
+	blocks []planned
+}
+
+// Read reads all results. They are of one microarchitecture and one set of settings.
+func (o Options) Read() (*Source, error) {
+	s := &Source{Options: o}
+	s.sheet = Sheet{Made: o.Made, Sealed: o.Version, Inputs: o.Inputs, ApplicationColumn: o.Application, WeightColumn: o.Weight}
+	seen := map[string]bool{}
+	var first *resultfile.Run
+	for _, name := range o.Inputs {
+		err := s.each(name, func(in resultfile.Schema, cells []string) error {
+			if header := cells[in.Index("run_header")]; header != "" {
+				if err := s.sheet.note(header, &first); err != nil {
+					return err
+				}
+			}
+			if id := cells[in.Index("run")]; !slices.Contains(s.sheet.Runs, id) {
+				s.sheet.Runs = append(s.sheet.Runs, id)
+			}
+			block := cells[in.Index("hex")] + " " + cells[in.Index("set")]
+			s.keep = append(s.keep, !seen[block])
+			if seen[block] {
+				s.sheet.Repeated++
+			} else if cells[in.Index("status")] == string(profiler.OK) {
+				s.blocks = append(s.blocks, s.planned(in, cells))
+			}
+			seen[block] = true
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if first == nil {
+		return nil, errors.New("no row says under what conditions it was measured (column run_header), so a dataset of it could not either")
+	}
+	if len(s.blocks) == 0 {
+		return nil, errors.New("no block was accepted, so there is nothing to seal")
+	}
+	return s, nil
+}
+
+// note takes in the conditions of a run, and refuses those that do not belong to the first's.
+func (sheet *Sheet) note(header string, first **resultfile.Run) error {
+	run, err := resultfile.ParseRun(header)
+	if err != nil {
+		return err
+	}
+	if *first == nil {
+		*first, sheet.Settings = &run, run.Settings
+	}
+	if a, b := (*first).Host.Microarchitecture, run.Host.Microarchitecture; a != b {
+		return fmt.Errorf("it was measured on %s, and results before it on %s; make a dataset of each", b, a)
+	}
+	if list := (*first).SettingsDifference(run); list != nil {
+		return fmt.Errorf("it was measured with other settings than results before it: %s", strings.Join(list, "; "))
+	}
+	if !slices.Contains(sheet.Hosts, run.Host) {
+		sheet.Hosts = append(sheet.Hosts, run.Host)
+	}
+	for _, x := range []struct {
+		list *[]string
+		text string
+	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}} {
+		if !slices.Contains(*x.list, x.text) {
+			*x.list = append(*x.list, x.text)
+		}
+	}
+	return nil
+}
+
+func (s *Source) planned(in resultfile.Schema, cells []string) planned {
+	p := planned{key: nearKey(cells[in.Index("hex")])}
+	if s.Application != "" {
+		p.application = cells[in.Index(s.Application)]
+	}
+	return p
+}
+
+// each gives all rows of a result, of which the columns have to be those of the first.
+func (s *Source) each(name string, row func(resultfile.Schema, []string) error) error {
+	in, closer, err := resultfile.OpenFile(name)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	schema := in.Schema()
+	for _, column := range []string{"hex", "status", "set", "run", "run_header", s.Application, s.Weight} {
+		if column != "" && schema.Index(column) < 0 {
+			return fmt.Errorf("it has no column %s; it has %.300s", column, strings.Join(schema.Names(), ", "))
+		}
+	}
+	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
+		return fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn)
+	}
+	if s.schema == nil {
+		s.schema = schema
+	}
+	if !slices.Equal(s.schema.Names(), schema.Names()) {
+		return fmt.Errorf("its columns are not those of %s", s.Inputs[0])
+	}
+	for {
+		cells, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = row(schema, cells)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// partsFolder is named as readers of partitioned Parquet expect: a column and its value.
+func partsFolder(sheet *Sheet) string {
+	return "microarchitecture=" + strings.ReplaceAll(string(sheet.Hosts[0].Microarchitecture), " ", "-")
+}
+
+// Write makes the dataset in a directory that is there and empty. again measures the sample once more; it gives nil where
+// this host is of another kind.
+func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, error)) (_ *Sheet, err error) {
+	w := &writing{Source: s, dir: dir, files: map[string]*sealedFile{}, split: newSplitter(s.blocks)}
+	s.sheet.Applications = w.split.applications
+	if err := w.rows(); err != nil {
+		return nil, err
+	}
+	sheet := &s.sheet
+	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
+	slices.SortFunc(w.tally.sample, byHash)
+	if sheet.Sample, err = again(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(sheet, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.open(SheetFile).Write(append(text, '\n')); err != nil {
+		return nil, err
+	}
+	return sheet, w.seal()
+}
+
+func byHash(a, b Measured) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
+
+type writing struct {
+	*Source
+	dir   string
+	files map[string]*sealedFile
+	split splitter
+	tally *tally
+	err   error // of opening a file
+}
+
+// sealedFile is hashed as it is written.
+type sealedFile struct {
+	file *os.File
+	*bufio.Writer
+	sum func() string
+}
+
+func (w *writing) open(name string) io.Writer {
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
+	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	var f *os.File
+	if err == nil {
+		f, err = os.Create(path)
+	}
+	if err != nil {
+		w.err = errors.Join(w.err, err)
+		return io.Discard
+	}
+	out, h := newHashed(f)
+	w.files[name] = &sealedFile{f, out, func() string { return fmt.Sprintf("%x", h.Sum(nil)) }}
+	return out
+}
+
+// close finishes a file and gives its hash.
+func (w *writing) close(name string) (string, error) {
+	f := w.files[name]
+	if f == nil {
+		return "", w.err
+	}
+	err := errors.Join(f.Flush(), f.file.Sync(), f.file.Close())
+	return f.sum(), err
+}
+
+// rows writes the parts and what follows from them.
+func (w *writing) rows() (err error) {
+	names := append(w.schema.Names(), splitColumn)
+	if w.Application != applicationColumn {
+		names = append(names, applicationColumn)
+	}
+	schema := resultfile.SchemaOf(names)
+	if w.tally, err = newTally(schema, w.Weight, w.open); err != nil {
+		return err
+	}
+	var (
+		out  resultfile.Writer
+		part *Part
+		i    int
+	)
+	endPart := func() error {
+		if out == nil {
+			return nil
+		}
+		err := out.Close()
+		out = nil
+		sum, closeErr := w.close(part.File)
+		part.SHA256 = sum
+		w.sheet.Parts = append(w.sheet.Parts, *part)
+		return errors.Join(err, closeErr)
+	}
+	for _, name := range w.Inputs {
+		err := w.each(name, func(in resultfile.Schema, cells []string) error {
+			if i++; !w.keep[i-1] {
+				return nil
+			}
+			p := w.planned(in, cells)
+			split := ""
+			if cells[in.Index("status")] == string(profiler.OK) {
+				split = w.split.of(p)
+			}
+			row := append(slices.Clone(cells), split)
+			if w.Application != applicationColumn {
+				row = append(row, p.application)
+			}
+			if out == nil {
+				part = &Part{File: fmt.Sprintf("%s/part-%05d.parquet", partsFolder(&w.sheet), len(w.sheet.Parts))}
+				if out, err = resultfile.NewWriter(w.open(part.File), resultfile.Parquet, schema); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(w.err, out.Write(row), w.tally.add(row)); err != nil {
+				return err
+			}
+			if part.Rows++; part.Rows == w.PartRows {
+				return endPart()
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return errors.Join(endPart(), w.tally.close())
+}
+
+// seal writes the hashes of all files, as the last of them.
+func (w *writing) seal() error {
+	var sums strings.Builder
+	names := make([]string, 0, len(w.files))
+	for name := range w.files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := w.files[name]
+		if !slices.ContainsFunc(w.sheet.Parts, func(p Part) bool { return p.File == name }) {
+			if _, err := w.close(name); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(&sums, "%s  %s\n", f.sum(), name)
+	}
+	return os.WriteFile(filepath.Join(w.dir, SumsFile), []byte(sums.String()), 0o666)
+}
