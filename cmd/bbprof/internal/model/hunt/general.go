@@ -152,6 +152,7 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	var blocks []string
 	for i := range classes {
 		c := &classes[i]
+		seen := map[string]bool{c.Text: true} // forms may differ in how wide an immediate is encoded alone
 		for k := range c.pattern.insts {
 			for _, n := range h.neighbours(&c.pattern.insts[k]) {
 				code, ok := encode(&h.Usable.list[n.form], &c.pattern.insts[k])
@@ -159,8 +160,9 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 					continue
 				}
 				v := Variant{Dimension: n.dimension, Outcome: Outcome{Hex: exchanged(c.pattern, k, code)}}
-				if b := newBlock(v.Hex); b != nil && len(b.insts) == len(c.pattern.insts) {
+				if b := newBlock(v.Hex); b != nil && len(b.insts) == len(c.pattern.insts) && !seen[b.text()] {
 					v.Text, v.Shape = b.text(), b.shapes[k]
+					seen[v.Text] = true
 					c.Variants = append(c.Variants, v)
 					blocks = append(blocks, v.Hex)
 				}
