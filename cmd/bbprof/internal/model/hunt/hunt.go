@@ -311,7 +311,7 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 }
 
 // sideBySide is how many blocks are shrunk at a time. Of more, many would come to the same class.
-const sideBySide = 64
+const sideBySide = 32
 
 // choose takes the shortest open blocks, of different instructions.
 func (h *hunter) choose() (list []*shrink) {
