@@ -50,7 +50,7 @@ func (e *batchEnd) report(w io.Writer) {
 		if len(e.flags.files) > 1 {
 			of = " of " + file
 		}
-		fmt.Fprintf(w, "bbprof: line 1%s was taken as a header, for its column of blocks holds the name %s\n", of, name)
+		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, name)
 	}
 	if n := e.in.Surplus(); n > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
