@@ -46,7 +46,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
 			exitHost: "", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
 		setup: func(f *flags) func(streams) error {
-			h := hunting{threshold: 0.2, blocks: 20000, generate: -1, seed: 1, retries: 1,
+			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1, retries: 1,
 				predicting: predicting{timeout: huntTimeout}, measuring: profiler.Options{Init: "distinct"}}
 			f.operands = &h.files
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "the model to find mistakes of", set: h.addModel})
