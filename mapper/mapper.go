@@ -185,10 +185,13 @@ func Unexpected(err error) error {
 }
 
 // Remap maps known pages again; the list goes before the runs that need them.
-func (m Mapping) Remap() []tracee.Op {
+func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
+
+// remap is Remap with the frames from first on.
+func (m Mapping) remap(first int) []tracee.Op {
 	ops := reset()
 	for _, p := range m.Pages {
-		ops = append(ops, tracee.MapFrame(p.Addr, p.Frame))
+		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame))
 	}
 	return ops
 }
@@ -198,8 +201,13 @@ func reset() []tracee.Op { return []tracee.Op{tracee.UnmapBelow(), tracee.UnmapA
 
 // Refill puts every frame in use back to the fill word.
 func (p Plan) Refill(c Child) {
+	p.refill(c, 0)
+}
+
+// refill is Refill for as many frames, from first on.
+func (p Plan) refill(c Child, first int) {
 	for i := range p.Frames {
-		frame := c.Frame(i)
+		frame := c.Frame(first + i)
 		binary.LittleEndian.PutUint64(frame, p.Init.Fill)
 		for n := 8; n < len(frame); n *= 2 {
 			copy(frame[n:], frame[:n])

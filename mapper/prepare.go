@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -90,6 +91,14 @@ func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Wa
 
 // Refill puts the frames back to the fill word.
 func (m *Mapped) Refill() { m.Plan.Refill(m.Child) }
+
+// RemapTo maps the block's pages again, onto other frames for each n as far as there are as many, and fills these.
+func (m *Mapped) RemapTo(n int) []tracee.Op {
+	frames := max(m.Plan.Frames, 1)
+	first := n % max(layout.MaxFrames/frames, 1) * frames
+	m.Plan.refill(m.Child, first)
+	return m.remap(first)
+}
 
 // withProbe plans the instrumented copy when it is first asked for.
 func (t Task) withProbe() Task {

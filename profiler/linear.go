@@ -86,8 +86,11 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 	}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
-	asked := [][]int{timing.ThirdOffsets(), timing.Offsets()}
-	if suspect {
+	asked := [][]int{plan.ThirdOffsets(), timing.Offsets()}
+	switch {
+	case plan.At != nil:
+		asked[1] = asked[0]
+	case suspect:
 		asked = asked[1:]
 	}
 	for _, offsets := range asked {
@@ -111,11 +114,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 // at the dispatch offsets of the former, and says by how much the latter is more. It may differ by as much
 // as layouts do.
 func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth float64, err error) {
-	var cycles []float64
-	for _, w := range windows {
-		cycles = append(cycles, w.Cycles)
-	}
-	partial := stat.Median(cycles)
+	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)
 	allowed := max(2*t.Estimate.Half, linearShare*whole, spread) + linearEnds/float64(third.Long-third.Short)
 	if math.Abs(partial-whole) <= allowed {

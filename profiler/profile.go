@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -295,6 +296,9 @@ func (b timedBlock) Replicates(places []int, read harness.Clock) (pairs []timing
 	}
 	return pairs, err
 }
+
+// Remap implements timing.Block.
+func (b timedBlock) Remap(replicate int) []tracee.Op { return b.Mapped.RemapTo(replicate) }
 
 // Third implements timing.Block.
 func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Visit is a value measured in one cell of a design. What a batch of visits has in common (a mapping of
@@ -42,7 +43,7 @@ func (d Design) Repeated() bool {
 // are no more than half of their difference, so more is asked.
 const outlierScales = 6
 
-// NewDesign derives it. Visits that are no more than slack off their cell are never cut.
+// NewDesign derives it. Visits that are no more than slack off their cell are not cut.
 func NewDesign(visits []Visit, slack float64) (d Design) {
 	cells := map[int][]Visit{}
 	var all []float64
@@ -50,7 +51,7 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 		cells[v.Cell] = append(cells[v.Cell], v)
 		all = append(all, v.Value)
 	}
-	centre, reach := Median(all), slack+outlierScales*scale(cells)
+	centre, reach := Median(all), math.Max(slack, outlierScales*scale(cells))
 	residuals := map[int][]float64{} // by batch
 	var squares float64
 	n := 0
@@ -92,8 +93,21 @@ func differ(d Design, degrees int) bool {
 		between += float64(c.Visits) * (c.Mean - d.Value) * (c.Mean - d.Value)
 	}
 	between /= float64(len(d.Cells) - 1)
-	limit := fQuantile(float64(len(d.Cells)-1), float64(degrees), 1-differSignificance)
-	return between > limit*d.Within*d.Within
+	return between > differLimit(len(d.Cells)-1, degrees)*d.Within*d.Within
+}
+
+// limits keeps the F-quantiles that were asked for: one takes some 20 µs to find, and every block asks for
+// one of a few.
+var limits sync.Map // [2]int to float64
+
+func differLimit(between, within int) float64 {
+	key := [2]int{between, within}
+	if known, ok := limits.Load(key); ok {
+		return known.(float64)
+	}
+	limit := fQuantile(float64(between), float64(within), 1-differSignificance)
+	limits.Store(key, limit)
+	return limit
 }
 
 // halfOf is Student's half-width of the mean over all cells from what batches are off their cells by:

@@ -49,13 +49,15 @@ func Median(xs []float64) float64 {
 
 // MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It is for
 // values that have a few speeds and a disturbed one now and then: the median would jump from
-// speed to speed, and the mean follow the disturbed ones. Its interval is that of Tukey and McLaughlin (Sankhya
-// A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
+// speed to speed, and the mean follow the disturbed ones.
+func MidMean(xs []float64) Estimate { return Trimmed(xs, 0.25) }
+
+// Trimmed is the mean of xs without a share of them at either end. Its interval is that of Tukey and
+// McLaughlin (Sankhya A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
 // winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
 // With fewer than four values the half-width is infinite. A NaN among them is not trimmed
 // away: its place is unknown, and the estimate is NaN.
-func MidMean(xs []float64) Estimate {
-	const gamma = 0.25
+func Trimmed(xs []float64, share float64) Estimate {
 	n := len(xs)
 	if n == 0 {
 		return Estimate{Value: math.NaN(), Half: math.Inf(1)}
@@ -65,7 +67,7 @@ func MidMean(xs []float64) Estimate {
 	if math.IsNaN(s[0]) { // where Sort puts it
 		return Estimate{Value: math.NaN(), Half: math.Inf(1), N: n}
 	}
-	g := int(gamma * float64(n))
+	g := int(share * float64(n))
 	mid := s[g : n-g]
 	value := Mean(mid)
 	if n < 4 {
@@ -74,7 +76,7 @@ func MidMean(xs []float64) Estimate {
 	for i := range g {
 		s[i], s[n-1-i] = s[g], s[n-1-g]
 	}
-	se := sd(s) / ((1 - 2*gamma) * math.Sqrt(float64(n)))
+	se := sd(s) / ((1 - 2*share) * math.Sqrt(float64(n)))
 	return Estimate{Value: value, Half: T95(n-2*g-1) * se, N: n}
 }
 

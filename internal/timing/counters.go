@@ -158,15 +158,16 @@ func (t *Counters) counting(b Block, p Plan) *counting {
 // Time implements Timer.
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	c := t.counting(b, p)
-	for n := range slices.Max(checked) {
-		if slices.Contains(checked, n) && c.sample().narrow() || n >= checked[0] && time.Now().After(c.deadline) {
+	for n := range manyReplicates {
+		if slices.Contains(checked, n) && c.sample().estimate().narrow() || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
 		if err := c.replicate(n); err != nil {
 			return c.timed, err
 		}
 	}
-	c.timed.Estimate, c.timed.Design = c.sample().estimate()
+	e := c.sample().estimate()
+	c.timed.Estimate, c.timed.Design = e.Estimate, e.design
 	return c.timed, nil
 }
 

@@ -64,8 +64,8 @@ type Window struct {
 	Cycles    float64
 }
 
-// perIteration are the cycles of some windows.
-func perIteration(windows []Window) (cycles []float64) {
+// PerIteration are the cycles of some windows.
+func PerIteration(windows []Window) (cycles []float64) {
 	for _, w := range windows {
 		cycles = append(cycles, w.Cycles)
 	}

@@ -8,21 +8,39 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// enoughReplicates are what a block gets whose interval will not be narrow after all of them: the
-// whole design twice, if that is enough to know whether it is steady.
+// enoughReplicates are what a block gets that is steady and whose interval will not be as narrow as asked:
+// the whole design twice, if that brings it down to coarsely.
 const enoughReplicates = 4 * passReplicates
 
 const (
-	// speedShare is by how much a window may differ from the mean without being of another speed: more
-	// than the ends of the images make.
-	speedShare = 0.02
-	// speedFloor is the same in cycles, for blocks that take a fraction of one.
-	speedFloor = 0.005
+	// coarsely is how wide the interval of a block may remain that will not be narrow, in the widths that
+	// were asked for. Wider ones get replicates until manyReplicates.
+	coarsely       = 2
+	manyReplicates = 8 * passReplicates
+
+	// onceShare is by how much a window may differ from the mean before layouts were visited again, and
+	// onceFloor the same in cycles, for blocks that take a fraction of one. The trimmed mean and the mean of
+	// all windows may then be half of the precision apart: that much one layout by itself can move the mean.
+	onceShare = 0.04
+	onceFloor = 0.005
+	// disturbedShare is by how much a window differs from others of its layout that was disturbed, as a
+	// share of the cycles. Blocks with two speeds in one layout differ by less, and to cut the rarer one
+	// would give the mean of the other with an interval that is too narrow.
+	disturbedShare = 0.15
+	disturbedFloor = 0.05 // in cycles
 	// processShare is what one process differs from the next by besides, as a share of the cycles: with
-	// it 95 % of the blocks of one speed were inside the interval of another run, without it 91 %
-	// (docs/precision.md).
+	// it 95 % of the blocks are inside the interval of another run, without it 92 % (docs/precision.md).
 	processShare = 0.002
+	// replicateTrim is the share of replicates at either end that are not counted where layouts do not differ.
+	replicateTrim = 0.1
 )
+
+// estimate is what a sample says.
+type estimate struct {
+	sample
+	stat.Estimate
+	design stat.Design
+}
 
 // sample is the windows of a block with what their interval depends on besides.
 type sample struct {
@@ -42,15 +60,15 @@ type sample struct {
 // disturbs a few replicates is no layout's.
 // The interval is never narrower than the clock's steps make it, in which both the block's time and
 // the rate move: the one of the block's samples, the other of earlier replicates, too.
-func (s sample) estimate() (stat.Estimate, stat.Design) {
-	cycles := perIteration(s.windows)
+func (s sample) estimate() estimate {
+	cycles := PerIteration(s.windows)
 	design := s.design(cycles)
 	var e stat.Estimate
 	switch {
 	case design.Repeated() && design.Differ:
 		e = design.Estimate
 	case design.Repeated():
-		e = stat.MidMean(s.replicates())
+		e = stat.Trimmed(s.replicates(), replicateTrim)
 	default:
 		e = stat.MidMean(cycles)
 	}
@@ -58,7 +76,7 @@ func (s sample) estimate() (stat.Estimate, stat.Design) {
 	block := s.clock.Resolution(n, float64(s.runs*s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
-	return e.Prediction(), design
+	return estimate{s, e.Prediction(), design}
 }
 
 // replicates are the means of each replicate's windows.
@@ -79,35 +97,41 @@ func (s sample) design(cycles []float64) stat.Design {
 	for i, w := range s.windows {
 		visits[i] = stat.Visit{Cell: int(w.Layout), Batch: w.Replicate, Value: w.Cycles}
 	}
-	return stat.NewDesign(visits, speedLimit(stat.Median(cycles))/2)
+	return stat.NewDesign(visits, math.Max(disturbedShare*stat.Median(cycles), disturbedFloor))
 }
 
-func speedLimit(cycles float64) float64 { return math.Max(speedShare*cycles, speedFloor) }
-
-// narrow reports whether the interval is narrow enough. Before layouts were visited again, all
-// windows must show one speed besides: the mean trims away a layout that is slow by itself.
-func (s sample) narrow() bool {
-	e, design := s.estimate()
-	if !s.narrowEnough(e) {
-		return false
+// narrow reports whether the interval is narrow enough. Before layouts were visited again, the mean is to
+// hold for all of them besides: the trimmed mean leaves out a layout that is slow by itself.
+func (e estimate) narrow() bool {
+	if !e.narrowEnough(e.Half) || e.design.Repeated() {
+		return e.narrowEnough(e.Half)
 	}
-	return design.Repeated() || !slices.ContainsFunc(s.windows, func(w Window) bool {
-		return math.Abs(w.Cycles-e.Value) > speedLimit(e.Value)
+	cycles := PerIteration(e.windows)
+	return e.narrowEnough(2*math.Abs(stat.Mean(cycles)-e.Value)) && !slices.ContainsFunc(cycles, func(c float64) bool {
+		return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor)
 	})
 }
 
-func (s sample) narrowEnough(e stat.Estimate) bool {
-	return e.Half <= s.precision*math.Max(e.Value, 1)
-}
+func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }
 
-// hopeless reports whether more replicates than n are of no use: the block is steady, and its
-// interval will not be narrow after all of them either. The width of an interval falls as the root of
-// their number.
-func (s sample) hopeless(n int) bool {
-	e, _ := s.estimate()
-	last := e
-	last.Half *= math.Sqrt(float64(n) / float64(slices.Max(checked)))
-	return n >= enoughReplicates && Steady(e) && !s.narrowEnough(last)
+// hopeless reports whether more replicates than n are of no use: the block will not be steady after all of them; or
+// it is, and its interval is coarse already and will not be narrow after manyReplicates. The width of an interval
+// falls as the root of their number.
+func (e estimate) hopeless(n int) bool {
+	after := func(replicates int) stat.Estimate {
+		last := e.Estimate
+		last.Half *= math.Sqrt(float64(n) / float64(replicates))
+		return last
+	}
+	switch {
+	case n < enoughReplicates:
+		return false
+	case !Steady(e.Estimate):
+		return !Steady(after(slices.Max(checked)))
+	case n >= manyReplicates:
+		return true
+	}
+	return e.narrowEnough(e.Half/coarsely) && !e.narrowEnough(after(manyReplicates).Half)
 }
 
 // AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and

@@ -14,7 +14,7 @@ import (
 func TestPlanRun(t *testing.T) {
 	timer := &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}}
 	remap := []tracee.Op{tracee.UnmapBelow()}
-	all := []placement{{mapped: true, missing: []int{0, 1, 2}}, {}, {missing: []int{4, 5}}}
+	all := []placement{{remap: remap, mapped: true, missing: []int{0, 1, 2}}, {remap: remap}, {remap: remap, missing: []int{4, 5}}}
 	for _, c := range []struct {
 		most    int
 		offsets [][]int
@@ -25,7 +25,7 @@ func TestPlanRun(t *testing.T) {
 		{4, [][]int{{0, 1, 2}, {4}}, []bool{true, true}},
 		{9, [][]int{{0, 1, 2}, {4, 5}}, []bool{true, true}},
 	} {
-		plan, of := timer.planRun(Plan{Remap: remap}, all, c.most, 0)
+		plan, of := timer.planRun(Plan{}, all, c.most, 0)
 		var offsets [][]int
 		var remaps []bool
 		for _, p := range plan.pairs {
@@ -43,7 +43,7 @@ func TestPlanRun(t *testing.T) {
 
 // What one block's windows lack is no other's: the offsets are made for each.
 func TestOffsetsAreNotShared(t *testing.T) {
-	for _, offsets := range []func() []int{Offsets, ThirdOffsets} {
+	for _, offsets := range []func() []int{Offsets, Plan{}.ThirdOffsets} {
 		want := offsets()
 		clear(offsets())
 		if d := cmp.Diff(want, offsets()); d != "" {

@@ -83,6 +83,9 @@ type Block interface {
 	Third(read harness.Clock) (pair Pair, ok bool, err error)
 	// Refill makes the block's memory what it is at first.
 	Refill()
+	// Remap maps the block's pages again, for each replicate onto frames of its own, which hold what they do
+	// at first: which physical page it is changes how fast some blocks store.
+	Remap(replicate int) []tracee.Op
 }
 
 // Plan says how to time a block.
@@ -164,11 +167,12 @@ const (
 
 // checked are the numbers of replicates after which the interval is asked whether it is narrow
 // enough: few, because an interval that is asked often is once narrow by chance. They are half of the
-// design, all of it, and all of it two, three and four times.
-var checked = []int{passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates, 8 * passReplicates}
+// design, all of it, and all of it two, three and four times; and eight times, for blocks that are not steady
+// before.
+var checked = []int{passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates, manyReplicates, 2 * manyReplicates}
 
 // Fewest is the number of windows that a result has at least.
-const Fewest = passWindows
+const Fewest = passWindows - passWindows/owedShare
 
 // Offsets are all dispatch offsets.
 func Offsets() (offsets []int) {
@@ -178,8 +182,13 @@ func Offsets() (offsets []int) {
 	return offsets
 }
 
-// ThirdOffsets are those of the windows that time a third number of iterations.
-func ThirdOffsets() []int { return []int{0, DispatchOffsets / 2} }
+// ThirdOffsets are those of the windows that time a third number of iterations: in one layout, its own.
+func (p Plan) ThirdOffsets() []int {
+	if p.At != nil {
+		return []int{p.At.Offset()}
+	}
+	return []int{0, DispatchOffsets / 2}
+}
 
 // unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
 // the block is said to have no one speed.

@@ -29,9 +29,6 @@ const (
 	// driftShare is how far the core's clock may be from known within a child run: more means
 	// that it moved.
 	driftShare = 0.01
-	// interruptedShare: of every so many windows one may be dropped because its samples differ. If more do,
-	// the block itself varies. With 32 runs of bbprof on 2 CPUs it was one window in 50.
-	interruptedShare = 4
 
 	// A timing lasts about timingTicks ticks and timingSteps steps of the clock. More narrow the interval
 	// until the clock's steps add less to it than the differences between replicates.
@@ -62,7 +59,7 @@ func NewTSC(c Config) *TSC { return &TSC{Config: c} }
 // NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for tests that
 // do not use its numbers.
 func NewUncalibrated(c Config) *TSC {
-	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeIterations: probeIterations, idle: anyReading, report: Report{TicksPerSecond: 1}}
+	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeIterations: probeIterations, idle: anyReading, report: Report{TicksPerSecond: 1e9}}
 }
 
 // Attach implements Timer.
@@ -101,12 +98,13 @@ func (t *TSC) Uses(report func(from, bytes uint64)) {
 // series is the replicates of a block so far.
 type series struct {
 	*TSC
-	block Block
-	plan  Plan
-	timed Timed
-	pair  Pair // of the last replicate
-
-	interrupted int // windows dropped because their samples differ
+	block  Block
+	plan   Plan
+	timed  Timed
+	pairs  []Pair // that are laid out, at these places
+	places []int
+	owed   []Layout // of windows that were disturbed
+	last   estimate // of the windows when replicates were last complete
 }
 
 // Time implements Timer.
@@ -122,13 +120,17 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if len(s.timed.Windows) < Fewest {
 		return s.timed, s.timed.disturbed(p.Budget, Fewest)
 	}
-	s.timed.Estimate, s.timed.Design = s.sample().estimate()
+	e := s.last
+	if len(e.windows) != len(s.timed.Windows) {
+		e = s.sample().estimate()
+	}
+	s.timed.Estimate, s.timed.Design = e.Estimate, e.design
 	return s.timed, nil
 }
 
 // sample is what the interval is made of.
 func (s *series) sample() sample {
-	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pair.iterations(), s.plan.Precision}
+	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
 // untilNarrow takes replicates until the interval is narrow enough.
@@ -141,7 +143,7 @@ func (s *series) untilNarrow(deadline time.Time) error {
 		if n += taken; n < checked[next] {
 			continue
 		}
-		if sample := s.sample(); sample.narrow() || sample.hopeless(n) {
+		if s.last = s.sample().estimate(); s.last.narrow() || s.last.hopeless(n) {
 			return nil
 		}
 		next++
@@ -173,7 +175,8 @@ func (t Timed) disturbed(budget time.Duration, least int) error {
 // placement is an image pair where it is timed, and the windows that it lacks.
 type placement struct {
 	Pair
-	mapped  bool  // its pages are there already
+	mapped  bool // its pages are there already
+	remap   []tracee.Op
 	missing []int // dispatch offsets
 	number  int   // of the replicate
 	place   int
@@ -181,8 +184,9 @@ type placement struct {
 }
 
 // replicates takes the next replicates, most of them or fewer if there is no room, all in one child
-// run, and then again those of their windows that were disturbed. They are not complete if the time
-// was up before. Two windows of a third number of iterations come with the first.
+// run, and then again those of their windows that were disturbed, until few are left; these come with the next
+// replicates at their places. They are not complete if the time was up before. Two windows of a third number of
+// iterations come with the first.
 func (s *series) replicates(first, most int, deadline time.Time) (taken int, complete bool, err error) {
 	var layouts [][]Layout
 	var places []int
@@ -190,26 +194,21 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		all := s.plan.layouts(first + n)
 		layouts, places = append(layouts, all), append(places, all[0].Place())
 	}
-	pairs, err := s.block.Replicates(places, s.Clock())
-	if err != nil {
+	if err := s.layOut(places); err != nil {
 		return 0, false, err
 	}
 	var all []placement
-	for i, p := range pairs {
-		at := placement{Pair: p, number: first + i, place: places[i]}
-		for _, l := range layouts[i] {
-			at.missing = append(at.missing, l.Offset())
-		}
-		all = append(all, at)
+	for i, p := range s.pairs {
+		all = append(all, s.placement(p, first+i, layouts[i]))
 	}
-	taken, s.pair = len(all), pairs[len(pairs)-1]
+	taken = len(all)
 	if first == 0 {
 		third, ok, err := s.block.Third(s.Clock())
 		if err != nil {
 			return 0, false, err
 		}
 		if ok {
-			all = append(all, placement{Pair: third, place: places[taken-1], mapped: true, missing: ThirdOffsets()})
+			all = append(all, placement{Pair: third, place: places[taken-1], mapped: true, missing: s.plan.ThirdOffsets()})
 		}
 	}
 	all[0].mapped = first == 0 // by the dry run
@@ -220,14 +219,43 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 	}
 	for _, r := range all[:taken] {
 		s.timed.Windows = append(s.timed.Windows, r.windows...)
-		s.timed.SamplesKept += windowSamples * len(r.windows)
+		for _, offset := range r.missing {
+			s.owed = append(s.owed, LayoutOf(r.place, offset))
+		}
 	}
 	return taken, complete, err
 }
 
-// takeWindows times placements until the replicates among them, which come first, lack no window.
+// layOut lays out a pair at each of these places, as far as there is room, unless they stand there.
+func (s *series) layOut(places []int) (err error) {
+	if len(s.pairs) > 0 && slices.Equal(places, s.places) {
+		return nil
+	}
+	s.places = places
+	s.pairs, err = s.block.Replicates(places, s.Clock())
+	return err
+}
+
+// placement is that of a replicate, with what is owed at its place.
+func (s *series) placement(p Pair, number int, layouts []Layout) placement {
+	at := placement{Pair: p, remap: s.block.Remap(number), number: number, place: layouts[0].Place()}
+	for _, l := range layouts {
+		at.missing = append(at.missing, l.Offset())
+	}
+	s.owed = slices.DeleteFunc(s.owed, func(l Layout) bool {
+		if l.Place() != at.place {
+			return false
+		}
+		at.missing = append(at.missing, l.Offset())
+		return true
+	})
+	return at
+}
+
+// takeWindows times placements until the replicates among them, which come first, lack few windows.
 func (s *series) takeWindows(all []placement, replicates int, deadline time.Time) (complete bool, err error) {
 	together, busy := math.MaxInt, 0 // windows in a child run
+	few := missing(all[:replicates]) / owedShare
 	for {
 		if time.Now().After(deadline) {
 			return false, nil
@@ -249,7 +277,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			}
 		}
 		all = all[:replicates] // one try is enough for the third number
-		if !slices.ContainsFunc(all, func(p placement) bool { return len(p.missing) > 0 }) {
+		if missing(all) <= few {
 			return true, nil
 		}
 		if len(kept) > 0 {
@@ -263,6 +291,17 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			}
 		}
 	}
+}
+
+// owedShare is of how many windows one may be owed: a child run for one or two costs as much as six windows.
+const owedShare = 6
+
+// missing is how many windows placements lack.
+func missing(all []placement) (n int) {
+	for _, p := range all {
+		n += len(p.missing)
+	}
+	return n
 }
 
 // planRun is a child run of at most so many of the windows that placements lack, and the placement
@@ -284,7 +323,7 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 			offsets: offsets,
 		}
 		if !at.mapped {
-			pair.setup = slices.Clone(p.Remap)
+			pair.setup = slices.Clone(at.remap)
 		}
 		pair.setup = append(pair.setup, tracee.Run(t.fresh, 1))
 		plan.pairs = append(plan.pairs, pair)
@@ -314,7 +353,7 @@ func (s *series) keep(got childRun) (kept []window) {
 		return nil
 	}
 	for _, w := range got.windows {
-		if !w.complete {
+		if w = w.uninterrupted(s.interrupt()); !w.complete || w.samples() == 0 {
 			t.WindowsUnsteady++
 			continue
 		}
@@ -322,16 +361,16 @@ func (s *series) keep(got childRun) (kept []window) {
 			t.WindowsDrifted++
 			continue
 		}
-		if w.interrupted(s.clock) && s.interrupted <= len(t.Windows)/interruptedShare {
-			s.interrupted++
-			t.WindowsUnsteady++
-			continue
-		}
 		kept = append(kept, w)
+		t.SamplesKept += w.samples()
+		t.SamplesDropped += windowSamples - w.samples()
 		t.Seconds += w.ticks() / s.report.TicksPerSecond
 	}
 	return kept
 }
+
+// interrupt is the least that an interrupt lasts, in ticks.
+func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
 // learnRate takes in what a child run says of the clock's rate. It is not known from less than a
 // window; of few samples the interval is as wide as that of one step among them, which is no drift.
@@ -350,7 +389,7 @@ func (t *TSC) learnRate(got childRun) (known, drifts bool) {
 // TimeThird implements Timer.
 func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
-	at := placement{Pair: pair, mapped: true, missing: offsets}
+	at := placement{Pair: pair, remap: p.Remap, missing: offsets}
 	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
 		plan, _ := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
 		got, err := t.run(plan)
@@ -364,7 +403,8 @@ func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed,
 			continue
 		}
 		for _, w := range got.windows {
-			if w.complete && !w.moved(t.clock, t.rate.ticks) {
+			w = w.uninterrupted(t.interrupt())
+			if w.complete && w.samples() > 0 && !w.moved(t.clock, t.rate.ticks) {
 				timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, t.rate.ticks)})
 			}
 		}

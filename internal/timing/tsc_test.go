@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -36,17 +40,14 @@ func inDesign(cycles []float64) (windows []Window) {
 // seriesOf is the series of a block whose images differ by 100 iterations, with these windows.
 func seriesOf(cycles ...float64) *series {
 	return &series{
-		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1}},
-		pair:  Pair{Image{0, 100}, Image{0, 200}},
+		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
+		pairs: []Pair{{Image{0, 100}, Image{0, 200}}},
 		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
 	}
 }
 
 // estimateOf is the estimate alone.
-func estimateOf(s *sample) stat.Estimate {
-	e, _ := s.estimate()
-	return e
-}
+func estimateOf(s *sample) stat.Estimate { return s.estimate().Estimate }
 
 // The interval of windows that all agree is what the clock's steps and another process allow: no less.
 func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
@@ -93,25 +94,26 @@ func twoSpeeds(l Layout, _ int) float64 { return 2 + float64(l.Offset()%2) }
 // over layouts, not trimmed.
 func TestEstimateOfTwoSpeeds(t *testing.T) {
 	once, twice := byLayout(2*passReplicates, twoSpeeds), byLayout(enoughReplicates, twoSpeeds)
-	if e := estimateOf(once); e.Half < 0.2 || once.narrow() {
+	if e := estimateOf(once); e.Half < 0.2 || once.estimate().narrow() {
 		t.Errorf("visited once: %.3f ± %.3f", e.Value, e.Half)
 	}
-	if e := estimateOf(twice); math.Abs(e.Value-2.5) > 1e-9 || e.Half > 0.01 || !twice.narrow() {
+	if e := estimateOf(twice); math.Abs(e.Value-2.5) > 1e-9 || e.Half > 0.01 || !twice.estimate().narrow() {
 		t.Errorf("visited twice: %.3f ± %.3f, want 2.5", e.Value, e.Half)
 	}
 }
 
-// One slow layout of twelve, which a trimmed mean hides, keeps a block from being narrow.
+// One slow layout of twelve, which a trimmed mean hides, keeps a block from being narrow if it moves the mean by
+// more than half of the precision, or is slower by a few percent.
 func TestNarrowSeesEachLayout(t *testing.T) {
-	for slow, want := range map[float64]bool{2: true, 2.03: true, 2.05: false} {
+	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
 		s := byLayout(passReplicates, func(l Layout, _ int) float64 {
 			if l == LayoutOf(1, 3) {
 				return slow
 			}
 			return 2
 		})
-		if s.narrow() != want {
-			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, s.narrow())
+		if got := s.estimate().narrow(); got != want {
+			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
 		}
 	}
 }
@@ -125,31 +127,74 @@ func TestEstimateOfReplicates(t *testing.T) {
 	}
 }
 
-// After enoughReplicates a steady block is hopeless whose interval would need more than all replicates.
+// A block ends without a narrow interval where more replicates would not make it narrow and it is coarse already, and
+// where they would not make the block steady.
 func TestHopeless(t *testing.T) {
-	const target = 0.005 * 4
-	noisy := func(by float64) *sample {
-		return byLayout(enoughReplicates, func(_ Layout, n int) float64 { return 4 + by*float64(2*(n/passReplicates%4/2)-1) })
-	}
-	unit := math.Sqrt(math.Pow(estimateOf(noisy(1)).Half, 2) - 2*math.Pow(4*processShare, 2))
+	const target = 0.005
 	for _, c := range []struct {
-		half float64
-		want bool
-	}{ // √(32/16) = 1.4142
-		{1.40 * target, false}, {1.43 * target, true},
+		name       string
+		half       float64 // in targets
+		replicates int
+		want       bool
+	}{
+		{"narrow after twice as many", 1.40, enoughReplicates, false},
+		{"coarse", 1.43, enoughReplicates, true},
+		{"the first replicates", 1.43, enoughReplicates - 1, false},
+		{"just coarse", 1.99, enoughReplicates, true},
+		{"not coarse", 2.01, enoughReplicates, false},
+		{"not coarse after many", 2.01, manyReplicates, true},
+		{"steady after the most", 4.01, enoughReplicates, false},
+		{"never steady", 8.1, enoughReplicates, true}, // √(64/16) = 2, and unstableShare are four targets
+		{"never steady, asked later", 5.7, manyReplicates, true},
+		{"steady after the most, asked later", 5.6, manyReplicates, false},
 	} {
-		s := noisy(math.Sqrt(c.half*c.half-2*math.Pow(4*processShare, 2)) / unit)
-		if got := s.hopeless(enoughReplicates); got != c.want {
-			t.Errorf("± %.4f after half of the replicates, for ± %.4f: hopeless %v", estimateOf(s).Half, target, got)
+		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}}
+		if got := e.hopeless(c.replicates); got != c.want {
+			t.Errorf("%s: ± %g targets after %d replicates: hopeless %v", c.name, c.half, c.replicates, got)
 		}
-		if s.hopeless(enoughReplicates - 1) {
-			t.Error("hopeless before the design was taken twice")
-		}
-	}
-	if s := noisy(1); s.hopeless(enoughReplicates) {
-		t.Error("a block that is not steady yet is not given up")
 	}
 }
+
+// An interrupt in a timing leaves the other samples of its window; a clock's steps and what images differ by are none.
+func TestUninterrupted(t *testing.T) {
+	const interrupt = 5000
+	for _, c := range []struct {
+		name        string
+		short, long []uint64
+		want        []uint64 // of the long timings
+	}{
+		{"none", []uint64{4000, 4010}, []uint64{8000, 8026}, []uint64{8000, 8026}},
+		{"just below", []uint64{4000, 9000}, []uint64{8000, 13000}, []uint64{8000, 13000}},
+		{"in the long image", []uint64{4000, 4000}, []uint64{13001, 8000}, []uint64{8000}},
+		{"in the short image", []uint64{4000, 9001}, []uint64{8000, 8100}, []uint64{8000}},
+		{"one in each", []uint64{4000, 20000}, []uint64{20000, 8000}, nil},
+		{"a share of long runs", []uint64{4000, 4000}, []uint64{100_000, 125_000}, []uint64{100_000, 125_000}},
+		{"and more", []uint64{4000, 4000}, []uint64{100_000, 125_001}, []uint64{100_000}},
+	} {
+		w := window{columns: [][]uint64{{600, 600}, {700, 700}, {3300, 3300}, c.short, c.long}}
+		got := w.uninterrupted(interrupt)
+		if d := cmp.Diff(c.want, got.columns[4], cmpopts.EquateEmpty()); d != "" || got.samples() != len(c.want) {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// What few windows a pass lacks is taken with the next replicate at the same place, and once.
+func TestOwed(t *testing.T) {
+	s := &series{block: noBlock{}, owed: []Layout{LayoutOf(1, 2), LayoutOf(2, 3), LayoutOf(1, 4)}}
+	first := s.placement(Pair{}, 5, []Layout{LayoutOf(1, 0)})
+	if d := cmp.Diff([]int{0, 2, 4}, first.missing); d != "" || first.place != 1 || !slices.Equal(s.owed, []Layout{LayoutOf(2, 3)}) {
+		t.Errorf("%s, at place %d; %v is owed", d, first.place, s.owed)
+	}
+	if again := s.placement(Pair{}, 9, []Layout{LayoutOf(1, 1)}); !slices.Equal(again.missing, []int{1}) {
+		t.Errorf("taken twice: %v", again.missing)
+	}
+}
+
+// noBlock is a block without pages.
+type noBlock struct{ Block }
+
+func (noBlock) Remap(int) []tracee.Op { return nil }
 
 // The design is balanced: each pass has each place and each dispatch offset equally often, and two
 // passes have each layout once.
@@ -239,7 +284,7 @@ func TestKeep(t *testing.T) {
 		var offsets []int
 		for _, w := range r.keep(c.got) {
 			offsets = append(offsets, w.offset)
-			if cycles := w.cycles(r.pair, r.clock, r.rate.ticks); math.Abs(cycles-2) > 1e-9 {
+			if cycles := w.cycles(r.pairs[0], r.clock, r.rate.ticks); math.Abs(cycles-2) > 1e-9 {
 				t.Errorf("%s: %g cycles, want 2", c.name, cycles)
 			}
 		}
@@ -311,36 +356,5 @@ func TestMoved(t *testing.T) {
 		if got := w.moved(clock.TSC{StepTicks: c.step}, known); got != c.want {
 			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
 		}
-	}
-}
-
-// A window of which an interrupt made one sample long is dropped, unless that happens so often that the
-// block must be varying by itself.
-func TestInterrupted(t *testing.T) {
-	for _, c := range []struct {
-		short, long []uint64
-		want        bool
-	}{
-		{[]uint64{2000, 2000}, []uint64{8000, 8000}, false},
-		{[]uint64{2000, 2000}, []uint64{8000, 9990}, false},
-		{[]uint64{2000, 2000}, []uint64{8000, 10_010}, true},
-		{[]uint64{2510, 2000}, []uint64{8000, 8000}, true},
-		{nil, nil, false},
-	} {
-		w := window{columns: [][]uint64{c.short, c.short, c.short, c.short, c.long}}
-		if got := w.interrupted(clock.TSC{StepTicks: 1}); got != c.want {
-			t.Errorf("%v, %v: %v", c.short, c.long, got)
-		}
-	}
-
-	cycles := uint64((clock.TSC{}).Chains()[1].Length() - (clock.TSC{}).Chains()[0].Length())
-	long := window{columns: [][]uint64{{1, 1}, {100, 100}, {100 + cycles, 100 + cycles}, {2000, 2000}, {8000, 30_000}}, complete: true, runs: [2]float64{40, 40}}
-	s := seriesOf(slices.Repeat([]float64{2}, 8)...)
-	var kept []int
-	for range 5 {
-		kept = append(kept, len(s.keep(childRun{windows: []window{long}})))
-	}
-	if want := []int{0, 0, 0, 1, 1}; !slices.Equal(kept, want) || s.timed.WindowsUnsteady != 3 {
-		t.Errorf("kept %v, want %v; %d dropped", kept, want, s.timed.WindowsUnsteady)
 	}
 }
