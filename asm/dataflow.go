@@ -11,15 +11,6 @@ type Values struct {
 	X87    bool // the x87 stack, MMX registers included, as one
 }
 
-// Flags are status flags, in the two groups that cores rename apart.
-type Flags uint8
-
-const (
-	Carry      Flags = 1 << iota // CF
-	OtherFlags                   // OF, SF, ZF, AF and PF
-	AllFlags   = Carry | OtherFlags
-)
-
 // Or is what is in a or in b.
 func (a Values) Or(b Values) Values {
 	return Values{a.GPR | b.GPR, a.Vector | b.Vector, a.Opmask | b.Opmask, a.Flags | b.Flags, a.X87 || b.X87}
@@ -130,74 +121,3 @@ func (d *rawInst) independent() bool {
 	}
 	return len(numbers) == 2 && numbers[0] == numbers[1]
 }
-
-// flags are the status flags that an instruction waits for and those that it writes, undefined ones
-// included (SDM vol. 1, appendix A, "EFLAGS cross-reference", and the pages of vol. 2 for newer
-// instructions).
-func (d *rawInst) flags() (read, written Flags) {
-	name := d.form.name
-	for _, prefix := range []string{"cmov", "set", "j"} {
-		if condition, ok := strings.CutPrefix(name, prefix); ok && conditions[condition] != 0 {
-			return conditions[condition], 0
-		}
-	}
-	f, ok := flagsOf[name]
-	if !ok {
-		return 0, 0
-	}
-	read, written = f[0], f[1]
-	if shiftsByCL[name] && d.countInCL() { // a count of 0 leaves all flags as they were
-		read = AllFlags
-	}
-	return read, written
-}
-
-func (d *rawInst) countInCL() bool {
-	for _, o := range d.form.ops {
-		if o.kind == opFixed && o.name == "cl" {
-			return true
-		}
-	}
-	return false
-}
-
-// conditions are the flags that a condition depends on (SDM vol. 1, appendix B).
-var conditions = map[string]Flags{
-	"o": OtherFlags, "no": OtherFlags, "b": Carry, "ae": Carry, "e": OtherFlags, "ne": OtherFlags, "be": AllFlags, "a": AllFlags,
-	"s": OtherFlags, "ns": OtherFlags, "p": OtherFlags, "np": OtherFlags, "l": OtherFlags, "ge": OtherFlags, "le": OtherFlags, "g": OtherFlags,
-}
-
-var shiftsByCL = map[string]bool{
-	"rol": true, "ror": true, "rcl": true, "rcr": true, "shl": true, "shr": true, "sar": true, "shld": true, "shrd": true,
-}
-
-// flagsOf are the flags that instructions read and write.
-var flagsOf = func() map[string][2]Flags {
-	m := make(map[string][2]Flags)
-	for _, group := range []struct {
-		read, written Flags
-		names         string
-	}{
-		{0, AllFlags, "add sub and or xor cmp test neg shl shr sar shld shrd mul imul div idiv bsf bsr tzcnt lzcnt popcnt xadd cmpxchg " +
-			"cmps scas andn bextr blsi blsr blsmsk bzhi sahf popf aad aam " +
-			"comiss comisd ucomiss ucomisd vcomiss vcomisd vucomiss vucomisd vcomish vucomish ptest vptest vtestps vtestpd " +
-			"kortestb kortestw kortestd kortestq ktestb ktestw ktestd ktestq " +
-			"pcmpestri pcmpestrm pcmpistri pcmpistrm vpcmpestri vpcmpestrm vpcmpistri vpcmpistrm fcomi fcomip fucomi fucomip"},
-		{Carry, AllFlags, "adc sbb"},
-		{0, OtherFlags, "inc dec cmpxchg8b cmpxchg16b"},
-		{0, AllFlags, "rol ror"},
-		{Carry, AllFlags, "rcl rcr"},
-		{0, Carry, "bt bts btr btc clc stc"},
-		{Carry, Carry, "cmc adcx"},
-		{OtherFlags, OtherFlags, "adox"},
-		{AllFlags, 0, "lahf pushf"},
-		{Carry, 0, "fcmovb fcmovnb"},
-		{AllFlags, 0, "fcmovbe fcmovnbe"},
-		{OtherFlags, 0, "fcmove fcmovne fcmovu fcmovnu"},
-	} {
-		for name := range strings.FieldsSeq(group.names) {
-			m[name] = [2]Flags{group.read, group.written}
-		}
-	}
-	return m
-}()

@@ -31,7 +31,7 @@ func TestDataflow(t *testing.T) {
 	}{
 		{"add rax, rcx", "4801c8", gpr(RAX, RCX), gpr(RAX).Or(flags(AllFlags))},
 		{"adc rax, rcx", "4811c8", gpr(RAX, RCX).Or(flags(Carry)), gpr(RAX).Or(flags(AllFlags))},
-		{"inc rax keeps CF", "48ffc0", gpr(RAX), gpr(RAX).Or(flags(OtherFlags))},
+		{"inc rax keeps CF", "48ffc0", gpr(RAX), gpr(RAX).Or(flags(AllFlags &^ Carry))},
 		{"mov eax, ecx", "89c8", gpr(RCX), gpr(RAX)},
 		{"mov al, cl merges", "88c8", gpr(RAX, RCX), gpr(RAX)},
 		{"mov ah, cl merges", "88cc", gpr(RAX, RCX), gpr(RAX)},
@@ -40,8 +40,8 @@ func TestDataflow(t *testing.T) {
 		{"xor al, al", "30c0", gpr(RAX), gpr(RAX).Or(flags(AllFlags))},
 		{"sub rcx, rcx", "4829c9", Values{}, gpr(RCX).Or(flags(AllFlags))},
 		{"cmovb rax, rcx", "480f42c1", gpr(RAX, RCX).Or(flags(Carry)), gpr(RAX)},
-		{"cmova rax, rcx", "480f47c1", gpr(RAX, RCX).Or(flags(AllFlags)), gpr(RAX)},
-		{"sete al", "0f94c0", gpr(RAX).Or(flags(OtherFlags)), gpr(RAX)},
+		{"cmova rax, rcx", "480f47c1", gpr(RAX, RCX).Or(flags(Carry | Zero)), gpr(RAX)},
+		{"sete al", "0f94c0", gpr(RAX).Or(flags(Zero)), gpr(RAX)},
 		{"shl rax, 1", "48d1e0", gpr(RAX), gpr(RAX).Or(flags(AllFlags))},
 		{"shl rax, cl", "48d3e0", gpr(RAX, RCX).Or(flags(AllFlags)), gpr(RAX).Or(flags(AllFlags))},
 		{"bt rax, rcx", "480fa3c8", gpr(RAX, RCX), flags(Carry)},
@@ -88,6 +88,10 @@ func one(t *testing.T, digits string) *Inst {
 	return &insts[0]
 }
 
+// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves
+// out, or leaves undefined those that cores leave alone.
+var knownFlags = map[string]bool{"vptest": true, "vtestps": true, "vtestpd": true, "bsf": true, "bsr": true}
+
 // TestFlagsAgainstXED holds the flags that instructions read and write against Intel's data, as far as
 // golang.org/x/arch carries it.
 func TestFlagsAgainstXED(t *testing.T) {
@@ -101,10 +105,7 @@ func TestFlagsAgainstXED(t *testing.T) {
 			if !ok || !strings.Contains("cf of sf zf af pf", name) {
 				continue
 			}
-			flag := OtherFlags
-			if name == "cf" {
-				flag = Carry
-			}
+			flag := map[string]Flags{"cf": Carry, "of": Overflow, "sf": Sign, "zf": Zero, "af": Adjust, "pf": Parity}[name]
 			if action == "tst" {
 				f.read |= flag
 			} else {
@@ -133,7 +134,7 @@ func TestFlagsAgainstXED(t *testing.T) {
 			if got != (flags{}) {
 				with++
 			}
-			if !want[got] && f.refusal.reason == "" {
+			if !want[got] && f.refusal.reason == "" && !knownFlags[f.name] {
 				t.Errorf("%s: %+v, XED %v", f.name, got, want)
 			}
 			return
@@ -142,5 +143,24 @@ func TestFlagsAgainstXED(t *testing.T) {
 	t.Logf("%d forms compared, %d of them with flags", compared, with)
 	if with < 30 {
 		t.Errorf("only %d forms with flags have a class in XED", with)
+	}
+}
+
+func TestFormFlags(t *testing.T) {
+	want := map[string][2]Flags{
+		"add r64, r64": {0, AllFlags}, "adc r64, r64": {Carry, AllFlags}, "inc r32": {0, AllFlags &^ Carry}, "mov r64, r64": {},
+		"cmovbe r32, r32": {Carry | Zero, 0}, "shl r64, cl": {AllFlags, AllFlags}, "shl r64, i8": {0, AllFlags},
+		"rcl r64, cl": {Carry | Overflow, Carry | Overflow}, "adox r64, r64": {Overflow, Overflow}, "vptest xmm, xmm": {0, AllFlags}, "bt r64, r64": {0, Carry},
+	}
+	for _, f := range Forms() {
+		if w, ok := want[f.Name()]; ok {
+			if read, written := f.Flags(); read != w[0] || written != w[1] {
+				t.Errorf("%s reads %06b and writes %06b, want %06b", f.Name(), read, written, w)
+			}
+			delete(want, f.Name())
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no such forms: %v", want)
 	}
 }

@@ -1,6 +1,5 @@
-// Package forms chooses among the instruction forms of package asm: those that a name matches, those
-// that this CPU runs, and which status flags each reads and writes. asm.Form encodes them with operands
-// of the caller's choice:
+// Package forms chooses among the instruction forms of package asm: those that a name matches and those
+// that this CPU runs. asm.Form encodes them with operands of the caller's choice:
 //
 //	for _, f := range forms.Select(nil, false) {
 //		code, err := f.Encode(values, address, mask) // a register or an immediate for each operand

@@ -35,27 +35,6 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-func TestFlagsOf(t *testing.T) {
-	for _, c := range []struct {
-		form          string
-		read, written Flags
-	}{
-		{"add r64, r64", 0, allFlags}, {"adc r64, r64", Carry, allFlags}, {"inc r32", 0, noCarry}, {"mov r64, r64", 0, 0},
-		{"cmovbe r32, r32", Carry | Zero, 0}, {"shl r64, cl", allFlags, allFlags}, {"shl r64, i8", 0, allFlags}, {"adox r64, r64", Overflow, Overflow},
-		{"vptest xmm, xmm", 0, allFlags}, {"bt r64, r64", 0, Carry},
-	} {
-		mnemonic := regexp.MustCompile(`^\S+`).FindString(c.form)
-		for _, f := range Select(regexp.MustCompile("^"+mnemonic+"$"), false) {
-			if f.Name() != c.form {
-				continue
-			}
-			if read, written := FlagsOf(&f); read != c.read || written != c.written {
-				t.Errorf("%s reads %b and writes %b, want %b and %b", c.form, read, written, c.read, c.written)
-			}
-		}
-	}
-}
-
 // rejecting runs nothing that begins with a VEX prefix.
 type rejecting struct{}
 

@@ -64,7 +64,7 @@ func NewPlan(f *asm.Form) Plan {
 		p.Refused = fmt.Sprintf("%s: %s", reason, why)
 		return p.Plan
 	}
-	p.flagsRead, p.flagsWritten = forms.FlagsOf(f)
+	p.flagsRead, p.flagsWritten = f.Flags()
 	p.readImplicit, p.writtenImplicit = f.Implicit()
 	switch {
 	case f.X87():
@@ -89,7 +89,7 @@ func NewPlan(f *asm.Form) Plan {
 type planner struct {
 	Plan
 	operands                      []asm.Operand
-	flagsRead, flagsWritten       forms.Flags
+	flagsRead, flagsWritten       asm.Flags
 	readImplicit, writtenImplicit uint16
 }
 
@@ -381,7 +381,7 @@ func (p *planner) cross(code *body, probe *Probe, from, to class, src, dst int64
 		}
 		b := newBridge(classes[i-1], classes[i], p.vex())
 		if b.from == flags {
-			b.condition = p.flagsWritten.Condition()
+			b.condition = forms.Condition(p.flagsWritten)
 		}
 		b.emit(code, target, src)
 		probe.Bridges = append(probe.Bridges, b)

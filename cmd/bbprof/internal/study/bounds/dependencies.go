@@ -66,8 +66,8 @@ func single(v asm.Values) (all []asm.Values) {
 			all = append(all, asm.Values{Opmask: 1 << n})
 		}
 	}
-	for _, f := range []asm.Flags{asm.Carry, asm.OtherFlags} {
-		if v.Flags&f != 0 {
+	for _, group := range []asm.Flags{asm.Carry, asm.AllFlags &^ asm.Carry} { // cores rename these two apart
+		if f := v.Flags & group; f != 0 {
 			all = append(all, asm.Values{Flags: f})
 		}
 	}
