@@ -1,9 +1,9 @@
 package asm
 
-// Values are the operands of an instruction, as Form.Encode takes them: to encode another form with the
+// OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the
 // same registers. ok is false of what Encode does not choose: prefixes, segments, addresses without a base
 // or with a vector of indices, and the registers ah to bh.
-func (in *Inst) Values() (values []int64, at Address, mask int, ok bool) {
+func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) {
 	d := &in.raw
 	at.Index = -1
 	repeats := d.rep != 0 && d.form.prefix == anyPrefix
@@ -30,8 +30,7 @@ func (in *Inst) Values() (values []int64, at Address, mask int, ok bool) {
 		case opX, opY, opMoffs, opRel:
 			return nil, at, 0, false
 		case opE, opR, opG, opZ:
-			highByte := d.width(o.size) == 1 && !d.rex && n >= 4 && n < 8
-			if highByte && !(o.kind == opE && d.hasMem) {
+			if d.highByte(o) != d.number(o.kind) && !(o.kind == opE && d.hasMem) {
 				return nil, at, 0, false
 			}
 		}

@@ -38,7 +38,7 @@ func TestValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := &insts[0]
-		values, at, mask, ok := in.Values()
+		values, at, mask, ok := in.OperandValues()
 		if ok == tt.none {
 			t.Errorf("%s: values are there: %t", in.Text(), ok)
 		}

@@ -104,7 +104,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.section("Layouts")
 	layouts(f, &b.measuring)
 	f.section("Workers")
-	f.number(&b.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+	workersFlag(f, &b.workers)
 	f.number(&b.retries, 0, "retries", "N", "measure a noisy block up to N times more")
 	measuring(f, &b.measuring)
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +

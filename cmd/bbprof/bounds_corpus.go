@@ -18,11 +18,7 @@ func (b *bounding) corpus(ctx context.Context, std streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	cpus, err := workerCPUs(b.opts.CPUs, b.workers)
-	if err != nil {
-		return err
-	}
-	workers, err := startWorkers(b.opts, cpus)
+	workers, err := someWorkers(b.opts, b.workers)
 	if err != nil {
 		return err
 	}

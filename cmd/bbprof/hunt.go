@@ -63,7 +63,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			f.toggle(&h.out.json, "json", "one JSON object instead of the table")
 			h.out.addFile(f)
 			f.section("Workers")
-			f.number(&h.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+			workersFlag(f, &h.workers)
 			f.number(&h.retries, 0, "retries", "N", "measure a noisy block up to N times more")
 			measuring(f, &h.measuring)
 			return h.run
@@ -114,12 +114,8 @@ func (h *hunting) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	cpus, err := workerCPUs(h.measuring.CPUs, h.workers)
-	if err != nil {
-		return err
-	}
 	h.measuring.Waiting = waiting(h.out.notes(std))
-	workers, err := startWorkers(h.measuring, cpus)
+	workers, err := someWorkers(h.measuring, h.workers)
 	if err != nil {
 		return err
 	}

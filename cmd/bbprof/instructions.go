@@ -60,7 +60,7 @@ bbprof instructions -match '^vaddps$' -all             masked, broadcasting and 
 			c.addPredicting(f)
 			f.text(&c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
 			f.section("Workers")
-			f.number(&c.workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+			workersFlag(f, &c.workers)
 			f.number(&c.retries, 0, "retries", "N", "measure a noisy block up to N times more")
 			measuring(f, &c.measuring)
 			return c.run
@@ -284,11 +284,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}tr:nth-child(even){backg
 
 // measure starts workers and hands them what is planned.
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
-	cpus, err := workerCPUs(c.measuring.CPUs, c.workers)
-	if err != nil {
-		return nil, err
-	}
-	workers, err := startWorkers(c.measuring, cpus)
+	workers, err := someWorkers(c.measuring, c.workers)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,11 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	return plan, err
 }
 
+// workersFlag says how many blocks are measured at once.
+func workersFlag(f *flags, workers *int) {
+	f.number(workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+}
+
 // workers are profilers, each on CPUs of its own.
 type workers []*profiler.Profiler
 
@@ -50,6 +55,15 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 		}
 	}
 	return all, nil
+}
+
+// someWorkers starts so many on the CPUs of the options, 0 for as many as workerCPUs finds room for.
+func someWorkers(opts profiler.Options, n int) (workers, error) {
+	cpus, err := workerCPUs(opts.CPUs, n)
+	if err != nil {
+		return nil, err
+	}
+	return startWorkers(opts, cpus)
 }
 
 func (w workers) close() {

@@ -122,7 +122,7 @@ func difference(a, b string) (n int, widthAlone bool) {
 
 // encode is a form with an instruction's operands. What it has no operand for is register 8 or 1.
 func encode(f *asm.Form, in *asm.Inst) ([]byte, bool) {
-	values, at, mask, ok := in.Values()
+	values, at, mask, ok := in.OperandValues()
 	if !ok {
 		return nil, false
 	}

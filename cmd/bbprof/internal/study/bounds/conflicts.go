@@ -37,7 +37,7 @@ const together = 12
 // MeasureConflicts measures each class alone and beside each other one.
 func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err error) {
 	c.Probes = Probes()
-	q := &question{ctx: ctx, p: p, room: room{scratch: 15, second: 14, fixed: int(asm.RSP), vector: 15, other: 14, still: 13, disp: displacements[0]}}
+	q := &question{ctx: ctx, p: p, room: room{scratch: 15, fixed: int(asm.RSP), vector: 15, still: 13, disp: displacements[0]}}
 	cost := func(add [][]byte) (float64, error) {
 		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: join(add...)}, tries)
 		switch {

@@ -17,11 +17,9 @@ type probe struct {
 // room is what a block leaves free.
 type room struct {
 	scratch int // a general register that it neither reads nor writes, -1 if there is none
-	second  int // another one
 	fixed   int // a general register that it does not write, and that points to memory
 	disp    int32
 	vector  int    // a vector register that it neither reads nor writes
-	other   int    // another one
 	still   int    // a vector register that it does not write
 	load    []byte // a load of a word that it loads in every iteration, none if there is none
 	store   []byte // a store to one that it stores to
@@ -37,15 +35,16 @@ func roomOf(insts []asm.Inst) room {
 		reads, writes := insts[i].Dataflow()
 		touched, written = touched.Or(reads).Or(writes), written.Or(writes)
 	}
-	r := room{scratch: none, second: none, fixed: none, vector: none, other: none, still: none}
+	r := room{scratch: none, fixed: none, vector: none, still: none}
+	second := none // another register like scratch
 	for n := 15; n >= 0; n-- {
 		switch free := touched.GPR>>n&1 == 0 && n != int(asm.RSP); {
 		case free && r.scratch == none:
 			r.scratch = n
-		case free && r.second == none:
-			r.second = n
+		case free && second == none:
+			second = n
 		}
-		if written.GPR>>n&1 == 0 && n != r.scratch && n != r.second {
+		if written.GPR>>n&1 == 0 && n != r.scratch && n != second {
 			r.fixed = n
 		}
 	}
@@ -53,11 +52,8 @@ func roomOf(insts []asm.Inst) room {
 		r.fixed = int(asm.RSP)
 	}
 	for n := 15; n >= 0; n-- {
-		switch free := touched.Vector>>n&1 == 0; {
-		case free && r.vector == none:
+		if touched.Vector>>n&1 == 0 && r.vector == none {
 			r.vector = n
-		case free && r.other == none:
-			r.other = n
 		}
 		if written.Vector>>n&1 == 0 && n != r.vector {
 			r.still = n
