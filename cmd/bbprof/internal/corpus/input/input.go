@@ -5,6 +5,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -227,10 +228,12 @@ func (c closer) Close() error { c(); return nil }
 // assign decides where in Carried each of a file's cells goes. Cells of one name go together,
 // whichever file they are in.
 func (in *Input) assign(f *file, taken map[string]bool) error {
+	name := ""
 	if f.names != nil {
-		f.header = f.names[f.layout.block]
+		name = f.names[f.layout.block]
+		f.header = cmp.Or(name, strconv.Itoa(f.layout.block+1))
 	}
-	f.choice = f.layout.unusual(f.header, f.column)
+	f.choice = f.layout.unusual(name, f.column)
 	used := map[int]bool{}
 	again := map[string]int{} // how often a name came in this file
 	for i := range f.width {
@@ -269,7 +272,8 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 
 func (in *Input) Carried() []string { return in.carried }
 
-// Headers maps each file whose first line is a header to the name of its blocks' column.
+// Headers maps each file whose first line is a header to the name of its blocks' column, or to the
+// column's number from 1 where the header leaves it without a name.
 func (in *Input) Headers() map[string]string {
 	h := map[string]string{}
 	for _, f := range in.files {

@@ -83,6 +83,7 @@ func TestReader(t *testing.T) {
 		{"numbers beside blocks", "n,body\n10,4801c0\n11,c3\n", "body", []string{"4801c0=4801c0|10", "c3=c3|11"}},
 		{"names beside blocks", "main,4801c0\nf,90\n", "", []string{"4801c0=4801c0|main", "90=90|f"}},
 		{"numbers alone", "n,m\n90,1\n91,2\n", "n", []string{"90=90|1", "91=91|2"}},
+		{"a header that does not name its blocks", ",source\n90,x\n", "1", []string{"90=90|x"}},
 		{"quotes", "\"48 01 c0\",x\n \"90\" ,\n", "", []string{"48 01 c0=4801c0|x", "90=90|"}},
 		{"quotes within", "90,\"a \"\"b\"\", c\",d\n", "", []string{"90=90|a \"b\", c|d"}},
 		{"a stray quote ends with its line", "\"90\n91\n", "", []string{"90!bad_hex", "91=91"}},
