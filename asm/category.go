@@ -16,11 +16,6 @@ const (
 	ScalarVector Category = "scalar/vector"
 )
 
-// Categories lists them.
-func Categories() []Category {
-	return []Category{Load, Store, LoadStore, Scalar, Vector, ScalarVector}
-}
-
 // CategoryOf assigns a category by counting instructions. If at least half of them access memory, it
 // is load or store if at most a third of the accesses go the other way, else load/store. Otherwise
 // the block is vector or scalar by its instructions that compute, or scalar/vector if there are both

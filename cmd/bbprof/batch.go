@@ -105,7 +105,7 @@ func (b *batchFlags) declare(f *flags) {
 	layouts(f, &b.measuring)
 	f.section("Workers")
 	workersFlag(f, &b.workers)
-	f.number(&b.retries, 0, "retries", "N", "measure a noisy block up to N times more")
+	f.number(&b.retries, 0, "retries", "measure a noisy block up to N times more")
 	measuring(f, &b.measuring)
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed, the last first)"

@@ -97,7 +97,7 @@ func (c *counting) declare(f *flags) {
 	parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").fallback = "1"
 	choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
 		"a time; auto: counter where there is one, else step").fallback = "auto"
-	f.number(&c.Limit, 1, "limit", "N", "longest call to step through, in instructions")
+	f.number(&c.Limit, 1, "limit", "longest call to step through, in instructions")
 	runFlags(f, &c.Timeout, &c.Stdin, "5m")
 	f.section(growthTitle)
 	f.toggle(&c.grow, "grow", "compare the counts of two sets of arguments")

@@ -50,7 +50,7 @@ bbprof dataset -verify data -sample=false      on a host that cannot measure
 			f.text(&d.verify, "verify", "DIR", "check the dataset in this directory")
 			f.text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
 			f.text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
-			f.number(&d.partRows, 1, "rows", "N", "most rows of a part")
+			f.number(&d.partRows, 1, "rows", "most rows of a part")
 			off(f, &d.noSample, "sample", "with -sample=false, measure nothing again")
 			cpuFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
 			f.toggle(&d.out.quiet, "q", "quiet: no notes on standard error, only errors")

@@ -56,7 +56,7 @@ bbprof explain -clean-env -- ./prog args
 				ask:  explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.block.add(f)
-			f.number(&e.ask.Rounds, 3, "rounds", "N", "times that both set-ups are measured for each hypothesis")
+			f.number(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
 			f.seed(&e.ask.Seed, "seed of the random order")
 			e.out.add(f, "the table")
 			e.plot.add(f)

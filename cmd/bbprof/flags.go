@@ -79,10 +79,10 @@ func (f *flags) list(p *[]string, name, arg, help string) {
 }
 
 // number declares a flag whose value is a whole number; least is the smallest.
-func (f *flags) number(p *int, least int, name, arg, help string) *flagDecl {
+func (f *flags) number(p *int, least int, name, help string) *flagDecl {
 	d := parsed(f, p, func(s string) (int, error) {
 		return wholeNumber(s, least, math.MaxInt, "write a whole number from %d on", least)
-	}, name, arg, help)
+	}, name, "N", help)
 	d.fallback = strconv.Itoa(*p)
 	return d
 }

@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		{args: "-name=", want: line{N: 1}},
 		{args: "-m 3", want: line{N: 3}}, // an alias
 		{args: "a -- -v -n x", want: line{N: 1, Operands: []string{"a"}, Program: []string{"-v", "-n", "x"}}},
-		{args: "-n", err: "-n needs a value: -n NUMBER (bbprof x -h tells more)"},
+		{args: "-n", err: "-n needs a value: -n N (bbprof x -h tells more)"},
 		{args: "-n 0", err: `invalid value "0" for flag -n: write a whole number from 1 on`},
 		{args: "-v=maybe", err: `invalid value "maybe" for flag -v: write true or false`},
 		{args: "-nmae x", err: "unknown flag -nmae; did you mean -name? (bbprof x -h lists the flags)"},
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		f.toggle(&got.V, "v", "")
 		f.toggle(&got.W, "w", "")
 		f.text(&got.Name, "name", "TEXT", "")
-		f.alias(f.number(&got.N, 1, "n", "NUMBER", ""), "m")
+		f.alias(f.number(&got.N, 1, "n", ""), "m")
 		switch err := f.parse(strings.Fields(c.args)); {
 		case err != nil && err.Error() != c.err || err == nil && c.err != "":
 			t.Errorf("%q: error %v, want %q", c.args, err, c.err)

@@ -52,7 +52,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "the model to find mistakes of", set: h.addModel})
 			parsed(f, &h.threshold, parseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").fallback = "20%"
 			f.text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
-			f.number(&h.blocks, 0, "most", "N", "look at no more than N blocks of the corpus, chosen at random")
+			f.number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
 			parsed(f, &h.generate, func(s string) (int, error) {
 				return wholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
 			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
@@ -64,7 +64,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			h.out.addFile(f)
 			f.section("Workers")
 			workersFlag(f, &h.workers)
-			f.number(&h.retries, 0, "retries", "N", "measure a noisy block up to N times more")
+			f.number(&h.retries, 0, "retries", "measure a noisy block up to N times more")
 			measuring(f, &h.measuring)
 			return h.run
 		},

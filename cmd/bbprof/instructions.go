@@ -61,7 +61,7 @@ bbprof instructions -match '^vaddps$' -all             masked, broadcasting and 
 			f.text(&c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
 			f.section("Workers")
 			workersFlag(f, &c.workers)
-			f.number(&c.retries, 0, "retries", "N", "measure a noisy block up to N times more")
+			f.number(&c.retries, 0, "retries", "measure a noisy block up to N times more")
 			measuring(f, &c.measuring)
 			return c.run
 		},

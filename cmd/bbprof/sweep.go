@@ -130,7 +130,7 @@ func (s *sweeping) declare(f *flags) {
 		}})
 	}
 	f.section("Flags")
-	f.number(&s.runs, 1, "runs", "N", "runs with each value, in random order").fallback = "3, of a program 10"
+	f.number(&s.runs, 1, "runs", "runs with each value, in random order").fallback = "3, of a program 10"
 	f.seed(&s.seed, "seed of the random order")
 	s.out.add(f, "the table")
 	s.plot.add(f)
@@ -138,7 +138,7 @@ func (s *sweeping) declare(f *flags) {
 	programFlags(f, &s.programs, &s.cleanEnv)
 	f.text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
 	s.window = 3000
-	f.number(&s.window, 1, "window", "N", "so many instructions with each value")
+	f.number(&s.window, 1, "window", "so many instructions with each value")
 	f.section(blockTitle)
 	s.block.add(f)
 	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")

@@ -26,7 +26,7 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 
 // workersFlag says how many blocks are measured at once.
 func workersFlag(f *flags, workers *int) {
-	f.number(workers, 0, "workers", "N", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
 }
 
 // workers are profilers, each on CPUs of its own.

@@ -80,29 +80,6 @@ func Trimmed(xs []float64, share float64) Estimate {
 	return Estimate{Value: value, Half: T95(n-2*g-1) * se, N: n}
 }
 
-// Modes splits xs wherever two neighbours in ascending order differ by more than gap of the
-// lower one. Each mode is a median, with how many values it stands for; ascending. It is for
-// positive values.
-func Modes(xs []float64, gap float64) []Mode {
-	s := slices.Clone(xs)
-	slices.Sort(s)
-	var modes []Mode
-	from := 0
-	for i := range s {
-		if i+1 == len(s) || s[i+1] > s[i]*(1+gap) {
-			modes = append(modes, Mode{Median(s[from : i+1]), i + 1 - from})
-			from = i + 1
-		}
-	}
-	return modes
-}
-
-// Mode is one of several speeds: its median and how many values have it.
-type Mode struct {
-	Value float64
-	N     int
-}
-
 // Core is the mean of the values within slack plus four median absolute deviations of the
 // median. It is for readings of a clock that moves in steps: their mean is right where
 // trimming, which cuts a step in two, is off by up to a quarter of one. With slack for the

@@ -131,26 +131,3 @@ func TestMidMeanResistsInterrupts(t *testing.T) {
 		t.Errorf("%+v, want 100 within 1", e)
 	}
 }
-
-func TestModes(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		xs   []float64
-		want []Mode
-	}{
-		{"none", nil, nil},
-		{"one", []float64{3}, []Mode{{3, 1}}},
-		{"at the gap", []float64{102, 100}, []Mode{{101, 2}}},
-		{"just past it", []float64{102.1, 100}, []Mode{{100, 1}, {102.1, 1}}},
-		{"a chain of small gaps is one mode", []float64{100, 101.5, 103, 104.5, 106}, []Mode{{103, 5}}},
-		{"two speeds, mixed", []float64{2, 1, 1.01, 2.01, 1}, []Mode{{1, 3}, {2.005, 2}}},
-	} {
-		if got := Modes(c.xs, 0.02); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-	xs := []float64{2, 1}
-	if Modes(xs, 0.02); xs[0] != 2 {
-		t.Error("Modes sorted its argument")
-	}
-}

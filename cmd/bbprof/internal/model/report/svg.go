@@ -56,8 +56,8 @@ func (c *chart) done() template.HTML {
 	return template.HTML(c.String())
 }
 
-func linear(from, to float64) func(float64) float64 {
-	return func(v float64) float64 { return min(1, max(0, (v-from)/(to-from))) }
+func linear(to float64) func(float64) float64 {
+	return func(v float64) float64 { return min(1, max(0, v/to)) }
 }
 
 func logarithmic(from, to float64) func(float64) float64 {
@@ -87,7 +87,7 @@ func (c *chart) distribution(values []float64, all int, class string) {
 
 func errorCurves(p *Page) template.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
-	c.x, c.y = logarithmic(0.001, 10), linear(0, 1)
+	c.x, c.y = logarithmic(0.001, 10), linear(1)
 	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
 	for i, m := range p.Models {
 		c.distribution(m.Errors, m.Blocks, fmt.Sprintf("c%d", i%colors+1))
@@ -97,7 +97,7 @@ func errorCurves(p *Page) template.HTML {
 
 func widthCurve(p *Page) template.HTML {
 	c := newChart("Half-widths of the measurements' intervals", 640, 240)
-	c.x, c.y = logarithmic(0.0001, 0.1), linear(0, 1)
+	c.x, c.y = logarithmic(0.0001, 0.1), linear(1)
 	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
 	c.distribution(p.Widths, len(p.Widths), "c1")
 	return c.done()
@@ -109,7 +109,7 @@ const heatLevels = 8
 // heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
 func heatMap(m Model) template.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
-	c.x, c.y = linear(0, heatCycles), linear(0, heatCycles)
+	c.x, c.y = linear(heatCycles), linear(heatCycles)
 	var ticks []tick
 	for v := 0; v <= heatCycles; v += 2 {
 		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
@@ -155,7 +155,7 @@ func weightCurve(p *Page) template.HTML {
 		sum += w
 	}
 	c := newChart("Share of the weight that the heaviest blocks hold", 640, 240)
-	c.x, c.y = logarithmic(1, float64(max(10, len(weights)))), linear(0, 1)
+	c.x, c.y = logarithmic(1, float64(max(10, len(weights)))), linear(1)
 	var ticks []tick
 	for v := 1; v <= max(10, len(weights)); v *= 10 {
 		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})

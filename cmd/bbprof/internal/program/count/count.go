@@ -227,13 +227,15 @@ func (s *session) count(c program.Command, f program.Function) error {
 			return err
 		}
 		if s.end = stop.End; s.end != nil {
-			return s.ended(c)
+			s.ended()
+			return nil
 		}
 		if err := s.call(c, stop); err != nil {
 			return err
 		}
 		if s.end != nil {
-			return s.ended(c)
+			s.ended()
+			return nil
 		}
 	}
 	if err := s.Detach(); err != nil {
@@ -242,13 +244,13 @@ func (s *session) count(c program.Command, f program.Function) error {
 	end, _, err := s.Wait()
 	s.end = &end
 	if err == nil {
-		err = s.ended(c)
+		s.ended()
 	}
 	return err
 }
 
 // ended notes how the program ended, if a reader should know.
-func (s *session) ended(c program.Command) error {
+func (s *session) ended() {
 	switch {
 	case s.end.Exec:
 		s.notes = append(s.notes, fmt.Sprintf("%v, and was ended", s.end))
@@ -257,7 +259,6 @@ func (s *session) ended(c program.Command) error {
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
 	}
-	return nil
 }
 
 // call counts the call at whose first instruction stop stands.

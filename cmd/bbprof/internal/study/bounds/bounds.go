@@ -29,9 +29,6 @@ const (
 	None     Kind = "none"      // none of these
 )
 
-// Kinds lists them.
-func Kinds() []Kind { return []Kind{Chain, Class, FrontEnd, Memory, None} }
-
 // Time is a number of cycles with its interval.
 type Time struct {
 	Cycles float64 `json:"cycles"`
