@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/term"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -84,7 +83,7 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
 		}
 	}
-	if f, ok := std.out.(*os.File); ok && output == "" && *format == resultfile.Parquet && term.IsTerminal(int(f.Fd())) {
+	if _, ok := terminal(std.out); ok && output == "" && *format == resultfile.Parquet {
 		return badUsage("Parquet is binary, and standard output is a terminal; name a file with -o")
 	}
 	return nil
@@ -104,7 +103,8 @@ func convertFile(files []string, name string, format resultfile.Format, columns 
 // writeResults writes to standard output, or to the file that -o names.
 func writeResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
 	if output == "" || output == "-" {
-		return write(stdout)
+		out := &lossless{Writer: stdout}
+		return out.instead(write(out))
 	}
 	return writeWhole(output, from, write)
 }
@@ -122,7 +122,8 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 			if err != nil {
 				return &usageError{fmt.Errorf("-o %w", err)}
 			}
-			return errors.Join(write(f), f.Close())
+			out := &lossless{Writer: f}
+			return errors.Join(out.instead(write(out)), f.Close())
 		}
 		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
 			return &usageError{fmt.Errorf("-o %s is the input itself; name another file", name)}
@@ -145,7 +146,8 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 	if err != nil {
 		return err
 	}
-	if err := write(out); err != nil {
+	whole := &lossless{Writer: out}
+	if err := whole.instead(write(whole)); err != nil {
 		return err
 	}
 	if err := errors.Join(out.Close(), f.Sync(), f.Close()); err != nil {

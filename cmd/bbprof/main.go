@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
-	_ "github.com/bbprof/bbprof/internal/limits" // before others crash for it
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -22,7 +21,7 @@ func main() {
 	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
 	ignoreFileLimit()
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdin, stdout(), os.Stderr))
 }
 
 // A subject is a group of commands in bbprof -h.
@@ -51,9 +50,14 @@ func commands() []*command {
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	std := streams{stdin, stdout, stderr}
+	out := &lossless{Writer: stdout}
+	return out.exitCode(dispatch(args, streams{stdin, out, stderr}), stderr)
+}
+
+// dispatch runs the command that the arguments name.
+func dispatch(args []string, std streams) int {
 	if len(args) == 0 {
-		io.WriteString(stderr, blockCommand().help())
+		io.WriteString(std.err, blockCommand().help())
 		return exitUsage
 	}
 	name := args[0]

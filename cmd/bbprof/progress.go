@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +28,9 @@ type meter struct {
 
 func newMeter(w io.Writer) meter {
 	m := meter{w: w, lastLine: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if fd, ok := terminal(w); ok {
 		m.columns = func() int {
-			columns, _, err := term.GetSize(int(f.Fd()))
+			columns, _, err := term.GetSize(fd)
 			if err != nil {
 				return 80
 			}

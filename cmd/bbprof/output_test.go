@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestResultLost: what cannot be written to standard output is a failure of every command, and not one of its
+// input; a reader that has gone needs no message.
+func TestResultLost(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result.csv")
+	if err := os.WriteFile(result, []byte("hex,status,reason,cycles,ci_low,ci_high,row\n90,ok,,1,0.9,1.1,1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	lines := [][]string{{"version"}, {"--version"}, {"-h"}, {"help"}, {"help", "-man"}, {"completion", "bash"}, {"merge", "-of", result, result}}
+	for _, f := range resultfile.Formats() {
+		lines = append(lines, []string{"convert", "-format", string(f), result})
+	}
+	for _, name := range commandNames() {
+		lines = append(lines, []string{name, "-h"})
+	}
+	for _, args := range lines {
+		t.Run(strings.ReplaceAll(strings.Join(args, " "), result, "FILE"), func(t *testing.T) {
+			if code := run(args, nil, io.Discard, io.Discard); code != exitOK {
+				t.Skipf("it fails anyway, with exit code %d", code)
+			}
+			var stderr bytes.Buffer
+			if code := run(args, nil, failing{syscall.ENOSPC}, &stderr); code != exitInternal || strings.Count(stderr.String(), "no space left on device") != 1 {
+				t.Errorf("full disk: exit code %d, want %d: %s", code, exitInternal, stderr.String())
+			}
+			stderr.Reset()
+			if code := run(args, nil, failing{syscall.EPIPE}, &stderr); code != exitPipe || stderr.Len() > 0 {
+				t.Errorf("closed pipe: exit code %d, want %d: %s", code, exitPipe, stderr.String())
+			}
+		})
+	}
+}
+
+// TestExitCodeOfLostResult: an error that no command reported changes its exit code.
+func TestExitCodeOfLostResult(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		code, want int
+		says       bool
+	}{
+		{nil, exitRejected, exitRejected, false},
+		{syscall.ENOSPC, exitOK, exitInternal, true},
+		{syscall.ENOSPC, exitRejected, exitInternal, true},
+		{syscall.ENOSPC, exitUsage, exitInternal, false},
+		{syscall.ENOSPC, exitInterrupted, exitInterrupted, false},
+		{syscall.EPIPE, exitOK, exitPipe, false},
+	} {
+		var stderr bytes.Buffer
+		if got := (&lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
+			t.Errorf("%v after exit code %d: exit code %d, want %d; says %q", c.err, c.code, got, c.want, stderr.String())
+		}
+	}
+}
