@@ -1,0 +1,164 @@
+// Package state reads and writes files of captured states: visits of blocks by their program, each
+// with the registers and pages before and after it. docs/capture.md describes the format.
+//
+// A file is a sequence of chunks, each compressed and checksummed by itself. Pages with equal contents
+// are stored once, in the chunk of the first visit that has them; a visit names its pages by number. A
+// [Reader] holds the index and a few chunks, whatever the size of the file.
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/initial"
+)
+
+// Visit is one visit of a block by its program.
+type Visit struct {
+	Entry
+	Before initial.Captured
+	// After is the state after the block's last instruction. Its pages are those that the block changed.
+	After initial.Captured
+}
+
+// Entry is a row of the index.
+type Entry struct {
+	ID       int // from 1, in the order of the file
+	Hex      string
+	File     string // that holds the block, as the program loaded it
+	Function string
+	Offset   uint64 // of the block as extract has it: an address by the file
+	Address  uint64 // in the program's memory
+	Visit    uint64 // which one, from 1
+	Visits   uint64 // among how many it was drawn
+	Pages    int    // that the block touches
+	Changed  int    // of those, whose contents it changes
+}
+
+// About says of a file what holds for all its visits.
+type About struct {
+	Program []string `json:"program"` // with its arguments
+	CPU     string   `json:"cpu"`
+	Kernel  string   `json:"kernel"`
+	Seed    uint64   `json:"seed"`
+	Samples int      `json:"samples"` // wanted of each block
+	Masked  bool     `json:"masked"`  // contents that the blocks do not depend on are replaced
+}
+
+// Error says what is wrong with a file.
+type Error struct {
+	File    string
+	Problem string
+	Remedy  string
+	Err     error
+}
+
+func (e *Error) Error() string {
+	s := e.File + ": " + e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Magic is the first line of a file. Its number is the version of the format.
+const Magic = "bbprof states 1\n"
+
+// kind says what a chunk holds.
+type kind uint32
+
+const (
+	kindAbout kind = 1 + iota // JSON
+	kindVisits
+	kindIndex // CSV; all such chunks together are one table
+	kindEnd   // nothing; its header has the totals
+)
+
+// header stands before each chunk, little-endian.
+type header struct {
+	Kind   kind
+	Stored uint32 // bytes that follow: one zstd frame
+	Raw    uint32 // bytes that it decompresses to
+	Visits uint32
+	Pages  uint32
+	Sum    uint32 // CRC-32C of what is above and of the bytes that follow
+}
+
+const (
+	headerSize = 24
+	pageSize   = 4096
+
+	// MaxPages is how many pages a visit may touch.
+	MaxPages = 256
+
+	// A chunk ends when it has so many visits or pages; the last visit may go beyond that.
+	fullVisits = 64
+	fullPages  = 64
+
+	// fullIndex is the size from which on the index goes on in another chunk.
+	fullIndex = 1 << 20
+)
+
+// maxRaw is the largest chunk: visits and pages of a full one.
+var maxRaw = fullVisits*2*(registersSize+4+MaxPages*referenceSize) + (fullPages+2*MaxPages)*pageSize
+
+// registers is a state without its pages, as files have it.
+type registers struct {
+	Address, FSBase, GSBase, Flags uint64
+	GPR                            [16]uint64
+	Opmasks                        [8]uint64
+	MXCSR                          uint32
+	X87                            initial.X87
+	Vectors                        [vectors][8]uint64
+}
+
+const vectors = 32
+
+var registersSize = binary.Size(registers{})
+
+// reference is a page of a visit.
+type reference struct {
+	Address uint64 // bit 0: writable
+	Page    uint32 // from 0, in the order of the file
+}
+
+const referenceSize = 12
+
+func registersOf(c *initial.Captured) (r registers, err error) {
+	r = registers{c.Address, c.FSBase, c.GSBase, c.Flags, c.GPR, c.Opmasks, c.MXCSR, c.X87, [vectors][8]uint64{}}
+	for _, v := range c.Vectors {
+		if v.Reg < 0 || v.Reg >= vectors {
+			return r, fmt.Errorf("there is no vector register %d", v.Reg)
+		}
+		r.Vectors[v.Reg] = v.Words
+	}
+	return r, nil
+}
+
+// captured is the state, but for its pages. Vector registers that are zero are left out.
+func (r *registers) captured() (c initial.Captured) {
+	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill, MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
+	c.Address, c.X87 = r.Address, r.X87
+	for i, words := range r.Vectors {
+		if bits := width(words[:]); bits > 0 {
+			c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: bits, Words: words})
+		}
+	}
+	return c
+}
+
+// width is the narrowest register that holds all words that are not zero.
+func width(words []uint64) int {
+	for _, bits := range []int{512, 256, 128} {
+		if slices.Max(words[bits/128:bits/64]) > 0 || bits == 128 && words[0] > 0 {
+			return bits
+		}
+	}
+	return 0
+}

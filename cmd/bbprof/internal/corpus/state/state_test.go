@@ -1,0 +1,267 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/initial"
+)
+
+// about is that of the tests' files.
+var about = About{Program: []string{"prog", "a"}, CPU: "a CPU", Seed: 7, Samples: 3}
+
+// whole compares pages at once: byte by byte takes long.
+var whole = cmp.Comparer(func(a, b initial.Page) bool { return a == b })
+
+// randomState has n pages, from a few contents.
+func randomState(rng *rand.Rand, n int) initial.Captured {
+	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41, Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
+	for i := range c.GPR {
+		c.GPR[i] = rng.Uint64()
+	}
+	c.X87.Registers[3][9] = 0x3f
+	for i, bits := range []int{128, 256, 512} {
+		v := initial.Vector{Reg: 10 * (i + 1), Bits: bits}
+		v.Words[bits/64-1] = rng.Uint64() | 1
+		c.Vectors = append(c.Vectors, v)
+	}
+	for i := range n {
+		p := initial.Page{Address: uint64(i+1) << 12, Writable: i%2 == 0}
+		p.Data[rng.IntN(3)] = byte(rng.IntN(3))
+		c.Pages = append(c.Pages, p)
+	}
+	return c
+}
+
+func visits(n int) (all []Visit) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		v := Visit{Entry: Entry{Hex: "90", File: "/bin/a,b", Function: "f(\"x\")", Offset: 0x1000, Address: 0x401000, Visit: uint64(i), Visits: 100}}
+		v.Before, v.After = randomState(rng, i%5), randomState(rng, i%3)
+		all = append(all, v)
+	}
+	return all
+}
+
+// written is a file with these visits.
+func written(t testing.TB, all []Visit) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		if err := w.Add(&all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func read(file []byte) (all []Visit, r *Reader, err error) {
+	r, err = NewReader("f", bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, nil, err
+	}
+	for id := range r.Index() {
+		v, err := r.At(id + 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, v)
+	}
+	return all, r, nil
+}
+
+// TestRoundTrip: what is written comes back, in any order, and pages with one content are stored once.
+func TestRoundTrip(t *testing.T) {
+	for _, n := range []int{0, 1, fullVisits - 1, fullVisits, fullVisits + 1, fullVisits + 7} {
+		want := visits(n)
+		file := written(t, want)
+		got, r, err := read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, whole); diff != "" {
+			t.Errorf("%d visits: %s", n, diff)
+		}
+		if diff := cmp.Diff(about, r.About()); diff != "" {
+			t.Error(diff)
+		}
+		for range min(n, 20) {
+			id := rand.IntN(n) + 1
+			if v, err := r.At(id); err != nil || !cmp.Equal(v, want[id-1], whole) {
+				t.Errorf("state %d of %d: %v", id, n, err)
+			}
+		}
+		if n > 0 && !bytes.Equal(file, written(t, want)) {
+			t.Error("the same visits give another file")
+		}
+		pages := 0
+		for _, c := range r.chunks {
+			pages += int(c.Pages)
+		}
+		if pages > 7 { // zero, and a 1 or a 2 at one of three places
+			t.Errorf("%d visits: %d pages are stored", n, pages)
+		}
+		for _, id := range []int{0, -1, n + 1} {
+			if _, err := r.At(id); err == nil {
+				t.Errorf("there is a state %d of %d", id, n)
+			}
+		}
+	}
+}
+
+// TestDistinctPages: a visit takes as many pages as it may, all of them different.
+func TestDistinctPages(t *testing.T) {
+	all := visits(4)
+	for i := range all {
+		for _, c := range []*initial.Captured{&all[i].Before, &all[i].After} {
+			c.Pages = nil
+			for n := range MaxPages {
+				p := initial.Page{Address: uint64(n) << 12}
+				p.Data[0], p.Data[1], p.Data[2] = byte(n), byte(i), byte(n>>8)
+				if c == &all[i].After {
+					p.Data[3] = 1
+				}
+				c.Pages = append(c.Pages, p)
+			}
+		}
+	}
+	got, _, err := read(written(t, all))
+	if diff := cmp.Diff(all, got, whole); diff != "" || err != nil {
+		t.Errorf("%v: %s", err, diff)
+	}
+	w, err := NewWriter(&bytes.Buffer{}, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[0].Before.Pages = append(all[0].Before.Pages, initial.Page{Address: MaxPages << 12})
+	if err := w.Add(&all[0]); err == nil {
+		t.Error("a page too many is taken")
+	}
+}
+
+// TestDamage: each byte of a file is covered by a check, and so is its end.
+func TestDamage(t *testing.T) {
+	want := visits(6)
+	file := written(t, want)
+	for i := range file {
+		bad := bytes.Clone(file)
+		bad[i] ^= 1 << (i % 8)
+		checked(t, bad, want)
+		if t.Failed() {
+			t.Fatalf("byte %d of %d", i, len(file))
+		}
+	}
+	for n := range file {
+		_, _, err := read(file[:n])
+		if bad := (*Error)(nil); !errors.As(err, &bad) {
+			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
+		}
+	}
+	version := bytes.Clone(file)
+	version[len(Magic)-2] = '2'
+	if _, _, err := read(version); err == nil || !strings.Contains(err.Error(), `version "2"`) {
+		t.Error(err)
+	}
+}
+
+// checked reads a file that is damaged.
+func checked(t *testing.T, file []byte, want []Visit) {
+	got, _, err := read(file)
+	if bad := (*Error)(nil); err != nil && !errors.As(err, &bad) {
+		t.Errorf("%T: %v", err, err)
+	}
+	if err == nil && !cmp.Equal(got, want, whole) {
+		t.Error("a damaged file is read as another")
+	}
+}
+
+// TestCreate: the file is for its owner alone, and there once it is whole.
+func TestCreate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := Create(name, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add(&visits(1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(name); err == nil {
+		t.Error("it is there before it is whole")
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var b strings.Builder
+	if err := r.WriteIndex(&b); err != nil || !strings.HasSuffix(b.String(), "\n90,"+name+"#1,\"/bin/a,b\",\"f(\"\"x\"\")\",0x401000,0x1000,0,100,0,0\n") {
+		t.Errorf("%s %v", b.String(), err)
+	}
+	if f, err = Create(name, about); err != nil {
+		t.Fatal(err)
+	}
+	f.Abort()
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".f*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	for _, bad := range []string{filepath.Join(name, "x"), filepath.Dir(name), "state_test.go", os.DevNull} {
+		if _, err := Open(bad); err == nil || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// FuzzRead: whatever a file holds, reading it ends in an *Error or in visits, within memory that its
+// size bounds.
+func FuzzRead(f *testing.F) {
+	f.Add(written(f, visits(3)), 0, byte(0))
+	f.Add(written(f, visits(70)), 100, byte(1))
+	f.Add([]byte(Magic), 3, byte(2))
+	f.Fuzz(func(t *testing.T, file []byte, at int, flip byte) {
+		if len(file) > 0 {
+			file = bytes.Clone(file)
+			file[uint(at)%uint(len(file))] ^= flip
+		}
+		resum(file)
+		_, _, err := read(file)
+		if bad := (*Error)(nil); err != nil && !errors.As(err, &bad) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
+}
+
+// resum makes the checksums right, as far as the headers lead.
+func resum(file []byte) {
+	const sum = headerSize - 4
+	for at := len(Magic); at+headerSize <= len(file); {
+		head := file[at:]
+		n := int(uint32(head[4]) | uint32(head[5])<<8 | uint32(head[6])<<16 | uint32(head[7])<<24)
+		if n > len(head)-headerSize {
+			return
+		}
+		c := checksum(head[:sum], head[headerSize:headerSize+n])
+		head[sum], head[sum+1], head[sum+2], head[sum+3] = byte(c), byte(c>>8), byte(c>>16), byte(c>>24)
+		at += headerSize + n
+	}
+}
