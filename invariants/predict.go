@@ -26,6 +26,9 @@ type Prediction struct {
 	// L1DMisses and L1IMisses are those of caches that replace what was not used for longest.
 	L1DMisses float64 `json:"l1d_misses"`
 	L1IMisses float64 `json:"l1i_misses"`
+	// RunL1IMisses are those of a whole run of the longer image, in proportion to its copies only where the shorter
+	// one exceeds the cache too.
+	RunL1IMisses float64 `json:"run_l1i_misses"`
 }
 
 // Forward is a load that waits for a store, by the numbers of their instructions in the block, from 0.

@@ -181,10 +181,11 @@ func congruent(at, end uint64) uint64 {
 	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
 }
 
-// ThirdFactors are the smaller number of iterations and a third one; ok is false if there is none.
+// ThirdFactors are the smaller number of iterations and a third one; ok is false if there is none, or if the longer
+// image is timed alone.
 func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
 	f = m.third()
-	return f, f.Long > f.Short
+	return f, f.Long > f.Short && f.Short > 0
 }
 
 // Third places an image of the third number of iterations after the last replicate, and completes

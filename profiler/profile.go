@@ -316,13 +316,14 @@ func pairOf(short, long unroll.Image, f unroll.Factors) timing.Pair {
 
 // judged is what the samples of a program say.
 type judged struct {
-	evidence  []invariants.Evidence
-	counters  []CounterReport
-	core      string
-	l1iMisses float64 // expected in an iteration
-	windows   int
-	speeds    []Speed
-	warnings  []string
+	evidence []invariants.Evidence
+	counters []CounterReport
+	core     string
+	// expected in an iteration, and in a run of the longer image
+	l1iMisses, runL1IMisses float64
+	windows                 int
+	speeds                  []Speed
+	warnings                []string
 }
 
 // judge decides whether the samples are those of an undisturbed, steady block.
@@ -331,7 +332,8 @@ func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err 
 	misses := func(im unroll.Image) float64 {
 		return float64(invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I))
 	}
-	r.l1iMisses = unroll.Throughput(misses(m.Short), misses(m.Long), m.Factors)
+	r.runL1IMisses = misses(m.Long)
+	r.l1iMisses = unroll.Throughput(misses(m.Short), r.runL1IMisses, m.Factors)
 	r.evidence = slices.Clone(m.Evidence)
 	l1i := invariants.L1IMiss(m.CodeBytes(), s.cpu.FrontEnd.L1I)
 	switch {

@@ -254,7 +254,7 @@ func (r *Result) addMeasured(m measured) {
 	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.judged.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
 	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
 	if r.Predicted != nil {
-		r.Predicted.L1IMisses = m.judged.l1iMisses
+		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
 	}
 	r.Speeds = m.judged.speeds
 	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core

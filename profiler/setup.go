@@ -47,8 +47,10 @@ func (s Setup) Check() error {
 		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, layout.PageSize)
 	case s.Frames < 0 || s.Frames > layout.MaxFrames:
 		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, layout.MaxFrames)
-	case s.Unroll != nil && (s.Unroll.Short < 1 || s.Unroll.Short >= s.Unroll.Long):
-		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that 0", s.Unroll)
+	case s.Unroll != nil && (s.Unroll.Short < 0 || s.Unroll.Short >= s.Unroll.Long):
+		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", s.Unroll)
+	case s.Unroll != nil && s.Unroll.Short == 0 && s.Mode != "" && s.Mode != Unroll:
+		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", s.Unroll, Unroll, s.Mode)
 	}
 	return Options{FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
 }

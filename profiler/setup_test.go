@@ -33,7 +33,9 @@ func TestSetupCheck(t *testing.T) {
 		{"decoders", Setup{FrontEnd: Decode}, true},
 		{"no front end", Setup{FrontEnd: "x"}, false},
 		{"1,2", Setup{Unroll: &unroll.Factors{Short: 1, Long: 2}}, true},
-		{"0,2", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}}, false},
+		{"0,2", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}}, true},
+		{"0,2 in a loop", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}, Mode: Loop}, false},
+		{"-1,2", Setup{Unroll: &unroll.Factors{Short: -1, Long: 2}}, false},
 		{"2,2", Setup{Unroll: &unroll.Factors{Short: 2, Long: 2}}, false},
 	} {
 		if err := c.s.Check(); (err == nil) != c.ok {

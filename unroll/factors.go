@@ -10,7 +10,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Factors are the two numbers of copies that are timed, the paper's u and u', u < u'.
+// Factors are the two numbers of copies that are timed, the paper's u and u', u < u'. A Short of 0 is the paper's
+// Equation 1: the longer image alone, with what its start and its end take.
 type Factors struct {
 	Short, Long int
 }
@@ -152,7 +153,11 @@ func length(insts []asm.Inst) int {
 	return last.Offset + len(last.Bytes)
 }
 
-// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration; likewise of other events.
+// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration, or cycles(u') / u' where u is 0;
+// likewise of other events.
 func Throughput(short, long float64, f Factors) float64 {
+	if f.Short == 0 {
+		return long / float64(f.Long)
+	}
 	return (long - short) / float64(f.Long-f.Short)
 }

@@ -211,6 +211,7 @@ func TestThroughput(t *testing.T) {
 		{100, 300, Factors{16, 48}, 6.25},
 		{300, 100, Factors{16, 48}, -6.25},
 		{50, 50, Factors{1, 3}, 0},
+		{30, 250, Factors{0, 100}, 2.5}, // Equation 1: of the longer image alone
 	} {
 		if got := Throughput(c.short, c.long, c.f); got != c.want {
 			t.Errorf("Throughput(%g, %g, %v) = %g, want %g", c.short, c.long, c.f, got, c.want)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -21,18 +22,22 @@ func ablateCommand() *command {
 		summary:  "switch on the techniques that make a block measurable, one by one",
 		synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
 		about: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
-  nothing                        no page is mapped, 100 and 200 copies, subnormals computed
+  nothing                        no page is mapped; the time of 100 copies, divided by 100, which
+                                 is the paper's Equation 1; subnormals computed
   a physical page for each page  pages are mapped as the block accesses them, up to 128 frames
   one frame for all pages        all of them on one physical page
   no subnormals                  they count as zero
+  difference of two images       the time of 200 copies less that of 100, divided by 100 (Equation
+                                 2), which takes off what the start and the end of a run cost
   smaller unroll factors         as many copies as the front end holds
   as many frames as harmless     a frame for each page where sharing one would cost time
   the trace judged               rejected for split accesses, aliasing, misses
   other initial states           for blocks that fail in the paper's
 
 With -hex, a block is measured whatever its addresses and its size say, until the trace is judged;
-misses are per iteration, predicted from addresses and sizes, or counted where hardware counters
-can be read, and the column says which. For a corpus, a block counts as measured if it is
+misses are those of a whole run, of as many copies as the last column says, as the paper has them.
+They are predicted from addresses and sizes, or counted where hardware counters can be read; the last
+line says which. For a corpus, a block counts as measured if it is
 stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
 the trace is judged. Beside the shares stand the paper's.
 `,
@@ -155,8 +160,8 @@ func stageTable(stages []ablate.Stage) string {
 		fmt.Fprintf(&w, "%-31s", s.Step)
 		switch {
 		case r.Status == profiler.OK:
-			fmt.Fprintf(&w, "%11.3f  %-21s%9s%9s  %d, %d, %d and %d\n", r.Cycles, fmt.Sprintf("%.3f to %.3f", r.CILow, r.CIHigh),
-				l1d[i], l1i[i], r.Pages, r.Frames, r.UnrollShort, r.UnrollLong)
+			fmt.Fprintf(&w, "%11.3f  %-21s%9s%9s  %d, %d, %s\n", r.Cycles, fmt.Sprintf("%.3f to %.3f", r.CILow, r.CIHigh),
+				l1d[i], l1i[i], r.Pages, r.Frames, copiesText(r))
 		case ablate.Crashed(r):
 			fmt.Fprintf(&w, "%11s  %s: %s\n", "crashed", r.Reason, r.Rejection.Detail)
 		case r.Status == profiler.Rejected:
@@ -165,11 +170,19 @@ func stageTable(stages []ablate.Stage) string {
 			fmt.Fprintf(&w, "%11s  %s\n", "error", r.Failure)
 		}
 	}
-	fmt.Fprintf(&w, "cycles and misses are per iteration; misses of L1D are %s, of L1I %s\n", l1dKind, l1iKind)
+	fmt.Fprintf(&w, "cycles are per iteration, misses those of a run of all copies; misses of L1D are %s, of L1I %s\n", l1dKind, l1iKind)
 	return w.String()
 }
 
-// misses are those of each stage: counted if all that were measured have a count, else predicted.
+// copiesText are the numbers of copies that were timed.
+func copiesText(r profiler.Result) string {
+	if r.UnrollShort == 0 {
+		return strconv.Itoa(r.UnrollLong)
+	}
+	return fmt.Sprintf("%d and %d", r.UnrollShort, r.UnrollLong)
+}
+
+// misses are those of a run at each stage: counted if all that were measured have a count, else predicted.
 func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 	kind = "predicted"
 	if slices.ContainsFunc(stages, func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }) {
@@ -181,16 +194,16 @@ func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 		}
 	}
 	for _, s := range stages {
-		p := s.Result.Predicted
+		p, copies := s.Result.Predicted, float64(s.Result.UnrollLong)
 		switch c := countOf(s.Result, role); {
 		case kind == "counted" && c != nil:
-			text = append(text, perIteration(*c))
+			text = append(text, whole(*c*copies))
 		case p == nil:
 			text = append(text, "")
 		case role == pmu.L1IMiss:
-			text = append(text, perIteration(p.L1IMisses))
+			text = append(text, whole(p.RunL1IMisses))
 		default:
-			text = append(text, perIteration(p.L1DMisses))
+			text = append(text, whole(p.L1DMisses*copies))
 		}
 	}
 	return text, kind

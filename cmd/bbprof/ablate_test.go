@@ -16,7 +16,7 @@ import (
 // all of them are what the trace predicts.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
-		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3}}}
+		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
 	}
 	l1d := func(n float64) profiler.CounterReport {
 		return profiler.CounterReport{Role: string(pmu.L1DReadMiss), Kind: invariants.Counted, PerIteration: &n}
@@ -29,9 +29,9 @@ func TestStageMisses(t *testing.T) {
 		want   []string
 		kind   string
 	}{
-		{"all counted", []ablate.Stage{crashed, measured(l1d(9.5)), measured(l1d(0))}, []string{"", "9.5", "0"}, "counted"},
-		{"one not", []ablate.Stage{crashed, measured(l1d(9.5)), measured(unchecked)}, []string{"", "2", "2"}, "predicted"},
-		{"none", []ablate.Stage{measured(), measured(unchecked)}, []string{"2", "2"}, "predicted"},
+		{"all counted", []ablate.Stage{crashed, measured(l1d(9.5)), measured(l1d(0))}, []string{"", "950", "0"}, "counted"},
+		{"one not", []ablate.Stage{crashed, measured(l1d(9.5)), measured(unchecked)}, []string{"", "200", "200"}, "predicted"},
+		{"none", []ablate.Stage{measured(), measured(unchecked)}, []string{"200", "200"}, "predicted"},
 		{"nothing measured", []ablate.Stage{crashed}, []string{""}, "predicted"},
 	} {
 		if got, kind := misses(c.stages, pmu.L1DReadMiss); !slices.Equal(got, c.want) || kind != c.kind {

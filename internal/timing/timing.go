@@ -31,6 +31,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 // Timer is a way to time blocks.
@@ -66,9 +67,9 @@ type Image struct {
 // Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
 
-// PerIteration is the throughput: what the longer image takes more, by the iterations it has more.
+// PerIteration is the throughput.
 func (p Pair) PerIteration(short, long float64) float64 {
-	return (long - short) / float64(p.iterations())
+	return unroll.Throughput(short, long, unroll.Factors{Short: p.Short.Iterations, Long: p.Long.Iterations})
 }
 
 func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }

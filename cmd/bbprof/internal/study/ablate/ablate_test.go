@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -18,22 +19,24 @@ func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		steps := Steps(strict)
 		for i, want := range []struct {
-			noMapping, noFTZ, naive, init bool
-			frames                        int
-			sharing, aliasing             bool // tolerated
+			noMapping, noFTZ, init bool
+			unroll                 unroll.Factors
+			frames                 int
+			sharing, aliasing      bool // tolerated
 		}{
-			{true, true, true, true, 0, true, true},
-			{false, true, true, true, layout.MaxFrames, true, true},
-			{false, true, true, true, 1, true, true},
-			{false, false, true, true, 1, true, true},
-			{false, false, false, true, 1, true, true},
-			{false, false, false, true, 0, false, true},
-			{false, false, false, true, 0, false, false},
-			{false, false, false, false, 0, false, false},
+			{true, true, true, naive, 0, true, true},
+			{false, true, true, naive, layout.MaxFrames, true, true},
+			{false, true, true, naive, 1, true, true},
+			{false, false, true, naive, 1, true, true},
+			{false, false, true, difference, 1, true, true},
+			{false, false, true, unroll.Factors{}, 1, true, true},
+			{false, false, true, unroll.Factors{}, 0, false, true},
+			{false, false, true, unroll.Factors{}, 0, false, false},
+			{false, false, false, unroll.Factors{}, 0, false, false},
 		} {
 			s := steps[i].Setup
 			tolerates := func(r verdict.Reason) bool { return slices.Contains(s.Tolerate, r) }
-			if s.NoMapping != want.noMapping || s.NoFTZ != want.noFTZ || (s.Unroll != nil) != want.naive || (s.Init != nil) != want.init ||
+			if s.NoMapping != want.noMapping || s.NoFTZ != want.noFTZ || s.Unroll != nil && *s.Unroll != want.unroll || s.Unroll == nil && want.unroll != (unroll.Factors{}) || (s.Init != nil) != want.init ||
 				s.Frames != want.frames && i > 0 || tolerates(verdict.AliasFrame) != want.sharing || tolerates(verdict.Alias4K) != want.aliasing {
 				t.Errorf("%s: %+v", steps[i].Name, s)
 			}
@@ -44,7 +47,7 @@ func TestSteps(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if len(steps) != 8 {
+		if len(steps) != 9 {
 			t.Errorf("%d steps", len(steps))
 		}
 	}
@@ -98,13 +101,13 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{1, 3, 3, 3, 4, 4, 4, 5} {
+	for i, want := range []int{1, 3, 3, 3, 3, 4, 4, 4, 5} {
 		s := shares[i]
 		if s.Profiled != want || s.Blocks != 7 || s.Failed != 1 || s.Reasons[verdict.BadHex] != 1 {
 			t.Errorf("%s: %+v, want %d", s.Step, s, want)
 		}
 	}
-	if shares[0].Reasons[verdict.SIGSEGV] != 4 || done != 7 || shares[4].Percent() != 400.0/7 {
+	if shares[0].Reasons[verdict.SIGSEGV] != 4 || done != 7 || shares[5].Percent() != 400.0/7 {
 		t.Errorf("%d done, %+v", done, shares[0])
 	}
 	var w bytes.Buffer
@@ -120,7 +123,7 @@ func TestBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, s := range stages {
-		if want := i == 7; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
+		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
 		}
 	}
@@ -128,7 +131,7 @@ func TestBlock(t *testing.T) {
 	if err := StageFigure(stages).Draw(&w, "svg"); err != nil {
 		t.Error(err)
 	}
-	if m.calls != 8 {
+	if m.calls != 9 {
 		t.Errorf("%d measurements", m.calls)
 	}
 }
