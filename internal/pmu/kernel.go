@@ -21,7 +21,12 @@ type Kernel interface {
 	ReadFile(name string) ([]byte, error)
 	// List names the files of a folder of /sys, ascending.
 	List(dir string) ([]string, error)
+	// Work has the kernel copy KernelLines cache lines for the calling thread, whose own code hardly runs.
+	Work() error
 }
+
+// KernelLines is how many cache lines [Kernel].Work copies: more than L1D holds many times over.
+const KernelLines = 1 << 14
 
 // Attr is what of struct perf_event_attr (linux/perf_event.h) differs from event to event. All
 // events count in user mode alone but those that never happen there, and a group's leader is pinned: it is always on its
