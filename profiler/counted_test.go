@@ -38,7 +38,7 @@ func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.
 				also(events, iterations, t)
 			}
 		},
-		Chain: simulated.Chains(1),
+		Chain: timing.Chains(1),
 	}
 }
 
@@ -317,7 +317,7 @@ func TestSimulatedClockChoice(t *testing.T) {
 			return k
 		}(), script(1, nil), "may not read"},
 		"watchdog on the only counter": {pmutest.New(0).Watchdog(), script(1, nil), "watchdog"},
-		"garbage":                      {pmutest.New(8), &timing.Script{Chain: simulated.Chains(2)}, "does not count those"},
+		"garbage":                      {pmutest.New(8), &timing.Script{Chain: timing.Chains(2)}, "does not count those"},
 	} {
 		o := scripted(c.kernel, c.cycles)
 		p, err := o.open()

@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/bbprof/bbprof/asm"
@@ -41,13 +42,28 @@ func (c Perf) Difference(from, to uint64) uint64 {
 	return (to - from) & (1<<c.Width - 1)
 }
 
-// CheckCycles holds a counter of core cycles against the chains that the TSC is calibrated
-// with: an add takes one cycle, an imul a whole number of them. adds and multiplies are the
-// differences of the short and the long chain.
-func CheckCycles(adds, multiplies [][]float64) (add, multiply float64, ok bool) {
-	add = stat.MidMean(ticksPerAdd(adds)).Value
-	multiply, ok = CheckMultiply(multiplies, 1)
-	return add, multiply, ok && math.Abs(add-1) <= multiplyTolerance
+// cyclesTolerance is by how much, as a share, core cycles by the counter and by the calibrated TSC may differ.
+const cyclesTolerance = 0.005
+
+// Chained is what a clock says of the calibration chains: the differences of a short and a long chain of adds,
+// and of one of multiplies.
+type Chained struct{ Adds, Multiplies [][]float64 }
+
+// Checked is what a chained add and a chained imul take by a counter of core cycles, and an imul by the TSC,
+// calibrated by the adds.
+type Checked struct{ Add, Multiply, MultiplyByTSC float64 }
+
+// CheckCycles holds a counter of core cycles against the chains that the TSC is calibrated with, and against
+// the TSC: an add takes one cycle, an imul a whole number of them, and what the TSC says.
+func CheckCycles(counted, ticks Chained) (c Checked, ok bool) {
+	c.Add = stat.MidMean(ticksPerAdd(counted.Adds)).Value
+	c.Multiply, ok = CheckMultiply(counted.Multiplies, 1)
+	c.MultiplyByTSC, _ = CheckMultiply(ticks.Multiplies, stat.MidMean(ticksPerAdd(ticks.Adds)).Value)
+	return c, ok && math.Abs(c.Add-1) <= cyclesTolerance && math.Abs(c.Multiply-c.MultiplyByTSC) <= cyclesTolerance*c.MultiplyByTSC
+}
+
+func (c Checked) String() string {
+	return fmt.Sprintf("%.3f for an add and %.3f for an imul, of which the TSC makes %.3f", c.Add, c.Multiply, c.MultiplyByTSC)
 }
 
 // AddChains are the chains that CheckCycles wants of adds.

@@ -48,14 +48,15 @@ func TestCheckCycles(t *testing.T) {
 		return [][]float64{short, long}
 	}
 	for _, c := range []struct {
-		add, multiply float64
-		ok            bool
+		add, multiply, byTSC float64 // in cycles; the TSC has 0.7 ticks for an add
+		ok                   bool
 	}{
-		{1, 3, true}, {1, 4, true}, {1.0099, 3, true}, {0.9901, 3, true},
-		{1.0101, 3, false}, {0.9899, 3, false}, {1, 3.04, false}, {0.6, 1.8, false}, {0.5, 3, false}, {2, 6, false}, {0, 0, false},
+		{1, 3, 3, true}, {1, 4, 4, true}, {1.0049, 3, 3, true}, {0.9951, 3, 3, true}, {1, 3.014, 3, true}, {1, 3, 3.014, true},
+		{1.0051, 3, 3, false}, {0.9949, 3, 3, false}, {1, 3.016, 3, false}, {1, 3, 3.016, false}, {1, 3, 2.984, false},
+		{0.6, 1.8, 3, false}, {0.5, 3, 3, false}, {2, 6, 3, false}, {1.03, 3.09, 3, false}, {0, 0, 3, false}, {1, 3, 0, false},
 	} {
-		if add, multiply, ok := CheckCycles(d(c.add), d(c.multiply)); ok != c.ok {
-			t.Errorf("add %g, imul %g: %g, %g, %v", c.add, c.multiply, add, multiply, ok)
+		if got, ok := CheckCycles(Chained{d(c.add), d(c.multiply)}, Chained{d(0.7), d(0.7 * c.byTSC)}); ok != c.ok {
+			t.Errorf("%+v: %+v, %v", c, got, ok)
 		}
 	}
 }

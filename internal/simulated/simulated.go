@@ -4,7 +4,6 @@
 package simulated
 
 import (
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -37,18 +36,6 @@ func Skylake(k pmu.Kernel, cycles func() uint64, occur func(pmu.Event) uint64) M
 				}
 			}
 		},
-		Chain: Chains(1),
+		Chain: timing.Chains(1),
 	}}
-}
-
-// Chains is a counter that counts so much for an add, and three times that for an imul.
-func Chains(add uint64) func(clock.Chain, *timing.Readings) {
-	const around = 50
-	return func(c clock.Chain, r *timing.Readings) {
-		cycles := add * uint64(c.Length())
-		if c.Multiply {
-			cycles *= 3
-		}
-		r.Say(around + cycles)
-	}
 }

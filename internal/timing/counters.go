@@ -162,7 +162,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		if slices.Contains(checked, n) && c.sample().estimate().narrow() || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
-		if err := c.replicate(n); err != nil {
+		if err := c.replicate(n, c.window); err != nil {
 			return c.timed, err
 		}
 	}
@@ -177,7 +177,7 @@ func (c *counting) sample() sample {
 }
 
 // replicate takes the windows of a replicate, pass by pass.
-func (c *counting) replicate(n int) error {
+func (c *counting) replicate(n int, window func(pass, replicate int, l Layout) error) error {
 	for i, p := range c.passes {
 		c.block.Refill()
 		layouts := c.plan.layouts(n)
@@ -188,7 +188,7 @@ func (c *counting) replicate(n int) error {
 		c.pair = pairs[0]
 		if err := c.enabled(p, func() error {
 			for _, l := range layouts {
-				if err := c.window(i, n, l); err != nil {
+				if err := window(i, n, l); err != nil {
 					return err
 				}
 			}
@@ -253,7 +253,7 @@ func (c *counting) window(i, replicate int, l Layout) error {
 // agree times an image until enough timings are clean and identical.
 func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try := 0; ; {
-		if r, err = c.count(p, im, offset); err != nil {
+		if r, err = c.count(p, im, offset, nil); err != nil {
 			return a, r, err
 		}
 		if r.Lost > 0 && r.Switches == 0 {
@@ -314,12 +314,12 @@ var violates = map[pmu.Role]verdict.Reason{
 }
 
 // count maps the block again and runs an image: once to warm up, with all its readings, so
-// that their tables are in L1D too, and once for the timings.
-func (c *counting) count(p pass, im Image, offset int) (Readings, error) {
+// that their tables are in L1D too, and once for the timings. must is known of a stimulus alone.
+func (c *counting) count(p pass, im Image, offset int, must func(pmu.Event) float64) (Readings, error) {
 	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.fresh, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
 	r, err := c.countRuns(p, im.Entry, setup)
 	if c.script != nil && err == nil {
-		c.script.Block(p.events, im.Iterations, &r)
+		c.script.block(p.events, im.Iterations, must, &r)
 	}
 	return r, err
 }
@@ -382,56 +382,90 @@ func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, 
 	return c.timed, err
 }
 
-// check holds the counter of core cycles against chains of adds and multiplies: what it counts
-// has to be cycles.
+// check holds the counter of core cycles against chains of adds and multiplies, and against the TSC, which is
+// calibrated by the adds: what it counts has to be cycles.
 func (t *Counters) check() error {
-	var add, multiply float64
+	var c clock.Checked
 	for range countedTries {
-		adds, multiplies, err := t.countChains()
+		counted, err := t.chained(t.countChain)
+		if err != nil {
+			return err
+		}
+		ticks, err := t.chained(t.tickChain)
 		if err != nil {
 			return err
 		}
 		var ok bool
-		if add, multiply, ok = clock.CheckCycles(adds, multiplies); ok {
-			c := t.passes[0].clock
-			t.report = Report{Name: c.Name(), Method: c.Describe(), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: multiply}
+		if c, ok = clock.CheckCycles(counted, ticks); ok {
+			by := t.passes[0].clock
+			t.report = Report{Name: by.Name(), Method: fmt.Sprintf("%s; it counts %v", by.Describe(), c), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
 			return nil
 		}
 	}
-	return &verdict.HostError{
-		Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %.3f for an add and %.3f for an imul", add, multiply),
-		Remedy:  "use -clock tsc",
-	}
+	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// countChains counts the cycles of the chains that the TSC is calibrated with.
-func (t *Counters) countChains() (adds, multiplies [][]float64, err error) {
-	p := t.passes[0]
-	count := func(chains []clock.Chain) (columns [][]float64, err error) {
-		for _, c := range chains {
-			e := asm.NewEmitter(t.images)
-			entry := c.Emit(e, p.clock.Emit)
-			copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
-			r, err := t.countRuns(p, entry, nil)
-			if err != nil {
-				return nil, err
+// chained has the chains that the TSC is calibrated with timed.
+func (t *Counters) chained(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
+	all := func(chains []clock.Chain) (columns [][]float64) {
+		for _, chain := range chains {
+			if err == nil {
+				var column []float64
+				column, err = timed(chain)
+				columns = append(columns, column)
 			}
-			if r.Lost > 0 && r.Switches == 0 {
-				return nil, taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
-			}
-			if t.script != nil {
-				t.script.Chain(c, &r)
-			}
-			columns = append(columns, floats(r.Counts[0]))
 		}
-		return columns, nil
+		return columns
 	}
-	err = t.enabled(p, func() (err error) {
-		if adds, err = count(clock.AddChains()); err != nil {
-			return err
-		}
-		multiplies, err = count(clock.MultiplyChains())
+	err = t.enabled(t.passes[0], func() error {
+		c = clock.Chained{Adds: all(clock.AddChains()), Multiplies: all(clock.MultiplyChains())}
 		return err
 	})
-	return adds, multiplies, err
+	return c, err
+}
+
+// placeChain puts a chain where blocks go later.
+func (t *Counters) placeChain(c clock.Chain, read harness.Clock) (entry uint64) {
+	e := asm.NewEmitter(t.images)
+	entry = c.Emit(e, read)
+	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
+	return entry
+}
+
+// countChain counts the cycles of a chain's runs.
+func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
+	p := t.passes[0]
+	r, err := t.countRuns(p, t.placeChain(c, p.clock.Emit), nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Lost > 0 && r.Switches == 0 {
+		return nil, taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
+	}
+	if t.script != nil {
+		t.script.Chain(c, &r)
+	}
+	return floats(r.Counts[0]), nil
+}
+
+// tickChain times a chain's runs by the TSC.
+func (t *Counters) tickChain(c clock.Chain) (ticks []float64, err error) {
+	entry := t.placeChain(c, clock.TSC{}.Emit)
+	stop, err := t.child.Do([]tracee.Op{tracee.Run(entry, countedRuns), tracee.Run(entry, countedRuns)}, runLimit)
+	if err == nil {
+		err = stop.Completed("timing a chain")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for left := PaperTimings; left > 0; left-- {
+		reading := func(left int) uint64 { return t.child.Word(layout.Times + 8*uint64(left)) }
+		ticks = append(ticks, float64(reading(left)-reading(left+1)))
+	}
+	if t.script != nil {
+		r := Readings{Counts: [][]uint64{make([]uint64, PaperTimings)}}
+		Chains(1)(c, &r)
+		ticks = floats(r.Counts[0])
+	}
+	return ticks, nil
 }

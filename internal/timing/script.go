@@ -1,6 +1,8 @@
 package timing
 
 import (
+	"math"
+
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -12,6 +14,43 @@ type Script struct {
 	// Block sets the readings of the runs of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)
 	Chain func(c clock.Chain, r *Readings)
+	// Lie changes what an event counts per iteration of a stimulus, where it must count so many; nil:
+	// all events are honest.
+	Lie func(e pmu.Event, must float64) float64
+}
+
+// Chains is a clock that has so many ticks for an add, and three times that for an imul.
+func Chains(add float64) func(clock.Chain, *Readings) {
+	const around = 50
+	return func(c clock.Chain, r *Readings) {
+		ticks := add * float64(c.Length())
+		if c.Multiply {
+			ticks *= 3
+		}
+		r.Say(around + uint64(math.Round(ticks)))
+	}
+}
+
+// block sets the readings of a block's image, or of a stimulus's.
+func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) float64, r *Readings) {
+	if must == nil {
+		s.Block(events, iterations, r)
+		return
+	}
+	r.Say(uint64(iterations))
+	for k, e := range events[1:] {
+		for j := range r.Counts[k+1] {
+			r.Counts[k+1][j] = uint64(math.Round(float64(iterations) * s.says(e, must(e))))
+		}
+	}
+}
+
+// says is what an event counts where it must count so many.
+func (s *Script) says(e pmu.Event, must float64) float64 {
+	if s.Lie == nil {
+		return must
+	}
+	return s.Lie(e, must)
 }
 
 // Readings is what counters say of the timed runs of one image.

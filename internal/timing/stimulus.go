@@ -1,0 +1,47 @@
+package timing
+
+import (
+	"github.com/bbprof/bbprof/internal/pmu"
+)
+
+// Stimulus is a block of which is known how often an event occurs in it.
+type Stimulus struct {
+	Block
+	Must func(pmu.Event) float64 // per iteration
+}
+
+// stimulusReplicates is how many replicates a stimulus is counted in: its counts are the same in all.
+const stimulusReplicates = 2
+
+// Tally counts all events over a stimulus. Nothing of what it counts rejects the block.
+func (t *Counters) Tally(s Stimulus, p Plan) (Tallies, error) {
+	c := t.counting(s.Block, p)
+	for n := range stimulusReplicates {
+		if err := c.replicate(n, func(pass, _ int, l Layout) error { return c.tally(s, pass, l) }); err != nil {
+			return nil, err
+		}
+	}
+	return c.timed.Events, nil
+}
+
+// tally counts the events of a pass in one layout.
+func (c *counting) tally(s Stimulus, pass int, l Layout) error {
+	p := c.passes[pass]
+	var both [2]Readings
+	for i, im := range []Image{c.pair.Short, c.pair.Long} {
+		for try := 0; ; try++ {
+			r, err := c.count(p, im, l.Offset(), s.Must)
+			if err != nil {
+				return err
+			}
+			if both[i] = r; r.Switches == 0 && r.Lost == 0 {
+				break
+			}
+			if try == countedTries {
+				return nil // without this window
+			}
+		}
+	}
+	c.timed.Events.add(p.events, c.pair, both, PaperIdentical)
+	return nil
+}
