@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -91,10 +90,6 @@ func TestKnownAnswers(t *testing.T) {
 			block := unhex(t, c.hex)
 			if block[0] == 0xc5 && !avx {
 				require.Skip(t, require.CPU, "this CPU has no AVX")
-			}
-			if block[0] == 0xc5 && host.Detect().Microarchitecture == cpu.RedwoodCove {
-				// docs/precision.md, "On Granite Rapids"; the cause is not found.
-				require.Skip(t, require.CPU, "on Redwood Cove one in fifteen measurements of 256-bit additions reads 2 to 6 %% too fast")
 			}
 			worst, off := 0.0, 0
 			for n := range 10 {
