@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
@@ -105,31 +106,17 @@ func boundsReport(a bounds.Answer) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s\n%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", a.Sentence, a.Base.Cycles, a.Base.CILow, a.Base.CIHigh)
 	if len(a.Chains) > 0 {
-		fmt.Fprintf(&w, "\n%-10s%-26s%s\n", "saved", "interval", "carried chain (documented latencies)")
+		fmt.Fprintf(&w, "\n%s", chainTable(a.Chains))
 	}
-	for _, c := range a.Chains {
-		switch {
-		case c.Saved != nil:
-			fmt.Fprintf(&w, "%-+10.3f%-26s%s", c.Saved.Cycles, fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), c.Text)
-		default:
-			fmt.Fprintf(&w, "%-10s%-26s%s; %s", "untested", "", c.Text, c.Untested)
-		}
-		if c.Documented > 0 {
-			fmt.Fprintf(&w, ": %.2f", c.Documented)
-		}
-		if c.Binds {
-			w.WriteString("  ← binds")
-		}
-		w.WriteString("\n")
-	}
-	fmt.Fprintf(&w, "\n%-17s%14s%9s%8s%9s  %s\n", "class", "free", "room", "share", "slope", "probe")
+	slack := newTable("lrrrrl", "class", "free", "room", "share", "slope", "probe")
 	for _, s := range a.Slack {
 		if s.Untested != "" {
-			fmt.Fprintf(&w, "%-17s%40s  %s; %s\n", s.Class, "untested", s.Probe, s.Untested)
+			slack.row(s.Class, "", "", "", "untested", s.Probe+"; "+s.Untested)
 			continue
 		}
-		fmt.Fprintf(&w, "%-17s%14s%9.2f%7.0f%%%9.3f  %s\n", s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), s.Room, 100*s.Share, s.Slope, s.Probe)
+		slack.row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room), fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
 	}
+	fmt.Fprintf(&w, "\n%s", slack)
 	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle with nops in all free slots", a.FrontEnd.Slots)
 	if t := a.FrontEnd.Loop; t != nil {
 		fmt.Fprintf(&w, "; in a loop %.3f cycles", t.Cycles)
@@ -139,18 +126,46 @@ func boundsReport(a bounds.Answer) string {
 	}
 	w.WriteString("\n")
 	if len(a.Parts) > 0 {
-		w.WriteString("\nsaved     without the instruction\n")
-	}
-	for _, p := range a.Parts {
-		if p.Saved == nil {
-			fmt.Fprintf(&w, "%-10s%2d  %s; %s\n", "untested", p.Instruction, p.Text, p.Untested)
-			continue
-		}
-		fmt.Fprintf(&w, "%-+10.3f%2d  %s", p.Saved.Cycles, p.Instruction, p.Text)
-		if p.Replaced != "" {
-			fmt.Fprintf(&w, "; %s instead", p.Replaced)
-		}
-		w.WriteString("\n")
+		fmt.Fprintf(&w, "\n%s", partTable(a.Parts))
 	}
 	return w.String()
+}
+
+func chainTable(chains []bounds.ChainReport) *table {
+	t := newTable("lll", "saved", "interval", "carried chain (documented latencies)")
+	for _, c := range chains {
+		text := c.Text
+		if c.Saved == nil {
+			text += "; " + c.Untested
+		}
+		if c.Documented > 0 {
+			text += fmt.Sprintf(": %.2f", c.Documented)
+		}
+		if c.Binds {
+			text += "  ← binds"
+		}
+		if c.Saved == nil {
+			t.row("untested", "", text)
+			continue
+		}
+		t.row(fmt.Sprintf("%+.3f", c.Saved.Cycles), fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), text)
+	}
+	return t
+}
+
+func partTable(parts []bounds.Part) *table {
+	t := newTable("lrl", "saved", "", "without the instruction")
+	for _, p := range parts {
+		saved, text := "untested", p.Text
+		if p.Saved == nil {
+			text += "; " + p.Untested
+		} else {
+			saved = fmt.Sprintf("%+.3f", p.Saved.Cycles)
+		}
+		if p.Replaced != "" {
+			text += "; " + p.Replaced + " instead"
+		}
+		t.row(saved, strconv.Itoa(p.Instruction), text)
+	}
+	return t
 }

@@ -244,15 +244,16 @@ func (c *checking) report(outcomes []check.Outcome) string {
 		listed = slices.DeleteFunc(slices.Clone(outcomes), func(o check.Outcome) bool { return o.Status != check.Slower })
 	}
 	if len(listed) > 0 {
-		fmt.Fprintf(&w, "%6s  %9s  %9s  %9s  %-18s  %8s  %-12s  %s\n", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
-	}
-	for _, o := range listed {
-		if o.Status == check.Unknown {
-			fmt.Fprintf(&w, "%6d  %9.3f  %9s  %9s  %-18s  %8s  %-12s  %s: %s\n", o.Block.Row, o.Block.Cycles, "", "", "", "", o.Status, short(fmt.Sprintf("%x", o.Block.Code)), o.Rejection.Reason)
-			continue
+		t := newTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
+		for _, o := range listed {
+			row, baseline, code := strconv.Itoa(o.Block.Row), fmt.Sprintf("%.3f", o.Block.Cycles), short(fmt.Sprintf("%x", o.Block.Code))
+			if o.Status == check.Unknown {
+				t.row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
+				continue
+			}
+			t.row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 		}
-		fmt.Fprintf(&w, "%6d  %9.3f  %9.3f  %9s  %-18s  %8.2g  %-12s  %s\n", o.Block.Row, o.Block.Cycles, o.Cycles,
-			signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), o.P, o.Status, short(fmt.Sprintf("%x", o.Block.Code)))
+		w.WriteString(t.String())
 	}
 	n := statuses(outcomes)
 	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",

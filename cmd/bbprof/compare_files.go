@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -86,34 +87,37 @@ func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
 	}
 	count := map[compare.Verdict]int{}
 	var differences []float64
-	_, err := fmt.Fprintf(w, "%4s  %9s  %9s  %8s  %-18s  %8s  %-13s  %s\n", "pair", "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", "block of a")
+	t := newTable("rrrrlrll", append([]string{"pair"}, append(sidesHeader, "block of a")...)...)
 	for i, out := range all {
-		if err != nil {
-			return err
-		}
+		pair, code := strconv.Itoa(i+1), short(out.A.Hex)
 		if !out.concluded() {
-			_, err = fmt.Fprintf(w, "%4d  %9s  %9s  %8s  %-18s  %8s  %-13s  %s: %s\n", i+1, "", "", "", "", "", "not measured", short(out.A.Hex), out.why())
+			t.row(pair, "", "", "", "", "", "not measured", code+": "+out.why())
 			continue
 		}
 		count[out.Verdict]++
 		differences = append(differences, out.Mean)
-		_, err = fmt.Fprintf(w, "%4d  %9.3f  %9.3f  %+8.2f  %-18s  %8.2g  %-13s  %s\n", i+1, out.Conclusion.A.Mean, out.Conclusion.B.Mean,
-			out.Mean, signed(out.Low)+" to "+signed(out.High), out.Adjusted, out.Verdict, short(out.A.Hex))
+		t.row(append(append([]string{pair}, out.sides()...), code)...)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s: %d slower, %d faster, %d no difference, %d not measured\n",
-		plural(len(all), "pair"), count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-len(differences))
+	_, err := fmt.Fprintf(w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n",
+		t, plural(len(all), "pair"), count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-len(differences))
 	if err == nil && left > 0 {
 		_, err = fmt.Fprintf(w, "incomplete: interrupted before the last %s\n", plural(left, "pair"))
 	}
 	if len(differences) < 2 || err != nil {
 		return err
 	}
-	t := stat.OneSample(differences)
-	_, err = fmt.Fprintf(w, "over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(t.Mean), signed(t.Low), signed(t.High))
+	mean := stat.OneSample(differences)
+	_, err = fmt.Fprintf(w, "over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(mean.Mean), signed(mean.Low), signed(mean.High))
 	return err
+}
+
+// sidesHeader names the cells of sides.
+var sidesHeader = []string{"a", "b", "diff. %", "95 % interval", "p, adj.", "b is"}
+
+// sides are what a table says of a comparison among several.
+func (out *comparison) sides() []string {
+	return []string{cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean), signed(out.Low) + " to " + signed(out.High),
+		fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict)}
 }
 
 // concluded reports whether a pair was measured in enough layouts.

@@ -155,23 +155,19 @@ func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite,
 		return e.Encode(map[string]any{"suite": s, "programs_left": left})
 	}
 	var t reporter
-	width := len("program")
-	for _, out := range all {
-		width = max(width, len(out.Name))
-	}
-	fmt.Fprintf(&t, "%-*s  %12s  %12s  %8s  %-18s  %8s  %-13s  %s\n", width, "program", "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", "contrary")
+	programs := newTable("lrrrlrll", append([]string{"program"}, append(sidesHeader, "contrary")...)...)
 	count := map[compare.Verdict]int{}
 	measured := 0
 	for _, out := range all {
 		if !out.concluded() {
-			fmt.Fprintf(&t, "%-*s  %12s  %12s  %8s  %-18s  %8s  %-13s  %s\n", width, out.Name, "", "", "", "", "", "not measured", out.Failure)
+			programs.row(out.Name, "", "", "", "", "", "not measured", out.Failure)
 			continue
 		}
 		measured++
 		count[out.Verdict]++
-		fmt.Fprintf(&t, "%-*s  %12s  %12s  %+8.2f  %-18s  %8.2g  %-13s  %d of %d layouts\n", width, out.Name, cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean),
-			out.Mean, signed(out.Low)+" to "+signed(out.High), out.Adjusted, out.Verdict, out.Contrary(), out.Layouts)
+		programs.row(append(append([]string{out.Name}, out.sides()...), fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts))...)
 	}
+	t.WriteString(programs.String())
 	fmt.Fprintf(&t, "%s: %d slower, %d faster, %d no difference, %d not measured\n", plural(len(all), "program"),
 		count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-measured)
 	if left > 0 {

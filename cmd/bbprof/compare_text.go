@@ -153,22 +153,24 @@ func (out *comparison) differences() (all []float64) {
 }
 
 func (out *comparison) table(w io.Writer, c *comparing) {
-	places := fmt.Sprintf("%5s  %5s", "code", "data")
+	header, sides := []string{"layout", "code", "data"}, "rrr"
 	if out.Cycles != "" {
-		places = fmt.Sprintf("%5s  %5s  %5s", "env", "stack", "heap")
+		header, sides = []string{"layout", "env", "stack", "heap"}, "rrrr"
 	}
-	link := func(compare.Layout) string { return "" }
 	if c.linking.on {
-		places += fmt.Sprintf("  %10s  %-12s", "link seed", "order")
-		link = func(l compare.Layout) string { return fmt.Sprintf("  %10d  %-12s", l.Link, l.Order) }
+		header, sides = append(header, "link seed", "order"), sides+"rl"
 	}
-	fmt.Fprintf(w, "%6s  %s  %12s  %12s  %8s  %s\n", "layout", places, "a", "b", "diff. %", "alone")
+	t := newTable(sides+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
 	for i, p := range out.Pairs {
-		at := fmt.Sprintf("%5d  %5d", p.Layout.Start, p.Layout.Data)
+		l := p.Layout
+		cells := []string{fmt.Sprint(l.Number), fmt.Sprint(l.Start), fmt.Sprint(l.Data)}
 		if out.Cycles != "" {
-			at = fmt.Sprintf("%5d  %5d  %5d", p.Layout.Env, p.Layout.Stack, p.Layout.Heap)
+			cells = []string{fmt.Sprint(l.Number), fmt.Sprint(l.Env), fmt.Sprint(l.Stack), fmt.Sprint(l.Heap)}
 		}
-		fmt.Fprintf(w, "%6d  %s  %12s  %12s  %+8.2f  %s\n", p.Layout.Number, at+link(p.Layout),
-			cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), out.Alone[i].Difference, out.Alone[i].Verdict)
+		if c.linking.on {
+			cells = append(cells, fmt.Sprint(l.Link), fmt.Sprint(l.Order))
+		}
+		t.row(append(cells, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
 	}
+	io.WriteString(w, t.String())
 }

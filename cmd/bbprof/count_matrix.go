@@ -172,40 +172,42 @@ func (m *matrixFlags) write(rows []matrix.Row) error {
 // report is the table of counts, and that of times if there are any.
 func (r matrixResult) report() string {
 	var w strings.Builder
-	width := len("compiler")
+	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))
+	counts := r.table("ll", "growth", "")
 	for _, b := range r.Builds {
-		width = max(width, len(b.Compiler))
-	}
-	heading := func(title, rest string) {
-		fmt.Fprintf(&w, "%s\n%-*s  %-6s", title, width, "compiler", "level")
-		for _, n := range r.Sizes {
-			fmt.Fprintf(&w, "%11d", n)
-		}
-		fmt.Fprintf(&w, "  %s\n", rest)
-	}
-	heading(fmt.Sprintf("%s of %s: instructions by size", r.Function, filepath.Base(r.Source)), "growth")
-	for _, b := range r.Builds {
-		fmt.Fprintf(&w, "%-*s  %-6s", width, b.Compiler, b.Level)
+		cells := []string{b.Compiler, b.Level}
 		for _, n := range b.Instructions {
-			fmt.Fprintf(&w, "%11d", n)
+			cells = append(cells, fmt.Sprint(n))
 		}
-		fmt.Fprintf(&w, "  %s\n", strings.TrimSpace(fmt.Sprintf("%-10s%s", b.Growth, outcomeText(b))))
+		counts.row(append(cells, string(b.Growth), outcomeText(b))...)
 	}
+	w.WriteString(counts.String())
 	if r.Builds[0].Timing != nil {
-		heading("the whole program timed: median cycles by size", fmt.Sprintf("%7s  %-10s%s", "noise", "growth", "right"))
+		w.WriteString("the whole program timed: median cycles by size\n")
+		times := r.table("rll", "noise", "growth", "right")
 		for _, b := range r.Builds {
 			t := b.Timing
-			fmt.Fprintf(&w, "%-*s  %-6s", width, b.Compiler, b.Level)
+			cells := []string{b.Compiler, b.Level}
 			for _, cycles := range t.Cycles {
-				fmt.Fprintf(&w, "%11.0f", cycles)
+				cells = append(cells, fmt.Sprintf("%.0f", cycles))
 			}
-			fmt.Fprintf(&w, "  %5.0f %%  %-10s%d of %d\n", 100*t.Noise, t.Growth, t.Agree, t.Runs)
+			times.row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
 		}
+		w.WriteString(times.String())
 	}
 	if r.judged {
 		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", plural(len(r.Builds), "build"), r.Lost)
 	}
 	return w.String()
+}
+
+// table has a column for each size, and some more.
+func (r matrixResult) table(sides string, more ...string) *table {
+	header := []string{"compiler", "level"}
+	for _, n := range r.Sizes {
+		header = append(header, fmt.Sprint(n))
+	}
+	return newTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
 }
 
 // outcomeText says how a build compares with what was expected of it.

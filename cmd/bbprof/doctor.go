@@ -219,14 +219,10 @@ func (w *reporter) prospect(r doctor.Report) {
 // aliases is a table of what two pages on one frame cost.
 func (w *reporter) aliases(prices []doctor.Price) {
 	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
-	fmt.Fprintf(w, "    %-23s", "cycles per iteration")
-	for _, c := range columns {
-		fmt.Fprintf(w, "  %10s", c)
-	}
-	w.WriteString("\n")
+	t := newTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
 	var notes strings.Builder
 	for _, what := range []string{doctor.Waiting, doctor.Parallel, doctor.Through} {
-		fmt.Fprintf(w, "    %-23s", what)
+		cells := []string{"    " + what}
 		for _, c := range columns {
 			cycles, why := doctor.PriceOf(prices, what, c)
 			cell := fmt.Sprintf("%.2f", cycles)
@@ -234,10 +230,11 @@ func (w *reporter) aliases(prices []doctor.Price) {
 				cell = "?"
 				fmt.Fprintf(&notes, "    ? %s, %s: %s\n", what, c, why)
 			}
-			fmt.Fprintf(w, "  %10s", cell)
+			cells = append(cells, cell)
 		}
-		w.WriteString("\n")
+		t.row(cells...)
 	}
+	w.WriteString(t.String())
 	w.WriteString(notes.String())
 }
 

@@ -26,7 +26,7 @@ func TestDoctorReport(t *testing.T) {
 	}}}}
 	got = doctorReport(r)
 	for _, want := range []string{
-		"bbprof can measure here\n", "\n    store, then load               1.51           ?           ?\n",
+		"bbprof can measure here\n", "\n    store, then load           1.51           ?           ?\n",
 		"\n    ? store, then load, two frames: nonlinear: so\n", "\nnothing else to mend\n",
 	} {
 		if !strings.Contains(got, want) {

@@ -140,20 +140,20 @@ func explanation(e explain.Explanation) string {
 	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	fmt.Fprintf(&w, "%-20s%-11s%9s%9s  %s\n", "hypothesis", "verdict", "with", "without", "effect and its interval")
+	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	for _, f := range e.Findings {
-		fmt.Fprintf(&w, "%-20s%-11s", f.Hypothesis, f.Verdict)
-		if f.Rounds > 0 {
-			fmt.Fprintf(&w, "%9.3f%9.3f  %+.3f, %+.3f to %+.3f\n", f.With, f.Without, f.Effect, f.Low, f.High)
-			fmt.Fprintf(&w, "%20s%s; %s\n", "", f.Here, f.Change)
+		why := f.Here
+		if f.Change != "" {
+			why += "; " + f.Change
+		}
+		if f.Rounds == 0 {
+			t.row(f.Hypothesis, string(f.Verdict), "", "", why)
 			continue
 		}
-		fmt.Fprintf(&w, "%20s%s", "", f.Here)
-		if f.Change != "" {
-			fmt.Fprintf(&w, "; %s", f.Change)
-		}
-		w.WriteString("\n")
+		t.row(f.Hypothesis, string(f.Verdict), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
+		t.note(why)
 	}
+	w.WriteString(t.String())
 	if causes := e.Causes(); len(causes) > 0 {
 		fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(causes, ", "))
 	} else {

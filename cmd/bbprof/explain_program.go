@@ -46,14 +46,16 @@ const leastRounds = 6
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)
-	fmt.Fprintf(&w, "%-25s%-11s%12s%12s  %s\n", "hypothesis", "verdict", "with", "without", "effect and its interval")
+	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {
-		fmt.Fprintf(&w, "%-25s%-11s%12s%12s  %+.0f, %+.0f to %+.0f\n%25s%s\n", f.Hypothesis, f.Verdict, whole(f.With), whole(f.Without), f.Effect, f.Low, f.High, "", f.Change)
+		t.row(f.Hypothesis, string(f.Verdict), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
+		t.note(f.Change)
 		if f.Verdict == cause.Confirmed {
 			confirmed = append(confirmed, f.Hypothesis)
 		}
 	}
+	w.WriteString(t.String())
 	if len(confirmed) == 0 {
 		confirmed = []string{"none"}
 	}

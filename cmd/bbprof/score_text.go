@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -228,7 +226,6 @@ func spread(i stat.Interval) string {
 
 func (s *scored) writeFigures(w *strings.Builder) {
 	weighted := s.truth.weighted()
-	table := newTable(w)
 	header := []string{"", "covered", "MAPE", "95 % interval", "excess", "median"}
 	if weighted {
 		header = append(header, "weighted")
@@ -236,7 +233,7 @@ func (s *scored) writeFigures(w *strings.Builder) {
 	for _, l := range score.Limits() {
 		header = append(header, fmt.Sprintf("≤ %d %%", l))
 	}
-	table.row(append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
+	t := newTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
 	mape := slices.Index(score.Names(), "mape")
 	for i := range s.models {
 		f := &s.figures[i]
@@ -247,9 +244,9 @@ func (s *scored) writeFigures(w *strings.Builder) {
 		for _, within := range f.Within {
 			row = append(row, percent(within))
 		}
-		table.row(append(row, correlation(f.TauB), correlation(f.TauBRounded), correlation(f.Pearson), percent(f.MAPEFailures))...)
+		t.row(append(row, correlation(f.TauB), correlation(f.TauBRounded), correlation(f.Pearson), percent(f.MAPEFailures))...)
 	}
-	table.flush()
+	w.WriteString(t.String())
 	w.WriteString("All but correlations in percent. Excess: error outside the measurement's interval.\n")
 }
 
@@ -294,21 +291,20 @@ func (s *scored) pairLines() (lines []string) {
 }
 
 func (s *scored) writeGrouping(w *strings.Builder, g scoredGrouping) {
-	table := newTable(w)
 	header := []string{"MAPE by " + g.name, "blocks"}
 	for _, m := range s.models {
 		header = append(header, m.Name)
 	}
 	w.WriteString("\n")
-	table.row(header...)
+	t := newTable("lr", header...)
 	for _, group := range g.groups {
 		row := []string{group.Name, fmt.Sprint(len(group.Blocks))}
 		for i := range s.models {
 			row = append(row, percent(group.figures[i].MAPE))
 		}
-		table.row(row...)
+		t.row(row...)
 	}
-	table.flush()
+	w.WriteString(t.String())
 }
 
 const maxFailures = 8
@@ -355,19 +351,3 @@ func mistakeLine(m score.Mistake) string {
 	return fmt.Sprintf("%s: %s %% of the error, predicted %s in %d of %d blocks, the median at %.2f of the measured cycles",
 		m.What, percent(m.Share), m.Direction(), m.Wrong, m.Blocks, float64(m.Ratio))
 }
-
-// columns aligns cells: the first column to the left, the others to the right.
-type columns struct{ out *tabwriter.Writer }
-
-func newTable(w *strings.Builder) columns {
-	return columns{tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)}
-}
-
-func (t columns) row(cells ...string) {
-	const width = 24 // of names; tabwriter aligns all columns alike
-	first := cells[0]
-	first += strings.Repeat(" ", max(0, width-utf8.RuneCountInString(first)))
-	fmt.Fprintln(t.out, first+"\t"+strings.Join(cells[1:], "\t")+"\t")
-}
-
-func (t columns) flush() { t.out.Flush() }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// table lines up cells in columns, two spaces apart.
+type table struct {
+	sides string // l or r for each column: where its cells stand in it; the last is for all further ones
+	rows  [][]string
+	notes map[int]string // what stands below a row, from the second column on, and lines up with nothing
+}
+
+func newTable(sides string, header ...string) *table {
+	return &table{sides: sides, rows: [][]string{header}, notes: map[int]string{}}
+}
+
+// row adds a line. Cells that are left out at its end are empty.
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// note adds a line of text to the last row.
+func (t *table) note(text string) { t.notes[len(t.rows)-1] = text }
+
+func (t *table) String() string {
+	var widths []int
+	for _, cells := range t.rows {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var w strings.Builder
+	for r, cells := range t.rows {
+		var line strings.Builder
+		for i, cell := range cells {
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if t.sides[min(i, len(t.sides)-1)] == 'r' {
+				cell = space + cell
+			} else {
+				cell += space
+			}
+			line.WriteString(cell)
+		}
+		w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if note, ok := t.notes[r]; ok {
+			w.WriteString(strings.Repeat(" ", widths[0]+2) + note + "\n")
+		}
+	}
+	return w.String()
+}
