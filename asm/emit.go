@@ -324,6 +324,12 @@ func (e *Emitter) Ldmxcsr(addr uint64) {
 	e.rel32(addr)
 }
 
+// Frstor loads the x87 unit's state from the 108 bytes at addr.
+func (e *Emitter) Frstor(addr uint64) {
+	e.Raw(0xdd, 0x25) // DD /4
+	e.rel32(addr)
+}
+
 // JmpReg is jmp r.
 func (e *Emitter) JmpReg(r Reg) {
 	if r >= R8 {

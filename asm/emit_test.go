@@ -81,6 +81,7 @@ func TestEmitterInstructions(t *testing.T) {
 		{"Syscall", (*Emitter).Syscall, "syscall"},
 		{"Int3", (*Emitter).Int3, "int 0x3"},
 		{"Popf", (*Emitter).Popf, "popfq"},
+		{"Frstor", func(e *Emitter) { e.Frstor(slotAt) }, fmt.Sprintf("frstor [%#x]", uint64(slotAt))},
 		{"Fninit", (*Emitter).Fninit, "fninit"},
 	}
 	const mem = stubAt + 0x38 // before the code: a negative distance

@@ -1,9 +1,16 @@
 package initial
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Captured is the state in which a program reached a block, with the memory that one execution of the
 // block touches there.
 type Captured struct {
-	State          // registers; Fill is for pages that are not among Pages
+	// State are the registers; its flags are rflags as they were. Fill is for nothing: pages that are not
+	// among Pages are not there.
+	State
 	Address uint64 // of the block in its program
 	X87     X87    // as FXSAVE has it (SDM vol. 1, 10.5.1)
 	Pages   []Page // by ascending address, none twice
@@ -11,14 +18,72 @@ type Captured struct {
 
 // X87 is the state of the x87 unit.
 type X87 struct {
-	Control, Status uint16
-	Tags            uint8       // a bit for each physical register that is not empty
-	Registers       [8][10]byte // st0 to st7
+	Control   uint16      `json:"control"`
+	Status    uint16      `json:"status"`
+	Tags      uint8       `json:"tags"`      // a bit for each physical register that is not empty
+	Registers [8][10]byte `json:"registers"` // st0 to st7
 }
 
 // Page is a page of a program's memory at the moment of a capture.
 type Page struct {
 	Address  uint64 // of its first byte
 	Writable bool
-	Data     [4096]byte
+	Data     [pageSize]byte
 }
+
+const pageSize = 4096
+
+// Flags of rflags beside the arithmetic ones (SDM vol. 1, 3.4.3). Those that a program can set in user
+// mode are DF, NT, AC, ID and TF.
+const (
+	arithmeticFlags = 1<<0 | 1<<2 | 1<<4 | 1<<6 | 1<<7 | 1<<11
+	flagTF          = 1 << 8
+	otherFlags      = 1<<10 | 1<<14 | 1<<18 | 1<<21 // DF, NT, AC, ID
+	fixedFlags      = 1<<9 | 1<<1                   // IF and the bit that is always 1
+)
+
+// RFlags are the flags that a run starts with, as popf loads them. What no program can set in user mode is left out,
+// and so is the trap flag, which would stop the child at each instruction: see Check.
+func (s State) RFlags() uint64 { return s.Flags&(arithmeticFlags|otherFlags) | fixedFlags }
+
+// Check refuses what no program can have been in, and the trap flag.
+func (c *Captured) Check() error {
+	switch {
+	case c.MXCSR > 0xffff:
+		return fmt.Errorf("captured state: mxcsr is %#x and has 16 bits", c.MXCSR)
+	case c.FSBase >= segmentEnd || c.GSBase >= segmentEnd:
+		return fmt.Errorf("captured state: a segment's base is below %#x, and fs_base is %#x and gs_base %#x", uint64(segmentEnd), c.FSBase, c.GSBase)
+	case c.Address >= segmentEnd:
+		return fmt.Errorf("captured state: the block's address %#x is not in user space", c.Address)
+	case c.Flags&flagTF != 0:
+		return fmt.Errorf("captured state: the trap flag is set (rflags %#x): each instruction would trap", c.Flags)
+	}
+	for i, v := range c.Vectors {
+		known := func(w Vector) bool { return w.Reg == v.Reg }
+		if v.Reg < 0 || v.Reg >= vectorRegs || v.Bits != 128 && v.Bits != 256 && v.Bits != 512 || slices.ContainsFunc(c.Vectors[:i], known) {
+			return fmt.Errorf("captured state: vector register %d of %d bits: there are 0 to %d, each once, of 128, 256 or 512", v.Reg, v.Bits, vectorRegs-1)
+		}
+	}
+	for i, p := range c.Pages {
+		if p.Address%pageSize != 0 || i > 0 && p.Address <= c.Pages[i-1].Address {
+			return fmt.Errorf("captured state: the page at %#x is not a page, or not after the one before it", p.Address)
+		}
+	}
+	return nil
+}
+
+// Start is the state as a block is given it: its vector registers are as wide as their values need, so that
+// upper halves that are zero are clean, and those that are zero are left out.
+func (c *Captured) Start() State {
+	s := c.State
+	s.Name, s.X87, s.Vectors = CapturedName, &c.X87, nil
+	for _, v := range c.Vectors {
+		if v.Bits = v.width(); v.Bits > 0 {
+			s.Vectors = append(s.Vectors, v)
+		}
+	}
+	return s
+}
+
+// CapturedName is what results call such a state.
+const CapturedName = "captured"

@@ -43,7 +43,7 @@ func TestRejectedWithKnownPages(t *testing.T) {
 		c := &fake{t: t, image: im, script: script}
 		m, err := mapPages(c, p, im)
 		rejected(t, err, verdict.SIGFPE)
-		if m.Known != 0 || len(m.Pages) != 1 || m.Pages[0].Addr != 0x7000 || m.Stops != 3 || !equal(c.lists[1], reset()) {
+		if m.Known != 0 || len(m.Pages) != 1 || m.Pages[0].Addr != 0x7000 || m.Stops != 3 || !equal(c.lists[1], tracee.UnmapAll(0)) {
 			t.Errorf("%s: %+v, lists %v", name, m, c.lists)
 		}
 	}

@@ -53,7 +53,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	}
 	plan := loop.Plan
 	if l.Counter.Memory {
-		plan.Ahead = []tracee.Op{tracee.OpenCounter()}
+		plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	}
 	got, err := mapPages(m.Child, plan, im)
 	if reasonOf(err) != "" && m.Child.Alive() {
@@ -62,7 +62,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	if err != nil || !slices.Equal(frames(got), frames(m.Mapping)) {
 		return loop, false, err
 	}
-	loop.Restore = append(slices.Clone(m.Restore), m.Dirty(m.Child, m.Plan.Init)...)
+	loop.Restore = append(slices.Clone(m.Restore), m.dirty()...)
 	return loop, true, nil
 }
 

@@ -54,6 +54,27 @@ type Plan struct {
 	// the block does ask for them is for confirm to find out.
 	Known []Page
 	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
+	// Replay is the captured state to start from, if it is one; Window is the child's.
+	Replay *Replay
+	Window uint64
+}
+
+// shift is how far after where they are laid out images run.
+func (p Plan) shift() uint64 { return layout.Shift(p.Window) }
+
+// home is where the block believes that it stands.
+func (p Plan) home() uint64 {
+	if p.Replay != nil {
+		return p.Replay.Captured.Address
+	}
+	return layout.Home
+}
+
+// try has the child do a dry run of an image.
+func (p Plan) try(c Child, ops []tracee.Op, im unroll.Image) (tracee.Stop, error) {
+	stop, err := c.Try(ops, im.At+p.shift(), im.End()+p.shift(), p.Limit)
+	stop.Regs.RIP -= p.shift()
+	return stop, err
 }
 
 // Page is one virtual page of the block and the frame that it stands on.
@@ -71,6 +92,8 @@ type Mapping struct {
 	Stops int // of the child, while mapping
 	Full  int // the copy that asked for one page more than there may be, if one did
 	Known int // how many pages, the first, were there before any was asked for
+
+	Window uint64 // of the child
 }
 
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
@@ -79,6 +102,10 @@ type Mapping struct {
 //
 // If some pages were known, too_many_pages holds only for a block that asks for those.
 func mapPages(c Child, p Plan, im unroll.Image) (Mapping, error) {
+	if p.Replay != nil {
+		m, _, err := p.replay(c, im)
+		return m, err
+	}
 	m, err := p.search(c, im)
 	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
 		stops := m.Stops
@@ -96,8 +123,8 @@ func tooMany(err error) bool {
 
 // search is mapPages with whatever comes of the pages to begin with.
 func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
-	var m Mapping
-	ops := append(reset(), p.Ahead...)
+	m := Mapping{Window: p.Window}
+	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
 	for i, page := range p.Known[:m.Known] {
 		page.Frame = i % p.Frames
@@ -106,7 +133,7 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	}
 	for {
 		p.Refill(c)
-		stop, err := c.Try(ops, im.At, im.End(), p.Limit)
+		stop, err := p.try(c, ops, im)
 		m.Stops++
 		if err != nil {
 			return m, p.timeout(err)
@@ -165,7 +192,7 @@ func (p Plan) fresh() []tracee.Op {
 // RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
 // with these pages before.
 func (p Plan) RunOnce(c Child, im unroll.Image) error {
-	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At, 1)), p.Limit)
+	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}
@@ -189,23 +216,26 @@ func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 
 // remap is Remap with the frames from first on.
 func (m Mapping) remap(first int) []tracee.Op {
-	ops := reset()
+	ops := tracee.UnmapAll(m.Window)
 	for _, p := range m.Pages {
 		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame))
 	}
 	return ops
 }
 
-// reset clears the child of every page but bbprof's own.
-func reset() []tracee.Op { return []tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove()} }
-
-// Refill puts every frame in use back to the fill word.
+// Refill puts every frame in use back to the fill word, or to what was captured of its page.
 func (p Plan) Refill(c Child) {
 	p.refill(c, 0)
 }
 
 // refill is Refill for as many frames, from first on.
 func (p Plan) refill(c Child, first int) {
+	if p.Replay != nil {
+		for i := range p.Replay.Captured.Pages {
+			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])
+		}
+		return
+	}
 	for i := range p.Frames {
 		frame := c.Frame(first + i)
 		binary.LittleEndian.PutUint64(frame, p.Init.Fill)

@@ -177,10 +177,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 
 // in is Prepare with one initial state.
 func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
-	t.Harness.Init = state
-	place.Child.SetBases(state.FSBase, state.GSBase)
-	place.Child.SetWord(layout.SlotMXCSR, uint64(state.MXCSR))
-	place.Child.SetWord(layout.DryRunMXCSR, uint64(state.MXCSR))
+	t.set(place, state)
 	plan := Plan{
 		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
 	}
@@ -200,6 +197,18 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	}
 	m.PaperVerdict = onOneFrame
 	return m, err
+}
+
+// set readies harness and child for a state.
+func (t *Task) set(place Place, state initial.State) {
+	t.Harness.Init = state
+	place.Child.SetBases(state.FSBase, state.GSBase)
+	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
+		place.Child.SetWord(slot, uint64(state.MXCSR))
+	}
+	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
+		place.Child.SetWord(slot, state.RFlags())
+	}
 }
 
 // foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
@@ -238,7 +247,13 @@ func (m *Mapped) Again(fewer unroll.Factors, late func() bool) (*Mapped, error) 
 // alias or to crowd the cache by itself after some copies: it gets no more than that.
 func (t Task) harmless(place Place, plan Plan, known []Page) (*Mapped, error) {
 	for {
-		m, err := t.confirmed(place, plan, known)
+		var m *Mapped
+		var err error
+		if plan.Replay != nil {
+			m, err = t.replayed(place, plan)
+		} else {
+			m, err = t.confirmed(place, plan, known)
+		}
 		if err == nil {
 			err = m.findStored()
 		}

@@ -23,13 +23,8 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 	addr := stop.Addr
 	switch {
 	case stop.Signal == tracee.SIGSEGV && (stop.Code == tracee.SegvMapErr || stop.Code == tracee.SegvAccErr):
-		switch {
-		case layout.Owns(addr, 1):
-			return reject(verdict.Unmappable, &addr, "%#x is in bbprof's own region", addr)
-		case addr >= 1<<63:
-			return reject(verdict.Unmappable, &addr, "%#x belongs to the kernel", addr)
-		case addr >= layout.UserEnd:
-			return reject(verdict.Unmappable, &addr, "%#x is above user space, which ends at %#x", addr, uint64(layout.UserEnd))
+		if why := p.forbidden(addr); why != "" {
+			return reject(verdict.Unmappable, &addr, "%s", why)
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
 		return Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
@@ -53,6 +48,19 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 	return reject(verdict.SIGSEGV, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
 }
 
+// forbidden says why no page can be at an address, "" if one can.
+func (p Plan) forbidden(addr uint64) string {
+	switch {
+	case layout.Owns(addr, 1), p.Window != 0 && layout.Owns(addr-p.shift(), 1):
+		return fmt.Sprintf("%#x is in bbprof's own region", addr)
+	case addr >= 1<<63:
+		return fmt.Sprintf("%#x belongs to the kernel", addr)
+	case addr >= layout.UserEnd:
+		return fmt.Sprintf("%#x is above user space, which ends at %#x", addr, uint64(layout.UserEnd))
+	}
+	return ""
+}
+
 // locate finds the instruction that a stop is about. A trap is reported after its
 // instruction, everything else at it; so is int1 on AMD under a hypervisor.
 func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Regs, ok bool) {
@@ -67,7 +75,7 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 	in := &p.Insts[index]
 	return index, asm.Regs{
 		GPR:    stop.Regs.GPR,
-		RIP:    layout.Home + uint64(in.Offset+len(in.Bytes)),
+		RIP:    p.home() + uint64(in.Offset+len(in.Bytes)),
 		FSBase: p.Init.FSBase,
 		GSBase: p.Init.GSBase,
 	}, true

@@ -33,6 +33,45 @@ func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
 	return dirty
 }
 
+// dirty is Dirty for the block: where it is replayed, the words that differ from what was captured.
+func (m *Mapped) dirty() (dirty []uint64) {
+	replay := m.Plan.Replay
+	if replay == nil {
+		return m.Dirty(m.Child, m.Plan.Init)
+	}
+	for i := range m.Pages {
+		frame, was := m.Child.Frame(m.Pages[i].Frame), &replay.Captured.Pages[i].Data
+		for off := 0; off < len(frame); off += 8 {
+			if binary.LittleEndian.Uint64(frame[off:]) != binary.LittleEndian.Uint64(was[off:]) {
+				dirty = append(dirty, m.Pages[i].Addr+uint64(off))
+			}
+		}
+	}
+	return dirty
+}
+
+// maxRestore is how many words can be put back before each run.
+func (m *Mapped) maxRestore() int {
+	if m.Plan.Replay != nil {
+		return layout.MaxValues
+	}
+	return layout.MaxRestore
+}
+
+// setRestore has the images put these words back before each run.
+func (m *Mapped) setRestore(words []uint64) {
+	m.Restore = words
+	if m.Plan.Replay == nil {
+		m.Child.SetRestore(words)
+		return
+	}
+	values := make([]uint64, len(words))
+	for i, addr := range words {
+		values[i] = m.Plan.Replay.word(addr)
+	}
+	m.Child.SetRestoreValues(words, values)
+}
+
 // stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
 // earlier list. A store beyond the pages is left out.
 func (m Mapping) stored(accesses []asm.Access, earlier []uint64) []uint64 {
@@ -99,9 +138,8 @@ func (m *Mapped) findStored() error {
 	}
 	if m.complete {
 		stored := m.stored(m.Trace.Accesses, m.Restore)
-		if m.complete = len(stored) == len(m.Restore) && len(stored) <= layout.MaxRestore; m.complete {
-			m.Restore = stored
-			m.Child.SetRestore(stored)
+		if m.complete = len(stored) == len(m.Restore) && len(stored) <= m.maxRestore(); m.complete {
+			m.setRestore(stored)
 			return nil
 		}
 	}
@@ -117,14 +155,13 @@ func (m *Mapped) addDirty(im unroll.Image) error {
 	if err := m.Plan.RunOnce(m.Child, im); err != nil {
 		return err
 	}
-	dirty := append(m.Restore, m.Dirty(m.Child, m.Plan.Init)...)
+	dirty := append(m.Restore, m.dirty()...)
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
-	if len(dirty) > layout.MaxRestore {
-		// 64 KiB, more than any L1D holds, so no block's miss is lost.
-		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), layout.MaxRestore)}
+	if len(dirty) > m.maxRestore() {
+		// 64 KiB with their values if each has one, more than any L1D holds, so no block's miss is lost.
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
 	}
-	m.Restore = dirty
-	m.Child.SetRestore(dirty)
+	m.setRestore(dirty)
 	return nil
 }

@@ -46,14 +46,15 @@ func (m *Mapped) trace() error {
 		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
 	}
 	m.put(image)
-	m.Restore = m.Dirty(m.Child, m.Plan.Init)
+	m.Restore = m.dirty()
 	m.Refill()
 	if err := m.Plan.RunOnce(m.Child, image); err != nil {
 		return err
 	}
 	m.Trace.Copies = m.tracedEnough(probe, copies)
-	m.Trace.Accesses = harness.Accesses(probe, m.Child.Log(), m.Trace.Copies, m.Plan.Init)
-	if suppressed := harness.Suppressed(probe, m.Child.Log(), m.Trace.Copies, m.Plan.Init); len(suppressed) > 0 {
+	start := harness.StartAt(m.Plan.Init, m.Plan.home())
+	m.Trace.Accesses = probe.Accesses(m.Child.Log(), m.Trace.Copies, &start.Regs)
+	if suppressed := probe.Suppressed(m.Child.Log(), m.Trace.Copies, &start.Regs); len(suppressed) > 0 {
 		reached := m.Trace
 		reached.Accesses = suppressed
 		if f := invariants.Contained(reached); f.Rejection != nil {
@@ -106,7 +107,7 @@ func (m *Mapped) traceByStepping(why error) error {
 			m.note("the trace lacks what %s accesses: single steps do not see vector and mask registers", in.Text())
 		}
 	}
-	m.Restore = m.Dirty(m.Child, m.Plan.Init)
+	m.Restore = m.dirty()
 	m.Trace.Copies = min(stepCopies, m.Factors.Long)
 	all, err := m.step(m.Trace.Copies)
 	m.Trace.Accesses = all
@@ -135,7 +136,9 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 	}
 	m.Refill()
 	pushed := false // flags, by the instruction before
-	stop, err := m.Child.Step(nil, image.At, image.End(), limit, func(at tracee.Regs) {
+	shift := m.Plan.shift()
+	stop, err := m.Child.Step(nil, image.At+shift, image.End()+shift, limit, func(at tracee.Regs) {
+		at.RIP -= shift
 		if pushed {
 			m.hideStep(at.GPR[asm.RSP])
 		}
@@ -166,7 +169,7 @@ func (m *Mapped) hideStep(rsp uint64) {
 func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
 	in := &m.Insts[i]
 	regs := asm.Regs{
-		GPR: at.GPR, RIP: layout.Home + uint64(in.Offset+len(in.Bytes)),
+		GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)),
 		FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
 	}
 	for k, mem := range in.Mem {

@@ -45,7 +45,7 @@ func (s *session) readEvents(j job, m *mapper.Mapped, tallies timing.Tallies) (t
 		tallies = timing.Tallies{}
 	}
 	reader := timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, Fresh: s.timer.Fresh()}
-	err := reader.Count(timedBlock{m}, pairOf(m.Short, m.Long, m.Factors), j.plan(m), events, tallies)
+	err := reader.Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), events, tallies)
 	return tallies, mapper.Unexpected(err)
 }
 

@@ -57,7 +57,11 @@ func (s *session) profile(b Block) (Result, error) {
 }
 
 func (s *session) steps(j job) (r reached, err error) {
-	if r.decoded, err = decode(placed(j.Code, j.Setup.At)); err != nil {
+	code := j.Code
+	if j.Setup.Captured == nil {
+		code = placed(j.Code, j.Setup.At)
+	}
+	if r.decoded, err = decode(code); err != nil {
 		return r, err
 	}
 	j.vectorBits = r.decoded.vectorBits
@@ -151,6 +155,9 @@ func (j job) repeat(d decoded, frontEnd unroll.FrontEnd) (repeated, error) {
 func (s *session) prepare(j job, d decoded, r repeated) (*mapper.Mapped, error) {
 	task := s.task(j, d, r)
 	task.Late = s.allow(mapLimit).over
+	if j.Setup.Captured != nil {
+		return task.Replayed(j.Setup.Captured)
+	}
 	m, err := task.Prepare(j.states)
 	if err == nil {
 		if n := invariants.NewPages(m.Trace); n > 0 {
@@ -203,7 +210,9 @@ func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err
 		}
 		return judged, f.Rejection
 	}
-	judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+	if m.Plan.Replay == nil { // else equal registers are the program's
+		judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+	}
 	return judged, nil
 }
 
@@ -216,7 +225,11 @@ func (s *session) ownLines(m *mapper.Mapped) (own [layout.PageSize / 64]int) {
 	}
 	s.timer.Uses(use)
 	if len(m.Restore) > 0 {
-		use(layout.Restore, 8*uint64(len(m.Restore)))
+		each := uint64(8)
+		if m.Harness.Reset.Values {
+			each = 16
+		}
+		use(layout.Restore, each*uint64(len(m.Restore)))
 	}
 	if at, bytes := harness.DataOf(m.Plan.Init, m.Harness.Reset); bytes > 0 {
 		use(m.Short.At+at, bytes)
@@ -292,7 +305,7 @@ func (b timedBlock) Replicates(places []int, read harness.Clock) (pairs []timing
 	}
 	images, err := b.Mapped.Replicates(starts, read)
 	for _, im := range images {
-		pairs = append(pairs, pairOf(im[0], im[1], b.Factors))
+		pairs = append(pairs, b.pair(im[0], im[1], b.Factors))
 	}
 	return pairs, err
 }
@@ -304,13 +317,14 @@ func (b timedBlock) Remap(replicate int) []tracee.Op { return b.Mapped.RemapTo(r
 func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {
 	im, ok, err := b.Mapped.Third(read)
 	factors, _ := b.ThirdFactors()
-	return pairOf(b.Short, im, factors), ok, err
+	return b.pair(b.Short, im, factors), ok, err
 }
 
-func pairOf(short, long unroll.Image, f unroll.Factors) timing.Pair {
+func (b timedBlock) pair(short, long unroll.Image, f unroll.Factors) timing.Pair {
+	shift := layout.Shift(b.Plan.Window)
 	return timing.Pair{
-		Short: timing.Image{Entry: short.At, Iterations: f.Short},
-		Long:  timing.Image{Entry: long.At, Iterations: f.Long},
+		Short: timing.Image{Entry: short.At + shift, Iterations: f.Short},
+		Long:  timing.Image{Entry: long.At + shift, Iterations: f.Long},
 	}
 }
 

@@ -197,6 +197,7 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			dead      *tracee.DeadError
 			result    Result
 		)
+		s.window = s.windowFor(b)
 		err := s.ready()
 		if err != nil && !errors.As(err, &dead) {
 			return Result{}, err

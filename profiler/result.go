@@ -93,6 +93,9 @@ type Result struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
 
+	// Captured is about the captured state that the block started from, if it did.
+	Captured *CapturedReport `json:"captured,omitempty"`
+
 	Init    initial.State `json:"init"`
 	Mapping []mapper.Page `json:"mapping,omitempty"`
 	Listing []ListingLine `json:"listing,omitempty"`
@@ -185,6 +188,9 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 		}
 		result.Host = here
 	}
+	if c := j.Setup.Captured; c != nil {
+		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: c.Address, Pages: len(c.Pages)}
+	}
 	if r.repeated.crowded {
 		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)
 	}
@@ -237,6 +243,9 @@ func (r *Result) warn(format string, args ...any) {
 func (r *Result) addMapped(m *mapper.Mapped, detail bool) {
 	if m.Plan.Frames > 0 { // it came to an attempt
 		r.Init = m.Plan.Init
+	}
+	if m.Plan.Replay != nil {
+		r.Captured.addLeft(m.Plan.Replay.Left)
 	}
 	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long
 	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))

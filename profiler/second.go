@@ -50,7 +50,7 @@ func StatesNamed(list string) (states []initial.State, err error) {
 // second measures a block that was measured in one of two initial states in the other; nil where
 // there are no two.
 func (s *session) second(b Block, first string) (*SecondState, error) {
-	if len(s.compared) < MostStates || b.Setup.Init != nil {
+	if len(s.compared) < MostStates || b.Setup.Init != nil || b.Setup.Captured != nil {
 		return nil, nil
 	}
 	other := s.compared[0]

@@ -28,6 +28,7 @@ type session struct {
 	compared []initial.State
 	cpus     *cpus
 	child    *tracee.Tracee
+	window   uint64 // that the child is to have, see layout.WindowFor; 0 is none
 	timer    timing.Timer
 
 	kernel pmu.Kernel
@@ -165,7 +166,7 @@ func (s *session) launch() (err error) {
 	if c := s.counters(); c != nil {
 		events = c.Events()
 	}
-	s.child, err = tracee.Launch(s.states[0].FSBase, s.states[0].GSBase, events...)
+	s.child, err = tracee.LaunchWith(s.window, s.states[0].FSBase, s.states[0].GSBase, events...)
 	if refused := (*tracee.CounterError)(nil); errors.As(err, &refused) {
 		return &verdict.HostError{Missing: "the child may not count what the monitor may", Remedy: "use -clock tsc", Err: err}
 	}
@@ -196,7 +197,7 @@ func (s *session) fallBack(err error) error {
 
 // ready makes sure that there is a live child.
 func (s *session) ready() error {
-	if s.child != nil && s.child.Alive() {
+	if s.child != nil && s.child.Alive() && s.child.Window() == s.window {
 		return nil
 	}
 	s.discard()

@@ -28,6 +28,12 @@ type Setup struct {
 	Init *initial.State `json:"init,omitempty"`
 	// Set is as in Options, of which it replaces what it names.
 	Set initial.Set `json:"set,omitempty"`
+	// Captured is the state of a program to start from, instead of any other: registers, the pages that the block
+	// touches, and the block's address, to which its rip-relative operands are relative. Of what else says how
+	// memory and registers start, nothing holds then.
+	Captured *initial.Captured `json:"-"`
+	// Visit names the captured state, such as by its program, file and number. The result repeats it.
+	Visit string `json:"visit,omitempty"`
 	// Frames, Unroll, NoFTZ, FrontEnd and Mode as in Options.
 	Frames   int             `json:"frames,omitempty"`
 	Unroll   *unroll.Factors `json:"unroll,omitempty"`
@@ -51,6 +57,10 @@ func (s Setup) Check() error {
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", s.Unroll)
 	case s.Unroll != nil && s.Unroll.Short == 0 && s.Mode != "" && s.Mode != Unroll:
 		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", s.Unroll, Unroll, s.Mode)
+	case s.Captured != nil:
+		if err := s.Captured.Check(); err != nil {
+			return err
+		}
 	}
 	return Options{FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
 }
@@ -73,6 +83,10 @@ func (s Setup) over(o Options) Options {
 // job is a block with the options and the initial states that its set-up makes of the session's.
 func (s *session) job(b Block) job {
 	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
+	if c := b.Setup.Captured; c != nil {
+		j.states = []initial.State{c.Start()}
+		return j
+	}
 	set := j.Options.Set.With(b.Setup.Set)
 	if init := b.Setup.Init; init != nil {
 		j.states, set = []initial.State{*init}, b.Setup.Set

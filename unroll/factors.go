@@ -94,6 +94,15 @@ func (f Factors) Within(copies int) (Factors, bool) {
 	return f, false
 }
 
+// Few is Within for a block that can have no more copies than these, however few: down to 1 and 2.
+func (f Factors) Few(copies int) (Factors, bool) {
+	if fewer, ok := f.Within(copies); ok {
+		return fewer, true
+	}
+	least := Factors{1, 2}
+	return least, copies >= least.Long && f.Long > least.Long
+}
+
 // AtMost is the largest pair with no more copies than that, or the smallest there is.
 func (f Factors) AtMost(copies int) Factors {
 	if fewer, ok := f.Within(copies); ok {

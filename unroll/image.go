@@ -58,13 +58,26 @@ type Harness struct {
 	// Offset is how far the first copy is after a multiple of 64, below 64: so many bytes of
 	// nops run once before it.
 	Offset int
+	// Replayed says that the block runs as it does in its program: its rip-relative operands mean what they
+	// mean in a block at Address, from images that run in a window, Shift after where they are laid out.
+	Replayed bool
+	Address  uint64
+	Shift    uint64
 	// Memory is where the code for an address goes, as far as it fits; by default memory is made.
 	Memory func(at uint64) []byte
 }
 
+// Home is where the block believes that it stands.
+func (h Harness) Home() uint64 {
+	if h.Replayed {
+		return h.Address
+	}
+	return layout.Home
+}
+
 // Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
 // Rip-relative operands are rewritten in each copy so that all of them mean the place that
-// they mean in a block at layout.Home.
+// they mean in a block at h.Home().
 func Build(at uint64, insts []asm.Inst, copies int, h Harness) (Image, error) {
 	return build(at, insts, copies, h, shape{})
 }
@@ -113,7 +126,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	second := im.First
 	for k := range min(copies, 2) { // by hand; the rest is like these
 		second = e.PC()
-		added, err := emitCopy(e, insts, k, s)
+		added, err := emitCopy(e, insts, k, h, s)
 		if err != nil {
 			return Image{}, err
 		}
@@ -124,7 +137,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if copies > 2 {
 		for i := range insts { // what every copy must reach, the last must
 			last := second + uint64(copies-2)*(second-im.First) + uint64(insts[i].Offset)
-			if _, err := relocate(&insts[i], i, last); err != nil {
+			if _, err := h.relocate(&insts[i], i, last); err != nil {
 				return Image{}, err
 			}
 		}
@@ -144,7 +157,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 
 // emitCopy appends copy k of the block, with a probe one that logs. In a dry run the pages of an
 // access that a mask may suppress are asked for first: see [asm.Mem.CanBeSuppressed].
-func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, s shape) (added []span, err error) {
+func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
 		log = harness.LogAt(s.probe, k)
@@ -154,14 +167,14 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, s shape) (added []span, e
 		if s.probe != nil {
 			s.probe.Before(e, i, log)
 		}
-		if s.dryRun {
+		if s.dryRun && !h.Replayed {
 			at := e.PC()
 			touch(e, &insts[i])
 			if n := int(e.PC() - at); n > 0 {
 				added = append(added, span{int(at - from), n})
 			}
 		}
-		code, err := relocate(&insts[i], i, e.PC())
+		code, err := h.relocate(&insts[i], i, e.PC())
 		if err != nil {
 			return nil, err
 		}
@@ -192,23 +205,31 @@ func touch(e *asm.Emitter, in *asm.Inst) {
 }
 
 // relocate gives an instruction's bytes for address at, with a rip-relative displacement
-// that means the same place as in a block at layout.Home.
-func relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
+// that means the same place as in a block at h.Home().
+func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	if in.RIPDisp == 0 {
 		return in.Bytes, nil
 	}
-	home := int64(layout.Home+uint64(in.Offset)) - int64(at)
+	home := int64(h.Home()+uint64(in.Offset)) - int64(at+h.Shift)
 	code := append([]byte(nil), in.Bytes...)
 	field := code[in.RIPDisp:]
 	disp := int64(int32(binary.LittleEndian.Uint32(field))) + home
 	if disp != int64(int32(disp)) {
 		return nil, &verdict.Rejection{
 			Reason: verdict.Unmappable,
-			Detail: fmt.Sprintf("the rip-relative displacement %#x leads further than the %d MiB that all copies can reach",
-				disp-home, (math.MaxInt32-(layout.Home-layout.Code))>>20),
-			Inst: in.Verdict(index),
+			Detail: h.tooFar(disp - home),
+			Inst:   in.Verdict(index),
 		}
 	}
 	binary.LittleEndian.PutUint32(field, uint32(disp))
 	return code, nil
+}
+
+// tooFar says what is wrong with a displacement.
+func (h Harness) tooFar(disp int64) string {
+	if h.Replayed {
+		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp, h.Address, layout.Code+h.Shift)
+	}
+	return fmt.Sprintf("the rip-relative displacement %#x leads further than the %d MiB that all copies can reach",
+		disp, (math.MaxInt32-(layout.Home-layout.Code))>>20)
 }

@@ -26,6 +26,7 @@ const (
 	// Of a run.
 	Unmappable       Reason = "unmappable"        // an address that no page can be put at
 	TooManyPages     Reason = "too_many_pages"    // keeps touching new pages
+	LeavesState      Reason = "leaves_state"      // too few copies stay within a captured state
 	UnalignedOperand Reason = "unaligned_operand" // an alignment the instruction demands
 	SIGSEGV          Reason = "sigsegv"           // a protection fault that no address explains
 	SIGFPE           Reason = "sigfpe"
@@ -51,7 +52,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
-		Unmappable, TooManyPages, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout,
+		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout,
 		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
 	}
 }

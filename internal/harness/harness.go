@@ -20,6 +20,7 @@ import (
 // end least.
 type Reset struct {
 	Memory bool // writes memory: put back the SlotRestore words listed at layout.Restore
+	Values bool // of memory: the list has a value for each word, see layout.MaxValues; else all get the fill
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
@@ -48,15 +49,15 @@ const queueFiller = 80
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
 func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
-	vectors := emitData(e, init, reset)
+	data := emitData(e, init, reset)
 	if reset.Memory {
-		restoreWords(e, init.Fill)
+		restoreWords(e, init.Fill, reset.Values)
 	}
 	if reset.MXCSR {
 		e.Ldmxcsr(layout.SlotMXCSR)
 	}
 	if reset.X87 || reset.MMX {
-		clearX87(e, reset.MMX, reset.Filled)
+		resetX87(e, init, data, reset)
 	}
 	if reset.Vector {
 		clearVectors(e, features)
@@ -64,7 +65,7 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	if reset.High && features.AVX512 {
 		resetHigh(e, init.Opmasks, features)
 	}
-	loadVectors(e, init, vectors, reset, features)
+	loadVectors(e, init, data, reset, features)
 	if reset.Flags {
 		e.MovImm(asm.RSP, layout.SlotFlags)
 		e.Popf()
@@ -93,18 +94,32 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 // DryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
 // that a block can change, from what the dry run's side of the own region holds.
 func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
-	vectors := emitData(e, init, reset)
+	if init.X87 != nil { // all of it is a program's
+		reset.X87, reset.Vector, reset.High = true, true, true
+	}
+	reset.MMX = true
+	data := emitData(e, init, reset)
 	e.Ldmxcsr(layout.DryRunMXCSR)
-	clearX87(e, true, reset.Filled)
+	resetX87(e, init, data, reset)
 	clearVectors(e, features)
 	if reset.High && features.AVX512 {
 		resetHigh(e, init.Opmasks, features)
 	}
-	loadVectors(e, init, vectors, reset, features)
+	loadVectors(e, init, data, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
 	e.Raw(enterTail(e, init)...)
 	e.Align(64)
+}
+
+// resetX87 sets the x87 unit to a program's state, which stands with an image's data, or clears it.
+func resetX87(e *asm.Emitter, init initial.State, data uint64, reset Reset) {
+	if init.X87 == nil {
+		clearX87(e, reset.MMX, reset.Filled)
+		return
+	}
+	e.Fninit() // frstor would raise what the block left pending
+	e.Frstor(data + 64*uint64(vectorsOf(init, reset)))
 }
 
 // clearX87 empties the x87 registers, zeroes them before if mmx says so, and fills some.
@@ -154,20 +169,28 @@ func enterTail(e *asm.Emitter, init initial.State) []byte {
 	return t.Bytes()
 }
 
-// restoreWords stores fill to each address of the list at layout.Restore. It writes through
+// restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
 // the block's own pages, not through another mapping of their frames: on AMD an access
 // through another linear address mispredicts the L1D way.
-func restoreWords(e *asm.Emitter, fill uint64) {
+func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.Lea(asm.RSI, layout.Restore)
-	e.MovImm(asm.RAX, fill)
+	step := int8(8)
+	if values {
+		step = 16
+	} else {
+		e.MovImm(asm.RAX, fill)
+	}
 	e.Load(asm.RCX, layout.SlotRestore)
 	e.AddImm8(asm.RCX, 0)
 	none := e.ForwardJz()
 	e.Align(32)
 	loop := e.PC()
 	e.LoadAt(asm.RDI, asm.RSI, 0)
+	if values {
+		e.LoadAt(asm.RAX, asm.RSI, 8)
+	}
 	e.StoreAt(asm.RDI, 0, asm.RAX)
-	e.AddImm8(asm.RSI, 8)
+	e.AddImm8(asm.RSI, step)
 	e.Dec(asm.RCX)
 	e.JnzShort(loop)
 	e.Bind(none)

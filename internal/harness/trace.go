@@ -24,14 +24,9 @@ func NewProbe(insts []asm.Inst, features asm.Features) (*asm.Probe, error) {
 // LogAt is where instrumented copy k logs its accesses.
 func LogAt(probe *asm.Probe, k int) uint64 { return layout.Log + uint64(k*probe.LogSize()) }
 
-// Suppressed reads what a mask suppressed of their accesses.
-func Suppressed(probe *asm.Probe, log []byte, copies int, init initial.State) []asm.Access {
+// StartAt is Start for a block that believes that it stands at an address.
+func StartAt(init initial.State, home uint64) asm.Start {
 	start := Start(init)
-	return probe.Suppressed(log, copies, &start.Regs)
-}
-
-// Accesses reads what instrumented copies have logged, in program order.
-func Accesses(probe *asm.Probe, log []byte, copies int, init initial.State) []asm.Access {
-	start := Start(init)
-	return probe.Accesses(log, copies, &start.Regs)
+	start.Regs.RIP = home
+	return start
 }

@@ -15,12 +15,21 @@ const dataAt = 64
 const firstHigh = 16
 
 // DataOf is where an image's own data stands, from the image's start, and how much there is: the values of
-// vector registers that do not start at zero.
+// vector registers that do not start at zero, then a program's x87 state.
 func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
-	if !reset.Vector && !reset.High {
-		return dataAt, 0
+	bytes = 64 * uint64(vectorsOf(init, reset))
+	if init.X87 != nil && (reset.X87 || reset.MMX) {
+		bytes += uint64(len(init.X87.FSave()))
 	}
-	return dataAt, 64 * uint64(len(init.Vectors))
+	return dataAt, bytes
+}
+
+// vectorsOf is how many vector registers have values among an image's data.
+func vectorsOf(init initial.State, reset Reset) int {
+	if !reset.Vector && !reset.High {
+		return 0
+	}
+	return len(init.Vectors)
 }
 
 // emitData appends these values and a jump over them, and returns where they stand. They are part of the
@@ -32,10 +41,14 @@ func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
 	over := e.ForwardJmp()
 	e.Align(64)
 	at := e.PC()
-	for _, v := range init.Vectors {
+	for _, v := range init.Vectors[:vectorsOf(init, reset)] {
 		for _, w := range v.Words {
 			e.Raw(binary.LittleEndian.AppendUint64(nil, w)...)
 		}
+	}
+	if init.X87 != nil && (reset.X87 || reset.MMX) {
+		area := init.X87.FSave()
+		e.Raw(area[:]...)
 	}
 	e.Bind(over)
 	return at
@@ -44,10 +57,7 @@ func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
 // loadVectors sets the vector registers that do not start at zero, as far as the CPU has them, to the
 // values at an address. The others are zero already.
 func loadVectors(e *asm.Emitter, init initial.State, at uint64, reset Reset, features asm.Features) {
-	if at == 0 {
-		return
-	}
-	for i, v := range init.Vectors {
+	for i, v := range init.Vectors[:vectorsOf(init, reset)] {
 		from := at + 64*uint64(i)
 		switch high := v.Reg >= firstHigh; {
 		case high && (!reset.High || !features.AVX512):

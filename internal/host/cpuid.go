@@ -107,3 +107,19 @@ func Stepping(id CPUID) int {
 	eax, _, _, _ := id(1, 0)
 	return int(eax & 0xf)
 }
+
+// leafXSave describes what XSAVE writes (SDM vol. 1, 13.2).
+const leafXSave = 0xd
+
+// XSaveOffsets is where the components 2 to 31 begin in what XSAVE writes, 0 for those that the CPU lacks.
+func XSaveOffsets(id CPUID) (offsets [32]int) {
+	if highest, _, _, _ := id(0, 0); highest < leafXSave {
+		return offsets
+	}
+	for i := 2; i < len(offsets); i++ {
+		if size, offset, _, _ := id(leafXSave, uint32(i)); size > 0 {
+			offsets[i] = int(offset)
+		}
+	}
+	return offsets
+}

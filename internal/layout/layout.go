@@ -173,7 +173,39 @@ const (
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8
+	// MaxValues is how many, if each has a value of its own beside its address.
+	MaxValues = RestoreSize / 16
 )
+
+// A window is where the own region stands a second time, within reach of rip-relative operands of a
+// program that it does not reach from Base: the same memory, but for the stub and the frames. The images of
+// a block that is replayed from a captured state run there. Generated code reaches the own
+// region rip-relative, and so does not depend on which of the two it runs in.
+const (
+	WindowSize  = End - Base
+	WindowAlign = 1 << 30
+)
+
+// Shift is how far after the own region its window stands; 0 if that is 0, no window.
+func Shift(window uint64) uint64 {
+	if window == 0 {
+		return 0
+	}
+	return window - Base
+}
+
+// WindowFor is where a window for a program's code at an address is best, the nearest first: within 1 GiB
+// below or above, so that what is as far on the other side is in reach too. The child's filter distinguishes
+// the two by the upper halves of addresses.
+func WindowFor(code uint64) (windows []uint64) {
+	here := code &^ (WindowAlign - 1)
+	for _, at := range []uint64{here, here + WindowAlign, here - WindowAlign} {
+		if Mappable(at, WindowSize) && at>>32 != Base>>32 {
+			windows = append(windows, at)
+		}
+	}
+	return windows
+}
 
 // Owns reports whether any of the n bytes at addr is bbprof's.
 func Owns(addr, n uint64) bool {

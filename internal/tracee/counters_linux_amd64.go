@@ -31,8 +31,14 @@ func (t *Tracee) openCounters(counters []Counter) error {
 		}
 		own = append(own, fd)
 		const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
-		if _, err := t.inject(unix.SYS_MMAP, layout.CounterPage(i), layout.PageSize, unix.PROT_READ, fixed, fd, 0); err != nil {
-			return &CounterError{Index: i, What: "mapping", Err: err}
+		at := []uint64{layout.CounterPage(i)}
+		if t.window != 0 {
+			at = append(at, layout.CounterPage(i)+layout.Shift(t.window))
+		}
+		for _, addr := range at {
+			if _, err := t.inject(unix.SYS_MMAP, addr, layout.PageSize, unix.PROT_READ, fixed, fd, 0); err != nil {
+				return &CounterError{Index: i, What: "mapping", Err: err}
+			}
 		}
 		ours, err := unix.PidfdGetfd(t.pidfd, int(fd), 0)
 		switch {

@@ -93,7 +93,7 @@ func TestSides(t *testing.T) {
 			})
 			stop = do(t, c, UnmapBelow(), UnmapAbove(), Run(entry, 1))
 			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
-			stop = try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove(), OpenCounter())
+			stop = try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove(), OpenCounter(0)[0])
 			mustFault("in a dry run with a counter", stop, may(countingSide), stop.Done)
 			do(t, c) // which closes the counter
 		}
@@ -106,7 +106,7 @@ func TestSides(t *testing.T) {
 // has to be one of those changes as they are.
 func TestForgedProtection(t *testing.T) {
 	c := launch(t)
-	for _, op := range slices.Concat(toDryRun(0), toMeasure(0), []Op{OpenCounter(), closeCounter()}) {
+	for _, op := range slices.Concat(toDryRun(0, 0), toMeasure(0, 0), OpenCounter(0), closeCounter(0)) {
 		for i, change := range []Op{
 			protect(op.args[0], op.args[0]+op.args[1], 7),
 			protect(op.args[0], op.args[0]+op.args[1], op.args[2]|protWrite|protExec),

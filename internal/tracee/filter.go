@@ -57,7 +57,7 @@ func arg(i int) uint32 { return uint32(offArgs + 8*i) }
 func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
 
 // filter allows a call if all checks of any rule hold, and traps everything else.
-func filter(gate uint64, counters int) []bpfInsn {
+func filter(gate uint64, counters int, window uint64) []bpfInsn {
 	fromGate := append([]check{eq(offArch, archX8664)}, eq64(offIP, gate)...)
 	call := func(nr uint32, args ...[]check) []check {
 		r := append([]check(nil), fromGate...)
@@ -67,7 +67,6 @@ func filter(gate uint64, counters int) []bpfInsn {
 		}
 		return r
 	}
-	below, above := UnmapBelow(), UnmapAbove()
 	before, after := UsageBefore(), UsageAfter()
 	remap := MapFrame(0, 0)
 	fromFrames := []check{
@@ -77,20 +76,37 @@ func filter(gate uint64, counters int) []bpfInsn {
 	}
 	asRemap := call(sysMremap, fromFrames, argIs(1, 0), argIs(2, layout.PageSize), argIs(3, remap.args[3]))
 	var rules [][]check
+	for _, op := range UnmapAll(window) {
+		rules = append(rules, call(sysMunmap, argIs(0, op.args[0]), argIs(1, op.args[1])))
+	}
 	rules = append(rules,
-		call(sysMunmap, argIs(0, below.args[0]), argIs(1, below.args[1])),
-		call(sysMunmap, argIs(0, above.args[0]), argIs(1, above.args[1])),
 		call(sysGetrusage, argIs(0, 0), argIs(1, before.args[1])),
 		call(sysGetrusage, argIs(0, 0), argIs(1, after.args[1])),
-		// The target is outside the own region: another upper half, or beyond its end. The
-		// region starts at the lower half's 0, so there is nothing before it to allow.
-		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4) + 4, bpfJeq, uint32(layout.Base >> 32), false}),
-		append(asRemap[:len(asRemap):len(asRemap)], check{arg(4), bpfJge, uint32(layout.End & 0xffff_ffff), true}),
 	)
-	for _, op := range slices.Concat(toDryRun(counters), toMeasure(counters), []Op{OpenCounter(), closeCounter()}) {
+	for _, where := range outside(arg(4), window) {
+		rules = append(rules, append(asRemap[:len(asRemap):len(asRemap)], where...))
+	}
+	for _, op := range slices.Concat(toDryRun(counters, window), toMeasure(counters, window), OpenCounter(window), closeCounter(window)) {
 		rules = append(rules, call(sysMprotect, argIs(0, op.args[0]), argIs(1, op.args[1]), argIs(2, op.args[2])))
 	}
 	return assemble(rules)
+}
+
+// outside are the ways in which an address may be neither in the own region nor in the window: another
+// upper half than both, or beyond the end. Both start at the lower half's 0 or, the window, at a multiple of
+// layout.WindowAlign.
+func outside(off uint32, window uint64) [][]check {
+	upper := func(region uint64, is bool) check { return check{off + 4, bpfJeq, uint32(region >> 32), is} }
+	beyond := check{off, bpfJge, uint32(layout.End & 0xffff_ffff), true}
+	if window == 0 {
+		return [][]check{{upper(layout.Base, false)}, {beyond}}
+	}
+	return [][]check{
+		{upper(layout.Base, false), upper(window, false)},
+		{upper(layout.Base, true), beyond},
+		{upper(window, true), {off, bpfJge, uint32(window), false}},
+		{upper(window, true), {off, bpfJge, uint32(window + layout.WindowSize), true}},
+	}
 }
 
 // assemble lays the rules out one after the other; a check that fails jumps to the next

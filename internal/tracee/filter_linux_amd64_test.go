@@ -262,7 +262,7 @@ func TestRemapBoundary(t *testing.T) {
 
 // A jump in the filter has 8 bits, and the kernel takes 4096 instructions.
 func TestFilterFits(t *testing.T) {
-	prog := filter(buildStub(0).gate, 0)
+	prog := filter(buildStub(0, 0).gate, 0, 0)
 	if len(prog) > 4096 {
 		t.Errorf("%d instructions", len(prog))
 	}

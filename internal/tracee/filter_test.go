@@ -78,8 +78,8 @@ func permitted(gate uint64, r request) bool {
 // Requests that are permitted, and then one field of them changed: to its neighbours, to
 // another upper half, to anything.
 func TestFilterByRequest(t *testing.T) {
-	gate := buildStub(0).gate
-	prog := filter(gate, 0)
+	gate := buildStub(0, 0).gate
+	prog := filter(gate, 0, 0)
 	var good []request
 	for _, op := range []Op{
 		UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(),
@@ -87,7 +87,7 @@ func TestFilterByRequest(t *testing.T) {
 	} {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
-	for _, op := range append(toDryRun(0), append(toMeasure(0), OpenCounter(), closeCounter())...) {
+	for _, op := range append(toDryRun(0, 0), append(toMeasure(0, 0), append(OpenCounter(0), closeCounter(0)...)...)...) {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -30,7 +30,7 @@ func TestKilledWhileLaunched(t *testing.T) {
 	}
 	for name, stage := range stages {
 		for _, early := range []bool{true, false} { // whether the child may be about to end, or has
-			c := &Tracee{stub: buildStub(0), pidfd: -1}
+			c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
 			if err := c.shared.create(); err != nil {
 				t.Fatal(err)
 			}

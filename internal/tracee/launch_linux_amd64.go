@@ -32,6 +32,7 @@ type Tracee struct {
 	launched time.Time
 
 	stub   stub
+	window uint64
 	regs   unix.PtraceRegs // what every continuation starts from
 	dead   *DeadError
 	watch  *watchdog
@@ -55,7 +56,12 @@ type Tracee struct {
 // layout.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
 // kills meanwhile is a *DeadError.
 func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
-	t := &Tracee{stub: buildStub(len(counters)), pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
+	return LaunchWith(0, fsBase, gsBase, counters...)
+}
+
+// LaunchWith launches a child that has a window (see layout.Window), unless that is 0.
+func LaunchWith(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
+	t := &Tracee{stub: buildStub(len(counters), window), window: window, pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
 	t.before, _ = cpuClock(t.thread, perThread)
 	defer func() {
 		if err != nil {
@@ -143,7 +149,7 @@ func (t *Tracee) settle(counters []Counter) error {
 		read, readWrite, readExec = unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_EXEC
 		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	)
-	for _, r := range regions {
+	for _, r := range t.regions() {
 		at, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset)
 		if err == nil && at != r.addr { // what the flag is to an older kernel: nothing
 			err = fmt.Errorf("it went to %#x", at)
@@ -156,16 +162,18 @@ func (t *Tracee) settle(counters []Counter) error {
 	if err := t.openCounters(counters); err != nil {
 		return err
 	}
-	steps := []struct {
+	type step struct {
 		what string
 		nr   uint64
 		args []uint64
-	}{
-		{"unmapping what lies below", unix.SYS_MUNMAP, []uint64{0, layout.Base}},
-		{"unmapping what lies above", unix.SYS_MUNMAP, []uint64{layout.End, layout.UserEnd - layout.End}},
+	}
+	steps := []step{
 		{"closing its descriptors", unix.SYS_CLOSE_RANGE, []uint64{0, 1<<32 - 1, 0}},
 		// Without it, only a privileged process may install a filter (seccomp(2)).
 		{"giving up new privileges", unix.SYS_PRCTL, []uint64{unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
+	}
+	for _, op := range UnmapAll(t.window) {
+		steps = append(steps, step{"unmapping what is not its own", unix.SYS_MUNMAP, op.args[:2]})
 	}
 	for _, s := range steps {
 		_, err := t.inject(s.nr, s.args...)
@@ -182,8 +190,8 @@ func (t *Tracee) settle(counters []Counter) error {
 			return settling(s.what, err)
 		}
 	}
-	for _, step := range []func() error{t.limit, t.giveUpCapabilities, t.installFilter} {
-		if err := step(); err != nil {
+	for _, do := range []func() error{t.limit, t.giveUpCapabilities, t.installFilter} {
+		if err := do(); err != nil {
 			return err
 		}
 	}
@@ -195,15 +203,17 @@ func (t *Tracee) settle(counters []Counter) error {
 // the host's doing, and later it could be taken for a block's.
 func (t *Tracee) rehearse() error {
 	const page = 1 << 28 // free, and above any vm.mmap_min_addr
-	calls := []struct {
+	type call struct {
 		what string
 		op   Op
-	}{
+	}
+	calls := []call{
 		{"mapping a frame", MapFrame(page, 0)},
-		{"unmapping what lies below", UnmapBelow()},
-		{"unmapping what lies above", UnmapAbove()},
 		{"asking for its context switches", UsageBefore()},
 		{"asking for its context switches", UsageAfter()},
+	}
+	for _, op := range UnmapAll(t.window) {
+		calls = append(calls, call{"unmapping what is not its own", op})
 	}
 	var ops []Op
 	for _, c := range calls {
@@ -230,7 +240,7 @@ var limits = map[int]uint64{
 	unix.RLIMIT_MSGQUEUE: 0, unix.RLIMIT_NICE: 0, unix.RLIMIT_NOFILE: 0, unix.RLIMIT_NPROC: 0, unix.RLIMIT_RTPRIO: 0,
 	unix.RLIMIT_STACK: 0,
 	// The own region and four times the pages that a block may touch.
-	unix.RLIMIT_AS: layout.End - layout.Base + 4*1024*layout.PageSize,
+	unix.RLIMIT_AS: layout.End - layout.Base + layout.WindowSize + 4*1024*layout.PageSize,
 }
 
 func (t *Tracee) limit() error {
@@ -301,7 +311,7 @@ func settling(what string, err error) error {
 // the child install it. SPEC_ALLOW: before Linux 5.16 a filter otherwise turned speculative
 // store bypass off, which slows every load after a store.
 func (t *Tracee) installFilter() error {
-	prog := filter(t.stub.gate, len(t.counters))
+	prog := filter(t.stub.gate, len(t.counters), t.window)
 	area := t.shared.samples()
 	const header = 16 // struct sock_fprog: u16 len, padding, pointer
 	binary.LittleEndian.PutUint64(area[0:], uint64(len(prog)))

@@ -165,7 +165,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		t.Fatalf("%+v", stop)
 	}
 	mustHold(t, c, dryRunSide)
-	if stop := try(t, c, nil, OpenCounter()); !stop.Done {
+	if stop := try(t, c, nil, OpenCounter(0)[0]); !stop.Done {
 		t.Fatalf("%+v", stop)
 	}
 	mustHold(t, c, countingSide)
@@ -305,7 +305,7 @@ func TestSignalsFromOutside(t *testing.T) {
 // Signals that arrive while the child is still being set up are dropped, too.
 func TestSignalsDuringLaunch(t *testing.T) {
 	launch(t).Close() // or skip
-	c := &Tracee{stub: buildStub(0), pidfd: -1}
+	c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
 	defer c.Close()
 	if err := c.shared.create(); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +34,33 @@ func (t *Tracee) SetRestore(addrs []uint64) {
 	}
 	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }
+
+// SetRestoreValues is SetRestore with a value for each word, at most layout.MaxValues of them.
+func (t *Tracee) SetRestoreValues(addrs, values []uint64) {
+	for i, a := range addrs {
+		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+16*i:], a)
+		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+16*i+8:], values[i])
+	}
+	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
+}
+
+// XSave is the extended state of a stopped child, as XSAVE writes it.
+func (t *Tracee) XSave() ([]byte, error) {
+	if t.dead != nil {
+		return nil, t.dead
+	}
+	area := make([]byte, xsaveSize)
+	const xstate = 0x202 // NT_X86_XSTATE (linux/elf.h)
+	iov := unix.Iovec{Base: &area[0]}
+	iov.SetLen(len(area))
+	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(t.pid), xstate, uintptr(unsafe.Pointer(&iov)), 0, 0); e != 0 {
+		return nil, t.gone("reading the extended state", e)
+	}
+	return area[:iov.Len], nil
+}
+
+// xsaveSize is more than the largest there is: with AMX's tiles some 11 KiB.
+const xsaveSize = 16 << 10
 
 // Word and SetWord access a slot of the control page, or of a dry run, by its address in the
 // child.
@@ -110,7 +138,7 @@ func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit fun
 	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.inDryRun, t.dryRunEnd = true, end
-	t.counting = t.counting || slices.Contains(ops, OpenCounter())
+	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
 	return t.start(t.stub.dryRun, limit, visit)
 }
 
@@ -312,3 +340,6 @@ func (t *Tracee) end() {
 		t.wait()
 	}
 }
+
+// Window is where the own region stands a second time, 0 if it does not.
+func (t *Tracee) Window() uint64 { return t.window }

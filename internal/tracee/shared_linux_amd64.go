@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,18 @@ var regions = [...]region{
 	{"the log", layout.Log, layout.LogSize, unix.PROT_READ | unix.PROT_WRITE, offLog},
 	{"the dry run's loop", layout.DryRunLoop, layout.DryRunLoopSize, unix.PROT_NONE, offDryRunLoop},
 	{"the dry run's side", layout.DryRunOps, layout.End - layout.DryRunOps, unix.PROT_READ | unix.PROT_EXEC, offDryRun},
+}
+
+// regions are those of the child. Its window has them once more, but for the frames.
+func (t *Tracee) regions() []region {
+	all := slices.Clone(regions[:])
+	for _, r := range regions {
+		if t.window != 0 && r.addr != layout.Frames {
+			r.name, r.addr = r.name+" in the window", r.addr+layout.Shift(t.window)
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // shared is the memory that monitor and child both map.

@@ -26,8 +26,8 @@ type stub struct {
 // elfHeaders is the length of an ELF header and one program header (elf(5)).
 const elfHeaders = 64 + 56
 
-// buildStub assembles the stub after its ELF headers, for a child with so many counters.
-func buildStub(counters int) stub {
+// buildStub assembles the stub after its ELF headers, for a child with so many counters and this window.
+func buildStub(counters int, window uint64) stub {
 	var s stub
 	e := stubEmitter{Emitter: asm.NewEmitter(layout.Stub + elfHeaders)}
 	s.inject = e.PC()
@@ -36,9 +36,9 @@ func buildStub(counters int) stub {
 
 	e.Align(16)
 	s.counted = e.PC()
-	toStuck := e.protect([]Op{closeCounter()})
+	toStuck := e.protect(closeCounter(window))
 	s.measure = e.PC()
-	toStuck = append(toStuck, e.protect(toMeasure(counters))...)
+	toStuck = append(toStuck, e.protect(toMeasure(counters, window))...)
 	s.run = e.PC()
 	e.Load(asm.RBX, layout.SlotOps)
 	e.CmpMem(asm.RBX, layout.SlotOpsEnd)
@@ -58,7 +58,7 @@ func buildStub(counters int) stub {
 	// A dry run's list: read, not written, and at its end a run that does not come back.
 	e.Align(16)
 	s.dryRun = e.PC()
-	toStuck = append(toStuck, e.protect(toDryRun(counters))...)
+	toStuck = append(toStuck, e.protect(toDryRun(counters, window))...)
 	e.Lea(asm.RBX, layout.DryRunList)
 	next := e.PC()
 	toDryRunStep := e.loadStep()

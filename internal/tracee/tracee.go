@@ -80,10 +80,24 @@ func MapFrame(addr uint64, i int) Op {
 func frameAddr(i int) uint64 { return layout.Frames + uint64(i)*layout.PageSize }
 
 // UnmapBelow removes every mapping below the own region.
-func UnmapBelow() Op { return Op{sysMunmap, [6]uint64{0, layout.Base}} }
+func UnmapBelow() Op { return unmap(0, layout.Base) }
 
 // UnmapAbove removes every mapping above the own region.
-func UnmapAbove() Op { return Op{sysMunmap, [6]uint64{layout.End, layout.UserEnd - layout.End}} }
+func UnmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
+
+// UnmapAll removes every mapping but the own region and, unless it is 0, the window.
+func UnmapAll(window uint64) []Op {
+	end := window + layout.WindowSize
+	switch {
+	case window == 0:
+		return []Op{UnmapBelow(), UnmapAbove()}
+	case window < layout.Base:
+		return []Op{unmap(0, window), unmap(end, layout.Base), UnmapAbove()}
+	}
+	return []Op{UnmapBelow(), unmap(layout.End, window), unmap(end, layout.UserEnd)}
+}
+
+func unmap(from, to uint64) Op { return Op{sysMunmap, [6]uint64{from, to - from}} }
 
 // Protections of memory (asm-generic/mman-common.h).
 const (
@@ -98,16 +112,16 @@ func protect(from, to uint64, prot uint64) Op {
 }
 
 // toDryRun closes the side of the own region that measurements need, with the pages of so many
-// counters; toMeasure opens it again.
-func toDryRun(counters int) []Op {
+// counters; toMeasure opens it again. Both do it in the window too, if there is one.
+func toDryRun(counters int, window uint64) []Op {
 	ops := []Op{protect(layout.Log, layout.CodeEnd, protNone)}
 	if counters > 0 {
 		ops = append(ops, protect(layout.Counters, layout.CounterPage(counters), protNone))
 	}
-	return ops
+	return inWindow(ops, window)
 }
 
-func toMeasure(counters int) []Op {
+func toMeasure(counters int, window uint64) []Op {
 	ops := []Op{
 		protect(layout.Log, layout.Code, protRead|protWrite),
 		protect(layout.Code, layout.CodeEnd, protRead|protExec),
@@ -115,13 +129,29 @@ func toMeasure(counters int) []Op {
 	if counters > 0 {
 		ops = append(ops, protect(layout.Counters, layout.CounterPage(counters), protRead))
 	}
-	return ops
+	return inWindow(ops, window)
 }
 
 // OpenCounter lets a dry run count the iterations of a loop in memory. The next [Tracee.Do] closes it.
-func OpenCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite) }
+func OpenCounter(window uint64) []Op {
+	return inWindow([]Op{protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite)}, window)
+}
 
-func closeCounter() Op { return protect(layout.DryRunLoop, layout.DryRunOps, protNone) }
+func closeCounter(window uint64) []Op {
+	return inWindow([]Op{protect(layout.DryRunLoop, layout.DryRunOps, protNone)}, window)
+}
+
+// inWindow adds to changes of protection the same in a window, unless it is 0.
+func inWindow(ops []Op, window uint64) []Op {
+	if window == 0 {
+		return ops
+	}
+	for _, op := range ops[:len(ops):len(ops)] {
+		op.args[0] += layout.Shift(window)
+		ops = append(ops, op)
+	}
+	return ops
+}
 
 // UsageBefore and UsageAfter record the child's context switches around a window.
 func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, layout.Usage}} }

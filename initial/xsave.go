@@ -1,0 +1,94 @@
+package initial
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// State components of XSAVE (SDM vol. 1, 13.1) and where what all CPUs have alike stands (13.4.1, 13.4.2).
+const (
+	xsaveAVX       = 2 // the upper halves of ymm0 to ymm15
+	xsaveOpmask    = 5
+	xsaveZMMHi256  = 6 // the upper halves of zmm0 to zmm15
+	xsaveHi16ZMM   = 7 // zmm16 to zmm31
+	xsaveStatus    = 2
+	xsaveTags      = 4
+	xsaveMXCSR     = 24
+	xsaveST        = 32
+	xsaveXMM       = 160
+	xsaveComponent = 512 // XSTATE_BV: what is not there holds its initial value
+	xsaveHeaderEnd = 576
+)
+
+// SetXSave takes in an area that XSAVE has written in its standard format, as ptrace(2) gives it for
+// NT_X86_XSTATE: x87, MXCSR, opmasks, and the vector registers that are not zero. offset is where a component
+// begins (CPUID leaf 0xd); the area may lack some. It is false if the area is too short for any.
+func (c *Captured) SetXSave(area []byte, offset func(component int) int) bool {
+	le := binary.LittleEndian
+	if len(area) < xsaveHeaderEnd {
+		return false
+	}
+	c.X87 = X87{Control: le.Uint16(area), Status: le.Uint16(area[xsaveStatus:]), Tags: area[xsaveTags]}
+	for i := range c.X87.Registers {
+		copy(c.X87.Registers[i][:], area[xsaveST+16*i:])
+	}
+	c.MXCSR = le.Uint32(area[xsaveMXCSR:])
+	has := le.Uint64(area[xsaveComponent:])
+	// part is element i of a component; zero where it is in its initial state or the CPU has none.
+	part := func(component, i, size int) []byte {
+		at := offset(component) + i*size
+		if has>>component&1 == 0 || offset(component) < xsaveHeaderEnd || at+size > len(area) {
+			return make([]byte, size)
+		}
+		return area[at:][:size]
+	}
+	for i := range c.Opmasks {
+		c.Opmasks[i] = le.Uint64(part(xsaveOpmask, i, 8))
+	}
+	c.Vectors = nil
+	for reg := range vectorRegs {
+		v := Vector{Reg: reg}
+		value := part(xsaveHi16ZMM, max(reg-16, 0), 64)
+		if reg < 16 {
+			value = slices.Concat(area[xsaveXMM+16*reg:][:16], part(xsaveAVX, reg, 16), part(xsaveZMMHi256, reg, 32))
+		}
+		for i := range v.Words {
+			v.Words[i] = le.Uint64(value[8*i:])
+		}
+		if v.Bits = v.width(); v.Bits > 0 {
+			c.Vectors = append(c.Vectors, v)
+		}
+	}
+	return true
+}
+
+// width is that of the narrowest register which holds all words that are not zero, 0 if all are.
+func (v Vector) width() int {
+	for _, words := range []int{vectorWords, vectorWords / 2} {
+		if slices.Max(v.Words[words/2:words]) > 0 {
+			return 64 * words
+		}
+	}
+	if v.Words[0]|v.Words[1] > 0 {
+		return 128
+	}
+	return 0
+}
+
+// FSave is the unit's state as FRSTOR loads it (SDM vol. 1, 8.1.10, figure 8-9), without the pointers to the last instruction.
+func (x X87) FSave() (area [108]byte) {
+	le := binary.LittleEndian
+	le.PutUint16(area[0:], x.Control)
+	le.PutUint16(area[4:], x.Status)
+	tags := uint16(0)
+	for r := range 8 {
+		if x.Tags>>r&1 == 0 {
+			tags |= 3 << (2 * r) // empty; of the others the CPU finds the kind by itself
+		}
+	}
+	le.PutUint16(area[8:], tags)
+	for i, r := range x.Registers {
+		copy(area[28+10*i:], r[:])
+	}
+	return area
+}

@@ -1,0 +1,246 @@
+package mapper
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Replay is a captured state that a block starts from, and how far its copies stay within it. Each captured
+// page is on a frame of its own, at its own address. No other page is ever mapped: where copies ask for
+// one, they have left what was captured.
+type Replay struct {
+	Captured *initial.Captured
+	Left     *Left // where copies leave the state, if they are known to
+}
+
+// Left is where copies leave a captured state: the copies before this one stay within it.
+type Left struct {
+	Copy int // from 0
+	Why  *verdict.Rejection
+}
+
+func (l *Left) Error() string {
+	return fmt.Sprintf("copy %d leaves the captured state: %v", l.Copy+1, l.Why)
+}
+
+func (l *Left) Unwrap() error { return l.Why }
+
+// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The harness
+// has the block's address and the place a child with the window that this takes, if it takes one.
+func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
+	t = t.withProbe()
+	place, err := t.Open()
+	if err != nil {
+		return &Mapped{}, err
+	}
+	t, plan, err := t.from(place, c)
+	if err != nil {
+		return &Mapped{Plan: plan}, err
+	}
+	return t.harmless(place, plan, nil)
+}
+
+// from readies harness and child for a captured state.
+func (t Task) from(place Place, c *initial.Captured) (Task, Plan, error) {
+	state := c.Start()
+	t.set(place, state)
+	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(place.Child.Window())
+	t.Harness.Reset.Values = true
+	plan := Plan{
+		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh,
+		Replay: &Replay{Captured: c}, Window: place.Child.Window(),
+	}
+	return t, plan, plan.mappable()
+}
+
+// replayed is confirmed for a captured state: with as many copies as stay within it.
+func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
+	for {
+		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		err := m.layOut()
+		if err == nil {
+			err = m.search(m.Factors.Long, nil)
+		}
+		if err == nil {
+			err = m.trace()
+		}
+		if err == nil {
+			m.firstTouch()
+			err = m.storesReadOnly()
+		}
+		left := (*Left)(nil)
+		if !errors.As(err, &left) {
+			return m, err
+		}
+		if left.Copy == 0 {
+			return m, left.Why
+		}
+		plan.Replay.Left = left
+		factors, ok := t.Program.Factors.Few(left.Copy)
+		if !ok || t.Fixed {
+			return m, left.tooEarly(m.Factors)
+		}
+		t.Program.Factors = factors
+	}
+}
+
+// tooEarly is the rejection where too few copies stay within the state for any of these factors.
+func (l *Left) tooEarly(f unroll.Factors) *verdict.Rejection {
+	return &verdict.Rejection{Reason: verdict.LeavesState, Inst: l.Why.Inst, Address: l.Why.Address, Detail: fmt.Sprintf(
+		"only %d of %d copies stay within the captured state; copy %d leaves it: %s: %s", l.Copy, f.Long, l.Copy+1, l.Why.Reason, l.Why.Detail)}
+}
+
+// mappable refuses pages that cannot be mapped for what they are.
+func (p Plan) mappable() error {
+	pages := p.Replay.Captured.Pages
+	if len(pages) > layout.MaxFrames {
+		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf("one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
+	}
+	for _, page := range pages {
+		if why := p.forbidden(page.Address); why != "" {
+			addr := page.Address
+			return &verdict.Rejection{Reason: verdict.Unmappable, Detail: "captured page: " + why, Address: &addr}
+		}
+	}
+	return nil
+}
+
+// replay runs an image on the captured pages, in a dry run. The error is a *Left if a copy leaves them.
+func (p Plan) replay(c Child, im unroll.Image) (m Mapping, stop tracee.Stop, err error) {
+	m = Mapping{Window: p.Window}
+	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
+	before := len(ops)
+	for i, page := range p.Replay.Captured.Pages {
+		m.Pages = append(m.Pages, Page{Addr: page.Address, Frame: i, Fault: page.Address})
+		ops = append(ops, tracee.MapFrame(page.Address, i))
+	}
+	p.Refill(c)
+	stop, err = p.try(c, ops, im)
+	m.Stops++
+	switch {
+	case err != nil:
+		return m, stop, p.timeout(err)
+	case stop.Done:
+		return m, stop, p.ended(stop)
+	case stop.FailedOp >= 0:
+		m.Pages = m.Pages[:max(0, stop.FailedOp-before+1)]
+		return m, stop, p.refused(m, stop)
+	}
+	page, err := p.resolve(stop, im)
+	copy, _, _ := im.Locate(stop.Regs.RIP)
+	why := (*verdict.Rejection)(nil)
+	switch {
+	case errors.As(err, &why):
+	case err != nil:
+		return m, stop, err
+	case p.Replay.page(page.Addr) != nil:
+		return m, stop, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
+	default:
+		why = &verdict.Rejection{
+			Reason: verdict.Unmappable, Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault,
+			Detail: fmt.Sprintf("%#x is on none of the %d pages that were captured", page.Fault, len(m.Pages)),
+		}
+	}
+	return m, stop, &Left{copy, why}
+}
+
+// page is the captured page at an address, nil if there is none.
+func (r *Replay) page(addr uint64) *initial.Page {
+	pages := r.Captured.Pages
+	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int {
+		switch {
+		case p.Address < at:
+			return -1
+		case p.Address > at:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return &pages[i]
+}
+
+// word is what an aligned word of a captured page holds.
+func (r *Replay) word(addr uint64) uint64 {
+	page := r.page(addr)
+	if page == nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(page.Data[addr%layout.PageSize:])
+}
+
+// storesReadOnly finds the first copy that stores to a page which the program could not write to. Frames
+// are writable, so that only the trace shows it.
+func (m *Mapped) storesReadOnly() error {
+	for _, a := range m.Trace.Accesses {
+		if !a.Write {
+			continue
+		}
+		for _, addr := range []uint64{a.Addr, a.Addr + uint64(max(a.Width, 1)) - 1} {
+			if page := m.Plan.Replay.page(addr); page != nil && !page.Writable {
+				return &Left{a.Copy, &verdict.Rejection{
+					Reason: verdict.SIGSEGV, Inst: m.Insts[a.Inst].Verdict(a.Inst), Address: &addr,
+					Detail: fmt.Sprintf("%#x is on a page that the program cannot write to", addr),
+				}}
+			}
+		}
+	}
+	return nil
+}
+
+// firstTouch notes for each captured page which instruction touches it first.
+func (m *Mapped) firstTouch() {
+	for i := range m.Pages {
+		p := &m.Pages[i]
+		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
+			return layout.PageOf(a.Addr) <= p.Addr && p.Addr < a.Addr+uint64(a.Width)
+		})
+		if first >= 0 {
+			a := m.Trace.Accesses[first]
+			p.Inst, p.Fault, p.Copy = a.Inst, max(a.Addr, p.Addr), a.Copy
+		}
+	}
+}
+
+// Once executes the block once from a captured state, in a dry run. It gives the general registers, the
+// flags and the pages after it, and the rest of the registers as XSAVE writes them.
+func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, err error) {
+	place, err := t.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, plan, err := t.from(place, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	im, err := Placer{place, t.Program, t.Harness, t.Offset}.dryRun(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, stop, err := plan.replay(place.Child, im)
+	if left := (*Left)(nil); errors.As(err, &left) {
+		err = left.Why
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	after = &initial.Captured{State: c.State, Address: c.Address}
+	after.GPR, after.Flags = stop.Regs.GPR, stop.Regs.Flags
+	for i, page := range c.Pages {
+		copy(page.Data[:], place.Child.Frame(i))
+		after.Pages = append(after.Pages, page)
+	}
+	xsave, err = place.Child.XSave()
+	return after, xsave, err
+}

@@ -1,0 +1,107 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// CapturedReport says of which visit of a block its captured state is, and how long its copies stay within that state.
+type CapturedReport struct {
+	Visit   string `json:"visit,omitempty"`
+	Address uint64 `json:"address"` // of the block in its program
+	Pages   int    `json:"pages"`   // captured
+	// Within is how many copies in a row stay within the state; 0 where as many do as bbprof would run.
+	Within int `json:"copies_within,omitempty"`
+	// Leaves is how the copy after them leaves it.
+	Leaves *verdict.Rejection `json:"leaves,omitempty"`
+}
+
+func (r *CapturedReport) addLeft(left *mapper.Left) {
+	if r != nil && left != nil {
+		r.Within, r.Leaves = left.Copy, left.Why
+	}
+}
+
+// Replay executes a block once from a captured state and gives the state after it: registers, and the pages
+// that were captured. The error is a *verdict.Rejection if the block does not run to its end
+// there, else as that of Profile.
+func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	b := Block{Code: code, Setup: Setup{Captured: c}}
+	refused := p.do(ctx, func(s *session) {
+		s.window = s.windowFor(b)
+		if err = s.ready(); err == nil {
+			kill := context.AfterFunc(ctx, s.child.Kill)
+			after, err = s.replayOnce(b)
+			kill()
+		}
+	})
+	if refused != nil {
+		return nil, refused
+	}
+	return after, err
+}
+
+func (s *session) replayOnce(b Block) (*initial.Captured, error) {
+	insts, err := asm.Decode(b.Code)
+	if err != nil {
+		return nil, err
+	}
+	if rejection := asm.Refuse(insts); rejection != nil {
+		return nil, rejection
+	}
+	j := s.job(b)
+	task := s.task(j, decoded{insts: insts}, repeated{})
+	after, area, err := task.Once(b.Setup.Captured)
+	if err != nil {
+		return nil, err
+	}
+	if !after.SetXSave(area, offsetOf) {
+		return nil, errors.New("the kernel gives no extended state of the child")
+	}
+	return after, nil
+}
+
+// xsaveOffsets asks once: CPUID traps under a hypervisor.
+var xsaveOffsets = sync.OnceValue(func() [32]int { return host.XSaveOffsets(host.AskCPUID) })
+
+func offsetOf(component int) int { return xsaveOffsets()[component] }
+
+// windowFor is the window that a block's child is to have: a block with rip-relative operands that is replayed
+// runs near where it stands in its program, where no captured page is; 0 is none. A child whose
+// window is in no captured page's way does where any would.
+func (s *session) windowFor(b Block) uint64 {
+	c := b.Setup.Captured
+	if c == nil {
+		return 0
+	}
+	free := func(window uint64) bool {
+		return !slices.ContainsFunc(c.Pages, func(p initial.Page) bool {
+			return p.Address >= window && p.Address < window+layout.WindowSize
+		})
+	}
+	insts, err := asm.Decode(b.Code)
+	if err != nil || !slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.RIPDisp != 0 }) {
+		if free(s.window) {
+			return s.window
+		}
+		return 0
+	}
+	for _, at := range layout.WindowFor(c.Address) {
+		if free(at) {
+			return at
+		}
+	}
+	return 0
+}
