@@ -79,6 +79,7 @@ type batchFlags struct {
 	overwrite bool
 	columns   []string
 	disasm    bool
+	mapping   bool
 	syntax    assemble.Syntax
 	summary   string
 }
@@ -99,6 +100,7 @@ func (b *batchFlags) declare(f *flags) {
 	columnsFlag(f, &b.columns)
 	f.toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	syntaxFlag(f, &b.syntax, "that column")
+	f.toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
 	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.section("Layouts")
@@ -153,7 +155,8 @@ func (b *batchFlags) check(std streams) error {
 	if err := chooseFormat(&b.format, b.out.file, std); err != nil {
 		return err
 	}
-	b.measuring.Detail = b.disasm
+	b.mapping = b.mapping || b.format.NeedsMapping()
+	b.measuring.Detail = b.disasm || b.mapping
 	return nil
 }
 
@@ -182,6 +185,9 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
 	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
+	if b.mapping {
+		j.schema = j.schema.WithMapping()
+	}
 	if _, _, err := j.schema.Select(b.columns); err != nil {
 		return j, badUsage("-columns: %w", err)
 	}

@@ -20,15 +20,19 @@ import (
 func convertCommand() *command {
 	return &command{
 		name:     "convert",
-		summary:  "put results into another format: CSV, JSON lines, Parquet, BHive's",
+		summary:  "put results into another format: CSV, JSON lines, Parquet, those of other tools",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
 by the contents of a file, not by its name. Rows keep their order and files follow each other.
-Nothing is lost between CSV, JSON lines and Parquet; bhive keeps hex and cycles of accepted blocks
-alone.
+Nothing is lost between CSV, JSON lines and Parquet. The other formats hold accepted blocks alone, as
+another tool takes them:
+
+` + foreignText() + `
+Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
+bbprof convert -o blocks.tfrecord results.csv
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "bad usage, or a file that is not a result", exitInternal: ""},
 		setup: func(f *flags) func(streams) error {
@@ -77,21 +81,31 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	if *format == "" {
 		known := false
 		if *format, known = resultfile.FormatOf(output); !known {
-			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet or .bhive, or name one with -format", output)
+			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
 		}
 		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
 			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
 		}
 	}
-	if _, ok := terminal(std.out); ok && output == "" && *format == resultfile.Parquet {
-		return badUsage("Parquet is binary, and standard output is a terminal; name a file with -o")
+	if _, ok := terminal(std.out); ok && output == "" && format.Binary() {
+		return badUsage("format %s is binary, and standard output is a terminal; name a file with -o", *format)
 	}
 	return nil
 }
 
+// foreignText lists the formats for other tools.
+func foreignText() string {
+	var w strings.Builder
+	for _, line := range resultfile.Foreign() {
+		name, about, _ := strings.Cut(line, ", ")
+		fmt.Fprintf(&w, "  %-14s  %s\n", name, about)
+	}
+	return w.String()
+}
+
 func formatFlag(f *flags, format *resultfile.Format) {
-	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; bhive, which is hex and "+
-		"cycles per 100 iterations of accepted blocks, without a header (default: as FILE is called, or csv)")
+	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
+		"(docs/formats.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
 }
 
 // convertFile writes to a file of that name once all is there: gzip or zstd, if its name says

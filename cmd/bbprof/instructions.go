@@ -90,8 +90,8 @@ func (c *measuringForms) run(std streams) error {
 	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
 		return err
 	}
-	if c.format == resultfile.BHive {
-		return badUsage("-format bhive holds blocks, not instructions; choose csv, jsonl or parquet")
+	if !c.format.Whole() {
+		return badUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
 	}
 	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
 		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")

@@ -46,6 +46,7 @@ const (
 	Node       Need = "node"
 	Python     Need = "python"
 	DuckDB     Need = "duckdb"
+	Protoc     Need = "protoc"
 	Shells     Need = "shells" // zsh and fish
 	Man        Need = "man"
 	Slurm      Need = "slurm"
@@ -55,7 +56,7 @@ const (
 func Needs() []Need {
 	return []Need{
 		Measurement, Idle, Root, Kernel, Corpus, Modules, Static, Long, CPU,
-		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, DuckDB, Shells, Man, Slurm,
+		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, DuckDB, Protoc, Shells, Man, Slurm,
 	}
 }
 

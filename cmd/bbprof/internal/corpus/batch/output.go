@@ -227,6 +227,7 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, co
 		}
 		return put(line)
 	}
+	p.finish = func() error { return put(lines.Footer()) }
 	return p, put(lines.Header())
 }
 

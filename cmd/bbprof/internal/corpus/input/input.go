@@ -141,6 +141,14 @@ func (f *file) start() error {
 		f.packed = true // positions in the file are not those of the text
 		f.close = func() { tableDone(); decoderDone(); done() }
 	}
+	if !table {
+		plain, table, err = withGematria(plain)
+		if err != nil {
+			f.close()
+			return err
+		}
+		f.packed = f.packed || table
+	}
 	text, assembly, toolDone, err := withAssembly(plain)
 	if err != nil {
 		f.close()

@@ -3,7 +3,6 @@ package input
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +11,9 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// tableRows reads a Parquet table as CSV: a header and a line a row.
+// tableRows reads what is no text as CSV: a header and a line a row.
 type tableRows struct {
-	in    *parquet.Reader
-	raw   *counted
-	size  int64
-	rows  int64
+	next  func() ([]string, error)
 	ready bytes.Buffer
 	err   error
 }
@@ -43,12 +39,18 @@ func (f *file) withParquet(r io.Reader, opened *os.File) (_ io.Reader, is bool, 
 	}
 	info, err := opened.Stat()
 	if err == nil {
-		t := &tableRows{raw: f.raw, size: info.Size()}
-		if t.in, err = parquet.NewReader(opened, info.Size()); err == nil {
+		var table *parquet.Reader
+		if table, err = parquet.NewReader(opened, info.Size()); err == nil {
 			var names []string
-			for _, c := range t.in.Columns {
+			for _, c := range table.Columns {
 				names = append(names, c.Name)
 			}
+			rows := int64(0)
+			t := &tableRows{next: func() ([]string, error) {
+				rows++
+				f.raw.n = info.Size() * rows / max(table.Rows(), 1) // for progress
+				return table.Next()
+			}}
 			t.put(names)
 			return t, true, done, nil
 		}
@@ -69,14 +71,10 @@ func (t *tableRows) Read(p []byte) (int, error) {
 
 func (t *tableRows) more() {
 	for t.ready.Len() < sampleSize && t.err == nil {
-		cells, err := t.in.Next()
-		if t.err = err; err == nil {
+		var cells []string
+		if cells, t.err = t.next(); t.err == nil {
 			t.put(cells)
-			t.rows++
 		}
-	}
-	if !errors.Is(t.err, io.EOF) {
-		t.raw.n = t.size * t.rows / max(t.in.Rows(), 1) // for progress
 	}
 }
 

@@ -286,6 +286,22 @@ func detail(r *profiler.Result) string {
 	return fmt.Sprintf("%s (instruction %d at byte %d: %s)", r.Rejection.Detail, in.Index+1, in.Offset, in.Text)
 }
 
+// WithMapping adds the column of a block's pages, for which the result needs its details.
+func (s Schema) WithMapping() Schema { return append(slices.Clone(s), mappingColumn()) }
+
+func mappingColumn() Column {
+	return Column{Name: "mapping", Type: Text, of: func(e *Entry) string {
+		var pages []string
+		for _, p := range e.Result.Mapping {
+			pages = append(pages, fmt.Sprintf("%#x", p.Addr))
+		}
+		return strings.Join(pages, " ")
+	}}
+}
+
+// known are all columns that bbprof may write.
+func known() []Column { return append(Columns(true), mappingColumn()) }
+
 // Schema is the columns of one file: bbprof's own, and those carried through. Of the latter the
 // order is that of the input.
 type Schema []Column
@@ -347,7 +363,7 @@ func plainName(name string) string { return strings.ToValidUTF8(name, "\ufffd") 
 
 // Reserved are the names that no carried column may have.
 func Reserved() (names []string) {
-	for _, c := range Columns(true) {
+	for _, c := range known() {
 		names = append(names, c.Name)
 	}
 	return names
@@ -356,7 +372,7 @@ func Reserved() (names []string) {
 // SchemaOf finds the columns of a file that names them. What bbprof does not know is carried.
 func SchemaOf(names []string) Schema {
 	own := map[string]Column{}
-	for _, c := range Columns(true) {
+	for _, c := range known() {
 		own[c.Name] = c
 	}
 	var s Schema

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,30 +20,75 @@ import (
 type Format string
 
 const (
-	CSV     Format = "csv"     // with a header
-	JSON    Format = "jsonl"   // an object a line
-	Parquet Format = "parquet" //
-	BHive   Format = "bhive"   // no header; hex and cycles per 100 iterations of accepted blocks
+	CSV           Format = "csv"
+	JSON          Format = "jsonl"
+	Parquet       Format = "parquet"
+	BHive         Format = "bhive"
+	Gematria      Format = "gematria"
+	GematriaState Format = "gematria-state"
+	GematriaJSON  Format = "gematria-json"
+	Ithemal       Format = "ithemal"
+	OSACA         Format = "osaca"
+	AnICA         Format = "anica"
 )
 
-func Formats() []Format { return []Format{CSV, JSON, Parquet, BHive} }
+// formats has the endings of their files' names, without .gz and .zst, what a user is told of them, and, of those that
+// hold accepted blocks for another tool, how these are written.
+var formats = []struct {
+	Format
+	endings []string
+	About   string
+	export  func(Schema) (exporter, error)
+}{
+	{CSV, []string{"", ".", ".csv", ".txt"}, "a header, then a line a row", nil},
+	{JSON, []string{".jsonl", ".ndjson", ".json"}, "an object a line", nil},
+	{Parquet, []string{".parquet", ".pq"}, "a table with types", nil},
+	{BHive, []string{".bhive"}, "hex and cycles per 100 iterations, no header", newBHive},
+	{Gematria, []string{".tfrecord"}, "BasicBlockWithThroughputProto as TFRecord", newGematria},
+	{GematriaState, nil, "BlockWithExecutionAnnotations as TFRecord; needs column mapping", newGematriaState},
+	{GematriaJSON, nil, "the same as JSON", newGematriaJSON},
+	{Ithemal, nil, "hex alone, for predict.py --raw-stdin", newIthemal},
+	{OSACA, nil, "assembly with its marks, and each block's lines", newOSACA},
+	{AnICA, nil, "a series for its MeasurementDB", newAnICA},
+}
+
+func Formats() (all []Format) {
+	for _, f := range formats {
+		all = append(all, f.Format)
+	}
+	return all
+}
+
+// Foreign lists the formats for other tools, and what each is.
+func Foreign() (list []string) {
+	for _, f := range formats {
+		if f.export != nil {
+			list = append(list, string(f.Format)+", "+f.About)
+		}
+	}
+	return list
+}
 
 // FormatOf takes the format from a file's name without .gz and .zst. A name without an ending is CSV's; known is
 // false for an ending that no format has.
 func FormatOf(name string) (f Format, known bool) {
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
-	switch filepath.Ext(name) {
-	case "", ".", ".csv", ".txt":
-		return CSV, true
-	case ".jsonl", ".ndjson", ".json":
-		return JSON, true
-	case ".parquet", ".pq":
-		return Parquet, true
-	case ".bhive":
-		return BHive, true
+	for _, f := range formats {
+		if slices.Contains(f.endings, filepath.Ext(name)) {
+			return f.Format, true
+		}
 	}
 	return CSV, false
 }
+
+// Whole reports whether a file of the format has all rows with all columns.
+func (f Format) Whole() bool { return f == CSV || f == JSON || f == Parquet }
+
+// Binary reports whether it is no text.
+func (f Format) Binary() bool { return f == Parquet || f == Gematria || f == GematriaState }
+
+// NeedsMapping reports whether it needs the column of WithMapping.
+func (f Format) NeedsMapping() bool { return f == GematriaState || f == GematriaJSON }
 
 // Appends reports whether a file of the format is complete after each row, so that a run can
 // be resumed into: a line a row, and every row.
@@ -125,28 +171,35 @@ func (w *lineWriter) Write(cells []string) (err error) {
 	return err
 }
 
-func (w *lineWriter) Close() error { return w.out.Flush() }
+func (w *lineWriter) Close() error {
+	w.out.Write(w.lines.Footer()) // an error stays, for Flush
+	return w.out.Flush()
+}
 
 // Lines is a format with a line a row, for a schema.
 type Lines struct {
 	format Format
 	schema Schema
-	names  []string // in JSON: quoted, with what stands around them
-	hex    int      // columns of the bhive format
-	cycles int
+	names  []string       // in JSON: quoted, with what stands around them
+	export exporter       // of a format for another tool
 	at     map[string]int // where a name's column is, once a decoder asked
 }
 
-// NewLines fails for the bhive format if the schema lacks what that needs.
+// NewLines fails for a format of another tool if the schema lacks what that needs.
 func NewLines(f Format, s Schema) (*Lines, error) {
-	l := &Lines{format: f, schema: s, hex: s.Index("hex"), cycles: s.Index("cycles")}
+	l := &Lines{format: f, schema: s}
 	if f == JSON {
 		if err := s.distinct(); err != nil {
 			return nil, err
 		}
 	}
-	if f == BHive && (l.hex < 0 || l.cycles < 0) {
-		return nil, fmt.Errorf("there is no column hex and cycles among %q", s.Names())
+	for _, known := range formats {
+		if known.Format == f && known.export != nil {
+			var err error
+			if l.export, err = known.export(s); err != nil {
+				return nil, fmt.Errorf("format %s: %w", f, err)
+			}
+		}
 	}
 	for i, c := range s {
 		start := ","
@@ -170,20 +223,21 @@ func (l *Lines) Header() []byte {
 
 // Append appends a row with its end of line; nothing, if the format leaves the row out.
 func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
-	switch l.format {
-	case JSON:
+	switch {
+	case l.export != nil:
+		return l.export.append(line, cells)
+	case l.format == JSON:
 		return l.appendJSON(line, cells)
-	case BHive:
-		if cells[l.cycles] == "" {
-			return line, nil
-		}
-		cycles, err := strconv.ParseFloat(cells[l.cycles], 64)
-		if err != nil {
-			return nil, fmt.Errorf("cycles are %q, which is not a number", cells[l.cycles])
-		}
-		return appendCSV(line, []string{cells[l.hex], strconv.FormatFloat(100*cycles, 'f', cycleDecimals-2, 64)}), nil
 	}
 	return appendCSV(line, cells), nil
+}
+
+// Footer is what stands after the last row.
+func (l *Lines) Footer() []byte {
+	if l.export == nil {
+		return nil
+	}
+	return l.export.footer()
 }
 
 func appendCSV(line []byte, cells []string) []byte {

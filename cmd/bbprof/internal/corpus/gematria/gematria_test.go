@@ -1,0 +1,111 @@
+package gematria
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	throughput = Throughput{
+		Instructions: []Instruction{{0, "add rax, rax", []byte{0x48, 0x01, 0xc0}}, {3, "nop", []byte{0x90}}},
+		Source:       "bbprof: Zen 9", Cycles: []float64{1.25, 1.5}}
+	annotated = Annotated{Hex: "488b03", Size: 4096, Fill: 0x12345600, Pages: []uint64{0x12345000, 0x7fff_ffff_f000},
+		Registers: []Register{{"RBX", 0x12345600}, {"K1", 1<<64 - 1}, {"XMM0", 0}}, LoopRegister: "RCX"}
+)
+
+// TestMessages: what is written is read again, also without what a block may lack, and in the encodings that others
+// may choose: a value a field, fields that bbprof does not know.
+func TestMessages(t *testing.T) {
+	for _, want := range []Throughput{throughput, {Instructions: throughput.Instructions[:1]}} {
+		got, other, err := Parse(want.Message())
+		if err != nil || other != nil || !cmp.Equal(&want, got) {
+			t.Errorf("%v\n%s", err, cmp.Diff(&want, got))
+		}
+	}
+	for _, want := range []Annotated{annotated, {Hex: "90"}} {
+		other, got, err := Parse(want.Message())
+		if err != nil || other != nil || !cmp.Equal(&want, got) {
+			t.Errorf("%v\n%s", err, cmp.Diff(&want, got))
+		}
+		text, err := want.JSON()
+		got = &Annotated{}
+		if err != nil || got.UnmarshalJSON(text) != nil || want.Pages != nil && !cmp.Equal(&want, got) {
+			t.Errorf("%s: %v\n%s", text, err, cmp.Diff(&want, got))
+		}
+	}
+	unpacked := varintField(varintField(nil, statePages, 0x1000), statePages, 0x2000)
+	message := bytesField(bytesField(nil, annotatedState, bytesField(unpacked, 15, "?")), annotatedHex, "90")
+	if _, got, err := Parse(message); err != nil || !cmp.Equal(got.Pages, []uint64{0x1000, 0x2000}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	whole := annotated.Message()
+	for name, c := range map[string]struct {
+		message []byte
+		says    string
+	}{
+		"cut short":     {whole[:len(whole)-1], "no message"},
+		"another field": {varintField(whole, 3, 1), "a field 3"},
+		"text":          {[]byte("4801c0"), "no message"},
+	} {
+		if _, _, err := Parse(c.message); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want it to say %q", name, err, c.says)
+		}
+	}
+}
+
+// TestRecords: records are read again, and each byte that has changed is found.
+func TestRecords(t *testing.T) {
+	file := AppendRecord(AppendRecord(nil, []byte("first")), nil)
+	// The masked checksums of "first" and of its length, divided bit by bit in another language.
+	if want := "\x05\x00\x00\x00\x00\x00\x00\x00\xea\xb2\x04\x3efirst\x55\xff\x23\xe5"; !bytes.HasPrefix(file, []byte(want)) {
+		t.Errorf("%q, want %q", file, want)
+	}
+	read := func(file []byte) (all []string, err error) {
+		for r := NewRecords(bytes.NewReader(file)); ; {
+			data, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return all, nil
+			}
+			if err != nil {
+				return all, err
+			}
+			all = append(all, string(data))
+		}
+	}
+	if got, err := read(file); err != nil || !cmp.Equal(got, []string{"first", ""}) || !StartsRecord(file) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for i := range file {
+		changed := bytes.Clone(file)
+		changed[i] ^= 0x10
+		if got, err := read(changed); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("byte %d: %q, %v", i, got, err)
+		}
+		if cut, err := read(file[:i]); err == nil && i > 0 && i != len("first")+headSize+tailSize {
+			t.Errorf("%d bytes: %q", i, cut)
+		}
+	}
+}
+
+// FuzzParse: no message makes it panic, and what it reads it writes again.
+func FuzzParse(f *testing.F) {
+	f.Add(throughput.Message())
+	f.Add(annotated.Message())
+	f.Fuzz(func(t *testing.T, message []byte) {
+		_, a, err := Parse(message)
+		if err != nil || a == nil {
+			return
+		}
+		if _, again, err := Parse(a.Message()); err != nil || !cmp.Equal(a, again) {
+			t.Errorf("%v\n%s", err, cmp.Diff(a, again))
+		}
+	})
+}

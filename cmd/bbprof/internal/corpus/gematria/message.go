@@ -1,0 +1,314 @@
+package gematria
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Instruction is one of a block's, as in MachineInstructionProto.
+type Instruction struct {
+	Address uint64 // from the start of the block
+	Text    string
+	Code    []byte
+}
+
+// Throughput is a BasicBlockWithThroughputProto with one source. What LLVM says of the instructions
+// (canonicalized_instructions) is left out.
+type Throughput struct {
+	Instructions []Instruction
+	Source       string    // method: specification
+	Cycles       []float64 // of an iteration
+}
+
+// Register is a RegisterAndValue.
+type Register struct {
+	Name  string // LLVM's, such as RAX or XMM0
+	Value uint64
+}
+
+// Annotated is a BlockWithExecutionAnnotations: a block, and the state in which it runs.
+type Annotated struct {
+	Hex          string
+	Size, Fill   uint64   // of each piece of memory, and the word that fills it
+	Pages        []uint64 // where that is mapped
+	Registers    []Register
+	LoopRegister string // that the block leaves alone, "" of none
+}
+
+// The numbers of the fields (gematria/proto of Gematria, 2026-02: basic_block.proto, throughput.proto,
+// execution_annotation.proto).
+const (
+	throughputBlock, throughputList                 = 1, 2 // BasicBlockWithThroughputProto
+	blockInstructions                               = 1    // BasicBlockProto
+	instAddress, instText, instCode                 = 1, 2, 3
+	sourceName, sourceCycles                        = 1, 2 // ThroughputWithSourceProto
+	annotatedState, annotatedHex                    = 1, 2 // BlockWithExecutionAnnotations
+	stateSize, stateFill, statePages                = 2, 3, 4
+	stateRegisters, stateLoop                       = 5, 6
+	registerName, registerValue                     = 1, 2
+	wireVarint, wireFixed64, wireBytes, wireFixed32 = 0, 1, 2, 5
+)
+
+func varintField(to []byte, number int, v uint64) []byte {
+	if v == 0 { // the default, which proto3 leaves out
+		return to
+	}
+	return binary.AppendUvarint(append(to, byte(number<<3|wireVarint)), v)
+}
+
+func bytesField[T string | []byte](to []byte, number int, v T) []byte {
+	to = binary.AppendUvarint(append(to, byte(number<<3|wireBytes)), uint64(len(v)))
+	return append(to, v...)
+}
+
+// Message is the block as Protocol Buffers.
+func (t Throughput) Message() []byte {
+	var block, cycles []byte
+	for _, in := range t.Instructions {
+		m := varintField(nil, instAddress, in.Address)
+		m = bytesField(m, instText, in.Text)
+		block = bytesField(block, blockInstructions, bytesField(m, instCode, in.Code))
+	}
+	for _, c := range t.Cycles {
+		cycles = binary.LittleEndian.AppendUint64(cycles, math.Float64bits(c))
+	}
+	source := bytesField(bytesField(nil, sourceName, t.Source), sourceCycles, cycles)
+	return bytesField(bytesField(nil, throughputBlock, block), throughputList, source)
+}
+
+// Message is the block as Protocol Buffers.
+func (a Annotated) Message() []byte {
+	var pages []byte
+	for _, p := range a.Pages {
+		pages = binary.AppendUvarint(pages, p)
+	}
+	state := varintField(varintField(nil, stateSize, a.Size), stateFill, a.Fill)
+	if len(pages) > 0 {
+		state = bytesField(state, statePages, pages)
+	}
+	for _, r := range a.Registers {
+		state = bytesField(state, stateRegisters, varintField(bytesField(nil, registerName, r.Name), registerValue, r.Value))
+	}
+	if a.LoopRegister != "" {
+		state = bytesField(state, stateLoop, a.LoopRegister)
+	}
+	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
+}
+
+// memoryName is what Gematria calls the memory that all pages show.
+const memoryName = "MEM"
+
+// The object that Gematria's convert_bhive_to_llvm_exegesis_input writes for a block. Its reader takes numbers as signed.
+type (
+	annotatedJSON struct {
+		Hex                 string
+		LoopRegister        string `json:",omitempty"`
+		RegisterDefinitions []registerJSON
+		MemoryDefinitions   []memoryJSON
+		MemoryMappings      []mappingJSON
+	}
+	registerJSON struct {
+		Register string
+		Value    int64
+	}
+	memoryJSON struct {
+		Name  string
+		Size  uint64
+		Value int64
+	}
+	mappingJSON struct {
+		Value   string
+		Address uint64
+	}
+)
+
+// JSON is the block as an object.
+func (a Annotated) JSON() ([]byte, error) {
+	j := annotatedJSON{a.Hex, a.LoopRegister, []registerJSON{}, []memoryJSON{}, []mappingJSON{}}
+	for _, r := range a.Registers {
+		j.RegisterDefinitions = append(j.RegisterDefinitions, registerJSON{r.Name, int64(r.Value)})
+	}
+	if len(a.Pages) > 0 {
+		j.MemoryDefinitions = append(j.MemoryDefinitions, memoryJSON{memoryName, a.Size, int64(a.Fill)})
+	}
+	for _, p := range a.Pages {
+		j.MemoryMappings = append(j.MemoryMappings, mappingJSON{memoryName, p})
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what JSON writes.
+func (a *Annotated) UnmarshalJSON(text []byte) error {
+	var j annotatedJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*a = Annotated{Hex: j.Hex, LoopRegister: j.LoopRegister}
+	for _, r := range j.RegisterDefinitions {
+		a.Registers = append(a.Registers, Register{r.Register, uint64(r.Value)})
+	}
+	if len(j.MemoryDefinitions) > 1 {
+		return errors.New("it has memory of several contents, and bbprof fills all of it with one word")
+	}
+	for _, m := range j.MemoryDefinitions {
+		a.Size, a.Fill = m.Size, uint64(m.Value)
+	}
+	for _, m := range j.MemoryMappings {
+		a.Pages = append(a.Pages, m.Address)
+	}
+	return nil
+}
+
+// fields calls f with each field of a message: n is the value of a number, data that of the others.
+func fields(message []byte, f func(number int, n uint64, data []byte) error) error {
+	for len(message) > 0 {
+		tag, size := binary.Uvarint(message)
+		if size <= 0 {
+			return errMessage
+		}
+		message = message[size:]
+		var (
+			n    uint64
+			data []byte
+		)
+		switch wire := tag & 7; {
+		case wire == wireVarint:
+			if n, size = binary.Uvarint(message); size <= 0 {
+				return errMessage
+			}
+		case wire == wireBytes:
+			length, head := binary.Uvarint(message)
+			if head <= 0 || length > uint64(len(message)-head) {
+				return errMessage
+			}
+			size = head + int(length)
+			data = message[head:size]
+		case wire == wireFixed64 && len(message) >= 8:
+			size, data = 8, message[:8]
+		case wire == wireFixed32 && len(message) >= 4:
+			size, data = 4, message[:4]
+		default:
+			return errMessage
+		}
+		message = message[size:]
+		if err := f(int(min(tag>>3, math.MaxInt32)), n, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errMessage = errors.New("it is no message of Protocol Buffers, or a damaged one")
+
+// Parse reads a message of either kind; the other result is nil.
+func Parse(message []byte) (*Throughput, *Annotated, error) {
+	var first, second []byte
+	err := fields(message, func(number int, _ uint64, data []byte) error {
+		switch number {
+		case 1:
+			first = data
+		case 2:
+			if second == nil { // of several throughputs the first
+				second = data
+			}
+		default:
+			return fmt.Errorf("it has a field %d, which neither BasicBlockWithThroughputProto nor BlockWithExecutionAnnotations has", number)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(second) > 0 && isHex(second) { // a message begins with a byte that no digit is
+		a := &Annotated{Hex: string(second)}
+		return nil, a, a.state(first)
+	}
+	t := &Throughput{}
+	return t, nil, errors.Join(t.block(first), t.list(second))
+}
+
+func isHex(text []byte) bool {
+	for _, c := range text {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Throughput) block(message []byte) error {
+	return fields(message, func(number int, _ uint64, data []byte) error {
+		if number != blockInstructions {
+			return nil
+		}
+		var in Instruction
+		err := fields(data, func(number int, n uint64, data []byte) error {
+			switch number {
+			case instAddress:
+				in.Address = n
+			case instText:
+				in.Text = string(data)
+			case instCode:
+				in.Code = data
+			}
+			return nil
+		})
+		t.Instructions = append(t.Instructions, in)
+		return err
+	})
+}
+
+func (t *Throughput) list(message []byte) error {
+	return fields(message, func(number int, _ uint64, data []byte) error {
+		switch number {
+		case sourceName:
+			t.Source = string(data)
+		case sourceCycles: // one value a field, or several in one
+			for ; len(data) >= 8; data = data[8:] {
+				t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
+			}
+		}
+		return nil
+	})
+}
+
+func (a *Annotated) state(message []byte) error {
+	return fields(message, func(number int, n uint64, data []byte) error {
+		switch number {
+		case stateSize:
+			a.Size = n
+		case stateFill:
+			a.Fill = n
+		case statePages:
+			if data == nil { // one value a field
+				a.Pages = append(a.Pages, n)
+			}
+			for len(data) > 0 {
+				page, size := binary.Uvarint(data)
+				if size <= 0 {
+					return errMessage
+				}
+				a.Pages, data = append(a.Pages, page), data[size:]
+			}
+		case stateRegisters:
+			var r Register
+			err := fields(data, func(number int, n uint64, data []byte) error {
+				switch number {
+				case registerName:
+					r.Name = string(data)
+				case registerValue:
+					r.Value = n
+				}
+				return nil
+			})
+			a.Registers = append(a.Registers, r)
+			return err
+		case stateLoop:
+			a.LoopRegister = string(data)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,86 @@
+// Package gematria writes and reads the files of Gematria (github.com/google/gematria): a sequence of records in
+// TensorFlow's framing, each a Protocol Buffers message, and the JSON that stands for one of these messages. The few
+// fields that there are take less code than a library of Protocol Buffers, which would add a megabyte to the binary.
+package gematria
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A record is its length in 8 bytes, a checksum of these in 4, the data, and a checksum of the data
+// (tensorflow/core/lib/io/record_writer.h).
+const (
+	headSize = 12
+	tailSize = 4
+)
+
+// maxRecord bounds a record that is read. A block of 64 KiB with an annotation of each byte is smaller.
+const maxRecord = 16 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is masked, as TensorFlow does it: so a checksum of data that holds checksums keeps its strength
+// (tensorflow/core/lib/hash/crc32c.h).
+func checksum(data []byte) uint32 {
+	c := crc32.Checksum(data, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+// AppendRecord appends a record that holds data.
+func AppendRecord(to, data []byte) []byte {
+	head := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
+	to = binary.LittleEndian.AppendUint32(append(to, head...), checksum(head))
+	return binary.LittleEndian.AppendUint32(append(to, data...), checksum(data))
+}
+
+// StartsRecord reports whether a file that begins so is one of records. Eight bytes or more of another kind pass the
+// checksum once in four thousand million.
+func StartsRecord(start []byte) bool {
+	return len(start) >= headSize && binary.LittleEndian.Uint32(start[8:]) == checksum(start[:8])
+}
+
+// HeadSize is how much of a file StartsRecord needs.
+const HeadSize = headSize
+
+// Records reads records one by one.
+type Records struct {
+	in io.Reader
+	n  int
+}
+
+func NewRecords(r io.Reader) *Records { return &Records{in: r} }
+
+// Next is the data of the next record; io.EOF after the last.
+func (r *Records) Next() ([]byte, error) {
+	var head [headSize]byte
+	if _, err := io.ReadFull(r.in, head[:]); errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	} else if err != nil {
+		return nil, r.damaged("it ends within the record's length")
+	}
+	r.n++
+	length := binary.LittleEndian.Uint64(head[:8])
+	switch {
+	case !StartsRecord(head[:]):
+		return nil, r.damaged("the checksum of its length is wrong")
+	case length > maxRecord:
+		return nil, r.damaged(fmt.Sprintf("it has %d bytes, and %d are the most", length, maxRecord))
+	}
+	data := make([]byte, length+tailSize)
+	if _, err := io.ReadFull(r.in, data); err != nil {
+		return nil, r.damaged("the file ends within it")
+	}
+	data, tail := data[:length], data[length:]
+	if binary.LittleEndian.Uint32(tail) != checksum(data) {
+		return nil, r.damaged("the checksum of its data is wrong")
+	}
+	return data, nil
+}
+
+func (r *Records) damaged(what string) error {
+	return fmt.Errorf("record %d of the TFRecord file is damaged: %s", max(r.n, 1), what)
+}

@@ -1,0 +1,130 @@
+package input
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
+	"github.com/bbprof/bbprof/initial"
+)
+
+// withGematria reads through r, or, if that begins as a file of Gematria's does, its blocks as CSV. The columns are
+// those of both kinds of block: the state that one starts from, the throughput that another has.
+func withGematria(r io.Reader) (_ io.Reader, is bool, err error) {
+	in := bufio.NewReaderSize(r, sampleSize)
+	start := firstBytes(in)
+	var next func() ([]string, error)
+	switch {
+	case gematria.StartsRecord(start):
+		records := gematria.NewRecords(in)
+		next = func() ([]string, error) {
+			message, err := records.Next()
+			if err != nil {
+				return nil, err
+			}
+			t, a, err := gematria.Parse(message)
+			if err != nil || a != nil {
+				return annotatedCells(a), err
+			}
+			return throughputCells(t), nil
+		}
+	case startsObjects(in, start):
+		d := json.NewDecoder(in)
+		d.Token()
+		next = func() ([]string, error) {
+			if !d.More() {
+				_, err := d.Token()
+				return nil, errors.Join(err, io.EOF)
+			}
+			var a gematria.Annotated
+			if err := d.Decode(&a); err != nil {
+				return nil, fmt.Errorf("it is not JSON as Gematria writes it: %w", err)
+			}
+			return annotatedCells(&a), nil
+		}
+	default:
+		return in, false, nil
+	}
+	t := &tableRows{next: next}
+	t.put([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"})
+	return t, true, nil
+}
+
+// firstBytes are as many as StartsRecord needs, or fewer of what is text: in a pipe the next row may be long in coming.
+func firstBytes(in *bufio.Reader) (start []byte) {
+	for n := 1; n <= gematria.HeadSize; n++ {
+		more, err := in.Peek(n)
+		if err != nil {
+			return more
+		}
+		if start = more; n > 2 && start[n-1] == '\n' && !slices.Contains(start, 0) {
+			break
+		}
+	}
+	return start
+}
+
+// startsObjects reports whether text begins as an array of objects does.
+func startsObjects(in *bufio.Reader, start []byte) bool {
+	if len(start) == 0 || start[0] != '[' {
+		return false
+	}
+	for n := 2; n < sampleSize; n++ {
+		start, err := in.Peek(n)
+		if c := start[len(start)-1]; err != nil || !strings.ContainsRune(" \t\r\n", rune(c)) {
+			return err == nil && c == '{'
+		}
+	}
+	return false
+}
+
+func throughputCells(t *gematria.Throughput) []string {
+	var code []byte
+	for _, in := range t.Instructions {
+		code = append(code, in.Code...)
+	}
+	var cycles []string
+	for _, c := range t.Cycles {
+		cycles = append(cycles, strconv.FormatFloat(c, 'g', -1, 64))
+	}
+	return []string{hex.EncodeToString(code), "", t.Source, strings.Join(cycles, " ")}
+}
+
+// annotatedCells leave out of the state what bbprof sets itself: flags, MXCSR, which Gematria gives as 0, with all
+// exceptions unmasked, and the x87 unit. Memory is mapped where the block asks for it.
+func annotatedCells(a *gematria.Annotated) []string {
+	if a == nil {
+		return nil
+	}
+	var set []string
+	for _, r := range a.Registers {
+		name := strings.ToLower(r.Name)
+		if name == "fs" || name == "gs" {
+			name += "_base"
+		}
+		one := fmt.Sprintf("%s=%#x", name, r.Value)
+		if !slices.Contains([]string{"eflags", "df", "mxcsr", "fpcw", "fpsw"}, name) && !isX87(name) {
+			set = append(set, one)
+		}
+	}
+	if a.Fill != 0 {
+		set = append(set, fmt.Sprintf("fill=%#x", a.Fill))
+	}
+	text := strings.Join(set, ";")
+	if s, err := initial.ParseSet(text); err == nil {
+		text = strings.ReplaceAll(s.String(), ",", ";")
+	}
+	return []string{a.Hex, text, "", ""}
+}
+
+// isX87 knows the names of LLVM for what is of the x87 unit: ST0, FP0, MM0.
+func isX87(name string) bool {
+	return strings.HasPrefix(name, "st") || strings.HasPrefix(name, "fp") || strings.HasPrefix(name, "mm")
+}

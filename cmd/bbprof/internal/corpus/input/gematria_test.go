@@ -1,0 +1,79 @@
+package input
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
+)
+
+// TestGematria: Gematria's files are corpora. The state of an annotated block is what the block starts from, but for
+// flags, MXCSR and the x87 unit.
+func TestGematria(t *testing.T) {
+	annotated := gematria.Annotated{Hex: "488b03", Size: 4096, Fill: 0x100, Pages: []uint64{0x1000}, Registers: []gematria.Register{
+		{Name: "RBX", Value: 0x2000}, {Name: "XMM3", Value: 7}, {Name: "FS", Value: 0x3000}, {Name: "EFLAGS", Value: 0}, {Name: "MXCSR", Value: 0}, {Name: "FP0", Value: 1}}}
+	measured := gematria.Throughput{Source: "m: x", Cycles: []float64{1, 1.5}, Instructions: []gematria.Instruction{{Code: []byte{0x48, 0x01}}, {Code: []byte{0xc0}}}}
+	object, err := annotated.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const set = "rbx=0x2000,fs_base=0x3000,xmm3=0x7,fill=0x100"
+	for name, c := range map[string]struct {
+		file string
+		want []string // hex, set, source and cycles
+	}{
+		"annotated":  {string(gematria.AppendRecord(nil, annotated.Message())), []string{"488b03", set, "", ""}},
+		"throughput": {string(gematria.AppendRecord(nil, measured.Message())), []string{"4801c0", "", "m: x", "1 1.5"}},
+		"JSON":       {"[\n  " + string(object) + "\n]\n", []string{"488b03", set, "", ""}},
+	} {
+		in, err := Open([]string{"-"}, strings.NewReader(c.file), "", []string{"hex", "set"})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		row, err := in.Next()
+		if err != nil || row.Rejection != nil {
+			t.Errorf("%s: %v, %v", name, err, row.Rejection)
+			continue
+		}
+		if diff := cmp.Diff(c.want, append([]string{row.Hex(), row.Set.String()}, row.Carried...)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if _, err := in.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: after the last: %v", name, err)
+		}
+	}
+	whole := string(gematria.AppendRecord(nil, measured.Message()))
+	for name, c := range map[string]struct{ file, says string }{
+		"cut short":    {whole + whole[:20], "record 2 of the TFRecord file is damaged"},
+		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "no message of Protocol Buffers"},
+		"other JSON":   {`[{"Hex":5}]`, "not JSON as Gematria writes it"},
+		"two memories": {`[{"Hex":"90","MemoryDefinitions":[{"Name":"A"},{"Name":"B"}]}]`, "memory of several contents"},
+	} {
+		in, err := Open([]string{"-"}, strings.NewReader(c.file), "", nil)
+		for err == nil {
+			_, err = in.Next()
+		}
+		if !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want it to say %q", name, err, c.says)
+		}
+	}
+}
+
+// TestGematriaNames: an unknown register's block is a row with a reason, not the end.
+func TestGematriaNames(t *testing.T) {
+	in, err := Open([]string{"-"}, strings.NewReader(`[{"Hex":"90","RegisterDefinitions":[{"Register":"TMM0","Value":1}]},{"Hex":"91"}]`), "", []string{"set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, err := in.Next(); err != nil || row.Rejection == nil || row.Rejection.Reason != "bad_set" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if row, err := in.Next(); err != nil || row.Rejection != nil {
+		t.Errorf("%+v, %v", row, err)
+	}
+}

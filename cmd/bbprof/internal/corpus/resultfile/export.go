@@ -1,0 +1,310 @@
+package resultfile
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
+	"github.com/bbprof/bbprof/initial"
+)
+
+// exporter writes accepted blocks in the way of another tool.
+type exporter interface {
+	append(line []byte, cells []string) ([]byte, error)
+	footer() []byte
+}
+
+// export is an exporter of blocks that do not depend on each other.
+type export struct {
+	at            map[string]int // columns
+	block         func(b *exported) error
+	start, end    string // of the file
+	between       string // blocks
+	n, lines      int    // so far
+	core, started string // of the run, once a row told
+}
+
+// exported is a block on its way out.
+type exported struct {
+	*export
+	cells  []string
+	cycles float64
+	out    []byte
+}
+
+func (b *exported) cell(name string) string { return b.cells[b.at[name]] }
+
+// newExport fails if a column that the format needs is missing.
+func newExport(s Schema, needs []string, e export) (exporter, error) {
+	e.at = map[string]int{}
+	for _, name := range append(needs, "hex", "cycles") {
+		i := s.Index(name)
+		if i < 0 && name == "mapping" {
+			return nil, fmt.Errorf("there is no column mapping, with the pages of each block; measure with bbprof batch -mapping")
+		}
+		if i < 0 {
+			return nil, fmt.Errorf("there is no column %s among %q", name, s.Names())
+		}
+		e.at[name] = i
+	}
+	if i := s.Index(runHeader); i >= 0 {
+		e.at[runHeader] = i
+	}
+	return &e, nil
+}
+
+func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
+	if at, ok := e.at[runHeader]; ok && e.core == "" && cells[at] != "" {
+		if run, err := ParseRun(cells[at]); err == nil {
+			e.core, e.started = string(run.Host.Microarchitecture), run.Started
+		}
+	}
+	text := cells[e.at["cycles"]]
+	if text == "" {
+		return line, nil
+	}
+	b := exported{export: e, cells: cells}
+	if b.cycles, err = strconv.ParseFloat(text, 64); err != nil {
+		return nil, fmt.Errorf("cycles are %q, which is not a number", text)
+	}
+	b.out = append(line, e.opening()...)
+	if err := e.block(&b); err != nil {
+		return nil, fmt.Errorf("block %.100s: %w", b.cell("hex"), err)
+	}
+	e.n++
+	return b.out, nil
+}
+
+// opening is what stands before the next block.
+func (e *export) opening() string {
+	if e.n > 0 {
+		return e.between
+	}
+	return strings.NewReplacer("CORE", e.core, "STARTED", strings.Replace(e.started, "Z", "+00:00", 1)).Replace(e.start)
+}
+
+func (e *export) footer() []byte {
+	if e.n == 0 {
+		return []byte(e.opening() + e.end)
+	}
+	return []byte(e.end)
+}
+
+func newBHive(s Schema) (exporter, error) {
+	return newExport(s, nil, export{block: func(b *exported) error {
+		b.out = appendCSV(b.out, []string{b.cell("hex"), strconv.FormatFloat(100*b.cycles, 'f', cycleDecimals-2, 64)})
+		return nil
+	}})
+}
+
+func newIthemal(s Schema) (exporter, error) {
+	return newExport(s, nil, export{block: func(b *exported) error {
+		b.out = append(append(b.out, b.cell("hex")...), '\n')
+		return nil
+	}})
+}
+
+// newOSACA marks each block as OSACA's documentation says (Marker instructions). OSACA takes the first block of a file,
+// or the lines that it is told.
+func newOSACA(s Schema) (exporter, error) {
+	return newExport(s, nil, export{start: ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n", block: func(b *exported) error {
+		insts, err := b.decoded()
+		if err != nil {
+			return err
+		}
+		if b.n == 0 {
+			b.lines = 2
+		}
+		first := b.lines + 3
+		b.lines = first + len(insts)
+		b.out = fmt.Appendf(b.out, "# %s %s cycles --lines %d-%d\n# OSACA-BEGIN\n", b.cell("hex"), b.cell("cycles"), first, b.lines-1)
+		for i := range insts {
+			b.out = append(append(b.out, insts[i].Text()...), '\n')
+		}
+		b.out = append(b.out, "# OSACA-END\n"...)
+		return nil
+	}})
+}
+
+// newAnICA writes what AnICA's MeasurementDB.add_series takes (iwho/predictors/measurementdb.py of cdl-saarland/iwho).
+func newAnICA(s Schema) (exporter, error) {
+	return newExport(s, []string{runHeader}, export{
+		start: `{"series_date":"STARTED","source_computer":"CORE","measurements":[` + "\n", between: ",\n", end: "\n]}\n",
+		block: func(b *exported) (err error) {
+			type run struct {
+				Predictor string  `json:"predictor"`
+				Result    float64 `json:"result"`
+				Remark    *string `json:"remark"`
+			}
+			var text []byte
+			text, err = json.Marshal(struct {
+				Input string `json:"input"`
+				Runs  []run  `json:"predictor_runs"`
+			}{b.cell("hex"), []run{{b.source("bbprof."), b.cycles, nil}}})
+			b.out = append(b.out, text...)
+			return err
+		}})
+}
+
+func newGematria(s Schema) (exporter, error) {
+	return newExport(s, nil, export{block: func(b *exported) error {
+		insts, err := b.decoded()
+		if err != nil {
+			return err
+		}
+		t := gematria.Throughput{Source: b.source("bbprof: "), Cycles: []float64{b.cycles}}
+		for i := range insts {
+			t.Instructions = append(t.Instructions, gematria.Instruction{Address: uint64(insts[i].Offset), Text: insts[i].Text(), Code: insts[i].Bytes})
+		}
+		b.out = gematria.AppendRecord(b.out, t.Message())
+		return nil
+	}})
+}
+
+var stateColumns = []string{"init", "set", "mapping"}
+
+func newGematriaState(s Schema) (exporter, error) {
+	return newExport(s, stateColumns, export{block: func(b *exported) error {
+		a, err := b.annotated()
+		b.out = gematria.AppendRecord(b.out, a.Message())
+		return err
+	}})
+}
+
+func newGematriaJSON(s Schema) (exporter, error) {
+	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exported) error {
+		a, err := b.annotated()
+		if err != nil {
+			return err
+		}
+		text, err := a.JSON()
+		b.out = append(b.out, text...)
+		return err
+	}})
+}
+
+// source is who measured, and on which core.
+func (b *exported) source(who string) string { return who + b.core }
+
+func (b *exported) decoded() ([]asm.Inst, error) {
+	code, err := hex.DecodeString(b.cell("hex"))
+	if err != nil {
+		return nil, err
+	}
+	return asm.Decode(code)
+}
+
+// pageSize is that of x86-64.
+const pageSize = 4096
+
+// annotated is the block with the state that it was measured in.
+func (b *exported) annotated() (a gematria.Annotated, err error) {
+	insts, err := b.decoded()
+	if err != nil {
+		return a, err
+	}
+	states := initial.States()
+	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
+	if i < 0 {
+		return a, fmt.Errorf("its initial state is %q, which this bbprof does not have", b.cell("init"))
+	}
+	state := states[i]
+	if text := b.cell("set"); text != "" {
+		set, err := initial.ParseSet(text)
+		if err != nil {
+			return a, err
+		}
+		state = set.Over(state)
+	}
+	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
+	for _, text := range strings.Fields(b.cell("mapping")) {
+		page, err := strconv.ParseUint(text, 0, 64)
+		if err != nil {
+			return a, fmt.Errorf("its mapping is %q, which is not a list of addresses", b.cell("mapping"))
+		}
+		a.Pages = append(a.Pages, page)
+	}
+	a.Registers, a.LoopRegister, err = registersOf(insts, state)
+	return a, err
+}
+
+// registersOf are those whose first value a block reads, by LLVM's names, and the first that it leaves alone in the order in which
+// Gematria takes one to count iterations, which spares rsp.
+func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Register, free string, err error) {
+	var reads, all, made asm.Values // made by the block before it is read
+	var text strings.Builder
+	segments := map[asm.Segment]bool{}
+	for i := range insts {
+		r, w := insts[i].Dataflow()
+		reads, made, all = reads.Or(r.Without(made)), made.Or(w), all.Or(r).Or(w)
+		for _, m := range insts[i].Mem {
+			segments[m.Segment] = true
+		}
+		text.WriteString(insts[i].Text() + "\n")
+	}
+	add := func(name string, value uint64) {
+		list = append(list, gematria.Register{Name: strings.ToUpper(name), Value: value})
+	}
+	for n, value := range state.GPR {
+		if reads.GPR>>n&1 != 0 {
+			add(asm.Reg(n).String(), value)
+		}
+	}
+	for n := range 32 {
+		if reads.Vector>>n&1 == 0 {
+			continue
+		}
+		value := uint64(0)
+		for _, v := range state.Vectors {
+			if v.Reg != n {
+				continue
+			}
+			if slices.Max(v.Words[1:]) > 0 {
+				return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
+			}
+			value = v.Words[0]
+		}
+		add(widest(text.String(), n), value)
+	}
+	for n, value := range state.Opmasks {
+		if reads.Opmask>>n&1 != 0 {
+			add(fmt.Sprint("k", n), value)
+		}
+	}
+	if reads.Flags != 0 {
+		add("eflags", state.Flags)
+	}
+	if all.Vector != 0 {
+		add("mxcsr", uint64(state.MXCSR))
+	}
+	if segments[asm.FS] {
+		add("fs", state.FSBase)
+	}
+	if segments[asm.GS] {
+		add("gs", state.GSBase)
+	}
+	for _, r := range []asm.Reg{asm.RAX, asm.RCX, asm.RDX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.RBX, asm.R14, asm.R15, asm.R12, asm.R13, asm.RBP} {
+		if all.GPR>>r&1 == 0 {
+			return list, strings.ToUpper(r.String()), nil
+		}
+	}
+	return list, "", nil
+}
+
+// widest is the name of a vector register as wide as a block's text has it.
+func widest(text string, n int) string {
+	for _, kind := range []string{"zmm", "ymm"} {
+		name := kind + strconv.Itoa(n)
+		for rest, found := text, true; found; {
+			if _, rest, found = strings.Cut(rest, name); found && (rest == "" || rest[0] < '0' || rest[0] > '9') {
+				return name
+			}
+		}
+	}
+	return "xmm" + strconv.Itoa(n)
+}

@@ -1,0 +1,211 @@
+package resultfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// measuredRows are results as batch -mapping writes them; the second block was rejected.
+const measuredRows = `hex,status,cycles,init,set,mapping,run_header
+488b0383c101c5f9efc9,ok,1.2500,paper,rbx=0x12346600,0x12346000,"{""host"":{""microarchitecture"":""Zen 9""},""started"":""2026-11-22T09:00:00Z""}"
+0f0b,rejected,,,,,
+64488b0425280000005b,ok,0.5000,stack,,0x23456000 0x12345000,
+`
+
+// exportTo writes rows in a format.
+func exportTo(t *testing.T, rows string, f Format) string {
+	t.Helper()
+	in, err := NewStreamReader(strings.NewReader(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	out, err := NewWriter(&b, f, in.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cells, err := in.Next(); err == nil; cells, err = in.Next() {
+		if err := out.Write(cells); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestExport: accepted blocks alone, each as its tool has it; without a block a file is still one of its format.
+func TestExport(t *testing.T) {
+	header, _, _ := strings.Cut(measuredRows, "\n")
+	for _, c := range []struct {
+		format            Format
+		want, withoutRows string
+	}{
+		{BHive, "488b0383c101c5f9efc9,125.00\n64488b0425280000005b,50.00\n", ""},
+		{Ithemal, "488b0383c101c5f9efc9\n64488b0425280000005b\n", ""},
+		{OSACA, `.intel_syntax noprefix
+# OSACA takes the first block, or the one at --lines
+# 488b0383c101c5f9efc9 1.2500 cycles --lines 5-7
+# OSACA-BEGIN
+mov rax, qword ptr [rbx]
+add ecx, 0x1
+vpxor xmm1, xmm0, xmm1
+# OSACA-END
+# 64488b0425280000005b 0.5000 cycles --lines 11-12
+# OSACA-BEGIN
+mov rax, qword ptr fs:[0x28]
+pop rbx
+# OSACA-END
+`, ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n"},
+		{AnICA, `{"series_date":"2026-11-22T09:00:00+00:00","source_computer":"Zen 9","measurements":[
+{"input":"488b0383c101c5f9efc9","predictor_runs":[{"predictor":"bbprof.Zen 9","result":1.25,"remark":null}]},
+{"input":"64488b0425280000005b","predictor_runs":[{"predictor":"bbprof.Zen 9","result":0.5,"remark":null}]}
+]}
+`, `{"series_date":"","source_computer":"","measurements":[` + "\n\n]}\n"},
+		{GematriaJSON, `[
+{"Hex":"488b0383c101c5f9efc9","LoopRegister":"RDX","RegisterDefinitions":[{"Register":"RCX","Value":305419776},{"Register":"RBX","Value":305423872},` +
+			`{"Register":"XMM0","Value":0},{"Register":"XMM1","Value":0},{"Register":"MXCSR","Value":40896}],"MemoryDefinitions":[{"Name":"MEM","Size":4096,"Value":305419776}],` +
+			`"MemoryMappings":[{"Value":"MEM","Address":305422336}]},
+{"Hex":"64488b0425280000005b","LoopRegister":"RCX","RegisterDefinitions":[{"Register":"RSP","Value":305939720},{"Register":"FS","Value":591751168}],` +
+			`"MemoryDefinitions":[{"Name":"MEM","Size":4096,"Value":305419776}],"MemoryMappings":[{"Value":"MEM","Address":591749120},{"Value":"MEM","Address":305418240}]}
+]
+`, "[\n\n]\n"},
+		{Gematria, "", ""}, // TestGematriaByProtoc
+		{GematriaState, "", ""},
+	} {
+		if got := exportTo(t, measuredRows, c.format); c.want != "" && got != c.want {
+			t.Errorf("%s:\n%s", c.format, cmp.Diff(c.want, got))
+		}
+		got := exportTo(t, header+"\n", c.format)
+		if got != c.withoutRows {
+			t.Errorf("%s without rows: %q", c.format, got)
+		}
+		if strings.HasPrefix(c.want, "{") || strings.HasPrefix(c.want, "[") {
+			if !json.Valid([]byte(c.want)) || !json.Valid([]byte(got)) {
+				t.Errorf("%s is not JSON", c.format)
+			}
+		}
+	}
+}
+
+// TestExportRefuses: what a format needs and a result does not have.
+func TestExportRefuses(t *testing.T) {
+	for _, c := range []struct {
+		format  Format
+		columns string
+		says    string
+	}{
+		{BHive, "hex,status", "format bhive: there is no column cycles among"},
+		{AnICA, "hex,cycles", "format anica: there is no column run_header among"},
+		{GematriaState, "hex,cycles,init,set", "no column mapping, with the pages of each block; measure with bbprof batch -mapping"},
+	} {
+		if _, err := NewLines(c.format, SchemaOf(strings.Split(c.columns, ","))); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s of %s: %v, want it to say %q", c.format, c.columns, err, c.says)
+		}
+	}
+	names := strings.Split("hex,cycles,init,set,mapping", ",")
+	for says, row := range map[string]string{
+		"block 90: its initial state is \"warm\"":                     "90,1.0,warm,,",
+		"its mapping is \"5\u00bd\"":                                  "90,1.0,paper,,5\u00bd",
+		"zmm1 is set to more than the 64 bits that Gematria's":        "62f17548fec2,1.0,paper,zmm1=0x10000000000000000,",
+		"block 48: undecodable: no instruction at byte 0: the block ends inside it": "48,1.0,paper,,",
+	} {
+		l, err := NewLines(GematriaState, SchemaOf(names))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(nil, strings.Split(row, ",")); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want it to say %q", row, err, says)
+		}
+	}
+}
+
+// The fields that bbprof writes, by the numbers that Gematria's schema gives them.
+const schemaProto = `syntax = "proto3";
+message Instruction { uint64 address = 1; string assembly = 2; bytes machine_code = 3; }
+message Block { repeated Instruction machine_instructions = 1; }
+message Source { string source = 1; repeated double inverse_throughput_cycles = 2; }
+message Throughput { Block basic_block = 1; repeated Source inverse_throughputs = 2; }
+message Register { string register_name = 1; uint64 register_value = 2; }
+message State { uint64 code_start_address = 1; uint64 block_size = 2; uint64 block_contents = 3; repeated uint64 accessed_blocks = 4;
+  repeated Register initial_registers = 5; optional string loop_register = 6; }
+message Annotated { State execution_annotations = 1; string block_hex = 2; }
+`
+
+// recordsProgram takes the records of a TFRecord file apart, checks their checksums bit by bit, and has protoc decode them.
+const recordsProgram = `
+import struct, subprocess, sys
+def masked(data):
+    c = 0xffffffff
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+    c ^= 0xffffffff
+    return (c >> 15 | c << 17) + 0xa282ead8 & 0xffffffff
+data, at = open(sys.argv[1], "rb").read(), 0
+while at < len(data):
+    length, check = struct.unpack_from("<QI", data, at)
+    message = data[at+12:at+12+length]
+    assert check == masked(data[at:at+8]), "length"
+    assert struct.unpack_from("<I", data, at+12+length)[0] == masked(message), "data"
+    at += 16 + length
+    sys.stdout.write(subprocess.run(["protoc", "--decode=" + sys.argv[2], "schema.proto"], input=message, capture_output=True, check=True).stdout.decode())
+`
+
+// TestGematriaByProtoc opens TFRecord files without any code of bbprof's.
+func TestGematriaByProtoc(t *testing.T) {
+	for program, need := range map[string]require.Need{"protoc": require.Protoc, "python3": require.Python} {
+		if _, err := exec.LookPath(program); err != nil {
+			require.Skip(t, need, "%v", err)
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"schema.proto": schemaProto, "records.py": recordsProgram} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		format        Format
+		message, want string
+	}{
+		{Gematria, "Throughput", `basic_block { machine_instructions { assembly: "mov rax, qword ptr [rbx]" machine_code: "H\213\003" } ` +
+			`machine_instructions { address: 3 assembly: "add ecx, 0x1" machine_code: "\203\301\001" } ` +
+			`machine_instructions { address: 6 assembly: "vpxor xmm1, xmm0, xmm1" machine_code: "\305\371\357\311" } } ` +
+			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 1.25 } ` +
+			`basic_block { machine_instructions { assembly: "mov rax, qword ptr fs:[0x28]" machine_code: "dH\213\004%(\000\000\000" } ` +
+			`machine_instructions { address: 9 assembly: "pop rbx" machine_code: "[" } } ` +
+			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 0.5 }`},
+		{GematriaState, "Annotated", `execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 305422336 ` +
+			`initial_registers { register_name: "RCX" register_value: 305419776 } initial_registers { register_name: "RBX" register_value: 305423872 } ` +
+			`initial_registers { register_name: "XMM0" } initial_registers { register_name: "XMM1" } initial_registers { register_name: "MXCSR" register_value: 40896 } ` +
+			`loop_register: "RDX" } block_hex: "488b0383c101c5f9efc9" ` +
+			`execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 591749120 accessed_blocks: 305418240 ` +
+			`initial_registers { register_name: "RSP" register_value: 305939720 } initial_registers { register_name: "FS" register_value: 591751168 } ` +
+			`loop_register: "RCX" } block_hex: "64488b0425280000005b"`},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "records"), []byte(exportTo(t, measuredRows, c.format)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run := exec.Command("python3", "records.py", "records", c.message)
+		run.Dir = dir
+		out, err := run.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", c.format, err, out)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(strings.Fields(string(out)), " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.format, diff)
+		}
+	}
+}
