@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -60,8 +61,9 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 			defined = append(defined, Function{Name: s.Name, Addr: s.Value})
 		}
 	}
-	slices.SortFunc(defined, func(a, b Function) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr))
+	sort.Slice(defined, func(i, j int) bool {
+		a, b := &defined[i], &defined[j]
+		return a.Name < b.Name || a.Name == b.Name && a.Addr < b.Addr
 	})
 	slices.Sort(imported)
 	return slices.Compact(defined), slices.Compact(imported), stripped, err

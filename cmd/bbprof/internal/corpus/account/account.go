@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 )
@@ -104,9 +105,10 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		t.Functions = append(t.Functions, *l)
 	}
-	slices.SortFunc(t.Functions, func(a, b Line) int {
+	sort.Slice(t.Functions, func(i, j int) bool {
+		a, b := &t.Functions[i], &t.Functions[j]
 		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.BlockCycles, a.BlockCycles),
-			cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function))
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function)) < 0
 	})
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -161,7 +162,7 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	}
 	sheet := &s.sheet
 	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
-	slices.SortFunc(w.tally.sample, byHash)
+	sortByHash(w.tally.sample)
 	if sheet.Sample, err = again(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
 		return nil, err
 	}
@@ -175,7 +176,9 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	return sheet, w.seal()
 }
 
-func byHash(a, b Measured) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
+func sortByHash(sample []Measured) {
+	sort.Slice(sample, func(i, j int) bool { return hashText(sample[i].Hex) < hashText(sample[j].Hex) })
+}
 
 type writing struct {
 	*Source

@@ -11,7 +11,6 @@
 package extract
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -300,5 +299,5 @@ func (o *object) addExecuted(c counts) {
 		}
 	}
 	o.functions = append(o.functions, found...)
-	slices.SortFunc(o.functions, func(a, b function) int { return cmp.Compare(a.lo, b.lo) })
+	sort.Slice(o.functions, func(i, j int) bool { return o.functions[i].lo < o.functions[j].lo })
 }

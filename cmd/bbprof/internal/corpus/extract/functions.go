@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
 	"debug/gosym"
 	"slices"
@@ -169,8 +168,8 @@ func divide(s *section, claims []claim, o *object) []function {
 			o.stats.Whole++
 		}
 	}
-	slices.SortStableFunc(in, func(a, b claim) int {
-		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.rank, a.rank))
+	sort.SliceStable(in, func(i, j int) bool {
+		return in[i].lo < in[j].lo || in[i].lo == in[j].lo && in[i].rank > in[j].rank
 	})
 	in = joinSame(in)
 	var list []function

@@ -2,14 +2,13 @@ package extract
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -55,7 +54,7 @@ func (o *object) findRegions() error {
 	if o.marks != nil {
 		o.labelledRegions()
 	}
-	slices.SortFunc(o.regions, func(a, b region) int { return cmp.Compare(a.lo, b.lo) })
+	sort.Slice(o.regions, func(i, j int) bool { return o.regions[i].lo < o.regions[j].lo })
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
+	"sort"
 )
 
 // Where a relocatable file is laid out as if it were linked alone: the first address of a
@@ -84,7 +85,7 @@ func (o *object) relocate() {
 		for ; len(table) >= 24; table = table[24:] {
 			r.apply(s, binary.LittleEndian.Uint64(table), binary.LittleEndian.Uint64(table[8:]), int64(binary.LittleEndian.Uint64(table[16:])))
 		}
-		slices.SortFunc(s.filled, func(a, b fill) int { return a.offset - b.offset })
+		sort.Slice(s.filled, func(i, j int) bool { return s.filled[i].offset < s.filled[j].offset })
 	}
 }
 
