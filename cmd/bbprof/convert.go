@@ -24,8 +24,8 @@ func convertCommand() *command {
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
 by the contents of a file, not by its name. Rows keep their order and files follow each other.
-Nothing is lost between CSV, JSON lines and Parquet. The other formats hold accepted blocks alone, as
-another tool takes them:
+Nothing is lost between CSV, JSON lines and Parquet. The other formats hold accepted blocks alone,
+as another tool takes them:
 
 ` + foreignText() + `
 Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
