@@ -115,9 +115,9 @@ func TestExportRefuses(t *testing.T) {
 	}
 	names := strings.Split("hex,cycles,init,set,mapping", ",")
 	for says, row := range map[string]string{
-		"block 90: its initial state is \"warm\"":                     "90,1.0,warm,,",
-		"its mapping is \"5\u00bd\"":                                  "90,1.0,paper,,5\u00bd",
-		"zmm1 is set to more than the 64 bits that Gematria's":        "62f17548fec2,1.0,paper,zmm1=0x10000000000000000,",
+		"block 90: its initial state is \"warm\"":                                   "90,1.0,warm,,",
+		"its mapping is \"5\u00bd\"":                                                "90,1.0,paper,,5\u00bd",
+		"zmm1 is set to more than the 64 bits that Gematria's":                      "62f17548fec2,1.0,paper,zmm1=0x10000000000000000,",
 		"block 48: undecodable: no instruction at byte 0: the block ends inside it": "48,1.0,paper,,",
 	} {
 		l, err := NewLines(GematriaState, SchemaOf(names))
