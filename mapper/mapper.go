@@ -52,8 +52,9 @@ type Plan struct {
 	Ahead   []tracee.Op   // of the first run
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
 	// the block does ask for them is for confirm to find out.
-	Known []Page
-	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
+	Known    []Page
+	OneByOne bool   // map no page before it is asked for, see passage
+	Fresh    uint64 // image to run first, which puts back all state that a block can change; 0: no image
 	// Replay is the captured state to start from, if it is one; Window is the child's.
 	Replay *Replay
 	Window uint64
@@ -61,6 +62,11 @@ type Plan struct {
 
 // shift is how far after where they are laid out images run.
 func (p Plan) shift() uint64 { return layout.Shift(p.Window) }
+
+// owns reports whether any of n bytes is in bbprof's own region.
+func (p Plan) owns(addr, n uint64) bool {
+	return layout.Owns(addr, n) || p.Window != 0 && layout.Owns(addr-p.shift(), n)
+}
 
 // home is where the block believes that it stands.
 func (p Plan) home() uint64 {
@@ -108,11 +114,15 @@ func mapPages(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	}
 	m, err := p.search(c, im)
 	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
-		stops := m.Stops
 		p.Known = nil
-		m, err = p.search(c, im)
-		m.Stops += stops
+		m, err = p.searchAgain(c, im, m.Stops)
 	}
+	return m, err
+}
+
+func (p Plan) searchAgain(c Child, im unroll.Image, stops int) (Mapping, error) {
+	m, err := p.search(c, im)
+	m.Stops += stops
 	return m, err
 }
 
@@ -123,6 +133,16 @@ func tooMany(err error) bool {
 
 // search is mapPages with whatever comes of the pages to begin with.
 func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
+	var pass passage
+	m, err := p.searchBy(c, im, &pass)
+	if pass.used && !tooMany(err) { // pages may be there that the block did not ask for
+		p.OneByOne = true
+		return p.searchAgain(c, im, m.Stops)
+	}
+	return m, err
+}
+
+func (p Plan) searchBy(c Child, im unroll.Image, pass *passage) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
@@ -136,12 +156,14 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 		stop, err := p.try(c, ops, im)
 		m.Stops++
 		if err != nil {
+			pass.undo(&m)
 			return m, p.timeout(err)
 		}
 		if stop.Done {
 			return m, p.ended(stop)
 		}
 		if p.Late != nil && p.Late() {
+			pass.undo(&m)
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
@@ -158,6 +180,9 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 		if slices.ContainsFunc(m.Pages, func(q Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
+		if !pass.passed(p, &m, stop, im) {
+			return m, errNotPassed
+		}
 		if len(m.Pages) >= p.Pages {
 			m.Full, _, _ = im.Locate(stop.Regs.RIP)
 			return m, &verdict.Rejection{
@@ -170,8 +195,13 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 		page.Frame = len(m.Pages) % p.Frames
 		m.Pages = append(m.Pages, page)
 		ops = []tracee.Op{tracee.MapFrame(page.Addr, page.Frame)}
+		if !p.OneByOne {
+			ops = append(ops, pass.begin(p, &m, stop, im)...)
+		}
 	}
 }
+
+var errNotPassed = errors.New("pages were mapped that no fault has asked for")
 
 // ended checks how a block that has run to its end leaves the CPU.
 func (p Plan) ended(stop tracee.Stop) error {

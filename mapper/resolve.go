@@ -51,7 +51,7 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 // forbidden says why no page can be at an address, "" if one can.
 func (p Plan) forbidden(addr uint64) string {
 	switch {
-	case layout.Owns(addr, 1), p.Window != 0 && layout.Owns(addr-p.shift(), 1):
+	case p.owns(addr, 1):
 		return fmt.Sprintf("%#x is in bbprof's own region", addr)
 	case addr >= 1<<63:
 		return fmt.Sprintf("%#x belongs to the kernel", addr)
