@@ -442,7 +442,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 			}
 			return c.everyCount
 		}
-		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU})
+		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
 		require.Measure(t, err)
 		reads = 0
 		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})

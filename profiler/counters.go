@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,9 +18,12 @@ import (
 type CounterReport struct {
 	Role  string `json:"role"` // what it tells of, such as "l1d_read_miss"; "asked" for an event of Options.Events
 	Event string `json:"event,omitempty"`
-	// Kind is invariants.Counted or invariants.Unchecked; Why says why it was not counted.
+	// Kind is invariants.Counted or invariants.Unchecked; Why says why it was not counted, or why what it
+	// counted is not to be believed.
 	Kind invariants.Kind `json:"kind"`
 	Why  string          `json:"why,omitempty"`
+	// Checks are what it counted, when the Profiler began, over blocks of which that is known; with Options.Detail.
+	Checks []CounterCheck `json:"checks,omitempty"`
 	// PerIteration is how many there are to one iteration of the block; nil if that was not
 	// counted, which is not zero.
 	PerIteration *float64 `json:"per_iteration,omitempty"`
@@ -44,9 +48,111 @@ func (s *session) readEvents(j job, m *mapper.Mapped, tallies timing.Tallies) (t
 	if tallies == nil {
 		tallies = timing.Tallies{}
 	}
-	reader := timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, Fresh: s.timer.Fresh()}
-	err := reader.Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), events, tallies)
+	err := s.reader().Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), events, tallies)
 	return tallies, mapper.Unexpected(err)
+}
+
+func (s *session) reader() timing.Reader {
+	return timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, Fresh: s.timer.Fresh(), Script: s.machine.Script}
+}
+
+// verify has all events of the CPU count stimuli. Those of roles that do not count what they must are counted no
+// more; those that a user asked for are, but as unchecked.
+func (s *session) verify() error {
+	var events []*pmu.Event
+	for _, list := range [][]pmu.Event{s.pmu.Events, s.asked} {
+		for i := range list {
+			if e := &list[i]; e.Available && e.Role != pmu.Cycles && e.Shares == "" && !e.Software() {
+				events = append(events, e)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	s.checks = map[string][]CounterCheck{}
+	for _, x := range stimuli(s.cpu) {
+		tallies, err := s.stimulate(x, events)
+		rejection := (*verdict.Rejection)(nil)
+		if err != nil && !errors.As(err, &rejection) {
+			return fmt.Errorf("checking the counters by %s: %w", x.name, err)
+		}
+		for _, e := range events {
+			must, known := x.counts(*e, s.pmu.Events)
+			if applies := must > 0 || len(x.must) == 0; !known || !applies {
+				continue
+			}
+			c := CounterCheck{Block: x.name, Must: must}
+			if t := tallies.Of(*e); rejection != nil {
+				c.Failed = rejection.Error()
+			} else if t == nil || len(t.PerIter) == 0 {
+				c.Failed = "context switches left no time for it"
+			} else {
+				c.Counted = stat.Median(t.PerIter)
+			}
+			s.checks[e.Name] = append(s.checks[e.Name], c)
+		}
+	}
+	return s.believe(events)
+}
+
+// stimulate counts events over a stimulus.
+func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
+	j, d, err := x.block(s)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.prepare(j, d, repeated{factors: *x.setup.Unroll})
+	if err != nil {
+		return nil, err
+	}
+	must := func(e pmu.Event) float64 {
+		n, _ := x.counts(e, s.pmu.Events)
+		return n
+	}
+	if c := s.counters(); c != nil {
+		return c.Tally(timing.Stimulus{Block: timedBlock{m}, Must: must}, j.plan(m))
+	}
+	reader, tallies := s.reader(), timing.Tallies{}
+	reader.Must = must
+	var counted []pmu.Event
+	for _, e := range events {
+		counted = append(counted, *e)
+	}
+	return tallies, reader.Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), counted, tallies)
+}
+
+// believe draws the conclusions. A child opens its events when it starts, so fewer of them take another.
+func (s *session) believe(events []*pmu.Event) error {
+	fewer := false
+	for _, e := range events {
+		checks := s.checks[e.Name]
+		why := doubt(*e, checks)
+		if len(checks) == 0 {
+			why = "no block is known that tells what it must count"
+		}
+		switch {
+		case why != "" && e.Role == pmu.Asked:
+			e.Doubt = why
+		case why != "":
+			e.Available, e.Why, fewer = false, why, true
+		}
+	}
+	for i, e := range s.pmu.Events {
+		if e.Shares != "" {
+			other := s.pmu.Event(e.Shares)
+			s.pmu.Events[i].Available, s.pmu.Events[i].Why = other.Available, other.Why
+		}
+	}
+	if !fewer || s.counters() == nil {
+		return nil
+	}
+	s.discard()
+	var err error
+	if s.timer, err = s.newCounters(); err != nil {
+		return err
+	}
+	return s.launch()
 }
 
 // reportCounters tells what was counted, and what was not as unchecked.
@@ -55,9 +161,15 @@ func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterRepor
 		report := CounterReport{Role: string(e.Role), Event: e.Name, Kind: invariants.Unchecked, Exact: e.Exact, Why: e.Why}
 		if t := s.tallyOf(tallies, e); t != nil {
 			per := stat.Median(t.PerIter)
-			report.Kind, report.PerIteration, report.Reader = invariants.Counted, &per, t.Reader
+			report.PerIteration, report.Reader = &per, t.Reader
+			if report.Why = e.Doubt; e.Doubt == "" {
+				report.Kind = invariants.Counted
+			}
 		} else if report.Why == "" {
 			report.Why = "it was not counted"
+		}
+		if s.opts.Detail {
+			report.Checks = s.checks[e.Name]
 		}
 		reports = append(reports, report)
 	}

@@ -32,10 +32,11 @@ type session struct {
 	timer    timing.Timer
 
 	kernel pmu.Kernel
-	pmu    pmu.PMU      // what the kernel counts
-	asked  []pmu.Event  // events that the user wants counted
-	note   string       // to go with every result
-	past   tracee.Spent // on children that are gone
+	pmu    pmu.PMU                   // what the kernel counts
+	asked  []pmu.Event               // events that the user wants counted
+	checks map[string][]CounterCheck // of events, by their names
+	note   string                    // to go with every result
+	past   tracee.Spent              // on children that are gone
 }
 
 func newSession(opts Options, machine simulated.Machine) (*session, error) {
@@ -56,7 +57,11 @@ func newSession(opts Options, machine simulated.Machine) (*session, error) {
 	if err := s.chooseTimer(); err != nil {
 		return nil, err
 	}
-	if err := s.launch(); err != nil {
+	err := s.launch()
+	if err == nil {
+		err = s.verify()
+	}
+	if err != nil {
 		if err = s.fallBack(err); err != nil {
 			s.close()
 			return nil, err
@@ -114,12 +119,16 @@ func (s *session) chooseTimer() (err error) {
 		s.timer = timing.NewTSC(s.timingConfig())
 		return nil
 	}
+	s.timer, err = s.newCounters()
+	return err
+}
+
+func (s *session) newCounters() (*timing.Counters, error) {
 	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.asked), s.machine.Script)
 	if tooMany := (*timing.TooManyEventsError)(nil); errors.As(err, &tooMany) {
-		return &EventError{err}
+		return nil, &EventError{err}
 	}
-	s.timer = counters
-	return err
+	return counters, err
 }
 
 // counters is the timer that counts cycles; nil where they are calibrated.
@@ -192,7 +201,10 @@ func (s *session) fallBack(err error) error {
 	}
 	s.discard()
 	s.timer, s.note = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
-	return s.launch()
+	if err := s.launch(); err != nil {
+		return err
+	}
+	return s.verify()
 }
 
 // ready makes sure that there is a live child.

@@ -49,6 +49,8 @@ type Event struct {
 	Available bool   `json:"available"`
 	Why       string `json:"why,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
+	// Doubt says why what it counts is not to be believed, though it is counted, as the user asked.
+	Doubt string `json:"-"`
 }
 
 //go:embed events.txt

@@ -1,0 +1,259 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
+	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestStimuliDoWhatTheySay holds each stimulus against its trace on this machine: so many splits, misses and
+// aliases a copy, and no others.
+func TestStimuliDoWhatTheySay(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s, err := newStepper() // the trace needs no clock
+	require.Measure(t, err)
+	defer s.close()
+	for _, x := range stimuli(s.cpu) {
+		j, d, err := x.block(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.prepare(j, d, repeated{factors: *x.setup.Unroll})
+		if err != nil {
+			t.Errorf("%s: %v", x.name, err)
+			continue
+		}
+		p := invariants.Predict(m.Trace, s.cpu.Core)
+		codeMisses := func(at uint64, copies int) (n float64) { // an address a page, one after the other, twice
+			lines := map[uint64]int{}
+			for i := range 2 * copies {
+				line := (at + uint64(i%copies*len(x.code))) / 64
+				if last, ok := lines[line]; i >= copies && (!ok || i-last > s.cpu.FrontEnd.L1I/len(x.code)) {
+					n++
+				}
+				lines[line] = i
+			}
+			return n / float64(copies)
+		}
+		got := map[pmu.Role]float64{pmu.AddressAlias: p.Alias4K, pmu.L1DReadMiss: p.L1DMisses}
+		if p.Stores > 0 && p.Loads == 0 {
+			got[pmu.L1DReadMiss], got[pmu.L1DWriteMiss], got[pmu.SplitStore] = 0, p.L1DMisses, p.Splits
+		} else {
+			got[pmu.SplitLoad] = p.Splits
+		}
+		if len(x.code) >= 4096 {
+			got[pmu.L1IMiss] = codeMisses(m.Short.First, m.Factors.Short)
+		}
+		want := map[pmu.Role]float64{}
+		for role, n := range x.must {
+			want[role] = n
+		}
+		for role, n := range got {
+			if n == 0 {
+				delete(got, role)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", x.name, diff)
+		}
+		if p.Forwarded > 0 || p.AliasFrame > 0 || len(m.Restore) > 0 {
+			t.Errorf("%s: %g loads wait for stores, %g accesses alias on a frame, %d words to restore before each run", x.name, p.Forwarded, p.AliasFrame, len(m.Restore))
+		}
+	}
+}
+
+// TestStimuliFitCaches: with every size of caches that there is, enough is counted to see 2 %, and more lines
+// than the cache holds.
+func TestStimuliFitCaches(t *testing.T) {
+	for _, kib := range [][2]int{{32, 32}, {48, 64}, {32, 64}, {48, 32}, {64, 128}} {
+		cpu := host.CPU{L1D: kib[0] << 10}
+		cpu.FrontEnd.L1I = kib[1] << 10
+		for _, x := range stimuli(cpu) {
+			f, bytes := *x.setup.Unroll, 0
+			if x.must[pmu.L1IMiss] > 0 {
+				bytes = cpu.FrontEnd.L1I
+			} else if x.must[pmu.L1DReadMiss]+x.must[pmu.L1DWriteMiss] > 0 {
+				bytes = cpu.L1D
+			}
+			if f.Short < 2*bytes/4096 || f.Long-f.Short < 64 || len(x.code)*(f.Short+f.Long) > 7<<18 {
+				t.Errorf("%d and %d KiB, %s: %v", kib[0], kib[1], x.name, f)
+			}
+		}
+	}
+}
+
+// lies are ways in which an event does not count what it must, and how it gives itself away; "" if it does not
+// have to.
+var lies = []struct {
+	name    string
+	lie     func(must float64) float64
+	exact   string
+	nearest string
+}{
+	{"honest", func(must float64) float64 { return must }, "", ""},
+	{"always 0", func(float64) float64 { return 0 }, "it counted 0 and must count 1", "it counted 0 and must count 1"},
+	{"doubles", func(must float64) float64 { return 2 * must }, "it counted 2 and must count 1", ""},
+	{"counts half of the time", func(must float64) float64 { return must / 2 }, "it counted 0.5", "it counted 0.5"},
+	{"3 % too much", func(must float64) float64 { return 1.03 * must }, "it counted 1.0", ""},
+	{"1 % too much", func(must float64) float64 { return 1.01 * must }, "", ""},
+	{"3 % too little", func(must float64) float64 { return 0.97 * must }, "it counted 0.9", "it counted 0.9"},
+	{"1 % too little", func(must float64) float64 { return 0.99 * must }, "", ""},
+	{"some where there are none", func(must float64) float64 { return must + 0.03 }, "an add of a chain it counted 0.03", "an add of a chain it counted 0.03"},
+	{"few where there are none", func(must float64) float64 { return must + 0.01 }, "", ""},
+}
+
+// TestSimulatedLies: an event that does not count what it must is unchecked, with what it counted; all others
+// are counted as before, and the block is measured. By rdpmc, and read by the monitor beside the TSC.
+func TestSimulatedLies(t *testing.T) {
+	for _, liar := range []pmu.Role{pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss, pmu.SplitLoad, pmu.SplitStore, pmu.AddressAlias} {
+		for _, l := range lies {
+			o := scripted(pmutest.New(8), script(1, nil))
+			o.machine.Script.Lie = func(e pmu.Event, must float64) float64 {
+				if e.Role == liar {
+					return l.lie(must)
+				}
+				return must
+			}
+			name, says := fmt.Sprintf("%s, %s", liar, l.name), l.exact
+			if liar == pmu.L1DWriteMiss { // the nearest that there is on Skylake
+				says = l.nearest
+			}
+			r := profileScripted(t, o, loadAndStore)
+			if r.Status != OK {
+				t.Fatalf("%s: %+v", name, r)
+			}
+			judgeLie(t, name, r, liar, says)
+		}
+	}
+}
+
+func TestSimulatedLiesRead(t *testing.T) {
+	for _, l := range lies[1:3] {
+		k := pmutest.New(8)
+		k.RDPMC, k.Counts = false, func(a pmu.Attr) uint64 {
+			if a.Type == pmu.TypeHardware {
+				return 1000
+			}
+			return 0
+		}
+		machine := simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{Lie: func(e pmu.Event, must float64) float64 {
+			if e.Role == pmu.SplitLoad {
+				return l.lie(must)
+			}
+			return must
+		}}}
+		p, err := newProfiler(Options{}, machine)
+		require.Measure(t, err)
+		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		p.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Reason.Noise() {
+			require.Measure(t, r.Rejection)
+		}
+		if r.Clock.Name != "tsc" || k.Left() != 0 {
+			t.Errorf("%s: by %s, %d left open", l.name, r.Clock.Name, k.Left())
+		}
+		judgeLie(t, "read, "+l.name, r, pmu.SplitLoad, l.exact)
+	}
+}
+
+// judgeLie: says is what the liar's report has, "" if it is believed.
+func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
+	t.Helper()
+	for _, c := range r.Counters {
+		doubted := c.Role == string(liar) && says != ""
+		if doubted != (c.Kind == invariants.Unchecked) || doubted != (c.PerIteration == nil) || doubted != (c.Why != "") || doubted && !strings.Contains(c.Why, says) {
+			t.Errorf("%s: %+v, want it to say %q", name, c, says)
+		}
+	}
+	for reason, served := range roles {
+		kind := invariants.Counted
+		for _, role := range served {
+			if role == liar && says != "" {
+				kind = invariants.Inferred
+			}
+		}
+		if e := evidenceOf(t, r, reason); e.Kind != kind || kind != invariants.Counted && !strings.Contains(e.Detail, says) {
+			t.Errorf("%s: %+v, want it %s", name, e, kind)
+		}
+	}
+}
+
+// An event that a user asks for is counted anyhow, and believed where a block tells what it must count.
+func TestSimulatedAskedEventsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		event, why string
+		lie        float64
+	}{
+		{"r01c2", "no block is known", 1},
+		{"instructions", "", 1},
+		{"instructions", "", 1.01},
+		{"instructions", "it counted 1.03 and must count 1", 1.03},
+		{"MEM_INST_RETIRED.SPLIT_LOADS", "", 1},
+		{"cpu/event=0xd0,umask=0x41/", "it counted 2 and must count 1", 2}, // the same by its code
+	} {
+		o := scripted(pmutest.New(8), script(1, nil))
+		o.Events, o.Detail = []string{c.event}, true
+		o.machine.Script.Lie = func(e pmu.Event, must float64) float64 {
+			if e.Role == pmu.Asked {
+				return c.lie * must
+			}
+			return must
+		}
+		r := profileScripted(t, o, "4801c0")
+		last := r.Counters[len(r.Counters)-1]
+		if last.Event != c.event || last.PerIteration == nil || (last.Kind == invariants.Counted) != (c.why == "") || !strings.Contains(last.Why, c.why) || (c.why == "") != (last.Why == "") {
+			t.Errorf("%s: %+v, want %q", c.event, last, c.why)
+		}
+		if known := c.event != "r01c2"; known != (len(last.Checks) > 0) {
+			t.Errorf("%s: checks %+v", c.event, last.Checks)
+		}
+	}
+}
+
+// Core cycles have to be those of the calibrated TSC to half a percent.
+func TestSimulatedCyclesAgreeWithTSC(t *testing.T) {
+	for _, c := range []struct {
+		add float64
+		ok  bool
+	}{{1, true}, {1.004, true}, {0.996, true}, {1.006, false}, {0.994, false}, {2, false}, {0.62, false}} {
+		p, err := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(c.add)}).open()
+		if err == nil {
+			p.Close()
+		}
+		if (err == nil) != c.ok || !c.ok && !strings.Contains(err.Error(), fmt.Sprintf("it gives %.3f for an add", c.add)) {
+			t.Errorf("%g cycles an add: %v", c.add, err)
+		}
+	}
+}
+
+// A counter that somebody takes while events are checked is the host's fault.
+func TestSimulatedCounterTakenDuringChecks(t *testing.T) {
+	k := pmutest.New(8)
+	o := scripted(k, script(1, nil))
+	o.machine.Script.Lie = func(_ pmu.Event, must float64) float64 {
+		k.Share = func(int) float64 { return 0.5 }
+		return must
+	}
+	_, err := o.open()
+	if host := (*verdict.HostError)(nil); !errors.As(err, &host) || !strings.Contains(host.Missing, "lost their counters") {
+		t.Error(err)
+	}
+}
