@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -36,7 +37,8 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			var d examining
 			f.stray = "it measures its own blocks"
 			d.out.add(f, "the report")
-			f.toggle(&d.verbose, "v", "add which classes of work this core executes in the same units; they are measured once and kept")
+			f.toggle(&d.verbose, "v", "add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
+				"which classes of work this core executes in the same units; those are measured once and kept")
 			where(f, &d.opts)
 			f.lookup("budget").fallback = "500ms"
 			return d.run
@@ -59,6 +61,7 @@ func (d *examining) run(std streams) error {
 	}
 	text := doctorReport(r)
 	if d.verbose && r.CanMeasure {
+		text += eventsReport(r)
 		c, err := units(ctx, d.opts)
 		if err != nil {
 			return err
@@ -164,6 +167,38 @@ func (w *reporter) pmu(p pmu.PMU) {
 		rdpmc = fmt.Sprintf("user code may read them, %d bits", p.Width)
 	}
 	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
+}
+
+// eventsReport says of each event whether it is believed, and by what it counted.
+func eventsReport(r doctor.Report) string {
+	var w reporter
+	if len(r.Events) == 0 {
+		w.WriteString("events: none is checked, for there are no counters; no result rests on any\n")
+		return w.String()
+	}
+	w.WriteString("events, and what each counted per iteration of blocks of which that is known\n")
+	row := func(name string, kind invariants.Kind, text string) {
+		fmt.Fprintf(&w, "  %-15s %-10s %s\n", name, kind, text)
+	}
+	if r.Clock.Name == string(profiler.PerfClock) {
+		row("cycles", invariants.Counted, r.Clock.Method)
+	} else {
+		row("cycles", invariants.Unchecked, "they are the TSC's: "+r.Clock.Method)
+	}
+	for _, e := range r.Events {
+		row(e.Role, e.Kind, cmp.Or(e.Event, e.Why))
+		if e.Event != "" && e.Why != "" {
+			row("", "", e.Why)
+		}
+		for _, c := range e.Checks {
+			counted := fmt.Sprintf("%.3f", c.Counted)
+			if c.Failed != "" {
+				counted = "not measured"
+			}
+			row("", "", fmt.Sprintf("%s of %g: %s", counted, c.Must, c.Block))
+		}
+	}
+	return w.String()
 }
 
 func (w *reporter) permits(r doctor.Report) {

@@ -139,6 +139,9 @@ func (w *reporter) counters(r profiler.Result) {
 		if !c.Exact {
 			detail += ", which counts more than that"
 		}
+		if c.Why != "" {
+			detail += "; " + c.Why
+		}
 		fmt.Fprintf(w, "  %-15s %-10s %s\n", name, c.Kind, detail)
 	}
 	if r.Core == "" && r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {

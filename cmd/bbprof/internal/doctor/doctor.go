@@ -77,6 +77,9 @@ type Report struct {
 	Host     Host    `json:"host"`
 	OnCPU    int     `json:"on_cpu"` // where it was measured, -1 if nowhere
 	Counters pmu.PMU `json:"counters"`
+	// Events are the events of the CPU with what each counted over blocks of which is known what it must count,
+	// where there are counters.
+	Events []profiler.CounterReport `json:"events,omitempty"`
 
 	// Of the results: which clock and evidence bbprof uses here.
 	Clock    *Clock                `json:"clock,omitempty"`
@@ -134,6 +137,9 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 		r.CanMeasure = true
 		r.SpeculativeStoreBypass = x.last.Host.SpeculativeStoreBypass
 		r.Evidence = x.evidence
+		if r.Counters.Available {
+			r.Events = x.last.Counters
+		}
 		r.Precision = precisionOf(blocks)
 		if r.Requirements, err = x.requirements(r.Counters); err != nil {
 			return Report{}, err

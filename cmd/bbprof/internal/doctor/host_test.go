@@ -135,6 +135,16 @@ func TestShortcomings(t *testing.T) {
 		{"rdpmc forbidden", func(r *Report) { r.Counters.UserRDPMC, r.Counters.RDPMC = false, 0 }, "rdpmc", "echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc"},
 		{"rdpmc otherwise not possible", func(r *Report) { r.Counters.UserRDPMC = false }, "rdpmc", "use a kernel"},
 		{"a watchdog", func(r *Report) { r.Counters.Watchdog = true }, "NMI watchdog", "sudo sysctl kernel.nmi_watchdog=0"},
+		{"an event that counts too much", func(r *Report) {
+			r.Events = []profiler.CounterReport{
+				{Role: "split_load", Event: "A", Why: "it counted 2", Checks: make([]profiler.CounterCheck, 1)},
+				{Role: "l1i_miss", Event: "B", Checks: make([]profiler.CounterCheck, 1)},
+				{Role: "split_store", Why: "there is none"},
+			}
+		}, "what they must: split_load (A): it counted 2", "compare with perf stat, and use a newer kernel or hypervisor, if it shows the same"},
+		{"events that count what they must", func(r *Report) {
+			r.Events = []profiler.CounterReport{{Role: "l1i_miss", Event: "B", Checks: make([]profiler.CounterCheck, 1)}, {Role: "split_store", Why: "there is none"}}
+		}, "", ""},
 		{"a watchdog without counters", func(r *Report) { r.Counters = pmu.PMU{Reason: "none", Watchdog: true} }, "none", ""},
 		{"bypass off by a sandbox", func(r *Report) { r.SpeculativeStoreBypass = "thread force mitigated" }, "store bypass", "outside the sandbox"},
 		{"bypass off for all", func(r *Report) { r.SpeculativeStoreBypass = "globally mitigated" }, "store bypass", "spec_store_bypass_disable=prctl"},

@@ -29,7 +29,7 @@ func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
 		found = append(found, Shortcoming{what, "bbprof cannot measure here", missing.Remedy})
 	}
 	for _, rule := range []func(Report) (Shortcoming, bool){
-		emulated, noCounters, noUserCounters, heldCounter, storeBypass, unknownCore, unsteadyTSC, unquiet,
+		emulated, noCounters, noUserCounters, doubtedEvents, heldCounter, storeBypass, unknownCore, unsteadyTSC, unquiet,
 		sharedCore, singleCPU, movingClock, governed, noPageZero,
 	} {
 		if s, ok := rule(r); ok {
@@ -65,6 +65,21 @@ func noUserCounters(r Report) (Shortcoming, bool) {
 		"core cycles come from the TSC and a calibration",
 		remedy,
 	}, r.Counters.Available && !r.Counters.UserRDPMC
+}
+
+// doubtedEvents are those that did not count what they must.
+func doubtedEvents(r Report) (Shortcoming, bool) {
+	var doubted []string
+	for _, e := range r.Events {
+		if len(e.Checks) > 0 && e.Why != "" {
+			doubted = append(doubted, fmt.Sprintf("%s (%s): %s", e.Role, e.Event, e.Why))
+		}
+	}
+	return Shortcoming{
+		"events do not count what they must: " + strings.Join(doubted, "; "),
+		"they are unchecked, and what they would tell is inferred",
+		"compare with perf stat, and use a newer kernel or hypervisor, if it shows the same",
+	}, len(doubted) > 0
 }
 
 func heldCounter(r Report) (Shortcoming, bool) {
