@@ -101,6 +101,19 @@ func TestCountWithoutProc(t *testing.T) {
 	}
 }
 
+// TestCountWithFewFiles: as many as let bbprof start and not the program are no fault of the program's.
+func TestCountWithFewFiles(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
+	for files := 8; files <= 16; files++ {
+		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "--", program)
+		blamed := strings.Contains(stderr, "too many open files")
+		if full := strings.Contains(stderr, "no more files may be open"); full != (code == exitHost) || full != blamed || files == 8 && !full || files == 16 && full {
+			t.Errorf("%d files: exit code %d: %s", files, code, stderr)
+		}
+	}
+}
+
 // TestPageZeroAsAnotherUser: what only root may map is unmappable to others, and says why.
 func TestPageZeroAsAnotherUser(t *testing.T) {
 	under, bbprof := forAnyHost(t)

@@ -94,8 +94,8 @@ func openFiles(s Streams) (f files, err error) {
 		return f, nil
 	}
 	r, end, err := os.Pipe()
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		return f, &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
+	if noMoreFiles(err) {
+		return f, errNoMoreFiles(err)
 	}
 	if err != nil {
 		return f, verdict.Refused("pipe2", err)
@@ -106,6 +106,14 @@ func openFiles(s Streams) (f files, err error) {
 	}
 	f.copying = startCopying(r, s.Stderr)
 	return f, nil
+}
+
+func noMoreFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+func errNoMoreFiles(err error) error {
+	return &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
 }
 
 // close closes the files when no process of the program is left, and waits for what was written.
@@ -165,6 +173,8 @@ func startError(name string, err error) error {
 	switch {
 	case errors.As(err, &hostError):
 		return err
+	case noMoreFiles(err): // the pipe by which package syscall hears of exec's failure
+		return errNoMoreFiles(err)
 	case errors.As(err, &loadError):
 		return &Error{Program: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
