@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -253,10 +253,8 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", title)
 	err = writeWhole(c.report, nil, func(w io.Writer) error {
 		if strings.HasSuffix(c.report, ".html") {
-			return disagreementPage.Execute(w, struct {
-				Title string
-				List  []instructions.Disagreement
-			}{title, list})
+			_, err := io.WriteString(w, string(disagreementPage(title, list)))
+			return err
 		}
 		fmt.Fprintf(w, "%s\n\n%8s  %8s  %6s  %-45s %-28s %s\n", title, "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
@@ -271,16 +269,22 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 }
 
 // disagreementPage is the same as a page.
-var disagreementPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>{{.Title}}</title>
+func disagreementPage(title string, list []instructions.Disagreement) markup.HTML {
+	var w markup.Writer
+	w.Printf(`<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>%s</title>
 <style>body{font:14px system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse}th,td{padding:.15em .8em;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}tr:nth-child(even){background:#f4f4f4}code{word-break:break-all;font-size:12px}</style>
-<h1>Where the model disagrees</h1><p>{{.Title}}</p>
+<h1>Where the model disagrees</h1><p>%s</p>
 <table><tr><th>form<th>LLVM's opcode<th>what<th>measured<th>interval<th>model<th>factor<th>block
-{{range .List}}<tr><td>{{.Row.Name}}<td>{{.Row.Opcode}}<td>{{.What}}<td class="n">{{printf "%.2f" .Measured.Cycles}}<td class="n">{{printf "%.2f–%.2f" .Measured.Low .Measured.High}}
-<td class="n">{{printf "%.2f" .Model}}<td class="n">{{printf "%.2f" .Times}}<td><code>{{.Block}}</code>
-{{end}}</table></html>
-`))
+`, title, title)
+	for _, d := range list {
+		w.Printf(`<tr><td>%s<td>%s<td>%s<td class="n">%.2f<td class="n">%.2f–%.2f<td class="n">%.2f<td class="n">%.2f<td><code>%s</code>`+"\n",
+			d.Row.Name, d.Row.Opcode, d.What, d.Measured.Cycles, d.Measured.Low, d.Measured.High, d.Model, d.Times(), d.Block)
+	}
+	w.Printf("</table></html>\n")
+	return w.HTML()
+}
 
 // measure starts workers and hands them what is planned.
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {

@@ -4,10 +4,7 @@
 package report
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 )
 
@@ -101,35 +98,6 @@ type Block struct {
 
 // FigureNames head the table of models.
 var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
-
-var (
-	//go:embed page.html
-	pageText string
-	//go:embed page.css
-	style string
-	//go:embed page.js
-	script string
-)
-
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style":    func() template.CSS { return template.CSS(style) },
-	"script":   func() template.JS { return template.JS(script) },
-	"names":    func() []string { return FigureNames },
-	"bars":     bars,
-	"ecdf":     errorCurves,
-	"widths":   widthCurve,
-	"heat":     heatMap,
-	"weights":  weightCurve,
-	"cycles":   func(v float64) string { return number(v, 2) },
-	"sortable": sortable,
-	"percent":  percent,
-	"shade":    shade,
-	"offBy":    offBy,
-	"color":    func(i int) string { return fmt.Sprintf("c%d", i%colors+1) },
-	"half":     func(b Block) string { return "±" + number(100*(b.High-b.Low)/2/b.Cycles, 2) + " %" },
-}).Parse(pageText))
-
-func Write(w io.Writer, p *Page) error { return page.Execute(w, p) }
 
 func number(v float64, digits int) string {
 	if math.IsNaN(v) {

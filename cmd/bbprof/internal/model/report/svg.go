@@ -3,12 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html"
-	"html/template"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 )
 
 // colors is how many colours of lines the style sheet has.
@@ -16,7 +16,7 @@ const colors = 6
 
 // A chart is a plot area with axes, in a coordinate system of its own.
 type chart struct {
-	strings.Builder
+	markup.Writer
 	width, height            float64
 	left, right, top, bottom float64               // margins
 	x, y                     func(float64) float64 // to shares of the plot area
@@ -24,7 +24,7 @@ type chart struct {
 
 func newChart(label string, width, height float64) *chart {
 	c := &chart{width: width, height: height, left: 52, right: 28, top: 10, bottom: 40}
-	fmt.Fprintf(c, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`, width, height, html.EscapeString(label), html.EscapeString(label))
+	c.Printf(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`, width, height, label, label)
 	return c
 }
 
@@ -39,21 +39,21 @@ type tick struct {
 
 func (c *chart) axes(xs, ys []tick, xName, yName string) {
 	for _, t := range xs {
-		fmt.Fprintf(c, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
-			c.px(t.at), c.px(t.at), c.top, c.height-c.bottom, c.px(t.at), c.height-c.bottom+15, html.EscapeString(t.name))
+		c.Printf(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
+			c.px(t.at), c.px(t.at), c.top, c.height-c.bottom, c.px(t.at), c.height-c.bottom+15, t.name)
 	}
 	for _, t := range ys {
-		fmt.Fprintf(c, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
-			c.left, c.width-c.right, c.py(t.at), c.py(t.at), c.left-6, c.py(t.at)+4, html.EscapeString(t.name))
+		c.Printf(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
+			c.left, c.width-c.right, c.py(t.at), c.py(t.at), c.left-6, c.py(t.at)+4, t.name)
 	}
-	fmt.Fprintf(c, `<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (c.left+c.width-c.right)/2, c.height-6, html.EscapeString(xName))
+	c.Printf(`<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (c.left+c.width-c.right)/2, c.height-6, xName)
 	middle := (c.top + c.height - c.bottom) / 2
-	fmt.Fprintf(c, `<text class="axis" x="12" y="%.1f" text-anchor="middle" transform="rotate(-90 12 %.1f)">%s</text>`, middle, middle, html.EscapeString(yName))
+	c.Printf(`<text class="axis" x="12" y="%.1f" text-anchor="middle" transform="rotate(-90 12 %.1f)">%s</text>`, middle, middle, yName)
 }
 
-func (c *chart) done() template.HTML {
-	c.WriteString("</svg>")
-	return template.HTML(c.String())
+func (c *chart) done() markup.HTML {
+	c.Printf("</svg>")
+	return c.HTML()
 }
 
 func linear(to float64) func(float64) float64 {
@@ -72,7 +72,7 @@ var shares = []tick{{0, "0"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1,
 func (c *chart) distribution(values []float64, all int, class string) {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
-	fmt.Fprintf(c, `<path class="line %s" d="M%.1f %.1f`, class, c.left, c.py(0))
+	c.Printf(`<path class="line %s" d="M%.1f %.1f`, class, c.left, c.py(0))
 	last := math.Inf(-1)
 	for i, v := range sorted {
 		x := c.px(v)
@@ -80,12 +80,12 @@ func (c *chart) distribution(values []float64, all int, class string) {
 			continue
 		}
 		last = x
-		fmt.Fprintf(c, "L%.1f %.1f", x, c.py(float64(i+1)/float64(all)))
+		c.Printf("L%.1f %.1f", x, c.py(float64(i+1)/float64(all)))
 	}
-	fmt.Fprintf(c, `L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
+	c.Printf(`L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
 }
 
-func errorCurves(p *Page) template.HTML {
+func errorCurves(p *Page) markup.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
 	c.x, c.y = logarithmic(0.001, 10), linear(1)
 	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
@@ -95,7 +95,7 @@ func errorCurves(p *Page) template.HTML {
 	return c.done()
 }
 
-func widthCurve(p *Page) template.HTML {
+func widthCurve(p *Page) markup.HTML {
 	c := newChart("Half-widths of the measurements' intervals", 640, 240)
 	c.x, c.y = logarithmic(0.0001, 0.1), linear(1)
 	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
@@ -107,7 +107,7 @@ func widthCurve(p *Page) template.HTML {
 const heatLevels = 8
 
 // heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
-func heatMap(m Model) template.HTML {
+func heatMap(m Model) markup.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
 	c.x, c.y = linear(heatCycles), linear(heatCycles)
 	var ticks []tick
@@ -139,15 +139,15 @@ func heatMap(m Model) template.HTML {
 	}
 	for level := range paths {
 		if paths[level].Len() > 0 {
-			fmt.Fprintf(c, `<path class="h%d" d="%s"/>`, level, paths[level].String())
+			c.Printf(`<path class="h%d" d="%s"/>`, level, paths[level].String())
 		}
 	}
-	fmt.Fprintf(c, `<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(0), c.py(0), c.px(heatCycles), c.py(heatCycles))
+	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(0), c.py(0), c.px(heatCycles), c.py(heatCycles))
 	return c.done()
 }
 
 // weightCurve shows how many blocks hold how much of the weight.
-func weightCurve(p *Page) template.HTML {
+func weightCurve(p *Page) markup.HTML {
 	weights := slices.Clone(p.Weights)
 	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
 	sum := 0.0
@@ -162,7 +162,7 @@ func weightCurve(p *Page) template.HTML {
 	}
 	c.axes(ticks, shares, "blocks, the heaviest first", "share of the weight")
 	held, last := 0.0, math.Inf(-1)
-	c.WriteString(`<path class="line c1" d="`)
+	c.Printf(`<path class="line c1" d="`)
 	for i, w := range weights {
 		held += w
 		x := c.px(float64(i + 1))
@@ -174,13 +174,13 @@ func weightCurve(p *Page) template.HTML {
 			command = "M"
 		}
 		last = x
-		fmt.Fprintf(c, "%s%.1f %.1f", command, x, c.py(held/sum))
+		c.Printf("%s%.1f %.1f", command, x, c.py(held/sum))
 	}
-	c.WriteString(`"/>`)
+	c.Printf(`"/>`)
 	return c.done()
 }
 
-func bars(counts []Count) template.HTML {
+func bars(counts []Count) markup.HTML {
 	const rowHeight, names, numbers = 20, 170, 70
 	height := float64(rowHeight*len(counts) + 4)
 	c := newChart("Rejected blocks by reason", 640, height)
@@ -191,8 +191,8 @@ func bars(counts []Count) template.HTML {
 	for i, n := range counts {
 		y := float64(i*rowHeight) + 2
 		width := float64(n.N) / float64(most) * (640 - names - numbers)
-		fmt.Fprintf(c, `<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
-			names-8, y+14, html.EscapeString(n.Name), names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, n.N)
+		c.Printf(`<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
+			names-8, y+14, n.Name, names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, n.N)
 	}
 	return c.done()
 }

@@ -1,0 +1,230 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
+)
+
+var (
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+// Write writes the page.
+func Write(w io.Writer, p *Page) error {
+	d := &document{Page: p}
+	d.head()
+	d.measured()
+	if len(p.Models) > 0 {
+		d.models()
+		d.groups()
+		d.mistakes()
+	}
+	d.blocks()
+	d.Printf("</main>\n<script>%s</script>\n</body>\n</html>\n", markup.HTML(script))
+	_, err := io.WriteString(w, string(d.HTML()))
+	return err
+}
+
+type document struct {
+	markup.Writer
+	*Page
+}
+
+func (d *document) head() {
+	d.Printf(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body>
+<header>
+<h1>%s</h1>
+<p class="made">%s <button id="theme" type="button">Light or dark</button></p>
+</header>
+<main>
+`, d.Title, markup.HTML(style), d.Title, d.Made)
+}
+
+func (d *document) measured() {
+	d.Printf("<section>\n<h2>What was measured</h2>\n" + `<dl class="facts">`)
+	for _, f := range d.Facts {
+		d.Printf("<div><dt>%s</dt><dd>%s</dd></div>", f.Name, f.Value)
+	}
+	d.Printf("</dl>\n" + `<ul class="counts">`)
+	for _, c := range d.Counts {
+		d.Printf("<li><b>%d</b> %s</li>", c.N, c.Name)
+	}
+	d.Printf("</ul>\n")
+	if len(d.Reasons) > 0 {
+		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Reasons))
+	}
+	if len(d.Widths) > 0 {
+		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks whose interval is at most so wide.</figcaption></figure>\n", widthCurve(d.Page))
+	}
+	if len(d.Weights) > 0 {
+		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
+	}
+	d.Printf("</section>\n\n")
+}
+
+func (d *document) models() {
+	d.Printf("<section>\n<h2>Models</h2>\n" + `<div class="scroll"><table class="sortable" id="models">` + "\n" + `<thead><tr><th class="text">Model</th>`)
+	for _, name := range FigureNames {
+		d.Printf("<th>%s</th>", name)
+	}
+	d.Printf("</tr></thead>\n<tbody>")
+	for i, m := range d.Models {
+		class := ""
+		if m.Baseline {
+			class = "baseline"
+		}
+		d.Printf(`<tr class="%s"><td class="text">%s%s<small>%s</small></td>`, class, key(i), m.Name, m.Source)
+		for _, f := range m.Figures {
+			d.Printf(`<td data-v="%s">%s%s</td>`, sortable(f.Value), f.Text, small(f.Note))
+		}
+		d.Printf("</tr>\n")
+	}
+	d.Printf("</tbody></table></div>\n" + `<p class="note">Small print is the 95 %% interval. Excess is the error outside the measurement's interval. ` +
+		"Rows in italics are no models: they are what models are compared with.</p>\n")
+	if len(d.Pairs) > 0 {
+		d.Printf("<ul>")
+		for _, pair := range d.Pairs {
+			d.Printf("<li>%s</li>", pair)
+		}
+		d.Printf("</ul>\n")
+	}
+	d.Printf("<figure>%s<figcaption>", errorCurves(d.Page))
+	for i, m := range d.Models {
+		d.Printf("<span>%s%s</span> ", key(i), m.Name)
+	}
+	d.Printf("</figcaption></figure>\n" + `<div class="heats">`)
+	for _, m := range d.Models {
+		if len(m.Errors) > 0 {
+			d.Printf("<figure>%s<figcaption>%s: a stronger colour is more blocks, on a logarithmic scale</figcaption></figure>", heatMap(m), m.Name)
+		}
+	}
+	d.Printf("</div>\n</section>\n\n")
+}
+
+// key is a model's colour.
+func key(model int) markup.HTML {
+	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
+}
+
+// small is text below other, if there is any.
+func small(text string) markup.HTML {
+	var w markup.Writer
+	if text != "" {
+		w.Printf("<small>%s</small>", text)
+	}
+	return w.HTML()
+}
+
+func (d *document) groups() {
+	d.Printf("<section>\n<h2>Error by group</h2>\n")
+	for _, g := range d.Groupings {
+		d.Printf("<h3>By %s</h3>\n"+`<div class="scroll"><table class="sortable">`+"\n"+`<thead><tr><th class="text">%s</th><th>Blocks</th>`, g.Name, g.Name)
+		d.modelNames()
+		d.Printf("</tr></thead>\n<tbody>")
+		for _, group := range g.Groups {
+			d.Printf(`<tr><td class="text">%s</td><td data-v="%d">%d</td>`, group.Name, group.Blocks, group.Blocks)
+			for _, mape := range group.MAPE {
+				d.Printf(`<td class="s%d" data-v="%s">%s</td>`, shade(mape), sortable(mape), percent(mape))
+			}
+			d.Printf("</tr>\n")
+		}
+		d.Printf("</tbody></table></div>\n")
+	}
+	d.Printf(`<p class="note">MAPE in percent.</p>` + "\n</section>\n\n")
+}
+
+func (d *document) modelNames() {
+	for _, m := range d.Models {
+		d.Printf("<th>%s</th>", m.Name)
+	}
+}
+
+func (d *document) mistakes() {
+	d.Printf("<section>\n<h2>Most expensive mistakes</h2>\n")
+	for _, m := range d.Models {
+		if len(m.Mistakes) > 0 {
+			d.Printf("<h3>%s</h3>\n"+`<ol class="mistakes">`, m.Name)
+			for _, mistake := range m.Mistakes {
+				d.mistake(mistake)
+			}
+			d.Printf("</ol>\n")
+		}
+		if len(m.Failures) > 0 {
+			d.Printf("<details><summary>%s: why there is no prediction</summary><ul>", m.Name)
+			for _, f := range m.Failures {
+				d.Printf("<li>%d: %s</li>", f.N, f.Name)
+			}
+			d.Printf("</ul></details>\n")
+		}
+	}
+	d.Printf("</section>\n\n")
+}
+
+func (d *document) mistake(m Mistake) {
+	d.Printf(`<li><details><summary>%s</summary><div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>`+
+		"<th>Share of error</th></tr></thead>\n<tbody>", m.Line)
+	for _, b := range m.Worst {
+		d.Printf(`<tr><td class="text code">%s</td><td>%s</td>`, b.shown(), b.cycles())
+		for _, p := range b.Predictions {
+			d.Printf("<td>%s<small>%s</small></td>", number(p, 2), offBy(b, p))
+		}
+		d.Printf("<td>%s</td></tr>\n", b.Share)
+	}
+	d.Printf("</tbody></table></div></details></li>")
+}
+
+// shown is a block as a reader sees it.
+func (b Block) shown() markup.HTML {
+	var w markup.Writer
+	w.Printf("%s<small>%s</small>%s", b.Text, b.Hex, small(b.Evidence))
+	return w.HTML()
+}
+
+func (b Block) cycles() markup.HTML {
+	var w markup.Writer
+	w.Printf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
+	return w.HTML()
+}
+
+func (d *document) blocks() {
+	d.Printf("<section>\n<h2>Blocks</h2>\n" + `<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
+	if d.Left > 0 {
+		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(d.Blocks), d.By, d.Left)
+	}
+	d.Printf(`<div class="scroll"><table class="sortable cards" id="blocks">` + "\n" +
+		`<thead><tr><th class="text">Block</th><th class="text">Category</th><th class="text">Bound by</th><th>Cycles</th>`)
+	weighted := len(d.Weights) > 0
+	if weighted {
+		d.Printf("<th>Weight</th>")
+	}
+	d.modelNames()
+	d.Printf("</tr></thead>\n<tbody>")
+	for _, b := range d.Blocks {
+		d.Printf(`<tr><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
+			`<td data-label="Cycles" data-v="%s">%s</td>`, b.shown(), b.Category, b.Bound, sortable(b.Cycles), b.cycles())
+		if weighted {
+			d.Printf(`<td data-label="Weight" data-v="%s">%v</td>`, sortable(b.Weight), b.Weight)
+		}
+		for i, p := range b.Predictions {
+			d.Printf(`<td data-label="%s" data-v="%s">%s<small>%s</small></td>`, d.Models[i].Name, sortable(p), number(p, 2), offBy(b, p))
+		}
+		d.Printf("</tr>\n")
+	}
+	d.Printf("</tbody></table></div>\n</section>\n")
+}
