@@ -3,6 +3,7 @@ package mapper
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -40,7 +41,9 @@ func (m *Mapping) confirm(p Plan, accesses []asm.Access) bool {
 	}
 	confirmed := len(pages) == len(known)
 	pages = append(pages, found...)
-	slices.SortStableFunc(pages, func(a, b Page) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.Inst, b.Inst)) })
+	sort.SliceStable(pages, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(pages[i].Copy, pages[j].Copy), cmp.Compare(pages[i].Inst, pages[j].Inst)) < 0
+	})
 	for i, q := range pages {
 		confirmed = confirmed && q.Frame == i%p.Frames
 	}

@@ -1,10 +1,10 @@
 package profiler
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/internal/stat"
@@ -45,7 +45,7 @@ func (o Options) at() *timing.Layout {
 func speedsOf(t timing.Timed) []Speed {
 	d := t.Design
 	cells := slices.Clone(d.Cells)
-	slices.SortFunc(cells, func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
+	sort.Slice(cells, func(i, j int) bool { return cells[i].Mean < cells[j].Mean })
 	var speeds []Speed
 	for i, c := range cells {
 		if i == 0 || d.Repeated() && d.Differ && c.Mean-cells[i-1].Mean > gap(d, cells[i-1], c) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -66,7 +67,7 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 		}
 		n += len(kept)
 	}
-	slices.SortFunc(d.Cells, func(a, b Cell) int { return a.Number - b.Number })
+	sort.Slice(d.Cells, func(i, j int) bool { return d.Cells[i].Number < d.Cells[j].Number })
 	var means []float64
 	for _, c := range d.Cells {
 		means = append(means, c.Mean)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
@@ -46,7 +47,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 			s.named = append(s.named, one)
 		}
 	}
-	slices.SortStableFunc(s.named, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	sort.SliceStable(s.named, func(i, j int) bool { return s.named[i].Value < s.named[j].Value })
 	return s, err
 }
 

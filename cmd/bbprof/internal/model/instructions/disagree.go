@@ -1,10 +1,9 @@
 package instructions
 
 import (
-	"cmp"
 	"encoding/hex"
 	"math"
-	"slices"
+	"sort"
 )
 
 // A Disagreement is a number of a form that a model has otherwise.
@@ -72,7 +71,7 @@ func Disagreements(rows []Row, cycles map[string]float64, share float64) (list [
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Disagreement) int { return cmp.Compare(b.Times(), a.Times()) })
+	sort.SliceStable(list, func(i, j int) bool { return list[j].Times() < list[i].Times() })
 	return list, judged
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/bbprof/bbprof/profiler"
@@ -57,7 +58,8 @@ func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries int,
 		return nil, q.failed
 	}
 	known := map[bridge]Value{}
-	order := slices.SortedFunc(maps.Keys(bridges), func(a, b bridge) int { return bridges[a] - bridges[b] })
+	order := slices.Collect(maps.Keys(bridges))
+	sort.Slice(order, func(i, j int) bool { return bridges[order[i]] < bridges[order[j]] })
 	for _, b := range order {
 		if j := q.jobs[bridges[b]]; j.result.Status == profiler.OK {
 			known[b] = j.value(known)

@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -110,7 +111,7 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 		return Explanation{}, err
 	}
 	order := slices.Clone(points)
-	slices.SortStableFunc(order, func(a, b program.Point) int { return int(stat.Median(a.Cycles) - stat.Median(b.Cycles)) })
+	sort.SliceStable(order, func(i, j int) bool { return int(stat.Median(order[i].Cycles)-stat.Median(order[j].Cycles)) < 0 })
 	e := Explanation{Sizes: len(points), Slow: order[len(order)-1].Setup.EnvBytes, Usual: order[len(order)/2].Setup.EnvBytes}
 	pairs := make([][2][]float64, len(hypotheses))
 	random := rand.New(rand.NewPCG(p.Seed, 4))
