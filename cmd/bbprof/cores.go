@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -108,8 +109,11 @@ func (c *joining) read(r *coreResult, i int) error {
 			}
 			return err
 		})
-		if err != nil || len(files) == 0 {
-			return fmt.Errorf("a directory without Parquet files: %w", err)
+		if err != nil {
+			return err
+		}
+		if len(files) == 0 {
+			return errors.New("a directory without Parquet files")
 		}
 	}
 	for _, file := range files {
@@ -198,7 +202,7 @@ func (c *joining) writeJoined(names []string) error {
 	if !known || !format.Whole() {
 		return badUsage("-joined %s: end the name in .csv, .jsonl or .parquet", c.joined)
 	}
-	schema := resultfile.SchemaOf([]string{"hex", "category"})
+	schema := resultfile.SchemaOf([]string{"hex", "set", "category"})
 	for _, name := range names {
 		for _, column := range []string{"cycles", "ci_low", "ci_high"} {
 			schema = append(schema, resultfile.Column{Name: column + "_" + strings.ReplaceAll(name, " ", "_"), Type: resultfile.Number})
@@ -221,7 +225,8 @@ func (c *joining) writeJoined(names []string) error {
 
 func (c *joining) cells(r cores.Row) []string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
-	cells := []string{r.Block, r.Category}
+	hex, set, _ := strings.Cut(r.Block, " ")
+	cells := []string{hex, set, r.Category}
 	least, most, differs := 0, 0, false
 	accepted := true
 	for i, x := range r.Cells {
