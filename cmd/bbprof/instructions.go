@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -27,7 +28,7 @@ func instructionsCommand() *command {
 	return &command{
 		name:     "instructions",
 		summary:  "measure latency and throughput of instructions, one by one",
-		synopsis: []string{"instructions [flags]"},
+		synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
 		about: `It writes a table with a row for each instruction form that bbprof can encode: the instruction with
 kinds of operands, such as add r64, m64. r, m and i are a register, memory and an immediate of so
 many bits; {evex} is EVEX's encoding of what VEX has too; {k} and {k}{z} are masked forms.
@@ -44,14 +45,19 @@ docs/instructions.md says how each form is measured, and how far the numbers agr
 		examples: `bbprof instructions -o table.csv                       all forms: some minutes
 bbprof instructions -match '^vp?add'                   some mnemonics
 bbprof instructions -match '^vaddps$' -all             masked, broadcasting and rounding ones, too
+bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where they differ
 `,
 		exits: map[int]string{exitOK: "done, whether or not every form has a number", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; nothing is written"},
 		setup: func(f *flags) func(streams) error {
-			c := measuringForms{retries: 2, measuring: profiler.Options{Init: "distinct"}}
+			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
+			// of two unlike units, would take the usual three seconds each.
+			c := measuringForms{retries: 2, measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}
 			parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
+			f.operands = &c.tables
+			f.text(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; the table itself goes to -o FILE")
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
 			f.section("Models")
@@ -76,6 +82,8 @@ type measuringForms struct {
 	snippets  string
 	exegesis  string
 	report    string
+	against   string
+	tables    []string
 	out       output
 	format    resultfile.Format
 	workers   int
@@ -95,6 +103,25 @@ func (c *measuringForms) run(std streams) error {
 	}
 	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
 		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")
+	}
+	var there instructions.Table
+	if c.against != "" {
+		var err error
+		if there, err = readNumbers(c.against); err != nil {
+			return badUsage("-against: %w", err)
+		}
+	}
+	switch {
+	case len(c.tables) > 1, len(c.tables) == 1 && c.against == "":
+		return badUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
+	case len(c.tables) == 1:
+		here, err := readNumbers(c.tables[0])
+		if err != nil {
+			return &usageError{err}
+		}
+		return c.out.stream(std, func(w io.Writer) error {
+			return writeAgreement(w, c.against, there, instructions.Compare(here, there))
+		})
 	}
 	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
 	sources, err := c.sources(core)
@@ -123,6 +150,11 @@ func (c *measuringForms) run(std streams) error {
 	}
 	if len(sources) > 0 {
 		if err := c.disagree(ctx, std, rows, sources[0]); err != nil {
+			return err
+		}
+	}
+	if c.against != "" {
+		if err := writeAgreement(std.out, c.against, there, instructions.Compare(numbersOf(rows), there)); err != nil || c.out.file == "" {
 			return err
 		}
 	}
@@ -336,6 +368,10 @@ var instructionColumns = []struct {
 	{resultfile.Column{Name: "throughput_evidence", Type: resultfile.Text}, func(r *instructions.Row) string { return evidenceOf(r.Throughput) }},
 	{resultfile.Column{Name: "latency_block", Type: resultfile.Text}, func(r *instructions.Row) string { return blockOf(r.Latency) }},
 	{resultfile.Column{Name: "throughput_block", Type: resultfile.Text}, func(r *instructions.Row) string { return blockOf(r.Throughput) }},
+	{resultfile.Column{Name: "latency_note", Type: resultfile.Text}, func(r *instructions.Row) string { return noteOf(r.Latency) }},
+	{resultfile.Column{Name: "throughput_note", Type: resultfile.Text}, func(r *instructions.Row) string { return noteOf(r.Throughput) }},
+	{resultfile.Column{Name: "latency_flags", Type: resultfile.Text}, func(r *instructions.Row) string { return flagsOf(r.Latency) }},
+	{resultfile.Column{Name: "throughput_flags", Type: resultfile.Text}, func(r *instructions.Row) string { return flagsOf(r.Throughput) }},
 }
 
 func cyclesColumn(name string) resultfile.Column {
@@ -370,6 +406,21 @@ func blockOf(m *instructions.Measured) string {
 	return m.Block
 }
 
+// noteOf says of a number that is no instruction's one time that it is not.
+func noteOf(m *instructions.Measured) string {
+	if m == nil || m.Mean == "" {
+		return ""
+	}
+	return "mean: " + m.Mean
+}
+
+func flagsOf(m *instructions.Measured) string {
+	if m == nil {
+		return ""
+	}
+	return m.Flags
+}
+
 func writeInstructions(w io.Writer, format resultfile.Format, rows []instructions.Row) error {
 	var schema resultfile.Schema
 	for _, c := range instructionColumns {
@@ -379,16 +430,19 @@ func writeInstructions(w io.Writer, format resultfile.Format, rows []instruction
 	if err != nil {
 		return err
 	}
-	cells := make([]string, len(schema))
 	for i := range rows {
-		for k, c := range instructionColumns {
-			cells[k] = strings.ReplaceAll(c.of(&rows[i]), "\n", " ")
-		}
-		if err := out.Write(cells); err != nil {
+		if err := out.Write(instructionCells(&rows[i])); err != nil {
 			return err
 		}
 	}
 	return out.Close()
+}
+
+func instructionCells(r *instructions.Row) (cells []string) {
+	for _, c := range instructionColumns {
+		cells = append(cells, strings.ReplaceAll(c.of(r), "\n", " "))
+	}
+	return cells
 }
 
 // instructionsSummary says in a line what was measured.
@@ -396,6 +450,9 @@ func instructionsSummary(rows []instructions.Row) string {
 	count := map[string]int{}
 	for i := range rows {
 		count[string(rows[i].Status)]++
+		if noteOf(rows[i].Latency)+noteOf(rows[i].Throughput) != "" {
+			count["mean"]++
+		}
 	}
-	return fmt.Sprintf("%s: %d measured, %d not", plural(len(rows), "form"), count["ok"], len(rows)-count["ok"])
+	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time, %d not", plural(len(rows), "form"), count["ok"], count["mean"], len(rows)-count["ok"])
 }

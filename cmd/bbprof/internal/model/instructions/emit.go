@@ -104,9 +104,14 @@ type bridge struct {
 	from, to  class
 	vex       bool
 	condition string // from flags: which, as the end of setcc's name
+	form      string // between vectors: another instruction, whose last source is with
+	with      int64
 }
 
 func (b bridge) String() string {
+	if b.form != "" {
+		return b.form
+	}
 	name := fmt.Sprintf("%s to %s", b.from, b.to)
 	if b.vex {
 		name += ", VEX"
@@ -149,6 +154,10 @@ func (b bridge) emit(code *body, dst, src int64) {
 		name = names[1]
 	}
 	switch {
+	case b.form != "" && formsByName()[b.form] != nil && len(formsByName()[b.form].Operands()) == 2:
+		code.named(b.form, dst, b.with) // dst is src
+	case b.form != "":
+		code.named(b.form, dst, src, b.with)
 	case b.to == flags:
 		code.named(name, src, src)
 	case b.from == flags && b.condition == carry:

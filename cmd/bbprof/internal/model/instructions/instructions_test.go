@@ -176,14 +176,65 @@ func TestMeasure(t *testing.T) {
 	if got := rows[0].Latency.Cycles(); got != 6 {
 		t.Errorf("latency %v, want the largest, 6", got)
 	}
-	if rows[0].Detail != "1 to 1: a mean: bends" {
-		t.Errorf("detail %q", rows[0].Detail)
+	if rows[0].Detail != "1 to 1: a mean: bends" || rows[0].All[0].Mean != string(verdict.Nonlinear) {
+		t.Errorf("detail %q, a mean because of %q", rows[0].Detail, rows[0].All[0].Mean)
 	}
 	if rows[1].Reason != string(verdict.SIGILL) || asked > 2 {
 		t.Errorf("reason %q after %d blocks", rows[1].Reason, asked)
 	}
 	if rows[2].Reason != string(verdict.Privileged) {
 		t.Errorf("cli: reason %q", rows[2].Reason)
+	}
+}
+
+// inLoops gives blocks cycles by whether they are in a loop.
+type inLoops func(text string, loop bool) (float64, *verdict.Rejection)
+
+func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	for {
+		b, ok := next()
+		if !ok {
+			return nil
+		}
+		one := func() (profiler.Block, bool) { defer func() { ok = false }(); return b, ok }
+		worker := scripted(func(text string) (float64, *verdict.Rejection) { return f(text, b.Setup.Mode == profiler.Loop) })
+		if err := worker.ProfileAll(ctx, one, done); err != nil {
+			return err
+		}
+	}
+}
+
+// TestLoops: what has no one time in a row of copies, and what takes no whole number of cycles there, has the
+// time in a loop, unless there is none.
+func TestLoops(t *testing.T) {
+	worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
+		switch {
+		case text == "rol" && loop:
+			return 1.01, nil
+		case text == "rol":
+			return 1.07, nil
+		case strings.HasPrefix(text, "rol") && !loop:
+			return 0, &verdict.Rejection{Reason: verdict.Unstable}
+		case text == "neg" && loop:
+			return 0, &verdict.Rejection{Reason: verdict.Unstable}
+		case text == "neg":
+			return 1.5, nil
+		}
+		return 12, nil
+	})
+	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "rol r64, 1"), planOf(t, "neg r64")}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rol, neg := rows[0], rows[1]
+	if rol.All[0].Cycles() != 1.01 || rol.All[0].Flags != "-mode loop -unroll 512,1024" {
+		t.Errorf("%s: %v by %q, want that of a loop", rol.Name, rol.All[0].Value, rol.All[0].Flags)
+	}
+	if got := rol.Throughput; got.Cycles() != 12/float64(got.Links) || got.Mean != "" || !strings.HasPrefix(got.Flags, "-mode loop") || rol.Detail != "" {
+		t.Errorf("%s: %+v, want 12 cycles in a loop", rol.Name, got)
+	}
+	if neg.All[0].Cycles() != 1.5 || neg.All[0].Flags != "" {
+		t.Errorf("%s: %v by %q, want that of a row, because a loop has none", neg.Name, neg.All[0].Value, neg.All[0].Flags)
 	}
 }
 

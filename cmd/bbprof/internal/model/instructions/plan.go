@@ -8,6 +8,8 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 // Kind is what a probe tells.
@@ -30,7 +32,9 @@ type Probe struct {
 	Bridges []bridge // in each link
 	Others  float64  // cycles of other instructions in each link that take one each
 	Note    string
-	Stated  bool // Note names the values that it was measured at
+	Stated  bool            // Note names the values that it was measured at
+	Set     initial.Set     // what registers hold first, beside the initial state
+	Unroll  *unroll.Factors // nil: what the profiler chooses
 	err     error
 }
 
@@ -77,6 +81,17 @@ func NewPlan(f *asm.Form) Plan {
 		p.latencies()
 		p.throughputs()
 	}
+	if p.countInCL() {
+		for i := range p.Probes {
+			p.Probes[i].set("rcx=%d,r%d=%[1]d", shiftCount, other)
+		}
+	}
+	for i := range p.Probes {
+		p.Probes[i].lengthen()
+		if f.X87() && !slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Width == 10 }) {
+			p.Probes[i].set("fill=0x3ff5555555555555") // no subnormal, as what memory holds otherwise is of 64 bits
+		}
+	}
 	p.Probes = slices.DeleteFunc(p.Probes, func(probe Probe) bool {
 		if probe.err != nil {
 			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", probe.Pair, probe.err))
@@ -85,6 +100,35 @@ func NewPlan(f *asm.Form) Plan {
 	})
 	return p.Plan
 }
+
+// set says what registers hold first.
+func (p *Probe) set(format string, values ...any) {
+	set, err := initial.ParseSet(fmt.Sprintf(format, values...))
+	if p.Set = set; p.err == nil {
+		p.err = err
+	}
+}
+
+// bits is the width of the widest operation, at least 128.
+func (p *Probe) bits() int {
+	insts, _ := asm.Decode(p.Code) // of what is no code bbprof says so
+	return max(128, asm.StateOf(insts).VectorBits)
+}
+
+// lengthen has a block of 512-bit operations repeated more often: the first 200 cycles or so are at another rate,
+// and with 24 and 48 copies two multiplications a cycle read as 2.2, with 40 and 120 as 2.00.
+func (p *Probe) lengthen() {
+	const short, long = 480, 1440 // instructions, at twelve a block those numbers of copies
+	if n := max(1, p.Links); p.Kind == Throughput && p.bits() == 512 {
+		p.Unroll = &unroll.Factors{Short: short / n, Long: long / n}
+	}
+}
+
+// shiftCount is by how much shifts and rotates by a number go. Those by 1 have forms of their own, and some
+// processors treat a count of 1 apart.
+const shiftCount = 5
+
+func (p *planner) countInCL() bool { return strings.HasSuffix(p.Form.Name(), ", cl") }
 
 type planner struct {
 	Plan
@@ -119,12 +163,11 @@ func (p *planner) pool(c class) []int64 {
 	return slices.DeleteFunc(slices.Clone(pools[c]), func(n int64) bool { return p.taken(c, n) })
 }
 
-// immediate is the value of an immediate operand. Shifts and rotates by 1 have forms of their own, and
-// some processors treat a count of 1 apart.
+// immediate is the value of an immediate operand.
 func (p *planner) immediate(o asm.Operand) int64 {
 	switch name := p.Form.Mnemonic(); {
 	case len(name) == 3 && (name[:2] == "sh" || name[:2] == "sa" || name[:2] == "ro" || name[:2] == "rc"), name == "shld", name == "shrd", name == "imul":
-		return 5
+		return shiftCount
 	case o.Width >= 4:
 		return 0x11
 	}
@@ -162,9 +205,6 @@ func (p *planner) independent() operands {
 
 // setup begins a block: the values that timing depends on. It is no part of any chain.
 func (p *planner) setup(code *body) {
-	if strings.HasSuffix(p.Form.Name(), ", cl") {
-		code.named("mov r32, i32", int64(asm.RCX), 5)
-	}
 	if p.mergesMask() {
 		p.renewMask(code, p.independent())
 	}
@@ -366,6 +406,11 @@ func (p *planner) bridged(code *body, probe *Probe, o operands, s, d slot) {
 	}
 	code.add(p.Form, o)
 	p.cross(code, probe, d.class, s.class, from, to)
+	if s.fixed == int(asm.RCX) && p.countInCL() { // the same count again
+		code.named("and r64, i8", int64(asm.RCX), 0)
+		code.named("or r64, r64", int64(asm.RCX), other)
+		probe.Others = 2
+	}
 }
 
 // cross appends the bridges from one class to another.

@@ -22,6 +22,8 @@ type Measured struct {
 	Probe
 	Value  Value
 	Block  string // hexadecimal
+	Mean   string // why the number is the mean of what has no one time; empty if it is not
+	Flags  string // with which, beside the initial state, bbprof measures the block again
 	Result Outcome
 }
 
@@ -78,8 +80,8 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	}
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
-		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Result: outcome(&j.result)}
-		if m.ok() && j.why != "" && !steady(m.Result.Cycles) {
+		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Flags: j.flags(), Result: outcome(&j.result)}
+		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
 		}
 		if unknown := slices.IndexFunc(j.probe.Bridges, func(b bridge) bool { _, ok := bridges[b]; return !ok }); unknown >= 0 && m.ok() {
@@ -88,7 +90,8 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		}
 		if m.ok() {
 			m.Value = j.value(bridges)
-			if j.why != "" {
+			if j.repeat == asMean {
+				m.Mean = string(j.rejected)
 				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 			}
 		} else {

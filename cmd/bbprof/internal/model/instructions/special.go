@@ -1,6 +1,7 @@
 package instructions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -115,12 +116,16 @@ func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	return probe
 }
 
-// floatValues are stated values of divisions and square roots by the bytes of an element: two numbers with all
-// bits of the fraction in use, as every element of eight bytes. The other value is 0, with which registers start.
-var floatValues = map[byte][2]uint64{
-	'h': {0x3d553d553d553d55, 0x3e663e663e663e66}, // 4/3 and 8/5
-	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd},
-	'd': {0x3ff5555555555555, 0x3ff999999999999a},
+// floatNumbers are numbers with all bits of the fraction in use, as every element of eight bytes.
+type floatNumbers struct{ dividend, divisor, nearOne uint64 }
+
+// floatValues are stated values of divisions and square roots by the bytes of an element: 4/3, 8/5 and 65/64 or so,
+// by which a number is divided hundreds of times before it is too small. The other value is 0, with which registers
+// start.
+var floatValues = map[byte]floatNumbers{
+	'h': {0x3d553d553d553d55, 0x3e663e663e663e66, 0x3c113c113c113c11},
+	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd, 0x3f8199993f819999},
+	'd': {0x3ff5555555555555, 0x3ff999999999999a, 0x3ff0333333333333},
 }
 
 // dividesFloats reports whether it is a division or square root of floating-point numbers in registers.
@@ -140,84 +145,86 @@ func (p *planner) floats() {
 	for i := range p.Probes {
 		p.Probes[i].Pair += ", of zeros"
 	}
-	name := p.Form.Mnemonic()
-	values := floatValues[name[len(name)-1]]
 	o := p.independent()
 	last := len(p.operands) - 1
 	var code body
-	source, again := o.values[last], p.pool(vector)[1]
-	p.fill(&code, values[0], source)
-	if last > 0 && p.operands[last-1].Read && !p.operands[last-1].Write {
-		p.fill(&code, values[1], o.values[last-1])
-	}
 	list := p.rotated(o, p.spreadCopies(), nil)
+	divided := map[int64]bool{o.values[max(0, last-1)]: true}
 	for _, t := range list {
-		if p.operands[0].Read { // a destination that is divided: again from the start
-			p.move(&code, t.values[0], source)
-		}
 		code.add(p.Form, t)
+		divided[t.values[0]] = true
 	}
-	p.Probes = append(p.Probes, Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: "of numbers with long fractions", err: code.err, Stated: true})
+	probe := Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: "of " + longFractions, err: code.err, Stated: true}
+	values := p.values()
+	p.hold(&probe, map[int64]uint64{o.values[last]: values.nearOne}, divided, values.dividend)
+	p.Probes = append(p.Probes, probe, p.floatChain(o), p.zeroThroughput())
+}
+
+const longFractions = "numbers with long fractions"
+
+// floatChain is a chain of numbers with long fractions. The result is less than what was divided, or rooted, of
+// which a maximum with the first number makes that again.
+func (p *planner) floatChain(o operands) Probe {
+	name := p.Form.Mnemonic()
+	last := len(p.operands) - 1
+	at := last // of a root, the last operand
+	if strings.Contains(name, "div") {
+		at = max(0, last-1)
+	}
+	source, again := o.values[last], p.pool(vector)[1]
 	chain := p.first(slot{class: vector, fixed: -1})
-	zero := p.pool(vector)[2]
-	var c body
-	p.fill(&c, values[0], again)
-	p.fill(&c, values[1], source)
-	o.values[0], o.values[last] = chain, source
-	if last == 2 {
-		o.values[1] = chain
-	} else if strings.Contains(name, "sqrt") {
-		o.values[last] = chain
+	o.values[0], o.values[at] = chain, chain
+	var code body
+	code.add(p.Form, o)
+	of := name[len(name)-2:] // ps, sd …
+	_, kinds, _ := strings.Cut(strings.TrimPrefix(p.Form.Name(), "{evex} "), " ")
+	kind, _, _ := strings.Cut(kinds, ",")
+	maximum := bridge{from: vector, to: vector, with: again, form: "max" + of + " xmm, xmm"}
+	if p.vex() {
+		maximum.form = fmt.Sprintf("vmax%s %s, %[2]s, %[2]s", of, kind)
 	}
-	if last == 2 && strings.Contains(name, "sqrt") { // merges into the first source, takes the root of the last
-		o.values[1], o.values[last] = source, chain
+	if formsByName()["{evex} "+maximum.form] != nil && p.Form.EVEX() {
+		maximum.form = "{evex} " + maximum.form
 	}
-	p.logic(&c, "and", chain, zero)
-	p.logic(&c, "or", chain, again)
-	c.add(p.Form, o)
-	p.Probes = append(p.Probes, Probe{Pair: "1 to 1, of numbers with long fractions", Code: c.code, Links: 1, Others: 2, err: c.err})
-	p.Probes = append(p.Probes, p.zeroThroughput())
+	maximum.emit(&code, chain, chain)
+	probe := Probe{Pair: fmt.Sprintf("%d to 1, of %s", at+1, longFractions), Code: code.code, Links: 1, Bridges: []bridge{maximum}, err: code.err}
+	values := p.values()
+	p.hold(&probe, map[int64]uint64{source: values.divisor}, map[int64]bool{chain: true, again: true}, values.dividend)
+	return probe
+}
+
+// values are those for the form's elements, which the mnemonic ends in.
+func (p *planner) values() floatNumbers {
+	name := p.Form.Mnemonic()
+	return floatValues[name[len(name)-1]]
+}
+
+// hold has registers hold numbers in every element: some their own, others the same.
+func (p *planner) hold(probe *Probe, own map[int64]uint64, others map[int64]bool, same uint64) {
+	kind, words := "xmm", 2
+	switch {
+	case p.Form.EVEX():
+		kind, words = "zmm", 8
+	case p.Form.VEX():
+		kind, words = "ymm", 4
+	}
+	for register := range others {
+		if _, has := own[register]; !has {
+			own[register] = same
+		}
+	}
+	var list []string
+	for register, value := range own {
+		list = append(list, fmt.Sprintf("%s%d=0x%s", kind, register, strings.Repeat(fmt.Sprintf("%016x", value), words)))
+	}
+	slices.Sort(list)
+	probe.set("%s", strings.Join(list, ","))
 }
 
 func (p *planner) zeroThroughput() Probe {
 	probe := p.parallel("of zeros", p.rotated(p.independent(), p.spreadCopies(), nil), nil)
 	probe.Stated = true
 	return probe
-}
-
-// fill puts a number into every element of a register that can be reached by the form's width.
-func (p *planner) fill(code *body, value uint64, register int64) {
-	code.named("mov r64, i64", int64(asm.R8), int64(value))
-	switch {
-	case p.Form.EVEX():
-		code.named("vpbroadcastq zmm, r64", register, int64(asm.R8))
-	case p.Form.VEX():
-		code.named("vmovq xmm, r64", register, int64(asm.R8))
-		code.named("vpbroadcastq ymm, xmm", register, register)
-	default:
-		code.named("movq xmm, r64", register, int64(asm.R8))
-		code.named("punpcklqdq xmm, xmm", register, register)
-	}
-}
-
-func (p *planner) move(code *body, to, from int64) {
-	if p.vex() {
-		code.named("vmovaps zmm, zmm", to, from)
-		return
-	}
-	code.named("movaps xmm, xmm", to, from)
-}
-
-// logic is and or or of whole registers.
-func (p *planner) logic(code *body, name string, register, with int64) {
-	switch {
-	case p.Form.EVEX():
-		code.named("vp"+name+"q zmm, zmm, zmm", register, register, with)
-	case p.Form.VEX():
-		code.named("v"+name+"ps ymm, ymm, ymm", register, register, with)
-	default:
-		code.named(name+"ps xmm, xmm", register, with)
-	}
 }
 
 // x87Unary are those that read and write the top of the stack, which no operand shows.

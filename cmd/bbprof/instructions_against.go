@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+)
+
+// readNumbers reads a table of instructions: bbprof's, one with its first columns, or a text of InstLatx64.
+func readNumbers(name string) (t instructions.Table, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return t, err
+	}
+	if instructions.IsInstLat(string(text)) {
+		return instructions.ReadInstLat(string(text)), nil
+	}
+	rows, err := openTable(name)
+	if err != nil {
+		return t, err
+	}
+	defer rows.Close()
+	t, err = instructions.ReadTable(rows.Columns(), func() ([]string, bool, error) {
+		cells, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, false, nil
+		}
+		return cells, err == nil, err
+	})
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
+}
+
+// numbersOf is the table that is about to be written.
+func numbersOf(rows []instructions.Row) instructions.Table {
+	var columns []string
+	for _, c := range instructionColumns {
+		columns = append(columns, c.Name)
+	}
+	next := 0
+	t, _ := instructions.ReadTable(columns, func() ([]string, bool, error) { // it has the columns
+		if next == len(rows) {
+			return nil, false, nil
+		}
+		next++
+		return instructionCells(&rows[next-1]), true, nil
+	})
+	return t
+}
+
+// writeAgreement says how far two tables agree, and lists the forms that differ.
+func writeAgreement(w io.Writer, name string, there instructions.Table, a instructions.Agreement) error {
+	var b strings.Builder
+	if a.Scale != 1 {
+		fmt.Fprintf(&b, "Numbers of %s are multiplied by %.4f, the median ratio of the latencies.\n\n", name, a.Scale)
+	}
+	fmt.Fprintf(&b, "%-12s%10s%14s%14s%14s\n", "", "compared", "within 2 %", "within 5 %", "within 10 %")
+	for _, t := range []struct {
+		what string
+		of   instructions.Tally
+	}{{"latency", a.Latencies}, {"throughput", a.Throughputs}} {
+		of := func(n int) float64 { return 100 * float64(n) / float64(max(1, t.of.Compared)) }
+		fmt.Fprintf(&b, "%-12s%10d%12.1f %%%12.1f %%%12.1f %%\n", t.what, t.of.Compared, of(t.of.Within2), of(t.of.Within5), of(t.of.Within10))
+	}
+	if a.Means > 0 {
+		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
+	}
+	for _, kind := range a.Kinds() {
+		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, plural(len(kind), "form"))
+		for _, d := range kind {
+			fmt.Fprintf(&b, "  %8.2f %8.2f  %s\n", d.Here, d.There, d.Form)
+		}
+	}
+	if len(there.Unmatched) > 0 {
+		fmt.Fprintf(&b, "\nNo form is called as these are:\n  %s\n", strings.Join(there.Unmatched, "\n  "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

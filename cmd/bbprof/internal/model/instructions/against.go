@@ -1,0 +1,227 @@
+package instructions
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Numbers are what a table says of a form. NaN stands for no number.
+type Numbers struct {
+	Form                string
+	Latency, Throughput float64
+	Shown               float64 // the largest latency between operands that assembly shows
+	Alone               float64 // the throughput of a block in which no dependency is broken
+	Mean                string  // which of the numbers are means of what has no one time
+}
+
+// A Table is numbers of forms to compare with.
+type Table struct {
+	Published bool // by others, who chain through equal registers and break no dependency
+	Forms     []Numbers
+	Unmatched []string // names of instructions that are no form's
+}
+
+// ReadTable reads rows with the columns form, latency and throughput, such as a table of bbprof's own.
+func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, err error) {
+	at := map[string]int{}
+	for i, c := range columns {
+		at[c] = i
+	}
+	for _, name := range []string{"form", "latency", "throughput"} {
+		if _, ok := at[name]; !ok {
+			return t, fmt.Errorf("it has no column %s; it has %s", name, strings.Join(columns, ", "))
+		}
+	}
+	for {
+		cells, more, err := next()
+		if err != nil || !more {
+			return t, err
+		}
+		cell := func(name string) string {
+			if i, ok := at[name]; ok && i < len(cells) {
+				return cells[i]
+			}
+			return ""
+		}
+		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
+		n.Shown, n.Alone = shown(n.Form, cell("latencies")), alone(cell("throughputs"))
+		for _, what := range []string{latencyMode, "throughput"} {
+			if cell(what+"_note") != "" {
+				n.Mean += what
+			}
+		}
+		t.Forms = append(t.Forms, n)
+	}
+}
+
+func number(cell string) float64 {
+	v, err := strconv.ParseFloat(cell, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// shown is the largest of a form's latencies from one operand that can be chosen to another of its class.
+func shown(form, latencies string) float64 {
+	f := formsByName()[form]
+	largest := math.NaN()
+	if f == nil {
+		return largest
+	}
+	operands := f.Operands()
+	for text := range strings.SplitSeq(latencies, "; ") {
+		pair, value, ok := strings.Cut(text, ": ")
+		if !ok || strings.Contains(pair, "another register") {
+			continue
+		}
+		pair, _, _ = strings.Cut(pair, ",") // at which values
+		from, to, _ := strings.Cut(pair, " to ")
+		s, d := chosen(operands, from), chosen(operands, to)
+		if s != nil && d != nil && s.Class == d.Class {
+			value, _, _ = strings.Cut(value, " ")
+			largest = larger(largest, number(value))
+		}
+	}
+	return largest
+}
+
+// chosen is the operand of a number, if it is a register that can be chosen.
+func chosen(operands []asm.Operand, n string) *asm.Operand {
+	i, err := strconv.Atoi(n)
+	if err != nil || i < 1 || i > len(operands) || operands[i-1].Fixed >= 0 {
+		return nil
+	}
+	if _, register := classOf(operands[i-1]); !register {
+		return nil
+	}
+	return &operands[i-1]
+}
+
+func larger(a, b float64) float64 {
+	if math.IsNaN(a) || b > a {
+		return b
+	}
+	return a
+}
+
+func alone(throughputs string) float64 {
+	for text := range strings.SplitSeq(throughputs, "; ") {
+		if value, ok := strings.CutPrefix(text, "alone: "); ok {
+			return number(value)
+		}
+	}
+	return math.NaN()
+}
+
+// A Difference is a number that two tables have otherwise.
+type Difference struct {
+	Form, What  string
+	Here, There float64
+}
+
+// Tally counts the numbers that two tables both have.
+type Tally struct{ Compared, Within2, Within5, Within10 int }
+
+func (t *Tally) add(here, there float64) {
+	t.Compared++
+	for share, n := range map[float64]*int{0.02: &t.Within2, 0.05: &t.Within5, 0.10: &t.Within10} {
+		if near(here, there, share) {
+			*n++
+		}
+	}
+}
+
+// slack is what numbers of two digits differ by though they mean the same, in cycles.
+const slack = 0.02
+
+func near(here, there, share float64) bool {
+	return math.Abs(here-there) <= max(share*there, slack)
+}
+
+// Agreement is how far two tables agree.
+type Agreement struct {
+	Scale                  float64 // of the other table's numbers
+	Latencies, Throughputs Tally
+	Means                  int // numbers that were not compared
+	Differ                 []Difference
+}
+
+// Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two
+// digits and measure loops with an overhead.
+const (
+	latencyShare    = 0.02
+	throughputShare = 0.10
+)
+
+// Compare compares two tables, form by form. Published numbers are multiplied by the median ratio of the
+// latencies, for they are of another clock.
+func Compare(here, there Table) Agreement {
+	a := Agreement{Scale: 1}
+	other := map[string]Numbers{}
+	for _, n := range there.Forms {
+		other[n.Form] = n
+	}
+	latency, throughput := func(n Numbers) float64 { return n.Latency }, func(n Numbers) float64 { return n.Throughput }
+	limit := latencyShare
+	if there.Published {
+		limit = throughputShare
+		latency = func(n Numbers) float64 { return n.Shown }
+		throughput = func(n Numbers) float64 {
+			if !math.IsNaN(n.Alone) {
+				return n.Alone
+			}
+			return n.Throughput
+		}
+		var ratios []float64
+		for _, n := range here.Forms {
+			if r := latency(n) / other[n.Form].Latency; r > 0.9 && r < 1.1 {
+				ratios = append(ratios, r)
+			}
+		}
+		if len(ratios) > 0 {
+			a.Scale = stat.Median(ratios)
+		}
+	}
+	one := func(n Numbers, what string, t *Tally, here, there, limit float64) {
+		there *= a.Scale
+		switch {
+		case !(here > 0) || !(there > 0):
+		case strings.Contains(n.Mean, what) || strings.Contains(other[n.Form].Mean, what):
+			a.Means++
+		default:
+			if t.add(here, there); !near(here, there, limit) {
+				a.Differ = append(a.Differ, Difference{n.Form, what, here, there})
+			}
+		}
+	}
+	for _, n := range here.Forms {
+		if o, ok := other[n.Form]; ok {
+			one(n, latencyMode, &a.Latencies, latency(n), o.Latency, latencyShare)
+			one(n, "throughput", &a.Throughputs, throughput(n), o.Throughput, limit)
+		}
+	}
+	return a
+}
+
+// Kinds groups differences by both numbers, rounded; the largest group is first.
+func (a *Agreement) Kinds() (kinds [][]Difference) {
+	index := map[string]int{}
+	for _, d := range a.Differ {
+		key := fmt.Sprintf("%s %.1f %.1f", d.What, d.Here, d.There)
+		i, ok := index[key]
+		if !ok {
+			i, index[key] = len(kinds), len(kinds)
+			kinds = append(kinds, nil)
+		}
+		kinds[i] = append(kinds[i], d)
+	}
+	sort.SliceStable(kinds, func(i, j int) bool { return len(kinds[i]) > len(kinds[j]) })
+	return kinds
+}

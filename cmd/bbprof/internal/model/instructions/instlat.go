@@ -1,0 +1,130 @@
+package instructions
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// instLatLine is a line of what InstLatx64 publishes: the instruction, its latency and its throughput.
+var instLatLine = regexp.MustCompile(`^ *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
+
+// IsInstLat reports whether text is of InstLatx64.
+func IsInstLat(text string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\n"), instLatLine.MatchString)
+}
+
+// ReadInstLat reads the register forms of a text of InstLatx64. Left out are memory operands, pairs of
+// instructions, masks and divisions of stated values. Where a form has several lines, that counts whose registers
+// differ, because of idioms; but for the latency of moves that whose registers are the same, because the others
+// are eliminated.
+func ReadInstLat(text string) Table {
+	t := Table{Published: true}
+	at, differs := map[string]int{}, map[string]bool{}
+	for line := range strings.Lines(text) {
+		m := instLatLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		form, distinct, ok := instLatForm(m[1])
+		switch {
+		case !ok:
+			continue
+		case form == "":
+			t.Unmatched = append(t.Unmatched, strings.TrimSpace(m[1]))
+			continue
+		}
+		n := Numbers{Form: form, Latency: number(m[2]), Throughput: number(m[3])}
+		i, again := at[form]
+		if !again {
+			at[form], differs[form] = len(t.Forms), distinct
+			t.Forms = append(t.Forms, n)
+			continue
+		}
+		if distinct == differs[form] {
+			continue
+		}
+		if distinct == (registerSources(form) > 1) {
+			t.Forms[i].Latency = n.Latency
+		}
+		if distinct {
+			t.Forms[i].Throughput = n.Throughput
+		}
+	}
+	return t
+}
+
+// registerSources is how many of a form's operands are registers that are read.
+func registerSources(form string) (n int) {
+	for _, o := range formsByName()[form].Operands() {
+		if _, register := classOf(o); register && o.Read {
+			n++
+		}
+	}
+	return n
+}
+
+var (
+	instLatRegister = regexp.MustCompile(`^(?:r(?:([12])_)?(8|16|32|64)|(xmm|ymm|zmm|xm|ym|zm|x|y|z|mm|k)([0-9]?))$`)
+	instLatOther    = map[string]string{"imm8": "i8", "im8": "i8", "imm16": "i16", "imm32": "i32", "imm64": "i64", "1": "1", "cl": "cl",
+		"al": "al", "ax": "ax", "eax": "eax", "rax": "rax", "st": "st", "st(i)": "st(i)", "xmm0": "xmm0"}
+)
+
+// instLatNames are mnemonics that bbprof calls otherwise.
+var instLatNames = map[string]string{"cmovnz": "cmovne", "setc": "setb", "cmovc": "cmovb", "aeskeygen": "aeskeygenassist", "vaeskeygen": "vaeskeygenassist",
+	"vptestps": "vtestps", "vptestpd": "vtestpd"}
+
+// instLatForm is the form of an instruction as InstLatx64 writes it, empty if there is none, and whether its
+// registers differ. ok is false of what is no register form.
+func instLatForm(text string) (form string, distinct, ok bool) {
+	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, "[+(/") && !strings.Contains(text, "st(i)") || strings.Contains(text, "pair") {
+		return "", false, false
+	}
+	encoding := ""
+	for _, e := range []string{"{EVEX}", "{VEX}"} {
+		if rest, found := strings.CutPrefix(text, e); found {
+			text, encoding = strings.TrimSpace(rest), strings.ToLower(e)
+		}
+	}
+	name, rest, _ := strings.Cut(strings.ToLower(text), " ")
+	if other := instLatNames[name]; other != "" {
+		name = other
+	}
+	var list []string
+	numbers := map[string]bool{}
+	for o := range strings.SplitSeq(rest, ",") {
+		o = strings.TrimSpace(o)
+		m := instLatRegister.FindStringSubmatch(o)
+		switch {
+		case o == "":
+		case m != nil && m[2] != "":
+			list, numbers[m[1]] = append(list, "r"+m[2]), true
+		case m != nil && m[3] == "mm", m != nil && m[3] == "k":
+			list, numbers[m[4]] = append(list, m[3]), true
+		case m != nil: // short of xmm where the column ends
+			list, numbers[m[4]] = append(list, m[3][:1]+"mm"), true
+		case instLatOther[o] != "":
+			list = append(list, instLatOther[o])
+		default:
+			return "", false, false
+		}
+	}
+	tries := [][]string{list}
+	if len(list) > 1 { // an immediate or a source that goes without saying there, or one too many
+		tries = append(tries, slices.Concat(list, []string{"i8"}), slices.Concat(list[:1], list), slices.Concat(list[:1], list[2:]))
+	}
+	for _, operands := range tries {
+		form = strings.TrimSpace(name + " " + strings.Join(operands, ", "))
+		if encoding == "{evex}" && formsByName()["{evex} "+form] != nil {
+			form = "{evex} " + form
+		}
+		if formsByName()[form] == nil && name == "movd" { // of 64 bits
+			form = "movq" + form[len("movd"):]
+		}
+		if formsByName()[form] != nil {
+			return form, len(numbers) > 1, true
+		}
+	}
+	return "", false, true
+}
