@@ -87,3 +87,17 @@ func (c *Captured) Start() State {
 
 // CapturedName is what results call such a state.
 const CapturedName = "captured"
+
+// VectorsOf are the registers that are not zero, each as the narrowest that holds its value.
+func VectorsOf(all *[vectorRegs][vectorWords]uint64) (list []Vector) {
+	for i, words := range all {
+		bits := 512
+		for bits > 128 && slices.Max(words[bits/128:bits/64]) == 0 {
+			bits /= 2
+		}
+		if slices.Max(words[:bits/64]) > 0 {
+			list = append(list, Vector{Reg: i, Bits: bits, Words: words})
+		}
+	}
+	return list
+}

@@ -61,6 +61,47 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
 }
 
+// Objects are the ELF files that a program has mapped, by path, each with what is added to an address by
+// the file. Before its own first instruction the dynamic linker is run, to the program's entry.
+func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
+	end, err := toEntry(p)
+	if err != nil {
+		return nil, err
+	}
+	if end != nil {
+		return nil, &Error{Program: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]uint64{}
+	for line := range strings.Lines(string(maps)) {
+		var start, end, offset uint64
+		var mode string
+		_, path, ok := strings.Cut(line, "/")
+		path = "/" + strings.TrimSuffix(path, "\n")
+		if _, known := objects[path]; !ok || known {
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &mode, &offset); err != nil {
+			continue
+		}
+		file, err := elf.Open(path)
+		if err != nil {
+			continue // a file of data
+		}
+		for _, s := range file.Progs {
+			if s.Type == elf.PT_LOAD && s.Off&^0xfff == offset {
+				objects[path] = start - offset - (s.Vaddr - s.Off)
+				break
+			}
+		}
+		file.Close()
+	}
+	return objects, nil
+}
+
 // library is a file that is loaded.
 type library struct {
 	path string

@@ -17,6 +17,7 @@ type Streams struct {
 	Stdin  string    // a file; "" is /dev/null
 	Stderr io.Writer // gets the first MaxOutput bytes of standard error; nil is /dev/null
 	Merge  bool      // standard output goes to Stderr too and not to /dev/null
+	Stdout *os.File  // gets standard output; nil is /dev/null
 }
 
 // MaxOutput is how much of what a program writes is passed on, in bytes.
@@ -89,6 +90,9 @@ func openFiles(s Streams) (f files, err error) {
 			return f, &Error{Program: s.Stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
 		}
 		f.opened, f.given[0] = append(f.opened, in), in
+	}
+	if s.Stdout != nil {
+		f.given[1] = s.Stdout
 	}
 	if s.Stderr == nil {
 		return f, nil

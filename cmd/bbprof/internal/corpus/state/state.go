@@ -9,7 +9,6 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/bbprof/bbprof/initial"
 )
@@ -40,7 +39,6 @@ type Entry struct {
 type About struct {
 	Program []string `json:"program"` // with its arguments
 	CPU     string   `json:"cpu"`
-	Kernel  string   `json:"kernel"`
 	Seed    uint64   `json:"seed"`
 	Samples int      `json:"samples"` // wanted of each block
 	Masked  bool     `json:"masked"`  // contents that the blocks do not depend on are replaced
@@ -115,10 +113,8 @@ type registers struct {
 	Opmasks                        [8]uint64
 	MXCSR                          uint32
 	X87                            initial.X87
-	Vectors                        [vectors][8]uint64
+	Vectors                        [32][8]uint64
 }
-
-const vectors = 32
 
 var registersSize = binary.Size(registers{})
 
@@ -131,9 +127,9 @@ type reference struct {
 const referenceSize = 12
 
 func registersOf(c *initial.Captured) (r registers, err error) {
-	r = registers{c.Address, c.FSBase, c.GSBase, c.Flags, c.GPR, c.Opmasks, c.MXCSR, c.X87, [vectors][8]uint64{}}
+	r = registers{c.Address, c.FSBase, c.GSBase, c.Flags, c.GPR, c.Opmasks, c.MXCSR, c.X87, [32][8]uint64{}}
 	for _, v := range c.Vectors {
-		if v.Reg < 0 || v.Reg >= vectors {
+		if v.Reg < 0 || v.Reg >= len(r.Vectors) {
 			return r, fmt.Errorf("there is no vector register %d", v.Reg)
 		}
 		r.Vectors[v.Reg] = v.Words
@@ -145,20 +141,6 @@ func registersOf(c *initial.Captured) (r registers, err error) {
 func (r *registers) captured() (c initial.Captured) {
 	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill, MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
 	c.Address, c.X87 = r.Address, r.X87
-	for i, words := range r.Vectors {
-		if bits := width(words[:]); bits > 0 {
-			c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: bits, Words: words})
-		}
-	}
+	c.Vectors = initial.VectorsOf(&r.Vectors)
 	return c
-}
-
-// width is the narrowest register that holds all words that are not zero.
-func width(words []uint64) int {
-	for _, bits := range []int{512, 256, 128} {
-		if slices.Max(words[bits/128:bits/64]) > 0 || bits == 128 && words[0] > 0 {
-			return bits
-		}
-	}
-	return 0
 }

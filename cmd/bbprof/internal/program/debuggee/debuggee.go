@@ -12,6 +12,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/bbprof/bbprof/asm"
 )
 
 type Config struct {
@@ -27,6 +29,13 @@ type Regs struct {
 	R14      uint64 // the goroutine in Go's internal calling convention
 	RAX      uint64 // the number of a system call that is about to be made
 	RSI      uint64 // its second argument
+}
+
+// State is all that user code sees in the registers of a thread.
+type State struct {
+	asm.Regs
+	Flags uint64
+	XSave []byte // the area that XSAVE writes in its standard format (Intel SDM vol. 1, 13.4)
 }
 
 // Stop is why Run came back: a thread stands at a breakpoint, or the program is gone.

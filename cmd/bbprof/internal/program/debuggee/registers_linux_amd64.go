@@ -1,30 +1,78 @@
 package debuggee
 
 import (
+	"cmp"
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Registers reads all that addresses are computed from; RIP is that of the instruction to come.
 func (p *Process) Registers(id int) (asm.Regs, error) {
+	r, _, err := general(id)
+	return r, err
+}
+
+func general(id int) (regs asm.Regs, flags uint64, err error) {
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(id, &r); err != nil {
-		return asm.Regs{}, fault(err, "reading registers")
+		return asm.Regs{}, 0, fault(err, "reading registers")
 	}
 	return asm.Regs{
 		GPR: [16]uint64{r.Rax, r.Rcx, r.Rdx, r.Rbx, r.Rsp, r.Rbp, r.Rsi, r.Rdi, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15},
 		RIP: r.Rip, FSBase: r.Fs_base, GSBase: r.Gs_base,
-	}, nil
+	}, r.Eflags, nil
+}
+
+// State reads all registers of a stopped thread.
+func (p *Process) State(id int) (s State, err error) {
+	if s.Regs, s.Flags, err = general(id); err != nil {
+		return s, err
+	}
+	const (
+		xstate  = 0x202    // NT_X86_XSTATE, linux/elf.h
+		largest = 16 << 10 // AMX's tiles end at 11,008 bytes (Intel SDM vol. 1, 13.5.2 and 13.5.13)
+	)
+	s.XSave = make([]byte, largest)
+	area := unix.Iovec{Base: &s.XSave[0]}
+	area.SetLen(largest)
+	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(id), xstate, uintptr(unsafe.Pointer(&area)), 0, 0); e != 0 {
+		if e == unix.EINVAL || e == unix.ENODEV {
+			return s, &verdict.HostError{Missing: "the kernel does not tell a program's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)", Remedy: "use a CPU and a kernel with XSAVE", Err: e}
+		}
+		return s, fault(e, "reading vector registers")
+	}
+	s.XSave = s.XSave[:area.Len]
+	return s, nil
+}
+
+// Page reads the page at an address, without breakpoints.
+func (p *Process) Page(addr uint64, into *[4096]byte) error {
+	local := unix.Iovec{Base: &into[0]}
+	local.SetLen(len(into))
+	n, err := unix.ProcessVMReadv(p.anyThread(), []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(into)}}, 0)
+	if err != nil || n < len(into) {
+		return fault(cmp.Or(err, error(unix.EFAULT)), "reading memory at %#x", addr)
+	}
+	p.withoutBreaks(addr, into[:])
+	return nil
+}
+
+// withoutBreaks puts what a program has in its memory where breakpoints are.
+func (p *Process) withoutBreaks(addr uint64, b []byte) {
+	for at, original := range p.breaks {
+		if addr <= at && at < addr+uint64(len(b)) {
+			b[at-addr] = original
+		}
+	}
 }
 
 // Code reads as many bytes from addr on as there are, up to the length of b, without breakpoints.
 func (p *Process) Code(addr uint64, b []byte) int {
 	n, _ := unix.PtracePeekText(p.anyThread(), uintptr(addr), b)
-	for at, original := range p.breaks {
-		if addr <= at && at < addr+uint64(n) {
-			b[at-addr] = original
-		}
-	}
+	p.withoutBreaks(addr, b[:n])
 	return n
 }

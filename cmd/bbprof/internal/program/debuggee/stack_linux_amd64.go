@@ -15,20 +15,39 @@ import (
 // Entry is the address in memory of the program's own first instruction, which runs after the dynamic
 // linker's.
 func (p *Process) Entry() (uint64, error) {
+	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
+	return p.auxiliary(atEntry)
+}
+
+// FixRandom replaces the 16 random bytes that the kernel gives a program, of which a C library makes
+// stack canaries and the like, by fixed ones.
+func (p *Process) FixRandom() error {
+	const atRandom = 25 // AT_RANDOM, linux/auxvec.h
+	at, err := p.auxiliary(atRandom)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.PtracePokeData(p.pid, uintptr(at), []byte("0123456789abcdef")); err != nil {
+		return fault(err, "writing memory at %#x", at)
+	}
+	return nil
+}
+
+// auxiliary is an entry of the vector that the kernel gives a program (System V ABI for AMD64, 3.4.3).
+func (p *Process) auxiliary(kind uint64) (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
 	if _, gone := os.Stat("/proc/self"); err != nil && gone != nil {
 		return 0, &verdict.HostError{Missing: "/proc is not mounted, which tells where the program is entered", Remedy: "mount -t proc proc /proc", Err: err}
 	}
 	if err != nil {
-		return 0, fault(err, "asking for the program's entry")
+		return 0, fault(err, "asking for the program's auxiliary vector")
 	}
-	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
 	for ; len(aux) >= 16; aux = aux[16:] {
-		if binary.LittleEndian.Uint64(aux) == atEntry {
+		if binary.LittleEndian.Uint64(aux) == kind {
 			return binary.LittleEndian.Uint64(aux[8:]), nil
 		}
 	}
-	return 0, fmt.Errorf("the program's auxiliary vector names no entry")
+	return 0, fmt.Errorf("the program's auxiliary vector has no entry %d", kind)
 }
 
 // ShiftStack moves the start of the stack down by a multiple of 16 bytes before the first

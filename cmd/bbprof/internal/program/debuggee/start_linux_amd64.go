@@ -22,9 +22,10 @@ type Process struct {
 	early  map[int]bool    // stopped before their birth was reported
 	breaks map[uint64]byte // address → the byte that int3 stands in for
 	end    *End
-	before []int // children of bbprof that are not the program's
+	before []int  // children of bbprof that are not the program's
+	born   [3]int // tasks that the program has started, by kind
 
-	syscalls map[uint64]bool // whether the instruction at an address is a system call
+	special map[uint64]special // what is at an address that has been stepped
 
 	// foreign says whether a breakpoint that another thread stands at, while the one that is
 	// stepped waits, ends the step.
@@ -36,7 +37,7 @@ type Process struct {
 // CPUs of the calling thread. A *verdict.HostError says what this machine does not allow;
 // any other error that errors.As finds a syscall.Errno in is what exec said of the file.
 func Start(c Config) (_ *Process, err error) {
-	p := &Process{tasks: map[int]*task{}, early: map[int]bool{}, breaks: map[uint64]byte{}, syscalls: map[uint64]bool{}}
+	p := &Process{tasks: map[int]*task{}, early: map[int]bool{}, breaks: map[uint64]byte{}, special: map[uint64]special{}}
 	defer func() {
 		if err != nil {
 			p.Close()

@@ -28,7 +28,7 @@ func (p *Process) Step(id int) (Step, error) {
 		}
 		defer func() {
 			if p.end == nil && p.breaks[before.RIP] == b {
-				poke(p.anyThread(), before.RIP, 0xcc)
+				poke(p.anyThread(), before.RIP, int3)
 			}
 		}()
 	}
@@ -50,20 +50,46 @@ func (s *stepping) code() []byte {
 	return code[:n]
 }
 
-// isSyscall reports whether the instruction is a system call. Asking the memory each time
-// would take a fifth of a step.
-func (s *stepping) isSyscall() bool {
-	is, known := s.syscalls[s.before.RIP]
+// special is what an instruction needs beside a step.
+type special uint8
+
+const (
+	ordinary   special = iota
+	systemCall         // may wait for another thread
+	pushFlags          // stores the flag by which it is stepped
+)
+
+// kind says what instruction is stepped. Asking the memory each time would take a fifth of a step.
+func (s *stepping) kind() special {
+	k, known := s.special[s.before.RIP]
 	if !known {
-		code := s.code()
-		is = len(code) > 1 && code[0] == 0x0f && code[1] == 0x05
-		s.syscalls[s.before.RIP] = is
+		switch code := s.code(); {
+		case len(code) > 1 && code[0] == 0x0f && code[1] == 0x05:
+			k = systemCall
+		case len(code) > 1 && (code[0] == 0x9c || code[0] == 0x66 && code[1] == 0x9c):
+			k = pushFlags
+		}
+		s.special[s.before.RIP] = k
 	}
-	return is
+	return k
+}
+
+// clearTrap takes the trap flag, which is the tracer's, out of the flags that were pushed. A program that
+// steps itself loses its own there.
+func (s *stepping) clearTrap(rsp uint64) error {
+	const trap = 1 // TF is bit 8: bit 0 of the second byte
+	var b [1]byte
+	if _, err := unix.PtracePeekData(s.t.id, uintptr(rsp+1), b[:]); err != nil {
+		return fault(err, "reading memory at %#x", rsp)
+	}
+	if b[0]&trap == 0 {
+		return nil
+	}
+	return poke(s.t.id, rsp+1, b[0]&^trap)
 }
 
 func (s *stepping) run() (Step, error) {
-	syscall := s.isSyscall()
+	syscall := s.kind() == systemCall
 	s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	for {
 		status, elsewhere, err := s.awaitStep(syscall)
@@ -94,7 +120,11 @@ func (s *stepping) run() (Step, error) {
 			return Step{}, nil
 		default:
 			s.t.running = false
-			return s.trapped()
+			step, err := s.trapped()
+			if err == nil && step.Executed && s.kind() == pushFlags {
+				err = s.clearTrap(step.Regs.RSP)
+			}
+			return step, err
 		}
 		s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	}
@@ -235,5 +265,77 @@ func (p *Process) stepOver(t *task) error {
 	if p.tasks[t.id] == nil { // it ended there
 		return nil
 	}
-	return poke(t.id, regs.RIP, 0xcc)
+	return poke(t.id, regs.RIP, int3)
+}
+
+// RunTo has a thread run to an address while all others stand still. A signal that comes before ends it:
+// the step is then not executed.
+func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
+	t := p.tasks[id]
+	if t == nil || p.end != nil {
+		return Step{Gone: true, End: p.end}, nil
+	}
+	before, err := p.Regs(id)
+	if err != nil {
+		return Step{}, err
+	}
+	var there [1]byte
+	if _, err := unix.PtracePeekText(id, uintptr(addr), there[:]); err != nil {
+		return Step{}, fault(err, "reading the code at %#x", addr)
+	}
+	// change writes one byte, of a program that may end meanwhile.
+	change := func(at uint64, b byte) {
+		if err == nil && p.end == nil && p.tasks[id] != nil {
+			err = poke(id, at, b)
+		}
+	}
+	b, broken := p.breaks[before.RIP]
+	if broken {
+		change(before.RIP, b)
+	}
+	change(addr, int3)
+	if err != nil {
+		return Step{}, err
+	}
+	step, err = p.runAlone(t, addr)
+	change(addr, there[0])
+	if broken {
+		change(before.RIP, int3)
+	}
+	return step, err
+}
+
+func (p *Process) runAlone(t *task, addr uint64) (Step, error) {
+	for {
+		p.restart(t, unix.PTRACE_CONT)
+		status, err := p.await(t)
+		if err != nil {
+			return Step{}, err
+		}
+		if status.Exited() || status.Signaled() || p.end != nil {
+			if p.end == nil {
+				p.dispatch(t.id, status)
+			}
+			return Step{Gone: true, End: p.end}, nil
+		}
+		t.running = false
+		var regs unix.PtraceRegs
+		if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
+			return Step{}, lost(err)
+		}
+		switch signal := status.StopSignal(); {
+		case signal == unix.SIGSTOP:
+			t.stopDue = false
+		case signal == unix.SIGTRAP && regs.Rip == addr+1:
+			regs.Rip = addr
+			if err := unix.PtraceSetRegs(t.id, &regs); err != nil {
+				return Step{}, lost(err)
+			}
+			after, err := p.Regs(t.id)
+			return Step{Executed: true, Regs: after}, err
+		default:
+			t.deliver = signal
+			return Step{}, nil
+		}
+	}
 }

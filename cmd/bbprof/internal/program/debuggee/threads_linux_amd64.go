@@ -173,6 +173,7 @@ func (p *Process) birth(parent *task, event int) error {
 	case unix.PTRACE_EVENT_VFORK:
 		t.kind = vforked
 	}
+	p.born[t.kind]++
 	p.tasks[t.id] = t
 	if p.early[t.id] {
 		delete(p.early, t.id)
@@ -265,16 +266,28 @@ func (p *Process) Break(addr uint64) error {
 		return fault(err, "reading the code at %#x", addr)
 	}
 	p.breaks[addr] = b[0]
-	const int3 = 0xcc
 	return poke(p.anyThread(), addr, int3)
 }
 
+// int3 is the instruction that a breakpoint is made of.
+const int3 = 0xcc
+
+// Born is how many threads and processes the program has started.
+func (p *Process) Born() (threads, children int) {
+	return p.born[thread], p.born[forked] + p.born[vforked]
+}
+
+// Unbreak takes a breakpoint away. If the program has changed or unmapped its code there, it stays as it is.
 func (p *Process) Unbreak(addr uint64) error {
 	b, ok := p.breaks[addr]
 	if !ok || p.end != nil {
 		return nil
 	}
 	delete(p.breaks, addr)
+	var now [1]byte
+	if _, err := unix.PtracePeekText(p.anyThread(), uintptr(addr), now[:]); err != nil || now[0] != int3 {
+		return nil
+	}
 	return poke(p.anyThread(), addr, b)
 }
 

@@ -1,0 +1,68 @@
+package asm
+
+import (
+	"encoding/hex"
+	"fmt"
+	"testing"
+)
+
+// TestAccessesFrom: what instructions access from one state.
+func TestAccessesFrom(t *testing.T) {
+	s := Machine{Regs: Regs{RIP: 0x400000, FSBase: 0x10000}, Opmasks: [8]uint64{1: 0b0101, 2: 0}}
+	for i := range s.GPR {
+		s.GPR[i] = 0x1000 * uint64(i+1)
+	}
+	s.Vectors[1] = [64]byte{0: 1, 4: 2, 8: 0xff, 9: 0xff, 10: 0xff, 11: 0xff, 12: 4} // 1, 2, -1, 4
+	s.Vectors[2] = [64]byte{3: 0x80, 15: 0x80}                                       // of 4 elements the first and the last
+	for _, c := range []struct{ name, hex, want string }{
+		{"mov eax, [rbx+8]", "8b4308", "4008/4r"},
+		{"mov [rip+0x10], rax", "48890510000000", "400017/8w"},
+		{"add fs:[0x28], eax", "6401042528000000", "10028/4rw"},
+		{"lea eax, [rbx]", "8d03", ""},
+		{"push rax", "50", "4ff8/8w"},
+		{"xlat", "d7", "4000/1r"},
+		{"bt [rbx], rcx", "480fa30b", "4400/8r"},
+		{"movsq", "48a5", "7000/8r 8000/8w"},
+		{"rep stosb", "f3aa", "8000/1w"},
+		{"repne scasw", "66f2af", "8000/2r"},
+		{"vpgatherdd xmm0, [rbx+4*xmm1], xmm2", "c4e26990048b", "4004/4r 4010/4r"},
+		{"vpgatherdd xmm0{k1}, [rbx+4*xmm1]", "62f27d0990048b", "4004/4r 3ffc/4r"},
+		{"vpscatterdd [rbx+4*xmm1]{k2}, xmm0", "62f27d0aa0048b", ""},
+		{"vmaskmovps xmm0, xmm2, [rbx]", "c4e2692c03", "4000/16r"},
+		{"vmaskmovps xmm0, xmm3, [rbx]", "c4e2612c03", "4000/16r-"},
+		{"vmovups xmm0{k1}, [rbx]", "62f17c091003", "4000/16r"},
+		{"vmovups xmm0{k2}, [rbx]", "62f17c0a1003", "4000/16r-"},
+	} {
+		code, err := hex.DecodeString(c.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insts, err := Decode(code)
+		if err != nil || len(insts) != 1 {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		got := ""
+		insts[0].AccessesFrom(&s, func(a Access, m Mem, suppressed bool) {
+			for _, mark := range []struct {
+				on   bool
+				text string
+			}{{got != "", " "}, {true, fmt.Sprintf("%x/%d", a.Addr, a.Width)}, {a.Read, "r"}, {a.Write, "w"}, {suppressed, "-"}} {
+				if mark.on {
+					got += mark.text
+				}
+			}
+		})
+		if got != c.want {
+			t.Errorf("%s (%s): %q, want %q", c.name, insts[0].Text(), got, c.want)
+		}
+	}
+	s.GPR[1] = 0 // rcx
+	for _, repeated := range []string{"f3aa", "f3a4", "f2ae"} {
+		code, _ := hex.DecodeString(repeated)
+		insts, err := Decode(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insts[0].AccessesFrom(&s, func(a Access, _ Mem, _ bool) { t.Errorf("%s accesses %#x in no round", repeated, a.Addr) })
+	}
+}

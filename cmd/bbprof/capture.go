@@ -1,0 +1,350 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/capture"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+func captureCommand() *command {
+	return &command{
+		name:    "capture",
+		summary: "take the states in which a program reaches its blocks, registers and memory",
+		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
+			"capture -list FILE  (its index, as a corpus for bbprof batch)"},
+		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the block
+starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page that this
+execution of the block touches, with its contents; and what the block left of them. Which blocks: the
+hottest by bbprof extract -run, which runs the program once more, under valgrind; or those that -func,
+-address or -blocks name. FILE holds them all, pages with equal contents once. bbprof measures a block
+from such a state with -state FILE#NUMBER.
+
+FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you alone
+(mode 0600). With -mask contents are replaced that the block uses neither as an address nor as a divisor,
+a shift count or an index; docs/capture.md says what that does not promise.
+
+The program computes what it computes without bbprof, with your rights and unconfined. Address
+randomisation is off and the random bytes that the kernel gives it are fixed, so that a program with one
+thread that asks for no other random numbers, time or process number has the same states in every
+capture. Where it has several threads, a visit is taken while the others stand still. Processes that it
+starts run, but nothing is taken of them.
+`,
+		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.3 ms; -first bounds how many visits
+of a block are counted, after which it costs nothing. Standard output is the program's own.
+`,
+		examples: `bbprof capture -o gzip.states -- gzip -c FILE           20 visits of each of the 100 hottest blocks
+bbprof capture -o s.states -func '^inflate' -- ./prog   of the blocks of some functions
+bbprof capture -list gzip.states                        which block, which visit
+`,
+		exits: map[int]string{exitOK: "captured", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
+			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},
+		setup: func(f *flags) func(streams) error {
+			c := capturingStates{samples: 20, first: 20_000, top: 100}
+			c.declare(f)
+			return c.run
+		},
+	}
+}
+
+type capturingStates struct {
+	words     []string
+	out       string
+	list      string
+	quiet     bool
+	function  *regexp.Regexp
+	addresses []uint64
+	file      string
+	blocks    string
+	top       int
+	samples   int
+	first     int
+	options   capture.Options
+	stdin     string
+}
+
+func (c *capturingStates) declare(f *flags) {
+	f.program = &c.words
+	f.stray = "write the program and its arguments after --"
+	f.text(&c.out, "o", "FILE", "where the states go")
+	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
+	f.text(&c.list, "list", "FILE", "write what FILE holds as CSV: a row a state")
+	f.section("Which blocks")
+	f.number(&c.top, 1, "top", "the N that execute most instructions")
+	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
+	parsed(f, &c.addresses, parseAddresses, "address", "A,B", "those at these addresses, as bbprof extract has them")
+	f.text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
+	f.text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
+	f.section("Which visits")
+	f.number(&c.samples, 1, "samples", "how many of each block, drawn at random")
+	f.number(&c.first, 0, "first", "draw from the first N visits of each block; 0: from all")
+	f.seed(&c.options.Seed, "draws other visits")
+	f.section("How the program runs")
+	cpuFlag(f, &c.options.CPUs, "the CPU to run on")
+	runFlags(f, &c.options.Timeout, &c.stdin, "10m")
+}
+
+// parseAddresses reads addresses with commas between.
+func parseAddresses(s string) (list []uint64, err error) {
+	for _, one := range strings.Split(s, ",") {
+		addr, err := strconv.ParseUint(strings.TrimSpace(one), 0, 64)
+		if err != nil {
+			return nil, errors.New("write addresses such as 0x401136,0x401150")
+		}
+		list = append(list, addr)
+	}
+	return list, nil
+}
+
+func (c *capturingStates) check() error {
+	chosen := 0
+	for _, given := range []bool{c.function != nil || len(c.addresses) > 0, c.blocks != ""} {
+		if given {
+			chosen++
+		}
+	}
+	switch {
+	case c.list != "" && (c.out != "" || len(c.words) > 0):
+		return badUsage("-list only reads: leave out -o and the program")
+	case c.list != "":
+		return nil
+	case len(c.words) == 0:
+		return badUsage("no program: write it and its arguments after --")
+	case c.out == "" || c.out == "-":
+		return badUsage("no file for the states: name one with -o")
+	case chosen > 1:
+		return badUsage("-blocks lists the blocks: leave out either it or -func and -address")
+	case c.file != "" && c.function == nil && len(c.addresses) == 0:
+		return badUsage("-file is where -func and -address look: add one of them")
+	}
+	return nil
+}
+
+func (c *capturingStates) run(std streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.list != "" {
+		return listStates(c.list, std.out)
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	notes := std.err
+	if c.quiet {
+		notes = io.Discard
+	}
+	command, err := program.NewCommand(c.words)
+	if err != nil {
+		return err
+	}
+	blocks, err := c.choose(ctx, command, std, notes)
+	if err != nil {
+		return badInput(err)
+	}
+	if len(blocks) == 0 {
+		return badUsage("no block is chosen: nothing of the program matches")
+	}
+	file, err := states.Create(c.out, c.about())
+	if err != nil {
+		return badUsage("-o: %w", err)
+	}
+	c.options.Samples, c.options.First = c.samples, uint64(c.first)
+	if c.options.Timeout == 0 {
+		c.options.Timeout = 10 * time.Minute
+	}
+	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.err}
+	if out, ok := std.out.(*lossless); ok {
+		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
+	}
+	kept := 0
+	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
+		kept++
+		b := blocks[v.Block]
+		return file.Add(&states.Visit{
+			Entry:  states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset, Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
+			Before: v.Before, After: v.After,
+		})
+	})
+	if kept == 0 && err != nil {
+		file.Abort()
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("writing the states: %w", err)
+	}
+	c.note(notes, report, kept)
+	return err
+}
+
+func (c *capturingStates) about() states.About {
+	cpu := host.Detect()
+	return states.About{Program: c.words, CPU: cpu.Brand, Seed: c.options.Seed, Samples: c.samples}
+}
+
+// listStates writes the index of a file.
+func listStates(name string, w io.Writer) error {
+	r, err := states.Open(name)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer r.Close()
+	return r.WriteIndex(w)
+}
+
+// choose lists the blocks.
+func (c *capturingStates) choose(ctx context.Context, command program.Command, std streams, notes io.Writer) ([]capture.Block, error) {
+	all := hottest{}
+	var err error
+	switch {
+	case c.blocks != "":
+		err = c.listed(&all, std)
+	case c.function != nil || len(c.addresses) > 0:
+		path := c.file
+		if path == "" {
+			path = command.Exe.Path
+		}
+		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function}, new(extract.Stats), func(b *extract.Block) error {
+			if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
+				all.add(b)
+			}
+			return nil
+		})
+		return all.blocks(len(all)), err
+	default:
+		err = c.ran(ctx, &all, std, notes)
+	}
+	return all.blocks(c.top), err
+}
+
+// ran are the blocks that the program runs, by callgrind.
+func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, notes io.Writer) error {
+	in, err := openInput(c.stdin)
+	if err != nil {
+		return badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
+	run := extract.Run{Program: c.words, Stdin: in, Out: io.Discard, Err: std.err, AnyExit: true, Note: func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }}
+	profile, err := run.Profile(ctx)
+	if err != nil {
+		return err
+	}
+	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true}
+	for _, name := range profile.Files() {
+		if err := extract.File(ctx, name, o, new(extract.Stats), func(b *extract.Block) error { all.add(b); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed are the blocks of a table of extract's.
+func (c *capturingStates) listed(all *hottest, std streams) error {
+	in, err := input.Open([]string{c.blocks}, std.in, "", nil)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	column := func(name string) int { return slices.Index(in.Carried(), name) }
+	file, function, count := column("file"), column("function"), column("count")
+	if file < 0 || column(input.AddressColumn) < 0 {
+		return badUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
+	}
+	for row, err := range each(in.Next) {
+		if err != nil {
+			return err
+		}
+		if row.Rejection != nil {
+			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
+		}
+		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: row.At}
+		if function >= 0 {
+			b.Function = row.Carried[function]
+		}
+		if count >= 0 {
+			b.Count, _ = strconv.ParseUint(row.Carried[count], 10, 64)
+		}
+		all.add(&b)
+	}
+	return nil
+}
+
+// hottest are blocks with how many instructions of theirs are executed.
+type hottest []*hot
+
+type hot struct {
+	capture.Block
+	weight uint64
+}
+
+func (h *hottest) add(b *extract.Block) {
+	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}, b.Count * uint64(max(b.Instructions, 1))})
+}
+
+// blocks are the n that weigh most.
+func (h hottest) blocks(n int) (list []capture.Block) {
+	slices.SortStableFunc(h, func(a, b *hot) int { return cmp.Compare(b.weight, a.weight) })
+	for _, one := range h[:min(n, len(h))] {
+		list = append(list, one.Block)
+	}
+	return list
+}
+
+// note says what was captured and what was not.
+func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
+	with, out, lost := 0, map[string]int{}, map[string]int{}
+	never := 0
+	for _, b := range r.Blocks {
+		switch {
+		case b.Kept > 0:
+			with++
+		case b.Out != "":
+			out[b.Out]++
+		case b.Visits == 0:
+			never++
+		}
+		for why, n := range b.Lost {
+			lost[why] += n
+		}
+	}
+	size := "nothing"
+	if info, err := os.Stat(c.out); err == nil {
+		size = fmt.Sprintf("%.1f MB", float64(info.Size())/1e6)
+	}
+	line := func(format string, args ...any) { fmt.Fprintf(w, "bbprof: "+format+"\n", args...) }
+	line("%s of %d of %s in %.1f s: %s, %s", plural(kept, "visit"), with, plural(len(r.Blocks), "block"), r.Time.Seconds(), c.out, size)
+	for _, why := range byCount(out) {
+		line("%s left out: %s", plural(out[why], "block"), why)
+	}
+	if never > 0 {
+		line("%s never reached after the program's own code begins", plural(never, "block"))
+	}
+	for _, why := range byCount(lost) {
+		line("%s drawn and not taken: %s", plural(lost[why], "visit"), why)
+	}
+	if r.Threads > 0 {
+		line("the program started %s: each visit was taken while all other threads stood still", plural(r.Threads, "thread"))
+	}
+	if r.Children > 0 {
+		line("the program started %s: nothing is taken of them", plural(r.Children, "process"))
+	}
+	if r.End != "" {
+		line("the program did not end with status 0: %s", r.End)
+	}
+	line("%s holds memory of the program", c.out)
+}

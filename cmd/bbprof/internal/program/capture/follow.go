@@ -1,0 +1,298 @@
+package capture
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/initial"
+)
+
+const (
+	pageSize = 4096
+	// maxPages is how many pages a visit may touch: what a file of states takes.
+	maxPages = 256
+	// userEnd is the first address that is no program's, with four levels of page tables.
+	userEnd = 1 << 47
+)
+
+// visit is one as it is kept.
+type visit struct {
+	number        uint64
+	before, after half
+}
+
+// half is a state; its pages are in the pool.
+type half struct {
+	registers initial.Captured
+	pages     []page
+}
+
+type page struct {
+	addr     uint64
+	writable bool
+	data     *pooled
+}
+
+// captured is the state with its pages.
+func (h *half) captured() initial.Captured {
+	c := h.registers
+	for _, p := range h.pages {
+		c.Pages = append(c.Pages, initial.Page{Address: p.addr, Writable: p.writable, Data: p.data.data})
+	}
+	return c
+}
+
+// pool holds each content of a page once.
+type pool map[[sha256.Size]byte]*pooled
+
+type pooled struct {
+	data [pageSize]byte
+	hash [sha256.Size]byte
+	uses int
+}
+
+func (p pool) keep(data *[pageSize]byte) *pooled {
+	hash := sha256.Sum256(data[:])
+	one := p[hash]
+	if one == nil {
+		one = &pooled{data: *data, hash: hash}
+		p[hash] = one
+	}
+	one.uses++
+	return one
+}
+
+func (p pool) drop(v *visit) {
+	for _, h := range []*half{&v.before, &v.after} {
+		for _, one := range h.pages {
+			if one.data.uses--; one.data.uses == 0 {
+				delete(p, one.data.hash)
+			}
+		}
+	}
+}
+
+// following is one visit that is followed.
+type following struct {
+	*capturing
+	w      *watched
+	thread int
+	maps   memoryMap
+	pages  map[uint64]*touched
+}
+
+type touched struct {
+	data     [pageSize]byte // before the block
+	writable bool
+	written  bool
+}
+
+// follow executes a block, of which a thread stands at the first instruction, and keeps what it was
+// executed from and what it left. Without an error and without a visit it says why there is none.
+func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
+	f := following{capturing: k, w: w, thread: thread, pages: map[uint64]*touched{}}
+	code := make([]byte, len(w.Code))
+	if k.Code(w.at, code) < len(code) || string(code) != string(w.Code) {
+		return nil, "the program has changed the block", k.pass(w, thread)
+	}
+	var err error
+	if f.maps, err = k.memoryMap(); err != nil {
+		return nil, "", err
+	}
+	start, err := k.State(thread)
+	if err != nil {
+		return nil, "", err
+	}
+	if why, err := f.steps(start); why != "" || err != nil {
+		return nil, why, err
+	}
+	end, err := k.State(thread)
+	if err != nil {
+		return nil, "", err
+	}
+	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}}
+	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
+		t := f.pages[addr]
+		v.before.pages = append(v.before.pages, page{addr, t.writable, k.pool.keep(&t.data)})
+		var now [pageSize]byte
+		if !t.written {
+			continue
+		}
+		if err := k.Page(addr, &now); err != nil {
+			return nil, "", err
+		}
+		if now != t.data {
+			v.after.pages = append(v.after.pages, page{addr, t.writable, k.pool.keep(&now)})
+		}
+	}
+	return v, "", nil
+}
+
+// steps executes the block; why says what keeps the visit from being one.
+func (f *following) steps(start debuggee.State) (why string, err error) {
+	m := f.layout.machine(start)
+	for i := range f.w.insts {
+		in := &f.w.insts[i]
+		if i > 0 {
+			if m, err = f.machineAgain(m, in); err != nil {
+				return "", err
+			}
+		}
+		const counter = 1 // rcx, by hardware number
+		rounds := m.GPR[counter]
+		why := f.touchAll(in, &m, func(mem asm.Mem) uint64 {
+			if mem.Repeat == asm.Rep {
+				return rounds
+			}
+			return 1 // of a comparison nobody knows yet
+		})
+		if why != "" {
+			_, err := f.execute(f.w, in, f.thread)
+			return why, err
+		}
+		step, err := f.execute(f.w, in, f.thread)
+		switch {
+		case err != nil:
+			return "", err
+		case step.Gone:
+			return "the program, or the thread, ended in it", nil
+		case !step.Executed:
+			return "a signal came", nil
+		case step.Regs.RIP != f.w.after(in):
+			return "control left it", nil
+		}
+		if in.Compares() {
+			after, err := f.Registers(f.thread)
+			if err != nil {
+				return "", err
+			}
+			if why := f.touchAll(in, &m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
+				return why, nil
+			}
+		}
+		switch in.Mnemonic {
+		case "std":
+			m.Down = true
+		case "cld":
+			m.Down = false
+		}
+	}
+	return "", nil
+}
+
+// machineAgain is the state after a step, as far as the next instruction's accesses depend on it.
+func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
+	if in.NeedsVectors() {
+		s, err := f.State(f.thread)
+		return f.layout.machine(s), err
+	}
+	var err error
+	m.Regs, err = f.Registers(f.thread)
+	return m, err
+}
+
+// touchAll reads the pages that an instruction accesses from a state, in so many rounds if it has a rep prefix.
+func (f *following) touchAll(in *asm.Inst, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
+	in.AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
+		if mem.Repeat != asm.Once {
+			n := rounds(mem)
+			if mem.AddrSize == 32 {
+				n = uint64(uint32(n))
+			}
+			n = min(n, maxPages*pageSize+1) // more is too many anyway
+			if m.Down {
+				a.Addr -= (n - 1) * uint64(a.Elem)
+			}
+			a.Width = int(n) * a.Elem
+		}
+		why = cmp.Or(why, f.touch(a, mem))
+	})
+	return why
+}
+
+// touch reads the pages of an access.
+func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
+	last := a.Addr + uint64(max(a.Width, 1)) - 1
+	for addr := a.Addr &^ (pageSize - 1); ; addr += pageSize {
+		t := f.pages[addr]
+		if t == nil {
+			t = &touched{}
+			if why := f.read(addr, t); why != "" && mem.Mask == asm.NoRegister {
+				return why
+			} else if why == "" {
+				f.pages[addr] = t
+			}
+		}
+		t.written = t.written || a.Write
+		if a.Write && addr < f.w.at+uint64(len(f.w.Code)) && f.w.at < addr+pageSize {
+			return "it writes to the page that it stands on"
+		}
+		if addr == last&^(pageSize-1) {
+			return ""
+		}
+		if len(f.pages) >= maxPages {
+			return fmt.Sprintf("it touches more than %d pages", maxPages)
+		}
+	}
+}
+
+// read reads a page for the first time.
+func (f *following) read(addr uint64, t *touched) (why string) {
+	m := f.maps.find(addr)
+	switch {
+	case addr >= userEnd:
+		return "it touches the kernel's addresses"
+	case m == nil:
+		return "it touches an address where nothing is mapped" // and gets a signal, or the stack grows
+	case m.name == "[vdso]" || strings.HasPrefix(m.name, "[vvar") || m.name == "[vsyscall]":
+		return "it touches " + m.name + ", which is the kernel's"
+	}
+	if err := f.Page(addr, &t.data); err != nil {
+		return "it touches a page that cannot be read"
+	}
+	t.writable = m.writable
+	return ""
+}
+
+// memoryMap are the mappings of a program, in ascending order.
+type memoryMap []mapping
+
+type mapping struct {
+	low, high uint64
+	writable  bool
+	name      string
+}
+
+// parseMaps reads proc_pid_maps(5).
+func parseMaps(text string) (all memoryMap) {
+	for line := range strings.Lines(text) {
+		var m mapping
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &m.low, &m.high, &mode); err != nil {
+			continue
+		}
+		m.writable = len(mode) > 1 && mode[1] == 'w'
+		if fields := strings.Fields(line); len(fields) > 5 {
+			m.name = fields[5]
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func (all memoryMap) find(addr uint64) *mapping {
+	i, exact := slices.BinarySearchFunc(all, addr, func(m mapping, addr uint64) int { return cmp.Compare(m.low, addr) })
+	if !exact {
+		i--
+	}
+	if i >= 0 && addr < all[i].high {
+		return &all[i]
+	}
+	return nil
+}
