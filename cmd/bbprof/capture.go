@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
@@ -27,30 +26,30 @@ func captureCommand() *command {
 		name:    "capture",
 		summary: "take the states in which a program reaches its blocks, registers and memory",
 		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
-			"capture -list FILE  (its index, as a corpus for bbprof batch)"},
-		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the block
-starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page that this
-execution of the block touches, with its contents; and what the block left of them. Which blocks: the
-hottest by bbprof extract -run, which runs the program once more, under valgrind; or those that -func,
--address or -blocks name. FILE holds them all, pages with equal contents once. bbprof measures a block
-from such a state with -state FILE#NUMBER.
+			"capture -index FILE  (what a file holds)"},
+		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the
+block starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page
+that this execution touches, with its contents; and what the block left of them. Which blocks: the
+hottest by bbprof extract -run, which runs the program once more, under valgrind; or those that
+-func, -address or -blocks name. FILE holds them all, pages with equal contents once. bbprof
+measures a block from such a state with -state FILE#NUMBER.
 
-FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you alone
-(mode 0600). With -mask contents are replaced that the block uses neither as an address nor as a divisor,
-a shift count or an index; docs/capture.md says what that does not promise.
+FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you
+alone (mode 0600).
 
 The program computes what it computes without bbprof, with your rights and unconfined. Address
-randomisation is off and the random bytes that the kernel gives it are fixed, so that a program with one
-thread that asks for no other random numbers, time or process number has the same states in every
-capture. Where it has several threads, a visit is taken while the others stand still. Processes that it
-starts run, but nothing is taken of them.
+randomisation is off, and the random bytes that the kernel gives it are fixed, so that a program
+with one thread that asks for no other random numbers, time or process number has the same states
+in every capture. Where it has several threads, a visit is taken while the others stand still.
+Processes that it starts run, but nothing is taken of them.
 `,
-		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.3 ms; -first bounds how many visits
-of a block are counted, after which it costs nothing. Standard output is the program's own.
+		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.3 ms; -first bounds how many
+visits of a block are counted, after which it costs nothing. Standard output is the program's own.
+docs/capture.md tells more.
 `,
-		examples: `bbprof capture -o gzip.states -- gzip -c FILE           20 visits of each of the 100 hottest blocks
-bbprof capture -o s.states -func '^inflate' -- ./prog   of the blocks of some functions
-bbprof capture -list gzip.states                        which block, which visit
+		examples: `bbprof capture -o gzip.states -- gzip -c FILE           the 100 hottest blocks
+bbprof capture -o s.states -func '^inflate' -- ./prog   blocks of some functions
+bbprof capture -index gzip.states                       which block, which visit
 `,
 		exits: map[int]string{exitOK: "captured", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
 			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},
@@ -65,7 +64,7 @@ bbprof capture -list gzip.states                        which block, which visit
 type capturingStates struct {
 	words     []string
 	out       string
-	list      string
+	index     string
 	quiet     bool
 	function  *regexp.Regexp
 	addresses []uint64
@@ -83,11 +82,11 @@ func (c *capturingStates) declare(f *flags) {
 	f.stray = "write the program and its arguments after --"
 	f.text(&c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
-	f.text(&c.list, "list", "FILE", "write what FILE holds as CSV: a row a state")
+	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
-	parsed(f, &c.addresses, parseAddresses, "address", "A,B", "those at these addresses, as bbprof extract has them")
+	parsed(f, &c.addresses, c.andAddress, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
 	f.text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
 	f.text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
 	f.section("Which visits")
@@ -99,16 +98,13 @@ func (c *capturingStates) declare(f *flags) {
 	runFlags(f, &c.options.Timeout, &c.stdin, "10m")
 }
 
-// parseAddresses reads addresses with commas between.
-func parseAddresses(s string) (list []uint64, err error) {
-	for _, one := range strings.Split(s, ",") {
-		addr, err := strconv.ParseUint(strings.TrimSpace(one), 0, 64)
-		if err != nil {
-			return nil, errors.New("write addresses such as 0x401136,0x401150")
-		}
-		list = append(list, addr)
+// andAddress adds one to those that are named.
+func (c *capturingStates) andAddress(s string) ([]uint64, error) {
+	addr, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		return nil, errors.New("write an address such as 0x401136")
 	}
-	return list, nil
+	return append(c.addresses, addr), nil
 }
 
 func (c *capturingStates) check() error {
@@ -119,9 +115,9 @@ func (c *capturingStates) check() error {
 		}
 	}
 	switch {
-	case c.list != "" && (c.out != "" || len(c.words) > 0):
-		return badUsage("-list only reads: leave out -o and the program")
-	case c.list != "":
+	case c.index != "" && (c.out != "" || len(c.words) > 0):
+		return badUsage("-index only reads: leave out -o and the program")
+	case c.index != "":
 		return nil
 	case len(c.words) == 0:
 		return badUsage("no program: write it and its arguments after --")
@@ -139,8 +135,8 @@ func (c *capturingStates) run(std streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.list != "" {
-		return listStates(c.list, std.out)
+	if c.index != "" {
+		return listStates(c.index, std.out)
 	}
 	ctx, stop := untilSignal()
 	defer stop()

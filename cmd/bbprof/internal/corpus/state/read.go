@@ -104,7 +104,7 @@ func (r *Reader) Index() []Entry { return r.index }
 // At is the visit with a number.
 func (r *Reader) At(id int) (Visit, error) {
 	if id < 1 || id > len(r.index) {
-		return Visit{}, &Error{File: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -list lists them"}
+		return Visit{}, &Error{File: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
