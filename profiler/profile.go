@@ -337,6 +337,7 @@ type judged struct {
 	l1iMisses, runL1IMisses float64
 	windows                 int
 	speeds                  []Speed
+	impossible              Impossible
 	warnings                []string
 }
 
@@ -359,8 +360,8 @@ func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err 
 	r.evidence = append(r.evidence, invariants.ContextSwitches(r.windows, t.WindowsSwitched))
 	r.evidence = s.countedEvidence(r.evidence, t.Events)
 	r.core, r.counters = string(s.pmu.Core), s.reportCounters(t.Events)
-	if w := s.impossible(m, t); w != "" {
-		r.warnings = append(r.warnings, w)
+	if which, why := s.impossible(m, t); which != "" {
+		r.impossible, r.warnings = which, append(r.warnings, why)
 	}
 	r.speeds = speedsOf(t)
 	if rejection := j.unsteady(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {

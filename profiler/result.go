@@ -89,6 +89,8 @@ type Result struct {
 	// Core is the kind of core whose events Counters are, "" for the kernel's generic ones.
 	Core     string   `json:"counter_core,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Impossible is set where the cycles are fewer than the core can take; Warnings says more.
+	Impossible Impossible `json:"impossible,omitempty"`
 
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
@@ -265,7 +267,7 @@ func (r *Result) addMeasured(m measured) {
 	if r.Predicted != nil {
 		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
 	}
-	r.Speeds = m.judged.speeds
+	r.Speeds, r.Impossible = m.judged.speeds, m.judged.impossible
 	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
 	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
 }

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/mapper"
@@ -95,14 +96,27 @@ func tellSpeeds(speeds []Speed) string {
 	return strings.Join(s, ", ")
 }
 
-// impossible says that cycles are fewer than the core needs to rename the instructions, if they are: each
-// takes a slot at least.
-func (s *session) impossible(m *mapper.Mapped, t timing.Timed) string {
+// Impossible is in which way cycles are fewer than a core can take, so that they are a mistake or a discovery.
+type Impossible string
+
+const (
+	BelowDispatch Impossible = "below_dispatch" // than it takes to rename the instructions
+	BelowLatency  Impossible = "below_latency"  // than the longest chain of registers takes
+)
+
+// impossible says that cycles are fewer than the core needs to rename the instructions, each of which takes a slot
+// at least, or than a chain through registers takes, if they are.
+func (s *session) impossible(m *mapper.Mapped, t timing.Timed) (which Impossible, why string) {
 	width := s.cpu.DispatchWidth
-	least := float64(len(m.Insts)) / float64(max(width, 1))
-	if width == 0 || t.Estimate.High() >= least {
-		return ""
+	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
+	switch high := t.Estimate.High(); {
+	case width == 0: // the core is not known
+	case high < chain:
+		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: a discovery, or the number is wrong",
+			t.Estimate.Value, chain)
+	case high < slots:
+		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
+			t.Estimate.Value, slots, len(m.Insts), width)
 	}
-	return fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
-		t.Estimate.Value, least, len(m.Insts), width)
+	return "", ""
 }

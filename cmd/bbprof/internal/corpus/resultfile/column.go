@@ -141,6 +141,7 @@ func Columns(disasm bool) []Column {
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
 		{Name: "detail", Type: Text, of: text(detail)},
+		{Name: "impossible", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Impossible) })},
 
 		{Name: "tries", Type: Integer, of: func(e *Entry) string { return positive(int64(e.Tries)) }},
 		{Name: "rescued", Type: Flag, of: func(e *Entry) string {
