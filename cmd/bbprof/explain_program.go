@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -33,10 +34,10 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 	p.Done = done.step
 	got, err := cause.Explain(ctx, r, c, p)
 	done.end()
-	if err != nil {
+	if err != nil && !(stopped(err) && got.Sizes > 0) {
 		return err
 	}
-	return e.out.write(std, got, causes(got))
+	return cmp.Or(e.out.write(std, got, causes(got)), err)
 }
 
 // leastRounds is the fewest for an interval of a median.
@@ -60,5 +61,8 @@ func causes(e cause.Explanation) string {
 		confirmed = []string{"none"}
 	}
 	fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(confirmed, ", "))
+	if e.Incomplete {
+		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
+	}
 	return w.String()
 }

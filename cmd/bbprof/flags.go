@@ -133,10 +133,10 @@ func (f *flags) lookup(name string) *flagDecl {
 // has reports whether a flag was on the command line.
 func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
 
-// of is the first flag on the command line that is declared in a group, "" if there is none.
-func (f *flags) of(title string) string {
+// of is the first flag on the command line, some excepted, that is declared in a group, "" if there is none.
+func (f *flags) of(title string, but ...string) string {
 	for _, name := range f.given {
-		if f.groups[f.lookup(name).group] == title {
+		if f.groups[f.lookup(name).group] == title && !slices.Contains(but, name) {
 			return name
 		}
 	}

@@ -126,6 +126,7 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0\n"},
+		{[]string{"explain", "-json", "-rounds", "100000", "--", "true"}, `"incomplete":true`},
 	} {
 		t.Run(strings.Join(c.args[:2], " "), func(t *testing.T) {
 			for wait := 500 * time.Millisecond; ; wait *= 2 {

@@ -57,6 +57,12 @@ error has the correlation of each with the cycles, and the instructions whose lo
 of others, with the symbols that they access. The program is stepped natively, so all its addresses
 are those of the timed runs.
 
+-events runs the program as often again for each event, which alone is counted then, in the process
+and all that it starts, and adds a column for each, the median count. Standard error ranks them by
+their correlation with the cycles, and says which differ by more than 25 % between the fastest value
+and the slowest. -events all stands for every event that this CPU counts, and without its counters,
+as in most virtual machines, for those of the kernel, such as page-faults.
+
 -heap does the same with the start of the heap: the break is moved up by so many bytes before the
 program's first instruction, as address randomisation would move it. glibc aligns what it
 allocates there to 16 bytes; what it takes from mmap(2) instead, from 128 KiB on, does not move.
@@ -153,7 +159,7 @@ func (s *sweeping) declare(f *flags) {
 func (s *sweeping) run(std streams) error {
 	ofBlock := s.flags.of(blockTitle)
 	if ofBlock == "" {
-		ofBlock = s.flags.of(measuringTitle)
+		ofBlock = s.flags.of(measuringTitle, "events") // which programs have too
 	}
 	ofProgram := s.flags.of(programsTitle)
 	f := ofPrograms(s.factor)

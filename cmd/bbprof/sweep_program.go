@@ -43,23 +43,36 @@ func ofPrograms(flag string) *programFactor {
 }
 
 func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
-	points, traces, err := s.runPrograms(ctx, f, std)
-	if err != nil && !(stopped(err) && points != nil) {
+	got, err := s.runPrograms(ctx, f, std)
+	if err != nil && !(stopped(err) && got.points != nil) {
 		return err
 	}
-	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, points, traces) }); writeErr != nil || err != nil {
+	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, got) }); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
-	if traces != nil {
-		io.WriteString(s.out.notes(std), f.summary(points, traces))
+	if got.traces != nil {
+		io.WriteString(s.out.notes(std), f.summary(got.points, got.traces))
 	}
-	return s.plot.draw(strings.Join(s.words, " "), f.figure(points))
+	if got.events != nil {
+		io.WriteString(s.out.notes(std), f.screen(got.points, got.events, s.orDefault(programRuns)))
+	}
+	return s.plot.draw(strings.Join(s.words, " "), f.figure(got.points))
 }
 
-func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) ([]program.Point, []trace.Counts, error) {
+// programRuns is how often a program runs with each value by default.
+const programRuns = 10
+
+// swept is what was measured of a program, and counted with each value.
+type swept struct {
+	points []program.Point
+	traces []trace.Counts // nil without -trace
+	events []countColumn  // nil without -events
+}
+
+func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) (got swept, err error) {
 	c, err := program.NewCommand(s.words)
 	if err != nil {
-		return nil, nil, err
+		return got, err
 	}
 	c.CleanEnv = s.cleanEnv
 	var setups []program.Setup
@@ -70,25 +83,27 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	opts.CPUs, opts.Stderr = s.opts.CPUs, std.err
 	if s.traced != "" {
 		if _, err := c.Exe.Function(s.traced); err != nil {
-			return nil, nil, err
+			return got, err
 		}
 	}
 	r, err := program.NewRunner(opts)
 	if err != nil {
-		return nil, nil, err
+		return got, err
 	}
 	defer r.Close()
-	notes, runs := s.out.notes(std), s.orDefault(10)
+	notes, runs := s.out.notes(std), s.orDefault(programRuns)
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, len(setups)*runs, "runs")
-	points, err := program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
+	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 	done.end()
 	noteLeft(r, notes)
-	if err != nil || s.traced == "" {
-		return points, nil, err
+	if err == nil && s.traced != "" {
+		got.traces, err = s.trace(ctx, c, setups, notes)
 	}
-	traces, err := s.trace(ctx, c, setups, notes)
-	return points, traces, err
+	if err == nil && len(s.opts.Events) > 0 {
+		got.events, err = s.count(ctx, r, c, setups, runs, notes)
+	}
+	return got, err
 }
 
 // trace counts a window of the program in each set-up.
@@ -108,26 +123,32 @@ func (s *sweeping) trace(ctx context.Context, c program.Command, setups []progra
 	return traces, nil
 }
 
-func (f *programFactor) write(out io.Writer, points []program.Point, traces []trace.Counts) error {
+func (f *programFactor) write(out io.Writer, got swept) error {
 	w := csv.NewWriter(out)
 	header := []string{f.column, "cycles", "ci_low", "ci_high", "runs"}
-	if traces != nil {
+	if got.traces != nil {
 		for _, c := range tracedColumns {
 			header = append(header, c.name)
 		}
 	}
+	for _, e := range got.events {
+		header = append(header, e.name)
+	}
 	w.Write(header)
-	for i, p := range points {
+	for i, p := range got.points {
 		if len(p.Cycles) == 0 { // interrupted before
-			w.Write([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"})
+			w.Write(append([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"}, make([]string, len(header)-5)...))
 			continue
 		}
 		median, low, high := stat.MedianInterval(p.Cycles)
 		row := []string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))}
-		if traces != nil {
+		if got.traces != nil {
 			for _, c := range tracedColumns {
-				row = append(row, whole(c.of(p, traces[i])))
+				row = append(row, whole(c.of(p, got.traces[i])))
 			}
+		}
+		for _, e := range got.events {
+			row = append(row, whole(e.values[i]))
 		}
 		w.Write(row)
 	}

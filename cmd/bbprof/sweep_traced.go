@@ -39,36 +39,59 @@ func medianOf(x []float64) float64 {
 	return median
 }
 
+// countColumn is something that was counted of a program with each value.
+type countColumn struct {
+	name   string
+	values []float64
+}
+
 // summary says how the cycles of a program and what was counted go together.
 func (f *programFactor) summary(points []program.Point, traces []trace.Counts) string {
+	var all []countColumn
+	for _, c := range tracedColumns {
+		one := countColumn{name: c.name}
+		for i, p := range points {
+			one.values = append(one.values, c.of(p, traces[i]))
+		}
+		all = append(all, one)
+	}
+	return f.relate(points, all, fmt.Sprintf("of %s a value, counted by steps", plural(traces[0].Instructions, "instruction"))) + f.aliases(points, traces)
+}
+
+// changedShare is by how much a count at the slowest value differs from that at the fastest to be pointed out: the
+// share by which "Measurement Bias from Address Aliasing" chooses events.
+const changedShare = 0.25
+
+// relate correlates what was counted with the cycles, in the given order, and finds what stands out in both.
+func (f *programFactor) relate(points []program.Point, all []countColumn, how string) string {
 	var w strings.Builder
-	as, low, high := f.asPoints(points), math.Inf(1), math.Inf(-1)
+	as := f.asPoints(points)
 	var cycles []float64
 	for _, p := range as {
 		cycles = append(cycles, p.Result.Cycles)
-		low, high = min(low, p.Result.Cycles), max(high, p.Result.Cycles)
 	}
-	fmt.Fprintf(&w, "bbprof: %.0f to %.0f cycles, a ratio of %.3f; of %s a value, counted by steps:\n", low, high, high/low, plural(traces[0].Instructions, "instruction"))
+	fastest, slowest := slices.Min(cycles), slices.Max(cycles)
+	at := [2]int{slices.Index(cycles, fastest), slices.Index(cycles, slowest)}
+	fmt.Fprintf(&w, "bbprof: %.0f to %.0f cycles, a ratio of %.3f; %s:\n", fastest, slowest, slowest/fastest, how)
 	var constant []string
-	for _, c := range tracedColumns {
-		var x []float64
-		for i, p := range points {
-			x = append(x, c.of(p, traces[i]))
-		}
-		r := sweep.Correlate(c.name, x, cycles)
+	for _, c := range all {
+		r := sweep.Correlate(c.name, c.values, cycles)
 		if math.IsNaN(r.R) {
 			constant = append(constant, c.name)
 			continue
 		}
 		fmt.Fprintf(&w, "  %-17s correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f\n", c.name, r.R, r.Low, r.High)
-		s := sweep.Stand(as, x)
+		s := sweep.Stand(as, c.values)
 		fmt.Fprintf(&w, "  %17s more than elsewhere at %s: median %.0f cycles there, %.0f elsewhere\n", "", numbers(s.Predicted), s.There, s.Elsewhere)
 		fmt.Fprintf(&w, "  %17s slower than the usual %.0f cycles by 3 %%: %s, and of those %s\n", "", s.Usual, numbers(s.Slow), numbers(s.Both))
+		if fast, slow := c.values[at[0]], c.values[at[1]]; math.Abs(slow-fast) > changedShare*min(math.Abs(fast), math.Abs(slow)) {
+			fmt.Fprintf(&w, "  %17s more than 25 %% apart: %.0f at the fastest value (%d), %.0f at the slowest (%d)\n", "", fast, as[at[0]].Value, slow, as[at[1]].Value)
+		}
 	}
 	if len(constant) > 0 {
 		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
 	}
-	return w.String() + f.aliases(points, traces)
+	return w.String()
 }
 
 // asPoints are the medians and intervals of a program as those of a block, which spikes are found in.

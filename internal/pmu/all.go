@@ -53,6 +53,21 @@ func (p PMU) All(k Kernel) (all []Selected, err error) {
 	return all, nil
 }
 
+// Software are the kernel's own events, which need no counter of the CPU, each by its full name. Those that never
+// count by themselves are left out.
+func (p PMU) Software() (all []Selected) {
+	names := map[Attr]string{}
+	for name, a := range genericNames() {
+		if a.Type == TypeSoftware && len(name) > len(names[a]) && name != "dummy" && name != "bpf-output" {
+			names[a] = name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Values(names)) {
+		all = append(all, Selected{name, name})
+	}
+	return all
+}
+
 // vendorEvent is an event in a vendor's list: the fields of Intel's (github.com/intel/perfmon) and of
 // tools/perf/pmu-events/arch/x86 in Linux, which are the same and are all text.
 type vendorEvent struct {

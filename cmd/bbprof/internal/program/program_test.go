@@ -547,8 +547,8 @@ func (m *fakeMeter) Start(pid int) (Reading, error) {
 	return m, m.err
 }
 
-func (m *fakeMeter) Cycles() (float64, error) { return m.cycles, nil }
-func (m *fakeMeter) Close()                   { m.closed++ }
+func (m *fakeMeter) Count() (float64, error) { return m.cycles, nil }
+func (m *fakeMeter) Close()                  { m.closed++ }
 
 // fakeRunner remembers what it was asked to run.
 type fakeRunner struct {

@@ -30,9 +30,11 @@ type Options struct {
 	AnyStatus bool
 	// Meter counts core cycles; nil is the hardware's counter where there is one, else time.
 	Meter Meter
+	// Kernel is asked for counters; nil is Linux.
+	Kernel pmu.Kernel
 }
 
-// Meter counts a process's core cycles by hardware.
+// Meter counts a process's core cycles by hardware, or another event.
 type Meter interface {
 	// Start begins to count those of a process that is stopped, and of all that it starts.
 	Start(pid int) (Reading, error)
@@ -42,7 +44,7 @@ type Meter interface {
 
 // Reading is a count under way. It is to be closed.
 type Reading interface {
-	Cycles() (float64, error)
+	Count() (float64, error)
 	Close()
 }
 
@@ -51,6 +53,8 @@ type Sample struct {
 	// Cycles are core cycles from the program's entry, after exec and dynamic linking, to its
 	// end.
 	Cycles float64
+	// Count is of the event that a [Counter] counts, which is then all that counters count: Cycles are by time.
+	Count float64
 	// CPUTime is in user mode and kernel, over the same stretch.
 	CPUTime time.Duration
 	// Faults and Switches are page faults and context switches of the whole process, from exec on.
@@ -76,8 +80,11 @@ func NewRunner(opts Options) (*Runner, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = time.Minute
 	}
-	if opts.Meter == nil && pmu.CanCount(pmu.Linux{}, pmu.ProcessCycles) {
-		opts.Meter = cycleCounter{}
+	if opts.Kernel == nil {
+		opts.Kernel = pmu.Linux{}
+	}
+	if opts.Meter == nil && pmu.CanCount(opts.Kernel, pmu.ProcessCycles) {
+		opts.Meter = processCounter{opts.Kernel, pmu.ProcessCycles, "core cycles in user mode, counted by the CPU"}
 	}
 	r := &Runner{opts: opts, thread: ptracethread.Start()}
 	var err error
@@ -123,28 +130,28 @@ func (r *Runner) Describe() string {
 // Run runs a command once and measures it. An *Error says that the program is to blame: it
 // could not be started, crashed, failed or took too long.
 func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
-	return r.do(ctx, c, s, nil)
+	return r.do(ctx, c, s, nil, nil)
 }
 
 // WarmUp runs a command once without a measurement: files get into the page cache, and what it
 // has to complain of can be read.
 func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
-	_, err := r.do(ctx, c, s, r.opts.Stderr)
+	_, err := r.do(ctx, c, s, r.opts.Stderr, nil)
 	return err
 }
 
-func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
+func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer, event Meter) (sample Sample, err error) {
 	if err := s.Check(); err != nil {
 		return Sample{}, err
 	}
-	if doErr := r.thread.Do(ctx, func() { sample, err = r.run(ctx, c, s, stderr) }); doErr != nil {
+	if doErr := r.thread.Do(ctx, func() { sample, err = r.run(ctx, c, s, stderr, event) }); doErr != nil {
 		return Sample{}, doErr
 	}
 	return sample, err
 }
 
 // run is one run, on the runner's thread.
-func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (Sample, error) {
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, event Meter) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
 	p, done, err := c.Start(ctx, s, Streams{Stdin: r.opts.Stdin, Stderr: stderr})
@@ -153,7 +160,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	}
 	defer done()
 
-	sample, end, err := r.measure(p)
+	sample, end, err := r.measure(p, event)
 	if sample.Left = end.Left; end.Left {
 		r.left.Add(1)
 	}
@@ -168,8 +175,9 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	return sample, r.endError(c.Name, end)
 }
 
-// measure takes a program that has not yet executed anything to its end.
-func (r *Runner) measure(p *debuggee.Process) (Sample, debuggee.End, error) {
+// measure takes a program that has not yet executed anything to its end. event is counted in place of cycles, if it
+// is not nil.
+func (r *Runner) measure(p *debuggee.Process, event Meter) (Sample, debuggee.End, error) {
 	fail := func(err error) (Sample, debuggee.End, error) { return Sample{}, debuggee.End{}, err }
 	if end, err := toEntry(p); err != nil || end != nil {
 		if end != nil {
@@ -177,10 +185,14 @@ func (r *Runner) measure(p *debuggee.Process) (Sample, debuggee.End, error) {
 		}
 		return fail(err)
 	}
+	meter := r.opts.Meter
+	if event != nil {
+		meter = event
+	}
 	var reading Reading
-	if r.opts.Meter != nil {
+	if meter != nil {
 		var err error
-		if reading, err = r.opts.Meter.Start(p.ID()); err != nil {
+		if reading, err = meter.Start(p.ID()); err != nil {
 			return fail(err)
 		}
 		defer reading.Close()
@@ -199,9 +211,14 @@ func (r *Runner) measure(p *debuggee.Process) (Sample, debuggee.End, error) {
 	}
 	sample := Sample{CPUTime: total.CPUTime - start, Faults: total.Faults, Switches: total.Switches, Hertz: (before + hertz()) / 2}
 	sample.Cycles = sample.CPUTime.Seconds() * sample.Hertz
-	if reading != nil {
-		sample.Cycles, err = reading.Cycles()
+	if reading == nil {
+		return sample, end, nil
 	}
+	counted := &sample.Cycles
+	if event != nil {
+		counted = &sample.Count
+	}
+	*counted, err = reading.Count()
 	return sample, end, err
 }
 
@@ -232,27 +249,30 @@ func (r *Runner) endError(name string, end debuggee.End) error {
 	return nil
 }
 
-type cycleCounter struct{}
+// processCounter counts one event of a process and of all that it starts.
+type processCounter struct {
+	kernel pmu.Kernel
+	attr   pmu.Attr
+	what   string
+}
 
-func (cycleCounter) Describe() string { return "core cycles in user mode, counted by the CPU" }
+func (c processCounter) Describe() string { return c.what }
 
-func (cycleCounter) Start(pid int) (Reading, error) {
-	c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessCycles, pid)
+func (c processCounter) Start(pid int) (Reading, error) {
+	p, err := pmu.OpenProcess(c.kernel, c.attr, pid)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Start(); err != nil {
-		c.Close()
+	if err := p.Start(); err != nil {
+		p.Close()
 		return nil, err
 	}
-	return cycles{c}, nil
+	return processReading{p}, nil
 }
 
-type cycles struct{ c *pmu.Process }
+type processReading struct{ *pmu.Process }
 
-func (r cycles) Close() { r.c.Close() }
-
-func (r cycles) Cycles() (float64, error) {
-	n, err := r.c.Stop()
+func (r processReading) Count() (float64, error) {
+	n, err := r.Stop()
 	return float64(n), err
 }

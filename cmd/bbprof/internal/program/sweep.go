@@ -48,6 +48,7 @@ type Point struct {
 	Cycles []float64 // core cycles of each run
 	// Faults and Switches are the page faults and context switches of each run.
 	Faults, Switches []float64
+	Counts           []float64 // of the event that a Counter counted
 }
 
 // Plan says how often to run.
@@ -57,7 +58,7 @@ type Plan struct {
 	Done func(runs int) // is told after each run, or pair of runs, how many are done
 }
 
-// runner is what sweeps and comparisons need of a Runner.
+// runner is what sweeps and comparisons need of a Runner or a Counter.
 type runner interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
@@ -88,6 +89,7 @@ func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) 
 			p := &points[i]
 			p.Cycles = append(p.Cycles, sample.Cycles)
 			p.Faults, p.Switches = append(p.Faults, float64(sample.Faults)), append(p.Switches, float64(sample.Switches))
+			p.Counts = append(p.Counts, sample.Count)
 			count++
 			plan.Done(count)
 		}

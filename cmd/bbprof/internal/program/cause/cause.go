@@ -42,10 +42,12 @@ type Finding struct {
 
 // Explanation is what came of a program.
 type Explanation struct {
-	Sizes    int       `json:"sizes"`
+	Sizes    int       `json:"sizes"`          // that were run
 	Slow     int       `json:"slow_env_bytes"` // the size whose median is largest
 	Usual    int       `json:"usual_env_bytes"`
 	Findings []Finding `json:"findings"` // the first is whether the two sizes differ at all
+	// Incomplete says that it was interrupted: Findings lack what had too few rounds.
+	Incomplete bool `json:"incomplete,omitzero"`
 }
 
 // Plan says how carefully to ask.
@@ -100,19 +102,47 @@ var hypotheses = []struct {
 		}},
 }
 
-// Explain explains a program. If ctx ends, so does it.
+// leastRounds is the fewest for an interval of a median.
+const leastRounds = 6
+
+// Explain explains a program. If ctx ends, its error comes with what the runs until then say.
 func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
 	setups := make([]program.Setup, len(p.Sizes))
 	for i, n := range p.Sizes {
 		setups[i].EnvBytes = n
 	}
 	points, err := program.Sweep(ctx, r, c, setups, program.Plan{Runs: p.Runs, Seed: p.Seed, Done: p.Done})
-	if err != nil {
+	points = slices.DeleteFunc(points, func(p program.Point) bool { return len(p.Cycles) == 0 })
+	if len(points) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
-	order := slices.Clone(points)
-	sort.SliceStable(order, func(i, j int) bool { return int(stat.Median(order[i].Cycles)-stat.Median(order[j].Cycles)) < 0 })
-	e := Explanation{Sizes: len(points), Slow: order[len(order)-1].Setup.EnvBytes, Usual: order[len(order)/2].Setup.EnvBytes}
+	sort.SliceStable(points, func(i, j int) bool { return stat.Median(points[i].Cycles) < stat.Median(points[j].Cycles) })
+	e := Explanation{Sizes: len(points), Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
+	var pairs [][2][]float64
+	if err == nil {
+		pairs, err = intervene(ctx, r, c, p, e)
+	}
+	if err != nil && ctx.Err() == nil {
+		return Explanation{}, err
+	}
+	e.Incomplete = err != nil
+	for i, sides := range pairs {
+		rounds := min(len(sides[0]), len(sides[1]))
+		if rounds < leastRounds {
+			continue
+		}
+		h := hypotheses[i]
+		f := judge(sides[0][:rounds], sides[1][:rounds])
+		_, f.Setup = h.setups(e.Slow, e.Usual)
+		f.Hypothesis, f.Change = h.name, h.change
+		e.Findings = append(e.Findings, f)
+	}
+	return e, err
+}
+
+// intervene runs the program with and without each cause: the cycles of both by hypothesis. With an error come those
+// of the runs before it.
+func intervene(ctx context.Context, r runner, c program.Command, p Plan, e Explanation) ([][2][]float64, error) {
 	pairs := make([][2][]float64, len(hypotheses))
 	random := rand.New(rand.NewPCG(p.Seed, 4))
 	done := p.Runs * len(p.Sizes)
@@ -121,7 +151,7 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 			with, without := hypotheses[arm/2].setups(e.Slow, e.Usual)
 			sample, err := r.Run(ctx, c, [2]program.Setup{with, without}[arm%2])
 			if err != nil {
-				return Explanation{}, err
+				return pairs, err
 			}
 			side := &pairs[arm/2][arm%2]
 			*side = append(*side, sample.Cycles)
@@ -129,13 +159,7 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 			p.Done(done)
 		}
 	}
-	for i, h := range hypotheses {
-		f := judge(pairs[i][0], pairs[i][1])
-		_, f.Setup = h.setups(e.Slow, e.Usual)
-		f.Hypothesis, f.Change = h.name, h.change
-		e.Findings = append(e.Findings, f)
-	}
-	return e, nil
+	return pairs, nil
 }
 
 // effectShare is the least share of the time that an effect is confirmed from, as for blocks.

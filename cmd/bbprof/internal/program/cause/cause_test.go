@@ -2,6 +2,7 @@ package cause
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -9,12 +10,19 @@ import (
 
 // fake takes 1000 cycles, and more by what a set-up costs it.
 type fake struct {
-	cost func(program.Setup) float64
-	runs int
+	cost   func(program.Setup) float64
+	runs   int
+	last   int // run, after which cancel is called, if not 0
+	cancel func()
 }
 
-func (f *fake) Run(_ context.Context, _ program.Command, s program.Setup) (program.Sample, error) {
-	f.runs++
+func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (program.Sample, error) {
+	if err := ctx.Err(); err != nil {
+		return program.Sample{}, err
+	}
+	if f.runs++; f.runs == f.last {
+		f.cancel()
+	}
 	return program.Sample{Cycles: 1000 + f.cost(s) + float64(f.runs%3)}, nil
 }
 
@@ -58,6 +66,23 @@ func TestExplain(t *testing.T) {
 			if got := e.Findings[i]; got.Verdict != want || got.Setup.Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
+		}
+	}
+}
+
+// TestInterrupted: what the runs until then say is kept, and no finding rests on fewer than an interval takes.
+func TestInterrupted(t *testing.T) {
+	const sizes, runs = 4, 2
+	for _, c := range []struct{ last, sizes, findings int }{
+		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 0},
+		{sizes*runs + 2*len(hypotheses)*(leastRounds-1), sizes, 0},
+		{sizes*runs + 2*len(hypotheses)*leastRounds, sizes, len(hypotheses)},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		f := &fake{cost: func(program.Setup) float64 { return 0 }, last: c.last, cancel: cancel}
+		e, err := Explain(ctx, f, program.Command{}, Plan{Sizes: []int{0, 16, 32, 48}, Runs: runs, Rounds: 100, Done: func(int) {}})
+		if !errors.Is(err, context.Canceled) || e.Sizes != c.sizes || len(e.Findings) != c.findings || !e.Incomplete {
+			t.Errorf("after %d runs: %+v, %v", c.last, e, err)
 		}
 	}
 }

@@ -60,11 +60,22 @@ func TestKnownAccesses(t *testing.T) {
 }
 
 // TestEnvironment: of the sizes of an environment over one page one puts the local variable where the
-// low 12 bits of its address are those of the static.
+// low 12 bits of its address are those of the static, and none where the program repairs that itself.
 func TestEnvironment(t *testing.T) {
+	if at := aliasing(t); len(at) != 1 {
+		t.Errorf("it aliases at %v", at)
+	}
+	if at := aliasing(t, "-DFIXED"); len(at) != 0 {
+		t.Errorf("the repaired one aliases at %v", at)
+	}
+}
+
+// aliasing compiles a program and gives the sizes of its environment at which it aliases.
+func aliasing(t *testing.T, flags ...string) (at []int) {
+	t.Helper()
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "chain")
-	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c")...).CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
 	c, err := program.NewCommand([]string{path})
@@ -73,7 +84,6 @@ func TestEnvironment(t *testing.T) {
 	}
 	c.CleanEnv = true
 	const window = 60
-	var at []int
 	for size := 0; size < 4096; size += 16 {
 		got, err := count(t, c, program.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window})
 		if err != nil {
@@ -88,7 +98,5 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%d bytes: %+v", size, got)
 		}
 	}
-	if len(at) != 1 {
-		t.Errorf("it aliases at %v", at)
-	}
+	return at
 }

@@ -1,0 +1,98 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+)
+
+// Event is something that the CPU or the kernel counts of a program.
+type Event struct {
+	Name string
+	attr pmu.Attr
+}
+
+// AllEvents is the name that stands for every event that has one.
+const AllEvents = "all"
+
+// UnknownEventError is about a name that no event has.
+type UnknownEventError struct{ Err error }
+
+func (e *UnknownEventError) Error() string { return e.Err.Error() }
+
+// Unwrap is what is wrong with it.
+func (e *UnknownEventError) Unwrap() error { return e.Err }
+
+// Events finds events by what users call them. AllEvents leaves out those that cannot be counted; without hardware
+// counters it is those of software, and note says why. One that was named and cannot be counted is a
+// *verdict.HostError.
+func (r *Runner) Events(ctx context.Context, names []string) (events []Event, note string, err error) {
+	if doErr := r.thread.Do(ctx, func() { events, note, err = r.events(names) }); doErr != nil {
+		return nil, "", doErr
+	}
+	return events, note, err
+}
+
+func (r *Runner) events(names []string) (events []Event, note string, err error) {
+	k := r.opts.Kernel
+	p, err := pmu.Probe(k, pmu.CPU{ID: host.Detect().ID, Number: r.cpu})
+	if err != nil {
+		return nil, "", err
+	}
+	if slices.Contains(names, AllEvents) {
+		all, err := p.All(k)
+		if err != nil {
+			return nil, "", err
+		}
+		if !p.Available {
+			all, note = p.Software(), fmt.Sprintf("no event of the CPU can be counted (%s), so these are the kernel's: none of them tells of caches or of aliasing, and -trace does", p.Reason)
+		}
+		for _, e := range all {
+			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {
+				events = append(events, Event{e.Name, inherited(found.Attr)})
+			}
+		}
+	}
+	for _, name := range names {
+		if name == AllEvents {
+			continue
+		}
+		found, err := p.Named(k, name)
+		if err != nil {
+			return nil, "", &UnknownEventError{err}
+		}
+		counter, err := pmu.OpenProcess(k, inherited(found.Attr), 0)
+		if err != nil {
+			return nil, "", fmt.Errorf("event %q: %w", name, err)
+		}
+		counter.Close()
+		events = append(events, Event{name, inherited(found.Attr)})
+	}
+	return events, note, nil
+}
+
+// inherited counts what the program starts too.
+func inherited(a pmu.Attr) pmu.Attr {
+	a.Inherit = true
+	return a
+}
+
+// Counter runs programs as a Runner does and counts one event, in place of cycles and alone, so that it never shares
+// a counter.
+type Counter struct {
+	Runner *Runner
+	Event  Event
+}
+
+// Run is Runner.Run with Sample.Count.
+func (c Counter) Run(ctx context.Context, command Command, s Setup) (Sample, error) {
+	return c.Runner.do(ctx, command, s, nil, processCounter{c.Runner.opts.Kernel, c.Event.attr, c.Event.Name})
+}
+
+// WarmUp is Runner.WarmUp.
+func (c Counter) WarmUp(ctx context.Context, command Command, s Setup) error {
+	return c.Runner.WarmUp(ctx, command, s)
+}

@@ -1,0 +1,80 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestCounter: on a CPU with counters, by script, an event is counted alone, nothing of it is left open, and one that
+// somebody else has in between is refused rather than scaled up.
+func TestCounter(t *testing.T) {
+	const misses = 0x1234
+	open, most, share := 0, 0, 1.0
+	k := pmutest.New(4)
+	k.Opens = func(pmu.Attr) error {
+		open++
+		return nil
+	}
+	k.Counts = func(a pmu.Attr) uint64 {
+		most = max(most, k.Left())
+		if a.Config == misses && a.Inherit {
+			return 77
+		}
+		return 1000
+	}
+	k.Share = func(int) float64 { return share }
+	r := newRunner(t, Options{Kernel: k})
+	ctx := context.Background()
+	events, note, err := r.Events(ctx, []string{"r1234"})
+	if err != nil || note != "" || len(events) != 1 || events[0].Name != "r1234" {
+		t.Fatalf("%v, %q, %v", events, note, err)
+	}
+	open, most = 0, 0
+	c := Counter{r, events[0]}
+	got, err := c.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{})
+	if err != nil || got.Count != 77 || open != 1 || most != 1 || k.Left() != 0 {
+		t.Errorf("%+v, %v; opened %d, %d at once, %d left", got, err, open, most, k.Left())
+	}
+	if got, err := r.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); err != nil || got.Cycles != 1000 || got.Count != 0 {
+		t.Errorf("cycles: %+v, %v", got, err)
+	}
+	share = 0.5
+	if _, err := c.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); !errors.As(err, new(*verdict.HostError)) {
+		t.Errorf("a counter that was shared: %v", err)
+	}
+}
+
+// TestEvents: names are found or refused; all is what can be counted, and without counters that is the kernel's.
+func TestEvents(t *testing.T) {
+	ctx := context.Background()
+	k := pmutest.New(4)
+	with := newRunner(t, Options{Kernel: k})
+	all, note, err := with.Events(ctx, []string{AllEvents})
+	if err != nil || note != "" || !contains(all, "instructions") {
+		t.Errorf("%v, %q, %v", all, note, err)
+	}
+	if _, _, err := with.Events(ctx, []string{"frobnications"}); !errors.As(err, new(*UnknownEventError)) {
+		t.Error(err)
+	}
+	k.Opens = func(pmu.Attr) error { return syscall.ENOENT }
+	if _, _, err := with.Events(ctx, []string{"instructions"}); !errors.As(err, new(*verdict.HostError)) {
+		t.Error(err)
+	}
+	without := newRunner(t, Options{Kernel: &pmutest.Kernel{Refuse: syscall.ENOENT}})
+	all, note, err = without.Events(ctx, []string{AllEvents, "task-clock"})
+	if err != nil || note == "" || !contains(all, "page-faults") || contains(all, "instructions") || all[len(all)-1].Name != "task-clock" {
+		t.Errorf("%v, %q, %v", all, note, err)
+	}
+}
+
+func contains(events []Event, name string) bool {
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Name == name })
+}
