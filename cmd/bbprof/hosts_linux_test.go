@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +88,46 @@ func TestHosts(t *testing.T) {
 				t.Errorf("it does not work: %s %s", stdout, stderr)
 			case h.missing != "" && (code != exitHost || !strings.Contains(stderr, h.missing) || !strings.Contains(stderr, "; ")):
 				t.Errorf("want exit code %d, and about %q", exitHost, h.missing)
+			}
+		})
+	}
+}
+
+// ofGo are the calls that programs in Go make to read and write files, and to start and end others.
+const ofGo = "arch_prctl,clock_gettime,clone,close,epoll_create1,epoll_ctl,epoll_pwait,eventfd2,exit,exit_group,fcntl," +
+	"fstat,futex,getdents64,kill,getpid,getppid,getrandom,gettid,ioctl,lseek,madvise,mmap,nanosleep,newfstatat,openat,pipe2,pread64,pwrite64,read," +
+	"readlinkat,rt_sigaction,rt_sigprocmask,rt_sigreturn,sched_getaffinity,sched_yield,sigaltstack,tgkill,uname,write"
+
+// TestContainerProfile: a profile that allows what docs/install.md names, and no more than Go needs besides, lets
+// bbprof measure; without any one of those it says which is missing.
+func TestContainerProfile(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sentence, found := strings.Cut(string(text), "The container's system-call profile has to allow")
+	sentence, _, ended := strings.Cut(sentence, "\n")
+	var named []string
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(sentence, -1) {
+		named = append(named, m[1])
+	}
+	if !found || !ended || len(named) < 10 {
+		t.Fatalf("docs/install.md names %q", named)
+	}
+	for _, without := range append([]string{""}, named...) {
+		t.Run("without "+without, func(t *testing.T) {
+			allowed := slices.DeleteFunc(slices.Clone(named), func(call string) bool { return call == without })
+			profile := "only=" + strings.Join(append(allowed, ofGo), ",")
+			code, stdout, stderr := runOnceUnder(t, under, []string{profile}, bbprof, "-budget", "1us", "-hex", "488b03")
+			t.Logf("exit code %d: %s", code, strings.TrimSpace(stderr))
+			switch {
+			case strings.Contains(stderr, "not left alone"):
+				require.Skip(t, require.Idle, "somebody else uses the core")
+			case without == "" && code != exitOK && code != exitRejected:
+				t.Errorf("it does not work: %s %s", stdout, stderr)
+			case without != "" && code != exitHost:
+				t.Errorf("exit code %d, so it need not be named: %s", code, stderr)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ import (
 //	deny=CALL:ERROR  a system-call filter answers CALL with ERROR, or kills for it (ERROR is kill)
 //	deny=CALL:ERROR:ARG:MASK:VALUE
 //	                 the same if the lower half of argument ARG, masked, is VALUE
+//	only=CALL,...    a system-call filter answers all other calls with EPERM, as a container's profile does
 //	before=N         system calls from number N on are not known
 //	nobody           user and group 65534, no other groups and no capabilities
 //	nocaps           no capabilities, whoever the user is
@@ -70,6 +71,10 @@ func underConditions(args []string) error {
 		case "deny":
 			var rule []unix.SockFilter
 			rule, err = deny(value)
+			rules = append(rules, rule...)
+		case "only":
+			var rule []unix.SockFilter
+			rule, err = only(strings.Split(value, ","))
 			rules = append(rules, rule...)
 		case "before":
 			var rule []unix.SockFilter
@@ -232,6 +237,23 @@ func deny(what string) ([]unix.SockFilter, error) {
 		rule = append(rule, unix.SockFilter{Code: load, K: args + 8*of[0]}, unix.SockFilter{Code: and, K: of[1]}, unix.SockFilter{Code: ifEqual, K: of[2]})
 	}
 	return answer(rule, ret), nil
+}
+
+// only is the part of a filter that answers all calls but those named, and the one that starts the program.
+func only(calls []string) ([]unix.SockFilter, error) {
+	rule := []unix.SockFilter{{Code: load}}
+	allow := func(nr uint32) {
+		rule = append(rule, unix.SockFilter{Code: ifEqual, K: nr, Jf: 1}, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	}
+	allow(unix.SYS_EXECVEAT)
+	for _, call := range calls {
+		nr, ok := deniable[call]
+		if !ok {
+			return nil, fmt.Errorf("no such call: %s", call)
+		}
+		allow(nr)
+	}
+	return append(rule, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: answers["EPERM"]}), nil
 }
 
 // before is a kernel that lacks what came later.
