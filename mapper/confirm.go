@@ -3,7 +3,6 @@ package mapper
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -41,9 +40,7 @@ func (m *Mapping) confirm(p Plan, accesses []asm.Access) bool {
 	}
 	confirmed := len(pages) == len(known)
 	pages = append(pages, found...)
-	sort.SliceStable(pages, func(i, j int) bool {
-		return cmp.Or(cmp.Compare(pages[i].Copy, pages[j].Copy), cmp.Compare(pages[i].Inst, pages[j].Inst)) < 0
-	})
+	slices.SortStableFunc(pages, func(a, b Page) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.Inst, b.Inst)) })
 	for i, q := range pages {
 		confirmed = confirmed && q.Frame == i%p.Frames
 	}

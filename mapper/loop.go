@@ -1,9 +1,9 @@
 package mapper
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -72,7 +72,7 @@ func frames(m Mapping) []Page {
 	for _, p := range m.Pages {
 		pages = append(pages, Page{Addr: p.Addr, Frame: p.Frame})
 	}
-	sort.Slice(pages, func(i, j int) bool { return pages[i].Addr < pages[j].Addr })
+	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Addr, b.Addr) })
 	return pages
 }
 

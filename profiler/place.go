@@ -1,12 +1,12 @@
 package profiler
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -101,7 +101,7 @@ func align(operands []relativeOperand) {
 	if harmed == 0 {
 		return
 	}
-	sort.SliceStable(operands, func(i, j int) bool { return operands[i].target < operands[j].target })
+	slices.SortStableFunc(operands, func(a, b relativeOperand) int { return cmp.Compare(a.target, b.target) })
 	for from := 0; from < len(operands); {
 		to, end := from, int64(math.MinInt64)
 		for ; to < len(operands) && (to == from || operands[to].target < end+lineBytes); to++ {

@@ -1,10 +1,10 @@
 package profiler
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -46,7 +46,7 @@ func (o Options) at() *timing.Layout {
 func speedsOf(t timing.Timed) []Speed {
 	d := t.Design
 	cells := slices.Clone(d.Cells)
-	sort.Slice(cells, func(i, j int) bool { return cells[i].Mean < cells[j].Mean })
+	slices.SortFunc(cells, func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
 	var speeds []Speed
 	for i, c := range cells {
 		if i == 0 || d.Repeated() && d.Differ && c.Mean-cells[i-1].Mean > gap(d, cells[i-1], c) {

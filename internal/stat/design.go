@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"sync"
 )
 
@@ -67,7 +66,7 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 		}
 		n += len(kept)
 	}
-	sort.Slice(d.Cells, func(i, j int) bool { return d.Cells[i].Number < d.Cells[j].Number })
+	slices.SortFunc(d.Cells, func(a, b Cell) int { return a.Number - b.Number })
 	var means []float64
 	for _, c := range d.Cells {
 		means = append(means, c.Mean)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
@@ -47,7 +46,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 			s.named = append(s.named, one)
 		}
 	}
-	sort.SliceStable(s.named, func(i, j int) bool { return s.named[i].Value < s.named[j].Value })
+	slices.SortStableFunc(s.named, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
 	return s, err
 }
 

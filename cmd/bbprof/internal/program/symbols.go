@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -61,9 +60,8 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 			defined = append(defined, Function{Name: s.Name, Addr: s.Value})
 		}
 	}
-	sort.Slice(defined, func(i, j int) bool {
-		a, b := &defined[i], &defined[j]
-		return a.Name < b.Name || a.Name == b.Name && a.Addr < b.Addr
+	slices.SortFunc(defined, func(a, b Function) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Addr, b.Addr))
 	})
 	slices.Sort(imported)
 	return slices.Compact(defined), slices.Compact(imported), stripped, err

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"text/tabwriter"
 )
@@ -105,10 +104,9 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		t.Functions = append(t.Functions, *l)
 	}
-	sort.Slice(t.Functions, func(i, j int) bool {
-		a, b := &t.Functions[i], &t.Functions[j]
+	slices.SortFunc(t.Functions, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(b.BlockCycles, a.BlockCycles),
-			cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function)) < 0
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function))
 	})
 	return t
 }

@@ -2,13 +2,13 @@ package batch
 
 import (
 	"bufio"
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"sort"
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -79,7 +79,7 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 		}
 	}
 	o.near = nearRows{}
-	sort.Slice(o.late, func(i, j int) bool { return o.late[i].row < o.late[j].row })
+	slices.SortFunc(o.late, func(a, b lateRow) int { return cmp.Compare(a.row, b.row) })
 	return o, o.rewind()
 }
 

@@ -158,7 +158,7 @@ func (v *Verified) rows(dir string, listed map[string]string) {
 	if err := t.close(); err != nil {
 		v.problem(SheetFile, "%v", err)
 	}
-	sortByHash(t.sample)
+	slices.SortFunc(t.sample, byHash)
 	v.Sample = t.sample[:min(len(t.sample), mostSampled)]
 	if len(v.Problems) > before { // what follows from the parts cannot be right either
 		return

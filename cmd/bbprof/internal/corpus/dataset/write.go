@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -162,7 +161,7 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	}
 	sheet := &s.sheet
 	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
-	sortByHash(w.tally.sample)
+	slices.SortFunc(w.tally.sample, byHash)
 	if sheet.Sample, err = again(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
 		return nil, err
 	}
@@ -176,9 +175,7 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	return sheet, w.seal()
 }
 
-func sortByHash(sample []Measured) {
-	sort.Slice(sample, func(i, j int) bool { return hashText(sample[i].Hex) < hashText(sample[j].Hex) })
-}
+func byHash(a, b Measured) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
 
 type writing struct {
 	*Source

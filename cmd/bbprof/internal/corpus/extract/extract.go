@@ -11,6 +11,7 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -299,5 +300,5 @@ func (o *object) addExecuted(c counts) {
 		}
 	}
 	o.functions = append(o.functions, found...)
-	sort.Slice(o.functions, func(i, j int) bool { return o.functions[i].lo < o.functions[j].lo })
+	slices.SortFunc(o.functions, func(a, b function) int { return cmp.Compare(a.lo, b.lo) })
 }

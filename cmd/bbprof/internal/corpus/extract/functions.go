@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"debug/gosym"
 	"slices"
@@ -168,8 +169,8 @@ func divide(s *section, claims []claim, o *object) []function {
 			o.stats.Whole++
 		}
 	}
-	sort.SliceStable(in, func(i, j int) bool {
-		return in[i].lo < in[j].lo || in[i].lo == in[j].lo && in[i].rank > in[j].rank
+	slices.SortStableFunc(in, func(a, b claim) int {
+		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.rank, a.rank))
 	})
 	in = joinSame(in)
 	var list []function

@@ -2,13 +2,14 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -54,7 +55,7 @@ func (o *object) findRegions() error {
 	if o.marks != nil {
 		o.labelledRegions()
 	}
-	sort.Slice(o.regions, func(i, j int) bool { return o.regions[i].lo < o.regions[j].lo })
+	slices.SortFunc(o.regions, func(a, b region) int { return cmp.Compare(a.lo, b.lo) })
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
-	"sort"
 )
 
 // Where a relocatable file is laid out as if it were linked alone: the first address of a
@@ -85,7 +84,7 @@ func (o *object) relocate() {
 		for ; len(table) >= 24; table = table[24:] {
 			r.apply(s, binary.LittleEndian.Uint64(table), binary.LittleEndian.Uint64(table[8:]), int64(binary.LittleEndian.Uint64(table[16:])))
 		}
-		sort.Slice(s.filled, func(i, j int) bool { return s.filled[i].offset < s.filled[j].offset })
+		slices.SortFunc(s.filled, func(a, b fill) int { return a.offset - b.offset })
 	}
 }
 

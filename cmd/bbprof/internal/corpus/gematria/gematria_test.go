@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	unpacked := varintField(varintField(nil, statePages, 0x1000), statePages, 0x2000)
-	message := bytesField(bytesField(nil, annotatedState, string(bytesField(unpacked, 15, "?"))), annotatedHex, "90")
+	message := bytesField(bytesField(nil, annotatedState, bytesField(unpacked, 15, "?")), annotatedHex, "90")
 	if _, got, err := Parse(message); err != nil || !cmp.Equal(got.Pages, []uint64{0x1000, 0x2000}) {
 		t.Errorf("%+v, %v", got, err)
 	}

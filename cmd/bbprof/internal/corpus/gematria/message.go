@@ -52,9 +52,6 @@ const (
 	wireVarint, wireFixed64, wireBytes, wireFixed32 = 0, 1, 2, 5
 )
 
-// The two are not inlined: a dozen copies took 7 KB.
-//
-//go:noinline
 func varintField(to []byte, number int, v uint64) []byte {
 	if v == 0 { // the default, which proto3 leaves out
 		return to
@@ -62,8 +59,7 @@ func varintField(to []byte, number int, v uint64) []byte {
 	return binary.AppendUvarint(append(to, byte(number<<3|wireVarint)), v)
 }
 
-//go:noinline
-func bytesField(to []byte, number int, v string) []byte {
+func bytesField[T string | []byte](to []byte, number int, v T) []byte {
 	to = binary.AppendUvarint(append(to, byte(number<<3|wireBytes)), uint64(len(v)))
 	return append(to, v...)
 }
@@ -74,13 +70,13 @@ func (t Throughput) Message() []byte {
 	for _, in := range t.Instructions {
 		m := varintField(nil, instAddress, in.Address)
 		m = bytesField(m, instText, in.Text)
-		block = bytesField(block, blockInstructions, string(bytesField(m, instCode, string(in.Code))))
+		block = bytesField(block, blockInstructions, bytesField(m, instCode, in.Code))
 	}
 	for _, c := range t.Cycles {
 		cycles = binary.LittleEndian.AppendUint64(cycles, math.Float64bits(c))
 	}
-	source := bytesField(bytesField(nil, sourceName, t.Source), sourceCycles, string(cycles))
-	return bytesField(bytesField(nil, throughputBlock, string(block)), throughputList, string(source))
+	source := bytesField(bytesField(nil, sourceName, t.Source), sourceCycles, cycles)
+	return bytesField(bytesField(nil, throughputBlock, block), throughputList, source)
 }
 
 // Message is the block as Protocol Buffers.
@@ -91,15 +87,15 @@ func (a Annotated) Message() []byte {
 	}
 	state := varintField(varintField(nil, stateSize, a.Size), stateFill, a.Fill)
 	if len(pages) > 0 {
-		state = bytesField(state, statePages, string(pages))
+		state = bytesField(state, statePages, pages)
 	}
 	for _, r := range a.Registers {
-		state = bytesField(state, stateRegisters, string(varintField(bytesField(nil, registerName, r.Name), registerValue, r.Value)))
+		state = bytesField(state, stateRegisters, varintField(bytesField(nil, registerName, r.Name), registerValue, r.Value))
 	}
 	if a.LoopRegister != "" {
 		state = bytesField(state, stateLoop, a.LoopRegister)
 	}
-	return bytesField(bytesField(nil, annotatedState, string(state)), annotatedHex, a.Hex)
+	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
 }
 
 // memoryName is what Gematria calls the memory that all pages show.

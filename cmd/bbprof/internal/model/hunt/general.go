@@ -1,11 +1,11 @@
 package hunt
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -95,8 +95,8 @@ func (h *hunter) neighbours(in *asm.Inst) (list []neighbour) {
 	}
 	for _, dimension := range [][]neighbour{opcodes, widths, operands} {
 		h.rng.Shuffle(len(dimension), func(i, k int) { dimension[i], dimension[k] = dimension[k], dimension[i] })
-		sort.SliceStable(dimension, func(i, j int) bool {
-			return h.use.of(f.list[dimension[i].form].Mnemonic()) > h.use.of(f.list[dimension[j].form].Mnemonic())
+		slices.SortStableFunc(dimension, func(a, b neighbour) int {
+			return cmp.Compare(h.use.of(f.list[b.form].Mnemonic()), h.use.of(f.list[a.form].Mnemonic()))
 		})
 		list = append(list, dimension[:min(len(dimension), mostNeighbours)]...)
 	}

@@ -1,9 +1,10 @@
 package instructions
 
 import (
+	"cmp"
 	"encoding/hex"
 	"math"
-	"sort"
+	"slices"
 )
 
 // A Disagreement is a number of a form that a model has otherwise.
@@ -71,7 +72,7 @@ func Disagreements(rows []Row, cycles map[string]float64, share float64) (list [
 			}
 		}
 	}
-	sort.SliceStable(list, func(i, j int) bool { return list[j].Times() < list[i].Times() })
+	slices.SortStableFunc(list, func(a, b Disagreement) int { return cmp.Compare(b.Times(), a.Times()) })
 	return list, judged
 }
 

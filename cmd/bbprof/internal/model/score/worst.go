@@ -3,7 +3,6 @@ package score
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // Mistake is a group of blocks that a model gets wrong in the same direction and that have a property
@@ -251,7 +250,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	}
 	slices.Sort(ratios)
 	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
-	sort.SliceStable(offenders, func(i, j int) bool { return offenders[j].Share < offenders[i].Share })
+	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
 }
 

@@ -6,11 +6,11 @@
 package cause
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -116,7 +116,7 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 	if len(points) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
-	sort.SliceStable(points, func(i, j int) bool { return stat.Median(points[i].Cycles) < stat.Median(points[j].Cycles) })
+	slices.SortStableFunc(points, func(a, b program.Point) int { return cmp.Compare(stat.Median(a.Cycles), stat.Median(b.Cycles)) })
 	e := Explanation{Sizes: len(points), Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
 	var pairs [][2][]float64
 	if err == nil {

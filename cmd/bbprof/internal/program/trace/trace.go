@@ -9,7 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -221,6 +221,6 @@ func (t *tracer) counts() (Counts, error) {
 		}
 		c.Aliases[i].Times++
 	})
-	sort.SliceStable(c.Aliases, func(i, j int) bool { return c.Aliases[j].Times < c.Aliases[i].Times })
+	slices.SortStableFunc(c.Aliases, func(a, b Alias) int { return cmp.Compare(b.Times, a.Times) })
 	return c, nil
 }

@@ -1,9 +1,9 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
@@ -66,8 +66,7 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 // FigureAll draws the differences of many pairs of blocks with their intervals, the smallest first.
 func FigureAll(all []Conclusion) plot.Figure {
 	differences := plot.Series{Kind: plot.Dots}
-	sorted := slices.Clone(all)
-	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Mean < sorted[j].Mean })
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
 	for i, c := range sorted {
 		differences.X, differences.Y = append(differences.X, float64(i+1)), append(differences.Y, c.Mean)
 		differences.Low, differences.High = append(differences.Low, c.Low), append(differences.High, c.High)

@@ -3,7 +3,6 @@ package sweep
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
@@ -52,7 +51,7 @@ func Relate(points []Point) []Correlation {
 		}
 		all = append(all, Correlate(c.Name, x, y))
 	}
-	sort.SliceStable(all, func(i, j int) bool { return compareStrength(all[i].R, all[j].R) < 0 })
+	slices.SortStableFunc(all, func(a, b Correlation) int { return compareStrength(a.R, b.R) })
 	return all
 }
 

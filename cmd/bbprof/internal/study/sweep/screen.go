@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -44,7 +44,7 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []prof
 			plan.Done(len(all))
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { return compareStrength(all[i].R, all[j].R) < 0 })
+	slices.SortStableFunc(all, func(a, b Screened) int { return compareStrength(a.R, b.R) })
 	return all, nil
 }
 

@@ -3,11 +3,11 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
@@ -86,6 +86,6 @@ func middle(results []profiler.Result) profiler.Result {
 	if len(measured) == 0 {
 		return results[0]
 	}
-	sort.SliceStable(measured, func(i, j int) bool { return measured[i].Cycles < measured[j].Cycles })
+	slices.SortStableFunc(measured, func(a, b profiler.Result) int { return cmp.Compare(a.Cycles, b.Cycles) })
 	return measured[(len(measured)-1)/2]
 }
