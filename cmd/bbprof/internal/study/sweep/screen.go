@@ -8,7 +8,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -107,7 +106,7 @@ func asked(r profiler.Result, i int) float64 {
 			continue
 		}
 		if i == 0 {
-			if c.Kind == invariants.Counted && c.PerIteration != nil {
+			if c.PerIteration != nil { // also where nobody knows what it must count
 				return *c.PerIteration
 			}
 			break
