@@ -81,6 +81,12 @@ func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
 			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)}
 	}
+	for _, v := range speeds {
+		if v.Cycles <= 0 {
+			return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), tellSpeeds(speeds))}
+		}
+	}
 	if j.Strict && len(speeds) > 1 {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + tellSpeeds(speeds)}
 	}

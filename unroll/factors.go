@@ -41,6 +41,18 @@ var pairs = [...]Factors{
 	{16, 80}, {32, 96}, {32, 128}, {32, 160}, {64, 192}, {64, 256}, {64, 320}, {128, 384}, {128, 512},
 }
 
+// fewPairs are what blocks of at most fewInstructions get where a large op cache holds them. The first copies
+// execute or retire faster than later ones are renamed: on Redwood Cove up to 300 instructions that need no execution take 1/8 cycle
+// each instead of 1/6, and moves are steady from some 700 on (docs/front-end.md, "Six slots a cycle").
+var fewPairs = [...]Factors{{128, 384}, {256, 512}}
+
+const (
+	fewInstructions = 3
+	largeOpCache    = 4096 // operations
+	// fewShare is opCacheShare for them. With it all blocks of a corpus ran as fast on Redwood Cove.
+	fewShare = 0.42
+)
+
 // Shares of the front end that the longer image may take. The shorter one, the sampler and
 // the calibration chains need the rest: straight-line code that misses the op cache once
 // runs from the decoders until its end. On Skylake images of up to about 30 % kept the speed
@@ -63,10 +75,18 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 	}
 	lines := fe.OpCache.counter(insts)
 	for _, p := range pairs {
-		if !fe.holdsLines(lines.upTo(p.Long), p.Long*length(insts)) {
+		if !fe.holdsLines(lines.upTo(p.Long), p.Long*length(insts), opCacheShare) {
 			break
 		}
 		f, fits = p, true
+	}
+	if len(insts) > fewInstructions || fe.OpCache.Lines*fe.OpCache.OpsPerLine < largeOpCache {
+		return f, fits, nil
+	}
+	for _, p := range fewPairs {
+		if fe.holdsLines(fe.OpCache.linesOf(insts, p.Long), p.Long*length(insts), fewShare) {
+			f = p
+		}
 	}
 	return f, fits, nil
 }
@@ -112,11 +132,11 @@ func (f Factors) AtMost(copies int) Factors {
 }
 
 func (fe FrontEnd) holds(insts []asm.Inst, copies int) bool {
-	return fe.holdsLines(fe.OpCache.linesOf(insts, copies), copies*length(insts))
+	return fe.holdsLines(fe.OpCache.linesOf(insts, copies), copies*length(insts), opCacheShare)
 }
 
-func (fe FrontEnd) holdsLines(lines, bytes int) bool {
-	return float64(lines) <= opCacheShare*float64(fe.OpCache.Lines) &&
+func (fe FrontEnd) holdsLines(lines, bytes int, share float64) bool {
+	return float64(lines) <= share*float64(fe.OpCache.Lines) &&
 		float64(bytes) <= l1iShare*float64(fe.L1I)
 }
 

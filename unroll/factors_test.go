@@ -193,6 +193,25 @@ func TestSmaller(t *testing.T) {
 			t.Errorf("below %v: %v, %v", pairs[i], f, ok)
 		}
 	}
+	large := FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}} // of which 215 may be used by few instructions
+	for _, c := range []struct {
+		name  string
+		insts []asm.Inst
+		fe    FrontEnd
+		want  Factors
+	}{
+		{"few instructions of a large op cache", decode(t, nop...), large, Factors{256, 512}},
+		{"of a smaller one", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 511, OpsPerLine: 8, Window: 64}}, Factors{128, 512}},
+		{"2 of 8 bytes: 128 lines for 512 copies", repeat(t, 2, nop8...), large, Factors{256, 512}},
+		{"3 of 8 bytes: 192 lines", repeat(t, 3, nop8...), large, Factors{256, 512}},
+		{"3 of 1 byte: 192 lines", repeat(t, 3, nop...), large, Factors{256, 512}},
+		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
+		{"3 of 8 bytes, of which L1I holds 384 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 384 * 2, OpCache: large.OpCache}, Factors{128, 384}},
+	} {
+		if got, fits := choose(t, c.insts, c.fe); got != c.want || !fits {
+			t.Errorf("%s: %v, fits %v; want %v", c.name, got, fits, c.want)
+		}
+	}
 	if f, ok := pairs[0].Smaller(); ok || f != pairs[0] {
 		t.Errorf("below the smallest: %v, %v", f, ok)
 	}

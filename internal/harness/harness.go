@@ -76,13 +76,13 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 			e.Nop(1)
 		}
 	}
+	e.Load(asm.RCX, layout.SlotDispatch)
+	e.AddImm8(asm.RCX, modeSwitchTurns)
 	// The restoring stores and loads have executed before the block starts, whatever their
-	// number, so that both unroll factors start alike.
+	// number, so that both unroll factors start alike. So has the load of the number of iterations.
 	e.Lfence()
 
 	tail := enterTail(e, init)
-	e.Load(asm.RCX, layout.SlotDispatch)
-	e.AddImm8(asm.RCX, modeSwitchTurns)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(asm.RCX)
