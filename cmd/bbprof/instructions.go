@@ -330,7 +330,7 @@ func (c *measuringForms) measure(ctx context.Context, std streams, plans []instr
 		measurers = append(measurers, w)
 	}
 	var shown *counter
-	rows, err := instructions.Measure(ctx, measurers, plans, c.retries, func(done, of int) {
+	rows, err := instructions.Measure(ctx, measurers, plans, c.retries, host.Detect().DispatchWidth, func(done, of int) {
 		if shown == nil {
 			shown = progress(c.out.notes(std), of, "blocks")
 		}

@@ -46,6 +46,8 @@ func TestChains(t *testing.T) {
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
 		{"imul r64, r64", "2 to 1", "imul rbx, r8; imul r8, rbx"},
 		{"imul r64, r64", "2 to flags", "imul rcx, rbx; adc rbx, r14"},
+		{"rol r64, 1", "1 to 1", "rol rbx, 1; movsxd rbx, ebx"},
+		{"shl r64, cl", "2 to 1", "shl rbx, cl; movsxd rcx, ebx; and rcx, 0x0; or rcx, r14"},
 		{"adc r64, r64", "flags to 1", "adc rbx, rdx; test rbx, rbx"},
 		{"vaddps xmm, xmm, xmm", "3 to 1", "vaddps xmm1, xmm15, xmm1"},
 		{"vfmadd231ps xmm, xmm, xmm", "3 to 1", "vfmadd231ps xmm1, xmm15, xmm2; vfmadd231ps xmm2, xmm15, xmm1"},
@@ -103,6 +105,7 @@ func TestIndependent(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
 		{"mulx r32, r32, r32", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp"},
 		{"vpxor xmm, xmm, xmm", "vpxor xmm1, xmm15, xmm14"},
+		{"fadd st(i), st", "fadd st(1), st; fadd st(2), st"},
 		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
 	} {
 		p := planOf(t, c.form)
@@ -166,7 +169,7 @@ func TestMeasure(t *testing.T) {
 	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
 		plans = append(plans, planOf(t, name))
 	}
-	rows, err := Measure(context.Background(), []Measurer{worker, worker}, plans, 1, nil)
+	rows, err := Measure(context.Background(), []Measurer{worker, worker}, plans, 1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,11 +212,11 @@ func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bo
 func TestLoops(t *testing.T) {
 	worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
 		switch {
-		case text == "rol" && loop:
+		case text == "not" && loop:
 			return 1.01, nil
-		case text == "rol":
+		case text == "not":
 			return 1.07, nil
-		case strings.HasPrefix(text, "rol") && !loop:
+		case strings.HasPrefix(text, "not") && !loop:
 			return 0, &verdict.Rejection{Reason: verdict.Unstable}
 		case text == "neg" && loop:
 			return 0, &verdict.Rejection{Reason: verdict.Unstable}
@@ -222,7 +225,7 @@ func TestLoops(t *testing.T) {
 		}
 		return 12, nil
 	})
-	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "rol r64, 1"), planOf(t, "neg r64")}, 0, nil)
+	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64"), planOf(t, "neg r64")}, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +244,7 @@ func TestLoops(t *testing.T) {
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
-	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, nil)
+	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +283,7 @@ func TestSnippets(t *testing.T) {
 	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, nil)
+	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +314,7 @@ func TestExegesisAnalysis(t *testing.T) {
 	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
 		plans = append(plans, NewPlan(&f))
 	}
-	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, nil)
+	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

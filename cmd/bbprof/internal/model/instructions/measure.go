@@ -23,10 +23,11 @@ type Measurer interface {
 // ErrInterrupted ends a measurement whose context ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// Measure measures the probes of plans and the bridges that they use, and gives a row for each plan.
+// Measure measures the probes of plans and the bridges that they use, and gives a row for each plan. width is how
+// many instructions a cycle the core can begin at most, 0 if that is not known.
 // progress is told after each block how many are done, and of how many.
-func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries int, progress func(done, of int)) ([]Row, error) {
-	q := &queue{ctx: ctx, retries: retries, absent: map[int]bool{}, progress: progress}
+func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
+	q := &queue{ctx: ctx, retries: retries, width: width, absent: map[int]bool{}, progress: progress}
 	q.changed.L = &q.mu
 	bridges := map[bridge]*job{}
 	var order []bridge // each after those that it needs
@@ -99,11 +100,17 @@ const (
 	asMean
 )
 
-// doubtful reports whether a chain in a row of copies takes no whole number of cycles: then what happens at the
-// beginning may have a part in it, which a loop tells.
-func (j *job) doubtful() bool {
+// doubtful reports whether a chain in a row of copies takes no whole number of cycles, or independent instructions
+// less than a core of that width can: then what happens at the beginning may have a part in it, which a loop tells.
+func (j *job) doubtful(width int) bool {
 	c := j.result.Cycles
-	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > 0.02*c
+	switch {
+	case j.repeat != inRow:
+		return false
+	case j.probe.Kind == Throughput:
+		return c*float64(width) < float64(j.probe.Links)
+	}
+	return (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > 0.02*c
 }
 
 // tolerated are the reasons that some instructions have for good: a processor that does away with adds of
@@ -148,6 +155,7 @@ func (j *job) flags() string {
 type queue struct {
 	ctx      context.Context
 	retries  int
+	width    int
 	progress func(done, of int)
 
 	mu      sync.Mutex
@@ -230,7 +238,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		return
 	}
 	switch {
-	case r.Status == profiler.OK && j.doubtful():
+	case r.Status == profiler.OK && j.doubtful(q.width):
 		j.before, j.repeat = &r, inLoop
 		q.aside = append(q.aside, j)
 		return

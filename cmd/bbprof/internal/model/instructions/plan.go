@@ -128,6 +128,13 @@ func (p *Probe) lengthen() {
 // processors treat a count of 1 apart.
 const shiftCount = 5
 
+// saturates reports whether the form's micro-operations fill the ports that can run them at the rate of its own
+// chain: rotates and shifts of general registers by 1 or by a number in cl, which merge their flags.
+func (p *planner) saturates() bool {
+	name := p.Form.Mnemonic()
+	return slices.Contains([]string{"rol", "ror", "rcl", "rcr", "shl", "shr", "sar"}, name) && !strings.HasSuffix(p.Form.Name(), "i8")
+}
+
 func (p *planner) countInCL() bool { return strings.HasSuffix(p.Form.Name(), ", cl") }
 
 type planner struct {
@@ -322,6 +329,11 @@ func (p *planner) chain(s, d slot) Probe {
 				p.restore(&code, o)
 			}
 			code.add(p.Form, o)
+		}
+		if d.class == general && p.saturates() { // another instruction leaves them time
+			b := newBridge(general, general, false)
+			b.emit(&code, p.first(s), p.first(s))
+			probe.Bridges = append(probe.Bridges, b)
 		}
 	}
 	switch {

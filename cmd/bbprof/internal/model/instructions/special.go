@@ -253,6 +253,11 @@ func (p *planner) x87() {
 		p.Missing = append(p.Missing, "latency: it changes the x87 stack, or has no register for its result")
 	}
 	list := p.rotated(o, min(6, max(1, p.spreadCopies())), nil)
+	if registers && len(p.operands) == 2 && p.operands[0].Fixed < 0 { // what is written, though no table says so
+		for i := range list {
+			list[i].values[0] = pools[x87][i]
+		}
+	}
 	p.Probes = append(p.Probes, p.stacked(list))
 	if onTop && (unary || registers) && p.deepens(o) == 0 {
 		var code body
