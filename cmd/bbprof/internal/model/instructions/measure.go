@@ -110,7 +110,8 @@ func (j *job) doubtful(width int) bool {
 	case j.probe.Kind == Throughput:
 		return c*float64(width) < float64(j.probe.Links)
 	}
-	return (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > 0.02*c
+	const off = 0.01 // an interval is ± 0.5 %
+	return (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > off*c
 }
 
 // tolerated are the reasons that some instructions have for good: a processor that does away with adds of
@@ -238,7 +239,11 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		return
 	}
 	switch {
-	case r.Status == profiler.OK && j.doubtful(q.width):
+	case r.Status == profiler.OK && j.before == nil && j.doubtful(q.width): // it may have been disturbed
+		j.before = &r
+		q.aside = append(q.aside, j)
+		return
+	case r.Status == profiler.OK && j.bits < 512 && j.doubtful(q.width): // a loop of two unlike units has no one time, either
 		j.before, j.repeat = &r, inLoop
 		q.aside = append(q.aside, j)
 		return
