@@ -218,6 +218,8 @@ type compared struct {
 	Bytes        int    `json:"bytes,omitzero"`
 	Init         string `json:"init,omitempty"`
 	Line         int    `json:"line,omitzero"` // of its file
+
+	Cycles *compare.Summary `json:"cycles,omitempty"` // over the layouts
 }
 
 // ofRow describes the block of a row before it is measured.
@@ -296,6 +298,9 @@ func (out *comparison) conclude(c *comparing) (err error) {
 		out.Conclusion, err = compare.Unpaired(out.Pairs)
 	default:
 		out.Conclusion, err = compare.Paired(out.Pairs)
+	}
+	if err == nil { // else nothing says how fast the sides are: Conclusion's own keys a and b are these structures'
+		out.A.Cycles, out.B.Cycles = &out.Conclusion.A, &out.Conclusion.B
 	}
 	if c.linking.setups == 1 { // else it depends on the set-ups too
 		out.LayoutsForPercent = out.LayoutsFor(1)

@@ -26,7 +26,7 @@ else, and measures both set-ups alternately, in random order:
   L1I residency       as many copies as L1I holds, in both cases from the decoders
   op cache residency  as many copies as the op cache holds
 
-The verdict is one of
+The outcome is one of
   confirmed  the effect is at least 2 % of the cycles and its interval does not contain 0
   no effect  the interval lies within 2 %
   unclear    the interval is too wide to tell
@@ -48,7 +48,7 @@ its code stands is changed by linking it again: bbprof compare -link.
 bbprof explain -unroll 100,200 -hex HEX
 bbprof explain -clean-env -- ./prog args
 `,
-		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the verdicts", exitRejected: "the block is rejected in this set-up; the report says why",
+		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the outcomes", exitRejected: "the block is rejected in this set-up; the report says why",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
 			e := explaining{flags: f,

@@ -127,6 +127,9 @@ func TestRemedies(t *testing.T) {
 		{verdict.Rejection{Reason: verdict.ClockDrift}, "-budget"},
 		{verdict.Rejection{Reason: verdict.Unmappable, Address: &zero}, "can be exploited by any user"},
 		{verdict.Rejection{Reason: verdict.Unmappable, Address: &far}, ""},
+		{verdict.Rejection{Reason: verdict.SIGFPE}, "dividend and divisor"},
+		{verdict.Rejection{Reason: verdict.Misaligned}, "no access crosses a line"},
+		{verdict.Rejection{Reason: verdict.Alias4K}, "other low 12 bits"},
 		{verdict.Rejection{Reason: verdict.Syscall}, ""},
 	} {
 		text := report(profiler.Result{Status: profiler.Rejected, Reason: c.r.Reason, Rejection: &c.r})

@@ -207,6 +207,12 @@ func remedy(r *verdict.Rejection, severalSpeeds bool) string {
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.UnalignedOperand:
 		return "-set REG=ADDRESS starts the operand's register from an address that the program has there"
+	case r.Reason == verdict.SIGFPE:
+		return "-set REG=VALUE gives dividend and divisor the values that the program has there"
+	case r.Reason == verdict.Misaligned:
+		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
+	case r.Reason == verdict.Alias4K:
+		return "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what it costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
 		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
 	}

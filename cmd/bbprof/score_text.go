@@ -280,12 +280,12 @@ func (s *scored) pairLines() (lines []string) {
 			in = stat.Interval{Low: -p.Interval.High, High: -p.Interval.Low}
 			nearer, further = p.BetterA, p.BetterB
 		}
-		verb := "is better than"
+		outcome, points := fmt.Sprintf("%s is better than %s by", better, worse), "points of MAPE"
 		if !(p.P <= stat.Level) {
-			verb = "is not significantly better than"
+			outcome, points = fmt.Sprintf("%s and %s do not differ significantly: %s has", better, worse, better), "points of MAPE less"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s by %s points of MAPE (%s to %s, %s adjusted), nearer on %s, further on %d, of %d", better, verb, worse,
-			percent(score.Number(by)), percent(score.Number(in.Low)), percent(score.Number(in.High)), chance(p.P), plural(nearer, "block"), further, p.Blocks))
+		lines = append(lines, fmt.Sprintf("%s %s %s (%s to %s, %s adjusted), nearer on %s, further on %d, of %d", outcome,
+			percent(score.Number(by)), points, percent(score.Number(in.Low)), percent(score.Number(in.High)), chance(p.P), plural(nearer, "block"), further, p.Blocks))
 	}
 	return lines
 }
