@@ -262,10 +262,11 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	end.held = j.out.Held()
 	if err == nil {
-		err = j.dest.finish(j.out)
-	}
-	if err == nil {
 		end.atEnd = workers.selftest(ctx)
+		header := j.run.String()
+		j.run.AtEnd = end.atEnd
+		j.out.Ended(header, j.run.String())
+		err = j.dest.finish(j.out)
 	}
 	end.run = j.run
 	return end.exit(err)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,25 +83,27 @@ func (d *sealing) run(std streams) error {
 	return d.make(std)
 }
 
-// make writes beside the directory and renames: it is there whole, or not at all.
 func (d *sealing) make(std streams) error {
-	if _, err := os.Lstat(d.dir); err == nil {
-		return badUsage("-o %s is there already; name another directory", d.dir)
+	var sheet *dataset.Sheet
+	err := writeFolder(d.dir, func(dir string) (err error) {
+		sheet, err = d.write(dir, std)
+		return err
+	})
+	if err == nil {
+		io.WriteString(d.out.notes(std), sheetText(sheet))
 	}
+	return err
+}
+
+func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: versionText(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
-		return &usageError{err}
+		return nil, &usageError{err}
 	}
-	dir := filepath.Clean(d.dir)
-	temporary, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".writing-")
-	if err != nil {
-		return badUsage("-o %w", err)
-	}
-	defer os.RemoveAll(temporary) // nothing, after the rename
 	ctx, stop := untilSignal()
 	defer stop()
-	sheet, err := source.Write(temporary, func(sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
+	sheet, err := source.Write(dir, func(sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
 		if d.noSample || len(sample) == 0 {
 			return nil, nil
 		}
@@ -115,17 +115,11 @@ func (d *sealing) make(std streams) error {
 	})
 	switch hostError := (*verdict.HostError)(nil); {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return nil, ctx.Err()
 	case errors.As(err, &hostError):
-		return fmt.Errorf("%w; -sample=false measures nothing again", err)
-	case err != nil:
-		return err
+		return nil, fmt.Errorf("%w; -sample=false measures nothing again", err)
 	}
-	if err := errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, dir)); err != nil {
-		return err
-	}
-	io.WriteString(d.out.notes(std), sheetText(sheet))
-	return nil
+	return sheet, err
 }
 
 // sheetText is the datasheet in short.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -21,18 +24,23 @@ func mergeCommand() *command {
 		about: `Rows go by their number in the corpus, column row, and come out in that order. What is missing is
 reported: shards that no file is of, and numbers that no file has; with -of also to which shards the
 missing rows belong, as an option for sbatch that runs these tasks again (docs/slurm.md).
+
+With -o DIR/, which ends in a slash, the rows go into a new directory as Parquet, in folders
+microarchitecture=NAME/part=N that DuckDB, pandas and Spark read as columns of one table.
 `,
 		examples: `bbprof merge -o all.csv part0.csv part1.csv part2.csv part3.csv
 bbprof merge -of blocks.csv -o all.parquet part*.csv
+bbprof merge -of blocks.csv -o all/ part*.csv
 `,
 		exits: map[int]string{exitOK: "nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
 			exitUsage: "bad usage, or files that do not belong together", exitInternal: ""},
 		setup: func(f *flags) func(streams) error {
-			var m merging
+			m := merging{partRows: 1_000_000}
 			f.operands = &m.files
 			m.out.addFile(f)
 			formatFlag(f, &m.format)
 			columnsFlag(f, &m.columns)
+			f.number(&m.partRows, 1, "rows", "of -o DIR/: most rows of a part")
 			f.list(&m.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
 			f.text(&m.column, "column", "C", "its column of blocks, if bbprof batch was told")
 			f.toggle(&m.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
@@ -49,12 +57,20 @@ type merging struct {
 	column string
 	mixed  bool
 
-	columns []string // to write
+	columns  []string // to write
+	partRows int
 }
 
 func (m *merging) run(std streams) error {
 	if len(m.files) == 0 {
 		return badUsage("no file named; name the parts")
+	}
+	folder := strings.HasSuffix(m.out.file, "/")
+	if folder && m.format == "" {
+		m.format = resultfile.Parquet
+	}
+	if folder && m.format != resultfile.Parquet {
+		return badUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", m.out.file, m.format)
 	}
 	if err := chooseFormat(&m.format, m.out.file, std); err != nil {
 		return err
@@ -70,8 +86,7 @@ func (m *merging) run(std streams) error {
 	defer parts.Close()
 	signal.Ignore(syscall.SIGPIPE)
 	var report batch.MergeReport
-	err = writeResults(m.out.file, m.files, std.out, func(w io.Writer) error {
-		out, err := resultfile.NewSelection(w, m.format, parts.Schema(), m.columns)
+	join := func(out resultfile.Writer, err error) error {
 		if err != nil {
 			return &usageError{err}
 		}
@@ -79,7 +94,14 @@ func (m *merging) run(std streams) error {
 			return err
 		}
 		return out.Close()
-	})
+	}
+	if folder {
+		err = writeFolder(m.out.file, func(dir string) error { return join(m.partitions(dir, parts)) })
+	} else {
+		err = writeResults(m.out.file, m.files, std.out, func(w io.Writer) error {
+			return join(resultfile.NewSelection(w, m.format, parts.Schema(), m.columns))
+		})
+	}
 	if wrong := (*batch.PartError)(nil); errors.As(err, &wrong) {
 		return &usageError{err}
 	}
@@ -94,6 +116,34 @@ func (m *merging) run(std streams) error {
 		return errRejected
 	}
 	return nil
+}
+
+// partitions writes each row to the parts of the core that it was measured on.
+func (m *merging) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
+	cores, run := parts.Cores(), parts.Schema().Index("run")
+	return resultfile.NewPartitions(dir, parts.Schema(), m.columns, m.partRows, func(cells []string) string {
+		if run < 0 {
+			return "unknown"
+		}
+		return cmp.Or(cores[cells[run]], "unknown")
+	})
+}
+
+// writeFolder makes a directory beside its place and renames it when it is complete: it is there whole, or not at all.
+func writeFolder(name string, write func(dir string) error) error {
+	name = filepath.Clean(name)
+	if _, err := os.Lstat(name); err == nil {
+		return badUsage("-o %s is there already; name another directory", name)
+	}
+	temporary, err := os.MkdirTemp(filepath.Dir(name), filepath.Base(name)+".writing-")
+	if err != nil {
+		return badUsage("-o %w", err)
+	}
+	defer os.RemoveAll(temporary) // nothing, after the rename
+	if err := write(temporary); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, name))
 }
 
 // mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).

@@ -203,6 +203,17 @@ func sameCore(a, b resultfile.Host) bool {
 
 func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
 
+// Cores has the microarchitecture of each run, by what column run holds.
+func (m *Merge) Cores() map[string]string {
+	cores := map[string]string{}
+	for _, p := range m.parts {
+		for _, run := range p.runs {
+			cores[run.ID()] = string(run.Host.Microarchitecture)
+		}
+	}
+	return cores
+}
+
 const (
 	shownShards = 10
 	mostGaps    = 1 << 20 // 16 MiB

@@ -173,7 +173,7 @@ func (h *nearRows) Pop() any {
 // another beside it, locks that and renames it, so the rows are never without a file that has
 // them all. Call it after Flush.
 func (o *Output) Sort() error {
-	if o.pipe != nil || o.sorted {
+	if o.pipe != nil || o.sorted && o.ended[0] == o.ended[1] {
 		return nil
 	}
 	to, err := o.sortBeside()
@@ -206,7 +206,7 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 			os.Remove(to.Name())
 		}
 	}()
-	if err := sortInto(to, from, o.store.end); err != nil {
+	if err := sortInto(to, from, o.store.end, o.ended); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(to.Sync(), lock(to)); err != nil {
@@ -218,8 +218,8 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 	return to, os.Rename(to.Name(), o.path)
 }
 
-// sortInto writes the rows in the first size bytes of a file by their numbers.
-func sortInto(to io.Writer, from io.ReaderAt, size int64) error {
+// sortInto writes the rows in the first size bytes of a file by their numbers, with one run's header replaced.
+func sortInto(to io.Writer, from io.ReaderAt, size int64, ended [2]string) error {
 	var header runHeader
 	rows, err := openOrdered(from, size, header.find)
 	if err != nil {
@@ -238,6 +238,9 @@ func sortInto(to io.Writer, from io.ReaderAt, size int64) error {
 			return err
 		}
 		header.move(row, cells)
+		if header.text != "" && cells[header.column] == ended[0] {
+			cells[header.column] = ended[1]
+		}
 		if line, err = lines.Append(line[:0], cells); err != nil {
 			return err
 		}

@@ -19,10 +19,11 @@ type Output struct {
 	pipe   *pipe  // nil of a file
 	path   string // "" of a pipe
 
-	done    marks // rows that earlier runs wrote
-	tally   Tally // of those rows
-	sorted  bool  // the file's rows are in order so far
-	last    int64 // number of the last row in the file
+	done    marks     // rows that earlier runs wrote
+	tally   Tally     // of those rows
+	sorted  bool      // the file's rows are in order so far
+	last    int64     // number of the last row in the file
+	ended   [2]string // the run's header, and what it is to be replaced with when rows are put in order
 	columns columnsOfTally
 	row     int
 	hex     int
@@ -158,6 +159,9 @@ func (o *Output) Flush() error {
 	}
 	return err
 }
+
+// Ended has the header of a run replaced by one that knows its end, when rows are put in order.
+func (o *Output) Ended(old, now string) { o.ended = [2]string{old, now} }
 
 // InPlace fails if the path names no longer the file that was written, as before that is read or
 // removed by its name.

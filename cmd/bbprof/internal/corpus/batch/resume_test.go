@@ -308,7 +308,7 @@ func TestOrdered(t *testing.T) {
 		os.WriteFile(path, []byte(b.String()), 0o666)
 		content := readFile(t, path)
 		var sorted strings.Builder
-		if err := sortInto(&sorted, strings.NewReader(content), int64(len(content))); err != nil {
+		if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}); err != nil {
 			t.Fatal(err)
 		}
 		os.WriteFile(path, []byte(sorted.String()), 0o666)
@@ -366,5 +366,46 @@ func TestHugeNumbers(t *testing.T) {
 		if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 {
 			t.Errorf("%s: %d bytes are allocated", number, used)
 		}
+	}
+}
+
+// TestEnded: a run's header knows the run's end once rows are put in order, also where they are already; another run's
+// header stays.
+func TestEnded(t *testing.T) {
+	for _, content := range []string{
+		"hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n",
+		"hex,row,run_header\n91,2,first\n90,1,\n92,3,second\n",
+	} {
+		for _, c := range []struct{ old, want string }{
+			{"first", "hex,row,run_header\n90,1,ended\n91,2,\n92,3,second\n"},
+			{"second", "hex,row,run_header\n90,1,first\n91,2,\n92,3,ended\n"},
+			{"", "hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n"},
+		} {
+			ended := [2]string{c.old, "ended"}
+			if c.old == "" {
+				ended = [2]string{}
+			}
+			var sorted strings.Builder
+			if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), ended); err != nil || sorted.String() != c.want {
+				t.Errorf("%q: %v, %q, want %q", content, err, sorted.String(), c.want)
+			}
+		}
+	}
+	path, o := file(t), newOutput(schema)
+	out, err := Create(path, resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	run := here()
+	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
+	e.Row.Number, e.Row.Code = 1, []byte{0x90}
+	if err := out.put(0, o.schema.Cells(&e), nil); err != nil {
+		t.Fatal(err)
+	}
+	run.AtEnd = "8 of 8 pass"
+	out.Ended(e.RunHeader, run.String())
+	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {
+		t.Errorf("%v: %s", err, readFile(t, path))
 	}
 }

@@ -45,6 +45,7 @@ type Sheet struct {
 	Versions  []string          `json:"versions"` // that measured
 	Clocks    []string          `json:"clocks"`
 	Selftests []string          `json:"selftests_at_start"`
+	AtEnd     []string          `json:"selftests_at_end,omitempty"` // of runs that reached it
 	Settings  map[string]any    `json:"settings"`
 	Runs      []string          `json:"runs"` // all that column run may hold
 

@@ -191,7 +191,7 @@ func TestTampered(t *testing.T) {
 		want   string
 	}{
 		{"a missing part", func(t *testing.T, dir string, s *Sheet) { os.Remove(filepath.Join(dir, part(s, 1))) },
-			"microarchitecture=zen4/part-00001.parquet: it is missing"},
+			"microarchitecture=zen4/part=1/rows.parquet: it is missing"},
 		{"a file too many", func(t *testing.T, dir string, s *Sheet) {
 			os.WriteFile(filepath.Join(dir, "microarchitecture=zen4", "part-00009.parquet"), []byte("x"), 0o666)
 		}, "microarchitecture=zen4/part-00009.parquet: it is not part of the sealed dataset"},
@@ -204,7 +204,7 @@ func TestTampered(t *testing.T) {
 				t.Fatal(err)
 			}
 			reseal(t, dir)
-		}, "microarchitecture=zen4/part-00001.parquet: it has rows of a run that is not of this dataset"},
+		}, "microarchitecture=zen4/part=1/rows.parquet: it has rows of a run that is not of this dataset"},
 		{"the first part, of another CPU", func(t *testing.T, dir string, s *Sheet) {
 			text, err := os.ReadFile(filepath.Join(foreign, part(sheet, 0)))
 			if err == nil {
@@ -214,7 +214,7 @@ func TestTampered(t *testing.T) {
 				t.Fatal(err)
 			}
 			reseal(t, dir)
-		}, "microarchitecture=zen4/part-00000.parquet: it was measured on skylake (B), the dataset on zen4"},
+		}, "microarchitecture=zen4/part=0/rows.parquet: it was measured on skylake (B), the dataset on zen4"},
 		{"a number in BHive's file", func(t *testing.T, dir string, s *Sheet) {
 			edit(t, filepath.Join(dir, BHiveFile), ",125.00", ",124.00")
 			reseal(t, dir)

@@ -94,8 +94,8 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	for _, x := range []struct {
 		list *[]string
 		text string
-	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}} {
-		if !slices.Contains(*x.list, x.text) {
+	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}, {&sheet.AtEnd, run.AtEnd}} {
+		if x.text != "" && !slices.Contains(*x.list, x.text) {
 			*x.list = append(*x.list, x.text)
 		}
 	}
@@ -144,11 +144,6 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 			return err
 		}
 	}
-}
-
-// partsFolder is named as readers of partitioned Parquet expect: a column and its value.
-func partsFolder(sheet *Sheet) string {
-	return "microarchitecture=" + strings.ReplaceAll(string(sheet.Hosts[0].Microarchitecture), " ", "-")
 }
 
 // Write makes the dataset in a directory that is there and empty. again measures the sample once more; it gives nil where
@@ -260,7 +255,7 @@ func (w *writing) rows() (err error) {
 				row = append(row, p.application)
 			}
 			if out == nil {
-				part = &Part{File: fmt.Sprintf("%s/part-%05d.parquet", partsFolder(&w.sheet), len(w.sheet.Parts))}
+				part = &Part{File: resultfile.PartName(string(w.sheet.Hosts[0].Microarchitecture), len(w.sheet.Parts))}
 				if out, err = resultfile.NewWriter(w.open(part.File), resultfile.Parquet, schema); err != nil {
 					return err
 				}

@@ -33,7 +33,8 @@ type Run struct {
 	Kernel   string   `json:"kernel"`
 	Clock    string   `json:"clock"`
 	Selftest string   `json:"selftest"`
-	Workers  [][]int  `json:"workers"` // the CPUs of each
+	AtEnd    string   `json:"selftest_at_end,omitempty"` // not of a run that was interrupted, or into a pipe
+	Workers  [][]int  `json:"workers"`                   // the CPUs of each
 	Inputs   []string `json:"inputs"`
 	Started  string   `json:"started"` // RFC 3339
 }

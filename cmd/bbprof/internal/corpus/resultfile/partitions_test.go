@@ -1,0 +1,56 @@
+package resultfile
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPartitions: each row is once in a part of its core, no part has more rows than it may, and none is empty.
+func TestPartitions(t *testing.T) {
+	dir := t.TempDir()
+	schema := SchemaOf([]string{"hex", "row", "run"})
+	p, err := NewPartitions(dir, schema, []string{"row", "hex"}, 2, func(cells []string) string { return cells[2] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, core := range []string{"Zen 8", "Zen 9", "Zen 8", "Zen 8", "Zen 8"} {
+		if err := p.Write([]string{fmt.Sprint("9", i), fmt.Sprint(i + 1), core}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d.IsDir() {
+			return err
+		}
+		in, closer, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closer.Close()
+		name, _ := filepath.Rel(dir, path)
+		for cells, err := in.Next(); err == nil; cells, err = in.Next() {
+			got[name] += strings.Join(cells, " ") + ";"
+		}
+		return nil
+	})
+	want := map[string]string{
+		"microarchitecture=Zen-8/part=0/rows.parquet": "1 90;3 92;",
+		"microarchitecture=Zen-8/part=1/rows.parquet": "4 93;5 94;",
+		"microarchitecture=Zen-9/part=0/rows.parquet": "2 91;",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := NewPartitions(dir, schema, []string{"nosuch"}, 2, nil); err == nil || !strings.Contains(err.Error(), "no column nosuch") {
+		t.Error(err)
+	}
+}
