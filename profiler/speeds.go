@@ -110,12 +110,16 @@ const (
 	BelowLatency  Impossible = "below_latency"  // than the longest chain of registers takes
 )
 
+// impossibleShare is by how much cycles are below what the core can do before that is said: as much as selftest
+// allows a known number to be off.
+const impossibleShare = 0.015
+
 // impossible says that cycles are fewer than the core needs to rename the instructions, each of which takes a slot
 // at least, or than a chain through registers takes, if they are.
 func (s *session) impossible(m *mapper.Mapped, t timing.Timed) (which Impossible, why string) {
 	width := s.cpu.DispatchWidth
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
-	switch high := t.Estimate.High(); {
+	switch high := t.Estimate.High() / (1 - impossibleShare); {
 	case width == 0: // the core is not known
 	case high < chain:
 		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: a discovery, or the number is wrong",
