@@ -179,10 +179,13 @@ func (k *capturing) watch(w *watched, objects map[string]uint64) error {
 		return nil
 	}
 	if r := asm.Refuse(insts); r != nil {
-		w.out = r.Error()
+		w.out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
 		return nil
 	}
-	path := w.File
+	path, err := filepath.Abs(w.File)
+	if err != nil {
+		return err
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}

@@ -1,16 +1,18 @@
 package capture
 
 import (
-	"bytes"
 	"context"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
@@ -90,21 +92,166 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestOutputIsTheSame: a program under capture writes what it writes alone.
+// first is the first block of a function of a program.
+func first(t *testing.T, path, function string) Block {
+	t.Helper()
+	file, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	symbols, err := file.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Name != function {
+			continue
+		}
+		text := file.Sections[s.Section]
+		code := make([]byte, s.Size)
+		if _, err := text.ReadAt(code, int64(s.Value-text.Addr)); err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(code); {
+			step, err := asm.StepOver(code[at:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step.Flow != asm.FlowNext {
+				return Block{Code: code[:at], File: path, Function: function, Offset: s.Value}
+			}
+			at += step.Length
+		}
+	}
+	t.Fatalf("%s has no function %s that ends", path, function)
+	return Block{}
+}
+
+// TestHostile: whatever a program does, what it writes and how it ends is as without capture, and what was
+// captured before is kept.
+func TestHostile(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "hostile")
+	if out, err := exec.Command(gcc, "-O1", "-pthread", "-o", path, "testdata/hostile.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+	}
+	block := first(t, path, "work")
+	for _, test := range []struct {
+		how    string
+		visits uint64 // that are counted, of the 300 calls each; 0: any number
+		end    string
+		lost   string
+	}{
+		{"", 300, "", ""},
+		{"code", 300, "", ""},
+		{"unmap", 601, "it was killed by signal 11 (segmentation fault)", "it touches an address where nothing is mapped"},
+		{"protect", 601, "it was killed by signal 11 (segmentation fault)", "it touches a page that cannot be read"},
+		{"signal", 0, "", ""},
+		{"die", 300, "it was killed by signal 6 (aborted)", ""},
+		{"fork", 600, "", ""},
+		{"exec", 300, "it became another program by exec", ""},
+		{"thread", 900, "", ""},
+	} {
+		t.Run(test.how, func(t *testing.T) {
+			c, err := program.NewCommand([]string{path, test.how})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := exec.Command(path, test.how).Output()
+			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			visits, r := run(t, c, Options{Samples: 1000, Streams: program.Streams{Stdout: out}}, block)
+			got, err := os.ReadFile(out.Name())
+			if err != nil || test.how != "exec" && string(got) != string(want) {
+				t.Errorf("it writes %q, and without capture %q (%v)", got, want, err)
+			}
+			o := r.Blocks[0]
+			if r.End != test.end || test.visits > 0 && o.Visits != test.visits || len(visits) < 290 || len(visits) != o.Kept {
+				t.Errorf("%d visits: %+v", len(visits), r)
+			}
+			if test.lost != "" && o.Lost[test.lost] != 1 {
+				t.Errorf("lost: %v", o.Lost)
+			}
+			if (r.Threads > 0) != (test.how == "thread") || (r.Children > 0) != (test.how == "fork") {
+				t.Errorf("%d threads, %d children", r.Threads, r.Children)
+			}
+		})
+	}
+}
+
+// TestOutputIsTheSame: a program all of whose first blocks are captured writes what it writes alone.
 func TestOutputIsTheSame(t *testing.T) {
-	gzip := require.Tool(t, require.Gzip, "gzip")
-	input := filepath.Join(t.TempDir(), "input")
-	text, err := os.ReadFile("capture.go")
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "sums")
+	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../../testdata/programs/sums.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+	}
+	want, err := exec.Command(path, "20").Output()
+	if err != nil || len(want) == 0 {
+		t.Fatalf("%q %v", want, err)
+	}
+	c, err := program.NewCommand([]string{path, "20"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(input, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want, err := exec.Command(gzip, "-nc", input).Output()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = want
-	_ = bytes.Equal
+	defer out.Close()
+	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"), first(t, path, "fibonacci"), first(t, path, "triangle"))
+	got, err := os.ReadFile(out.Name())
+	if err != nil || string(got) != string(want) || len(visits) == 0 {
+		t.Errorf("%d visits: %q, alone %q (%v)", len(visits), got, want, err)
+	}
+}
+
+// TestStrings: of string instructions all rounds are followed, and pushed flags do not show the steps.
+func TestStrings(t *testing.T) {
+	code := tinyelf.Asm(
+		"\x48\x81\xec\x00\x30\x00\x00", // sub rsp,0x3000
+		"\x48\x89\xe7",                 // mov rdi,rsp
+		"\xb9\x00\x04\x00\x00",         // mov ecx,1024
+		"\x31\xc0",                     // xor eax,eax
+		"\xfc",                         // cld
+		"\xf3\x48\xab",                 // rep stosq: 8 KiB
+		"\x48\x89\xe7",                 // mov rdi,rsp
+		"\x48\xff\xc0",                 // inc rax
+		"\x48\x89\x44\x24\x50",         // mov [rsp+80],rax
+		"\xb9\x00\x04\x00\x00",         // mov ecx,1024
+		"\xf2\x48\xaf",                 // repne scasq: 11 rounds
+		"\x9c", "\x5a",                 // pushf; pop rdx
+		"\x90", tinyelf.Exit(0))
+	c, block := tiny(t, code)
+	visits, r := run(t, c, Options{}, block(18, 42), block(42, 43))
+	if len(visits) != 2 || len(visits[0].Before.Pages) < 3 || len(visits[0].Before.Pages) > 4 {
+		t.Fatalf("%d visits: %+v", len(visits), r)
+	}
+	a := visits[0].After
+	if a.GPR[1] != 1024-11 || a.GPR[7] != a.GPR[4]+88 || a.GPR[2]&(1<<8) != 0 || a.GPR[2]&(1<<6) == 0 {
+		t.Errorf("rcx %d, rdi %#x, rsp %#x, flags %#x", a.GPR[1], a.GPR[7], a.GPR[4], a.GPR[2])
+	}
+}
+
+// TestLeftOut: a block that cannot be captured is named.
+func TestLeftOut(t *testing.T) {
+	c, block := tiny(t, tinyelf.Asm("\x90\x90", tinyelf.Exit(0)))
+	bad := block(0, 2)
+	bad.Code = []byte{0x90, 0x91}
+	elsewhere := block(0, 2)
+	elsewhere.File = "/bin/none"
+	blocks := []Block{block(0, 2), block(0, 2), bad, elsewhere, {Code: []byte{0x0f, 0x05}}, {Code: []byte{0x06}}}
+	_, r := run(t, c, Options{}, blocks...)
+	var got []string
+	for _, b := range r.Blocks {
+		got = append(got, strings.SplitN(b.Out, ":", 2)[0])
+	}
+	want := []string{"", "it is listed twice", "other bytes are at its address in the program", "its file is not loaded when the program's own code begins", "syscall", "undecodable"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }

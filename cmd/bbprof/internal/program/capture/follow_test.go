@@ -1,0 +1,58 @@
+package capture
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/initial"
+)
+
+func TestParseMaps(t *testing.T) {
+	all := parseMaps("555555554000-555555556000 r--p 00000000 fe:00 123   /bin/a b\n" +
+		"7ffff7fc1000-7ffff7fc5000 r--p 00000000 00:00 0    [vvar]\nnonsense\n7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0  [stack]\n")
+	for addr, want := range map[uint64]string{0x555555553fff: "", 0x555555554000: "/bin/a", 0x555555555fff: "/bin/a", 0x555555556000: "", 0x7ffff7fc1008: "[vvar]", 0x7ffffffde000: "[stack]", 1 << 47: ""} {
+		got := ""
+		if m := all.find(addr); m != nil {
+			got = m.name
+			if m.writable != (got == "[stack]") {
+				t.Errorf("%#x: writable %v", addr, m.writable)
+			}
+		}
+		if got != want {
+			t.Errorf("%#x is in %q, want %q", addr, got, want)
+		}
+	}
+}
+
+// TestXSave: each component is found where the layout says.
+func TestXSave(t *testing.T) {
+	l := layout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}
+	area := make([]byte, 2560)
+	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(area[at:], v) }
+	binary.LittleEndian.PutUint16(area[0:], 0x37f)
+	area[4] = 0x80
+	binary.LittleEndian.PutUint32(area[24:], 0x1fa0)
+	put(32, 7)             // st0
+	put(160+16*3+8, 1)     // xmm3, upper half
+	put(576+16*3, 2)       // ymm3
+	put(1024+32*15+24, 3)  // zmm15, the highest word
+	put(1536+64*15+56, 4)  // zmm31
+	put(640+192+8*7, 0xff) // k7
+	got := l.captured(debuggee.State{XSave: area, Flags: 0x246 | 1<<8 | 1<<16})
+	want := initial.Captured{State: initial.State{Name: "captured", Fill: initial.Paper().Fill, MXCSR: 0x1fa0, Flags: 0x44}, X87: initial.X87{Control: 0x37f, Tags: 0x80}}
+	want.X87.Registers[0][0] = 7
+	want.Opmasks[7] = 0xff
+	want.Vectors = []initial.Vector{{Reg: 3, Bits: 256}, {Reg: 15, Bits: 512}, {Reg: 31, Bits: 512}}
+	want.Vectors[0].Words[1], want.Vectors[0].Words[2], want.Vectors[1].Words[7], want.Vectors[2].Words[7] = 1, 2, 3, 4
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if v := (layout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
+		t.Error("a CPU without AVX has AVX's registers")
+	}
+	_ = l.parse(area[:600]) // cut off
+	_ = l.parse(nil)
+}
