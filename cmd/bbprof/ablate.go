@@ -36,8 +36,8 @@ func ablateCommand() *command {
 
 With -hex, a block is measured whatever its addresses and its size say, until the trace is judged;
 misses are those of a whole run, of as many copies as the last column says, as the paper has them.
-They are predicted from addresses and sizes, or counted where hardware counters can be read; the last
-line says which. For a corpus, a block counts as measured if it is
+They are predicted from addresses and sizes, or counted where hardware counters can be read; the
+last line says which. For a corpus, a block counts as measured if it is
 stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
 the trace is judged. Beside the shares stand the paper's.
 `,
