@@ -45,7 +45,7 @@ docs/instructions.md says how each form is measured, and how far the numbers agr
 		examples: `bbprof instructions -o table.csv                       all forms: some minutes
 bbprof instructions -match '^vp?add'                   some mnemonics
 bbprof instructions -match '^vaddps$' -all             masked, broadcasting and rounding ones, too
-bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where they differ
+bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
 `,
 		exits: map[int]string{exitOK: "done, whether or not every form has a number", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; nothing is written"},
 		setup: func(f *flags) func(streams) error {
