@@ -76,12 +76,11 @@ func (c *Captured) Check() error {
 // upper halves that are zero are clean, and those that are zero are left out.
 func (c *Captured) Start() State {
 	s := c.State
-	s.Name, s.X87, s.Vectors = CapturedName, &c.X87, nil
+	var vectors [vectorRegs][vectorWords]uint64
 	for _, v := range c.Vectors {
-		if v.Bits = v.width(); v.Bits > 0 {
-			s.Vectors = append(s.Vectors, v)
-		}
+		vectors[v.Reg] = v.Words
 	}
+	s.Name, s.X87, s.Vectors = CapturedName, &c.X87, VectorsOf(&vectors)
 	return s
 }
 

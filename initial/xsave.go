@@ -45,34 +45,18 @@ func (c *Captured) SetXSave(area []byte, offset func(component int) int) bool {
 	for i := range c.Opmasks {
 		c.Opmasks[i] = le.Uint64(part(xsaveOpmask, i, 8))
 	}
-	c.Vectors = nil
-	for reg := range vectorRegs {
-		v := Vector{Reg: reg}
+	var vectors [vectorRegs][vectorWords]uint64
+	for reg := range vectors {
 		value := part(xsaveHi16ZMM, max(reg-16, 0), 64)
 		if reg < 16 {
 			value = slices.Concat(area[xsaveXMM+16*reg:][:16], part(xsaveAVX, reg, 16), part(xsaveZMMHi256, reg, 32))
 		}
-		for i := range v.Words {
-			v.Words[i] = le.Uint64(value[8*i:])
-		}
-		if v.Bits = v.width(); v.Bits > 0 {
-			c.Vectors = append(c.Vectors, v)
+		for i := range vectors[reg] {
+			vectors[reg][i] = le.Uint64(value[8*i:])
 		}
 	}
+	c.Vectors = VectorsOf(&vectors)
 	return true
-}
-
-// width is that of the narrowest register which holds all words that are not zero, 0 if all are.
-func (v Vector) width() int {
-	for _, words := range []int{vectorWords, vectorWords / 2} {
-		if slices.Max(v.Words[words/2:words]) > 0 {
-			return 64 * words
-		}
-	}
-	if v.Words[0]|v.Words[1] > 0 {
-		return 128
-	}
-	return 0
 }
 
 // FSave is the unit's state as FRSTOR loads it (SDM vol. 1, 8.1.10, figure 8-9), without the pointers to the last instruction.

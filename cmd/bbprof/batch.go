@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -66,6 +67,7 @@ type batchFlags struct {
 	measuring profiler.Options
 	files     []string
 	column    string
+	state     string // file of captured states
 
 	workers   int
 	retries   int
@@ -88,6 +90,8 @@ func (b *batchFlags) declare(f *flags) {
 	f.operands = &b.files
 	f.section("Input")
 	f.text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	f.text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
+		"state names; without another file, the rows are all states of FILE")
 	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
 		"parts' results are joined by bbprof merge. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
 		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/slurm.md)")
@@ -138,8 +142,10 @@ func (b *batchFlags) check(std streams) error {
 	}
 	toFile := b.out.file != ""
 	switch {
-	case len(b.files) == 0:
+	case len(b.files) == 0 && b.state == "":
 		return badUsage("no file named; name one or more, or - for standard input")
+	case b.state != "" && (b.measuring.Init != "" || len(b.measuring.Set) > 0):
+		return badUsage("-state is all of the state that blocks start from; leave -init and -set out")
 	case b.resume && !toFile:
 		return badUsage("-resume continues a file; name it with -o")
 	case b.resume && b.overwrite:
@@ -163,6 +169,7 @@ func (b *batchFlags) check(std streams) error {
 // batchJob is a batch about to run: what it reads, where it writes, with what.
 type batchJob struct {
 	in     *input.Input
+	states *states.Reader // nil where blocks start from states of bbprof's
 	schema resultfile.Schema
 	cpus   host.Layout
 	run    resultfile.Run
@@ -176,7 +183,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	if err := b.check(std); err != nil {
 		return j, err
 	}
-	if j.in, err = input.Open(b.files, std.in, b.column, resultfile.Reserved()); err != nil {
+	if j.states, j.in, err = b.openStates(std); err != nil {
 		return j, &usageError{err}
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
@@ -249,8 +256,13 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	watch := newWatch(b.out.notes(std), j.in.Size())
 	garbage.adjust()
+	visit := (func(*input.Row) string)(nil)
+	if j.states != nil {
+		defer j.states.Close()
+		visit = visitOf(j.in)
+	}
 	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
-		Workers: listingIn(workers.measurers(), b.syntax), Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
+		Workers: inStates(listingIn(workers.measurers(), b.syntax), j.states), Visit: visit, Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
 		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
 	})
 	watch.end()
@@ -272,11 +284,19 @@ func (b *batchFlags) measure(std streams) error {
 	return end.exit(err)
 }
 
+// inputs are the files that the run depends on.
+func (b *batchFlags) inputs() []string {
+	if b.state == "" {
+		return b.files
+	}
+	return append([]string{b.state}, b.files...)
+}
+
 // describe is the run without its selftest.
 func (b *batchFlags) describe(cpus host.Layout) (resultfile.Run, error) {
 	settings, err := resultfile.SettingsOf(b.measuring)
 	return resultfile.Run{
 		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
-		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.files, Started: now(),
+		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}, err
 }

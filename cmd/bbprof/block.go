@@ -24,6 +24,7 @@ steady state, with all its data and code in the first-level caches, or says why 
 `,
 		examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
+bbprof -state gzip.states#17               a block in the state in which gzip reached it
 echo 4801c0 | bbprof -json -hex - | jq .cycles
 `,
 		exits: map[int]string{exitOK: "measured", exitRejected: "the block is rejected; the report says why",
@@ -31,6 +32,8 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 		setup: func(f *flags) func(streams) error {
 			m := measureBlock{out: output{}}
 			m.block.add(f)
+			f.text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
+				"wrote to FILE. Without -hex, the block of that visit")
 			m.out.add(f, "the report")
 			f.toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
 			syntaxFlag(f, &m.syntax, "the disassembly")
@@ -46,6 +49,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 type measureBlock struct {
 	opts   profiler.Options
 	block  blockFlags
+	state  string
 	syntax assemble.Syntax
 	out    output
 }
@@ -54,7 +58,7 @@ func (m *measureBlock) run(std streams) error {
 	if err := m.opts.Check(); err != nil {
 		return &usageError{err}
 	}
-	block, err := m.block.read(std)
+	block, err := m.read(std)
 	if err != nil {
 		return err
 	}
@@ -73,6 +77,22 @@ func (m *measureBlock) run(std streams) error {
 		return err
 	}
 	return outcome(result)
+}
+
+// read is the block and what it starts from.
+func (m *measureBlock) read(std streams) (b profiler.Block, err error) {
+	if m.state == "" {
+		return m.block.read(std)
+	}
+	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.at != 0 {
+		return b, badUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
+	}
+	if m.block.given() {
+		if b, err = m.block.read(std); err != nil {
+			return b, err
+		}
+	}
+	return b, startState(&b, m.state)
 }
 
 // profileOne measures one block with a profiler of its own.

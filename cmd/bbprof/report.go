@@ -81,6 +81,7 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("memory", "%s on %s", plural(r.Pages, "page"), plural(r.Frames, "frame"))
 	}
 	w.line("init", "%s", state(r))
+	w.captured(r.Captured)
 	if s := r.Second; s != nil && s.Reason != "" {
 		w.line("", "%s: %s", s.Init, s.Reason)
 	} else if s != nil {
@@ -112,6 +113,24 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("clock", "%s", c.Method)
 		w.line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
 	}
+}
+
+// captured tells of which visit the initial state is, and how long copies stay within it.
+func (w *reporter) captured(c *profiler.CapturedReport) {
+	if c == nil {
+		return
+	}
+	w.line("", "%s", c.Visit)
+	if c.Leaves != nil {
+		w.line("", "%s within it, then %v", stay(c.Within), c.Leaves)
+	}
+}
+
+func stay(copies int) string {
+	if copies == 1 {
+		return "1 copy stays"
+	}
+	return fmt.Sprintf("%d copies stay", copies)
 }
 
 // counters tells what events counted, and of all that were not, why; nothing where nothing

@@ -44,7 +44,9 @@ type Options struct {
 	Retries int // of a block that was rejected for noise
 	Shard   Shard
 	Set     initial.Set // of all rows, where their own do not say otherwise
-	Run     resultfile.Run
+	// Visit names the captured state that a row's block starts from; nil where none does.
+	Visit func(*input.Row) string
+	Run   resultfile.Run
 	// Progress is called from the goroutine of Run, a few times a second.
 	Progress func(Progress)
 }
@@ -330,6 +332,11 @@ func (r *run) take(f fed) (*job, error) {
 		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
 	}
 	id := identity(f.row.Code, f.row.At, r.Set.With(f.row.Set).String())
+	visit := ""
+	if r.Visit != nil {
+		visit = r.Visit(&f.row)
+		id += "\x00state " + visit
+	}
 	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
 		r.held += f.row.Size()
@@ -346,7 +353,7 @@ func (r *run) take(f fed) (*job, error) {
 	if cells != nil {
 		return nil, r.repeat(w, cells)
 	}
-	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{At: f.row.At, Set: f.row.Set}, rows: []waiting{w}}
+	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{At: f.row.At, Set: f.row.Set, Visit: visit}, rows: []waiting{w}}
 	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil
