@@ -78,10 +78,14 @@ func Disagreements(rows []Row, cycles map[string]float64, share float64) (list [
 
 // title says what a number is.
 func (m *Measured) title() string {
-	if m.Kind == Throughput {
-		return "throughput"
+	title := "throughput"
+	if m.Kind != Throughput {
+		title = "latency " + m.Pair
 	}
-	return "latency " + m.Pair
+	if m.Mean != "" {
+		title += ", a mean"
+	}
+	return title
 }
 
 // predicted is what a model says of a probe: as measured, less what it says of the bridges.

@@ -254,6 +254,10 @@ func TestDisagreements(t *testing.T) {
 	if judged != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
 		t.Errorf("%d judged: %+v", judged, list)
 	}
+	rows[0].Latency.Mean = string(verdict.Unstable)
+	if list, _ := Disagreements(rows, cycles, 0.02); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
+		t.Errorf("a mean is called %q", list[0].What)
+	}
 }
 
 const snippet = `---
