@@ -43,7 +43,7 @@ with one thread that asks for no other random numbers, time or process number ha
 in every capture. Where it has several threads, a visit is taken while the others stand still.
 Processes that it starts run, but nothing is taken of them.
 `,
-		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.3 ms; -first bounds how many
+		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.5 ms; -first bounds how many
 visits of a block are counted, after which it costs nothing. Standard output is the program's own.
 docs/capture.md tells more.
 `,
