@@ -115,7 +115,7 @@ func (v *Verified) rows(dir string, listed map[string]string) {
 		blocks []planned
 		splits []string
 	)
-	before := len(v.Problems)
+	before, missing := len(v.Problems), false
 	for _, part := range v.Sheet.Parts {
 		if sum := listed[part.File]; sum != part.SHA256 {
 			v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
@@ -142,6 +142,7 @@ func (v *Verified) rows(dir string, listed map[string]string) {
 		}, v.host(part.File))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // sums said so
+			missing = true
 		case err != nil:
 			v.problem(part.File, "%v", err)
 		case rows != part.Rows:
@@ -160,7 +161,7 @@ func (v *Verified) rows(dir string, listed map[string]string) {
 	}
 	slices.SortFunc(t.sample, byHash)
 	v.Sample = t.sample[:min(len(t.sample), mostSampled)]
-	if len(v.Problems) > before { // what follows from the parts cannot be right either
+	if missing || len(v.Problems) > before { // what follows from the parts cannot be right either
 		return
 	}
 	v.derived(t, listed, hashes)
@@ -216,7 +217,7 @@ func (v *Verified) derived(t *tally, listed map[string]string, hashes map[string
 	a, b := reflect.ValueOf(t.counts), reflect.ValueOf(v.Sheet.Counts)
 	for i := range a.NumField() {
 		if x, y := fmt.Sprint(a.Field(i)), fmt.Sprint(b.Field(i)); x != y {
-			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet", a.Type().Field(i).Tag.Get("json"), x, y)
+			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet", strings.TrimSuffix(a.Type().Field(i).Tag.Get("json"), ",omitempty"), x, y)
 		}
 	}
 }
