@@ -307,7 +307,7 @@ func disagreementPage(title string, list []instructions.Disagreement) markup.HTM
 <html lang="en"><meta charset="utf-8"><title>%s</title>
 <meta name="viewport" content="width=device-width">
 <style>:root{color-scheme:light dark}body{font:14px system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse}th,td{padding:.15em .8em;text-align:left;vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}tr:nth-child(odd) td{background:#8881}th{position:sticky;top:0;background:Canvas}code{word-break:break-all;font-size:12px}</style>
+td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td:nth-child(-n+3){white-space:nowrap}tr:nth-child(odd) td{background:#8881}th{position:sticky;top:0;background:Canvas}code{word-break:break-all;font-size:12px}</style>
 <h1>Where the model disagrees</h1><p>%s</p>
 <table><tr><th>form<th>LLVM's opcode<th>what<th>measured<th>interval<th>model<th>factor<th>block
 `, title, title)
