@@ -41,7 +41,6 @@ type About struct {
 	CPU     string   `json:"cpu"`
 	Seed    uint64   `json:"seed"`
 	Samples int      `json:"samples"` // wanted of each block
-	Masked  bool     `json:"masked"`  // contents that the blocks do not depend on are replaced
 }
 
 // Error says what is wrong with a file.

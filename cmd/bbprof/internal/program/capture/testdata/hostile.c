@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 		mprotect(p, 4096, PROT_NONE);
 		sum += work(p, 1); // dies
 	} else if (!strcmp(how, "signal")) {
-		struct itimerval every = {{0, 300}, {0, 300}};
+		struct itimerval every = {{0, 2000}, {0, 2000}};
 		signal(SIGALRM, handler);
 		setitimer(ITIMER_REAL, &every, 0);
 		for (int i = 0; i < 20; i++)
