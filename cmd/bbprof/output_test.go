@@ -24,7 +24,7 @@ func TestResultLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := [][]string{{"version"}, {"--version"}, {"-h"}, {"help"}, {"help", "-man"}, {"completion", "bash"}}
-	for _, f := range resultfile.Formats() {
+	for _, f := range []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, resultfile.BHive} { // others need more than this result
 		lines = append(lines, []string{"convert", "-format", string(f), result})
 	}
 	for _, name := range commandNames() {
