@@ -287,13 +287,17 @@ func (m *huntMeasurer) pass(ctx context.Context, blocks []string, todo []int, se
 func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
 	slots := float64(r.Instructions) / float64(max(1, width))
+	others := len(r.Warnings)
+	if r.Impossible == profiler.BelowDispatch {
+		others-- // which says just that
+	}
 	switch err := r.Err(); {
 	case err != nil:
 		m.Why = err.Error()
-	case len(r.Warnings) == 1 && r.Cycles < slots:
-		m.High, m.Doubtful = max(m.High, slots), true
-	case len(r.Warnings) > 0:
+	case others > 0:
 		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
+	case r.Cycles < slots:
+		m.High, m.Doubtful = max(m.High, slots), true
 	}
 	return m
 }
