@@ -32,6 +32,7 @@ var (
 	nop  = []byte{0x90}
 	nop2 = []byte{0x66, 0x90}
 	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
+	nop6 = []byte{0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00}
 	nop8 = []byte{0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0}
 )
 
@@ -200,11 +201,15 @@ func TestSmaller(t *testing.T) {
 		fe    FrontEnd
 		want  Factors
 	}{
-		{"few instructions of a large op cache", decode(t, nop...), large, Factors{256, 512}},
+		{"few instructions of a large op cache", decode(t, nop...), large, Factors{256, 768}},
+		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
 		{"of a smaller one", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 511, OpsPerLine: 8, Window: 64}}, Factors{128, 512}},
 		{"2 of 8 bytes: 128 lines for 512 copies", repeat(t, 2, nop8...), large, Factors{256, 512}},
 		{"3 of 8 bytes: 192 lines", repeat(t, 3, nop8...), large, Factors{256, 512}},
-		{"3 of 1 byte: 192 lines", repeat(t, 3, nop...), large, Factors{256, 512}},
+		{"3 of 1 byte: 192 lines, and 240 for 640 copies", repeat(t, 3, nop...), large, Factors{256, 512}},
+		{"2 of 1 byte: 192 lines for 768 copies", repeat(t, 2, nop...), large, Factors{256, 768}},
+		{"2 of 5 bytes", repeat(t, 2, nop5...), large, Factors{256, 640}},
+		{"2 of 6 bytes", repeat(t, 2, nop6...), large, Factors{256, 512}},
 		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
 		{"3 of 8 bytes, of which L1I holds 384 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 384 * 2, OpCache: large.OpCache}, Factors{128, 384}},
 	} {
