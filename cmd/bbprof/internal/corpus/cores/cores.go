@@ -3,8 +3,8 @@
 package cores
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -134,7 +134,7 @@ func (p *Pair) lines(rows []Row, threshold float64) {
 		l.summarise()
 		p.Categories = append(p.Categories, *l)
 	}
-	sort.Slice(p.Categories, func(i, j int) bool { return p.Categories[i].Category < p.Categories[j].Category })
+	slices.SortFunc(p.Categories, func(a, b Line) int { return cmp.Compare(a.Category, b.Category) })
 }
 
 func (l *Line) summarise() {
@@ -186,11 +186,7 @@ func (p *Pair) sets(rows []Row, threshold float64) {
 		s.CostB = bestA.Cells[p.B].Cycles/bestB.Cells[p.B].Cycles - 1
 		p.Ranked = append(p.Ranked, s)
 	}
-	sort.Slice(p.Ranked, func(i, j int) bool {
-		x, y := p.Ranked[i], p.Ranked[j]
-		if a, b := max(x.CostA, x.CostB), max(y.CostA, y.CostB); a != b {
-			return a > b
-		}
-		return x.Name < y.Name
+	slices.SortFunc(p.Ranked, func(a, b Set) int {
+		return cmp.Or(cmp.Compare(max(b.CostA, b.CostB), max(a.CostA, a.CostB)), cmp.Compare(a.Name, b.Name))
 	})
 }

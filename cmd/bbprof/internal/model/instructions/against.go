@@ -1,9 +1,10 @@
 package instructions
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -222,6 +223,6 @@ func (a *Agreement) Kinds() (kinds [][]Difference) {
 		}
 		kinds[i] = append(kinds[i], d)
 	}
-	sort.SliceStable(kinds, func(i, j int) bool { return len(kinds[i]) > len(kinds[j]) })
+	slices.SortStableFunc(kinds, func(a, b []Difference) int { return cmp.Compare(len(b), len(a)) })
 	return kinds
 }

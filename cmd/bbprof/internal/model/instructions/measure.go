@@ -1,11 +1,11 @@
 package instructions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -55,7 +55,7 @@ func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries, wid
 		}
 	}
 	// Wide operations slow the core, and narrower ones behind them, for a millisecond.
-	sort.SliceStable(q.jobs, func(i, j int) bool { return q.jobs[i].bits < q.jobs[j].bits })
+	slices.SortStableFunc(q.jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
 	var working sync.WaitGroup
 	for _, w := range workers {
 		working.Go(func() { q.work(w) })
