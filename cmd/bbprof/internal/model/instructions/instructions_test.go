@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -150,7 +151,7 @@ func (s scripted) ProfileAll(_ context.Context, next func() (profiler.Block, boo
 // TestMeasure: bridges are subtracted, a round trip in halves; what this CPU does not have is not asked for twice;
 // what is not steady has a mean with the reason.
 func TestMeasure(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32 // two workers ask
 	worker := scripted(func(text string) (float64, *verdict.Rejection) {
 		switch {
 		case text == "movq movq":
@@ -158,7 +159,7 @@ func TestMeasure(t *testing.T) {
 		case text == "cvtsi2sd movq":
 			return 8.5, nil
 		case strings.HasPrefix(text, "crc32"):
-			asked++
+			asked.Add(1)
 			return 0, &verdict.Rejection{Reason: verdict.SIGILL}
 		case text == "cvtsi2sd":
 			return 4, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: "bends"}
@@ -182,8 +183,8 @@ func TestMeasure(t *testing.T) {
 	if rows[0].Detail != "1 to 1: a mean: bends" || rows[0].All[0].Mean != string(verdict.Nonlinear) {
 		t.Errorf("detail %q, a mean because of %q", rows[0].Detail, rows[0].All[0].Mean)
 	}
-	if rows[1].Reason != string(verdict.SIGILL) || asked > 2 {
-		t.Errorf("reason %q after %d blocks", rows[1].Reason, asked)
+	if rows[1].Reason != string(verdict.SIGILL) || asked.Load() > 2 {
+		t.Errorf("reason %q after %d blocks", rows[1].Reason, asked.Load())
 	}
 	if rows[2].Reason != string(verdict.Privileged) {
 		t.Errorf("cli: reason %q", rows[2].Reason)
