@@ -79,11 +79,7 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
-	lines := fe.OpCache.counter(insts)
-	for _, p := range pairs {
-		if !fe.holdsLines(lines.upTo(p.Long), p.Long*length(insts), opCacheShare) {
-			break
-		}
+	if p, ok := fe.largest(pairs[:], insts, opCacheShare); ok {
 		f, fits = p, true
 	}
 	if len(insts) > fewInstructions || fe.OpCache.Lines*fe.OpCache.OpsPerLine < largeOpCache {
@@ -93,12 +89,22 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 	if length(insts) <= shortBytes*len(insts) {
 		few = append(few, shortPairs[:]...)
 	}
-	for _, p := range few {
-		if fe.holdsLines(fe.OpCache.linesOf(insts, p.Long), p.Long*length(insts), fewShare) {
-			f = p
-		}
+	if p, ok := fe.largest(few, insts, fewShare); ok {
+		f = p
 	}
 	return f, fits, nil
+}
+
+// largest is the last of these pairs, the smaller ones first, whose longer image the front end holds; ok is false if it holds none.
+func (fe FrontEnd) largest(list []Factors, insts []asm.Inst, share float64) (f Factors, ok bool) {
+	lines := fe.OpCache.counter(insts)
+	for _, p := range list {
+		if !fe.holdsLines(lines.upTo(p.Long), p.Long*length(insts), share) {
+			break
+		}
+		f, ok = p, true
+	}
+	return f, ok
 }
 
 // Later is the second half of what lies between the two numbers of copies, for a block whose time per copy
