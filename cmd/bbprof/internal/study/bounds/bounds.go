@@ -322,11 +322,14 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
 		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
 		half := min(int(base.Cycles/s.Slope/2), copies) // of what the class could do in the time
+		if half <= low {
+			return s, nil // the search has found that more are free
+		}
 		near, err := a.at(half)
 		if err != nil {
 			return s, err
 		}
-		if cost := near - base.Cycles; half > 0 && cost > atOnce*s.Slope*float64(half) {
+		if cost := near - base.Cycles; cost > atOnce*s.Slope*float64(half) {
 			s.Room, s.Share = 0, 0 // later ones may cost less, as stores to one line after another do
 		}
 	}

@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"slices"
@@ -325,6 +326,32 @@ func TestSlack(t *testing.T) {
 		if s == nil || s.FreeLow > free || s.FreeHigh < free || s.FreeHigh-s.FreeLow > 1 || s.Room < free-1 || s.Room > free+1 {
 			t.Errorf("%s: %+v, want %g free", class, s, free)
 		}
+	}
+}
+
+// disturbedOnce is a core on which one number of nops reads 6 % too slow.
+type disturbedOnce struct {
+	madeUp
+	nops int
+}
+
+func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := d.madeUp.Profile(ctx, b)
+	if bytes.Count(b.Code, nop1) == d.nops {
+		r.Cycles *= 1.06
+	}
+	return r, err
+}
+
+// TestSlackDisturbed: one disturbed measurement does not fill a class of which the search found more to be free.
+func TestSlackDisturbed(t *testing.T) {
+	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
+	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]Kind{Chain}, a.Bounds); d != "" {
+		t.Errorf("%s\n%+v\n%s", a.Sentence, a.slackOf("nop"), d)
 	}
 }
 
