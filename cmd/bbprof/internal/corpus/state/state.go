@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Visit is one visit of a block by its program.
@@ -91,8 +92,8 @@ const (
 	headerSize = 24
 	pageSize   = 4096
 
-	// MaxPages is how many pages a visit may touch.
-	MaxPages = 256
+	// MaxPages is how many pages a visit may touch: as many as there are frames to measure it on.
+	MaxPages = layout.MaxFrames
 
 	// A chunk ends when it has so many visits or pages; the last visit may go beyond that.
 	fullVisits = 64

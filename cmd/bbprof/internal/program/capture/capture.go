@@ -86,7 +86,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, blocks []
 		return Report{}, err
 	}
 	defer done()
-	k := &capturing{Process: p, layout: layoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
+	k := &capturing{Process: p, layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
 	end, err := k.run(c, blocks)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
@@ -132,7 +132,7 @@ func (w *watched) inOrder() []*visit {
 // capturing is one run.
 type capturing struct {
 	*debuggee.Process
-	layout  layout
+	layout  xsaveLayout
 	options Options
 	watched []*watched
 	at      map[uint64]*watched // those that have a breakpoint, by address

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"debug/elf"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,5 +254,25 @@ func TestLeftOut(t *testing.T) {
 	want := []string{"", "it is listed twice", "other bytes are at its address in the program", "its file is not loaded when the program's own code begins", "syscall", "undecodable"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestManyPages: as many pages are captured as can be measured, and no more, though each access touches one.
+func TestManyPages(t *testing.T) {
+	var block []byte
+	for i := range maxPages + 1 {
+		block = append(block, 0x88, 0x84, 0x24) // mov [rsp+…], al
+		block = binary.LittleEndian.AppendUint32(block, uint32(i*pageSize))
+	}
+	again := binary.LittleEndian.AppendUint32([]byte{0xff, 0xc9, 0x0f, 0x85}, -uint32(len(block)+8)) // dec ecx; jnz
+	before := "\x48\x81\xec\x00\x20\x08\x00" + "\xb9\x02\x00\x00\x00"                                // sub rsp,…; mov ecx,2
+	c, part := tiny(t, tinyelf.Asm(before, string(block), string(again), tinyelf.Exit(0)))
+	const most, each = "it touches more than 128 pages", 7
+	for n, want := range map[int]map[string]int{maxPages: {}, maxPages + 1: {most: 1}} {
+		visits, r := run(t, c, Options{}, part(len(before), len(before)+n*each))
+		delete(r.Blocks[0].Lost, "it touches an address where nothing is mapped") // on the first visit the stack grows
+		if diff := cmp.Diff(want, r.Blocks[0].Lost); diff != "" || len(visits) != 1-len(want) {
+			t.Errorf("%d pages: %d visits; %s", n, len(visits), diff)
+		}
 	}
 }

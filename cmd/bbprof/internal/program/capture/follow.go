@@ -11,12 +11,13 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 const (
 	pageSize = 4096
-	// maxPages is how many pages a visit may touch: what a file of states takes.
-	maxPages = 256
+	// maxPages is how many pages a visit may touch: as many as there are frames to measure it on.
+	maxPages = layout.MaxFrames
 	// userEnd is the first address that is no program's, with four levels of page tables.
 	userEnd = 1 << 47
 )
@@ -226,6 +227,9 @@ func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
 			if why := f.read(addr, t); why != "" && mem.Mask == asm.NoRegister {
 				return why
 			} else if why == "" {
+				if len(f.pages) == maxPages {
+					return fmt.Sprintf("it touches more than %d pages", maxPages)
+				}
 				f.pages[addr] = t
 			}
 		}
@@ -235,9 +239,6 @@ func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
 		}
 		if addr == last&^(pageSize-1) {
 			return ""
-		}
-		if len(f.pages) >= maxPages {
-			return fmt.Sprintf("it touches more than %d pages", maxPages)
 		}
 	}
 }

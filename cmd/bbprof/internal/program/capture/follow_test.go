@@ -29,7 +29,7 @@ func TestParseMaps(t *testing.T) {
 
 // TestXSave: each component is found where the layout says.
 func TestXSave(t *testing.T) {
-	l := layout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}
+	l := xsaveLayout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}
 	area := make([]byte, 2560)
 	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(area[at:], v) }
 	binary.LittleEndian.PutUint16(area[0:], 0x37f)
@@ -50,7 +50,7 @@ func TestXSave(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if v := (layout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
+	if v := (xsaveLayout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
 		t.Error("a CPU without AVX has AVX's registers")
 	}
 	_ = l.parse(area[:600]) // cut off

@@ -20,15 +20,15 @@ const (
 	legacy    = 512
 )
 
-// layout says where the other components are: an offset each, 0 where the CPU has none (Intel SDM
+// xsaveLayout says where the other components are: an offset each, 0 where the CPU has none (Intel SDM
 // vol. 1, 13.4.3).
-type layout struct{ avx, opmask, zmmLow, zmmHigh int }
+type xsaveLayout struct{ avx, opmask, zmmLow, zmmHigh int }
 
-// layoutOf asks CPUID's leaf for processor extended state (Intel SDM vol. 2, CPUID leaf 0DH).
-func layoutOf(id host.CPUID) layout {
+// xsaveLayoutOf asks CPUID's leaf for processor extended state (Intel SDM vol. 2, CPUID leaf 0DH).
+func xsaveLayoutOf(id host.CPUID) xsaveLayout {
 	const leaf = 0xd
 	if highest, _, _, _ := id(0, 0); highest < leaf {
-		return layout{}
+		return xsaveLayout{}
 	}
 	at := func(component uint32) int {
 		size, offset, _, _ := id(leaf, component)
@@ -37,7 +37,7 @@ func layoutOf(id host.CPUID) layout {
 		}
 		return int(offset)
 	}
-	return layout{avx: at(2), opmask: at(5), zmmLow: at(6), zmmHigh: at(7)}
+	return xsaveLayout{avx: at(2), opmask: at(5), zmmLow: at(6), zmmHigh: at(7)}
 }
 
 // vectorFile are the registers beside the general ones.
@@ -49,7 +49,7 @@ type vectorFile struct {
 }
 
 // parse reads an area, of which the kernel has filled in what XSAVE leaves out.
-func (l layout) parse(area []byte) (v vectorFile) {
+func (l xsaveLayout) parse(area []byte) (v vectorFile) {
 	if len(area) < legacy {
 		return v
 	}
@@ -89,7 +89,7 @@ const (
 )
 
 // captured is a state without pages.
-func (l layout) captured(s debuggee.State) initial.Captured {
+func (l xsaveLayout) captured(s debuggee.State) initial.Captured {
 	v := l.parse(s.XSave)
 	return initial.Captured{
 		State: initial.State{Name: "captured", GPR: s.GPR, FSBase: s.FSBase, GSBase: s.GSBase, Fill: initial.Paper().Fill,
@@ -100,7 +100,7 @@ func (l layout) captured(s debuggee.State) initial.Captured {
 }
 
 // machine is what accesses follow from.
-func (l layout) machine(s debuggee.State) (m asm.Machine) {
+func (l xsaveLayout) machine(s debuggee.State) (m asm.Machine) {
 	v := l.parse(s.XSave)
 	m.Regs, m.Opmasks, m.Down = s.Regs, v.opmasks, s.Flags&direction != 0
 	for i, words := range v.words {
