@@ -47,7 +47,7 @@ bbprof ablate blocks.csv
 		exits: map[int]string{exitOK: "measured at one step at least; the end of the corpus was reached", exitRejected: "the block is rejected at every step",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: ""},
 		setup: func(f *flags) func(streams) error {
-			a := ablating{opts: profiler.Options{Detail: true}}
+			a := ablating{study: study{opts: profiler.Options{Detail: true}}}
 			a.block.add(f)
 			f.operands = &a.files
 			a.out.add(f, "the table")
@@ -59,11 +59,8 @@ bbprof ablate blocks.csv
 }
 
 type ablating struct {
-	opts  profiler.Options
-	block blockFlags
+	study
 	files []string
-	out   output
-	plot  plots
 }
 
 func (a *ablating) run(std streams) error {
@@ -73,32 +70,26 @@ func (a *ablating) run(std streams) error {
 	case a.block.given() && len(a.files) > 0:
 		return badUsage("-hex and %s: give a block or a file", a.files[0])
 	}
-	ctx, stop := untilSignal()
-	defer stop()
 	if len(a.files) > 0 {
-		return a.corpus(ctx, std)
+		return a.corpus(std)
 	}
 	block, err := a.block.read(std)
 	if err != nil {
 		return err
 	}
-	a.opts.Waiting = waiting(a.out.notes(std))
-	p, err := profiler.New(a.opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	stages, err := ablate.Block(ctx, p, block.Code)
-	if err != nil && !(stopped(err) && len(stages) > 0) {
-		return err
-	}
-	if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
-		return cmp.Or(writeErr, err)
-	}
-	if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), ablate.StageFigure(stages)); err != nil {
-		return err
-	}
-	return stagesOutcome(stages)
+	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		stages, err := ablate.Block(ctx, p, block.Code)
+		if err != nil && !(stopped(err) && len(stages) > 0) {
+			return err
+		}
+		if err := a.write(std, stages, stageTable(stages), err); err != nil {
+			return err
+		}
+		if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), ablate.StageFigure(stages)); err != nil {
+			return err
+		}
+		return stagesOutcome(stages)
+	})
 }
 
 func stagesOutcome(stages []ablate.Stage) error {
@@ -114,40 +105,37 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
+// write writes the steps, as far as they came: err is what ended them early, and comes back.
 func (a *ablating) write(std streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
 		table += "incomplete: interrupted before the end\n"
 	}
-	return a.out.write(std, object, table)
+	return cmp.Or(a.out.write(std, object, table), err)
 }
 
-func (a *ablating) corpus(ctx context.Context, std streams) error {
+func (a *ablating) corpus(std streams) error {
 	in, err := input.Open(a.files, std.in, "", nil)
 	if err != nil {
 		return &usageError{err}
 	}
 	defer in.Close()
-	a.opts.Waiting = waiting(a.out.notes(std))
-	p, err := profiler.New(a.opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	done := progress(a.out.notes(std), 0, "blocks")
-	shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
-		row, err := in.Next()
-		return row.Code, row.Rejection, err
-	}, done.step)
-	done.end()
-	if err != nil && !(stopped(err) && shares[0].Blocks > 0) {
-		return err
-	}
-	if writeErr := a.write(std, shares, shareTable(shares), err); writeErr != nil || err != nil {
-		return cmp.Or(writeErr, err)
-	}
-	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
+	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		done := progress(a.out.notes(std), 0, "blocks")
+		shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
+			row, err := in.Next()
+			return row.Code, row.Rejection, err
+		}, done.step)
+		done.end()
+		if err != nil && !(stopped(err) && shares[0].Blocks > 0) {
+			return err
+		}
+		if err := a.write(std, shares, shareTable(shares), err); err != nil {
+			return err
+		}
+		return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
+	})
 }
 
 func stageTable(stages []ablate.Stage) string {

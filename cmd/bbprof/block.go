@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -65,18 +67,14 @@ func (m *measureBlock) run(std streams) error {
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
 		return badUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	m.opts.Waiting = waiting(m.out.notes(std))
-	result, err := profileOne(ctx, m.opts, block)
-	if err != nil {
-		return err
-	}
-	inSyntax(&result, m.syntax)
-	if err := m.out.write(std, result, report(result)); err != nil {
-		return err
-	}
-	return outcome(result)
+	return m.out.profiling(std, m.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		result, err := p.Profile(ctx, block)
+		if err != nil {
+			return err
+		}
+		inSyntax(&result, m.syntax)
+		return cmp.Or(m.out.write(std, result, report(result)), outcome(result))
+	})
 }
 
 // read is the block and what it starts from.
@@ -95,14 +93,28 @@ func (m *measureBlock) read(std streams) (b profiler.Block, err error) {
 	return b, startState(&b, m.state)
 }
 
-// profileOne measures one block with a profiler of its own.
-func profileOne(ctx context.Context, opts profiler.Options, b profiler.Block) (profiler.Result, error) {
-	p, err := profiler.New(opts)
-	if err != nil {
-		return profiler.Result{}, err
+// study is what the commands share that ask about one block.
+type study struct {
+	opts  profiler.Options
+	block blockFlags
+	out   output
+	plot  plots
+}
+
+// show writes what was found out about a block, and draws it unless there was nothing to find.
+func (s *study) show(std streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
+	if base.Status != profiler.OK {
+		text = report(base)
 	}
-	defer p.Close()
-	return p.Profile(ctx, b)
+	if err := s.out.write(std, found, text); err != nil {
+		return err
+	}
+	if base.Status == profiler.OK {
+		if err := s.plot.draw(blockSubject(base.Hex), figure()); err != nil {
+			return err
+		}
+	}
+	return outcome(base)
 }
 
 func outcome(r profiler.Result) error {

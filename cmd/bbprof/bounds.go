@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -39,7 +41,7 @@ bbprof score -model llvm-mca-22 bounds.csv            groups errors by what boun
 		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
-			b := bounding{opts: profiler.Options{Detail: true}}
+			b := bounding{study: study{opts: profiler.Options{Detail: true}}}
 			b.block.add(f)
 			f.toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
 			f.operands = &b.files
@@ -53,56 +55,36 @@ bbprof score -model llvm-mca-22 bounds.csv            groups errors by what boun
 }
 
 type bounding struct {
-	opts  profiler.Options
-	block blockFlags
-	ask   bounds.Options
-	files []string
-	// workers is how many blocks of a corpus are measured at once, 0 for one a core.
-	workers int
-	out     output
-	plot    plots
+	study
+	ask     bounds.Options
+	files   []string
+	workers int // how many blocks of a corpus are measured at once, 0 for one a core
 }
 
 func (b *bounding) run(std streams) error {
 	if err := oneMode(b.opts); err != nil {
 		return err
 	}
-	ctx, stop := untilSignal()
-	defer stop()
 	switch {
 	case b.block.given() && len(b.files) > 0:
 		return badUsage("-hex and %s: give a block or files", b.files[0])
 	case len(b.files) > 0:
-		return b.corpus(ctx, std)
+		return b.corpus(std)
 	}
 	block, err := b.block.read(std)
 	if err != nil {
 		return err
 	}
-	p, err := profiler.New(b.opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	got, err := bounds.Find(ctx, p, block, b.ask)
-	if err != nil {
-		return err
-	}
-	if err := b.out.write(std, got, boundsReport(got)); err != nil {
-		return err
-	}
-	if got.Base.Status == profiler.OK {
-		if err := b.plot.draw(blockSubject(got.Base.Hex), bounds.Figure(got)); err != nil {
+	return b.out.profiling(std, b.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		got, err := bounds.Find(ctx, p, block, b.ask)
+		if err != nil {
 			return err
 		}
-	}
-	return outcome(got.Base)
+		return b.show(std, got, boundsReport(got), got.Base, func() plot.Figure { return bounds.Figure(got) })
+	})
 }
 
 func boundsReport(a bounds.Answer) string {
-	if a.Base.Status != profiler.OK {
-		return report(a.Base)
-	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s\n%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", a.Sentence, a.Base.Cycles, a.Base.CILow, a.Base.CIHigh)
 	if len(a.Chains) > 0 {

@@ -13,7 +13,9 @@ import (
 )
 
 // corpus writes a row for each distinct block of the files, in their order.
-func (b *bounding) corpus(ctx context.Context, std streams) error {
+func (b *bounding) corpus(std streams) error {
+	ctx, stop := untilSignal()
+	defer stop()
 	blocks, err := distinctBlocks(b.files, std.in, "")
 	if err != nil {
 		return &usageError{err}

@@ -97,14 +97,7 @@ func (c *checking) run(std streams) error {
 	if err != nil && !stopped(err) {
 		return err
 	}
-	writeErr := c.out.stream(std, func(w io.Writer) error {
-		if c.out.json {
-			return writeChecked(w, outcomes)
-		}
-		_, err := io.WriteString(w, c.report(outcomes))
-		return err
-	})
-	if writeErr != nil || err != nil {
+	if writeErr := writeLines(&c.out, std, checkedLines(outcomes), c.report(outcomes)); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	return checkOutcome(outcomes)
@@ -166,16 +159,7 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 
 // readBaseline reads the file that is named, or standard input.
 func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
-	var (
-		in     resultfile.Reader
-		closer io.Closer = io.NopCloser(nil)
-		err    error
-	)
-	if c.baseline == "-" {
-		in, err = resultfile.OpenStream(stdin)
-	} else {
-		in, closer, err = resultfile.OpenFile(c.baseline)
-	}
+	in, closer, err := openResult(c.baseline, stdin)
 	if err != nil {
 		return baseline{}, err
 	}
@@ -228,12 +212,11 @@ type checkedJSON struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 }
 
-func writeChecked(w io.Writer, outcomes []check.Outcome) error {
-	var lines []checkedJSON
+func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 	for _, o := range outcomes {
 		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.FastAt, o.Rejection})
 	}
-	return jsonLines(w, lines)
+	return lines
 }
 
 // report lists the blocks that are slower, or with -v all, and counts the others.

@@ -265,11 +265,7 @@ func (c *counting) countGrowth(ctx context.Context, std streams) error {
 	g := growth{A: results[0], B: results[1], MaxRatio: c.maxRatio}
 	g.Ratio = float64(g.B.Instructions) / float64(g.A.Instructions)
 	g.Grows = g.Ratio > g.MaxRatio
-	err := c.out.write(std, g, growthReport(g, c.sets))
-	if err == nil && g.Grows {
-		return errRejected
-	}
-	return err
+	return c.out.reject(std, g.Grows, g, growthReport(g, c.sets))
 }
 
 func growthReport(g growth, sets [2]string) string {

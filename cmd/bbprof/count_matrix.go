@@ -135,10 +135,7 @@ func (c *counting) countMatrix(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	if err := c.out.write(std, r, r.report()); err != nil || r.Lost == 0 {
-		return err
-	}
-	return errRejected
+	return c.out.reject(std, r.Lost > 0, r, r.report())
 }
 
 // read reads what is expected. With -update the file may be yet to come.

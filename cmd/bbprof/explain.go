@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/profiler"
@@ -52,8 +54,8 @@ bbprof explain -clean-env -- ./prog args
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
 			e := explaining{flags: f,
-				opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: tolerateAll()},
-				ask:  explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
+				study: study{opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: tolerateAll()}},
+				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.block.add(f)
 			f.number(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
@@ -71,13 +73,10 @@ bbprof explain -clean-env -- ./prog args
 }
 
 type explaining struct {
+	study
 	flags *flags
-	opts  profiler.Options
-	block blockFlags
 	ask   explain.Options
 	set   setupFlags
-	out   output
-	plot  plots
 
 	// of a program
 	words    []string
@@ -111,33 +110,16 @@ func (e *explaining) run(std streams) error {
 	if e.opts.Frames == profiler.AutoFrames {
 		setup.Frames = 1
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	e.opts.Waiting = waiting(e.out.notes(std))
-	p, err := profiler.New(e.opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
-	if err != nil {
-		return err
-	}
-	if err := e.out.write(std, got, explanation(got)); err != nil {
-		return err
-	}
-	if got.Base.Status == profiler.OK {
-		if err := e.plot.draw(blockSubject(got.Base.Hex), explain.Figure(got)); err != nil {
+	return e.out.profiling(std, e.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
+		if err != nil {
 			return err
 		}
-	}
-	return outcome(got.Base)
+		return e.show(std, got, explanation(got), got.Base, func() plot.Figure { return explain.Figure(got) })
+	})
 }
 
 func explanation(e explain.Explanation) string {
-	if e.Base.Status != profiler.OK {
-		return report(e.Base)
-	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
 	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")

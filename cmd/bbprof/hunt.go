@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -158,13 +156,8 @@ func (h *hunting) finish(std streams, m *huntMeasurer, source predict.Source, fo
 			return fmt.Errorf("writing the reports: %w", err)
 		}
 	}
-	err := h.out.stream(std, func(w io.Writer) error {
-		if h.out.json {
-			return json.NewEncoder(w).Encode(huntJSONOf(source.String(), h.threshold, found, interrupted))
-		}
-		_, err := io.WriteString(w, huntText(source.String(), h.threshold, found))
-		return err
-	})
+	name := source.String()
+	err := h.out.write(std, huntJSONOf(name, h.threshold, found, interrupted), huntText(name, h.threshold, found))
 	if err == nil && interrupted {
 		fmt.Fprintln(std.err, "bbprof: interrupted; this is what was found until then")
 		return exit(exitInterrupted)
@@ -190,11 +183,6 @@ func (h *hunting) corpus(std streams) ([]string, error) {
 	rng := rand.New(rand.NewPCG(h.seed, 1))
 	rng.Shuffle(len(blocks), func(i, k int) { blocks[i], blocks[k] = blocks[k], blocks[i] })
 	return blocks[:min(len(blocks), h.blocks)], nil
-}
-
-func (h *hunting) source() (predict.Source, error) {
-	p := predictingBlocks{predicting: h.predicting}
-	return p.source()
 }
 
 // huntMeasurer measures on all workers.

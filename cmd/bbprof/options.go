@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,6 +139,38 @@ func (o *output) write(std streams, result any, text string) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
+}
+
+// writeLines writes an object on a line for each of some values, or the text.
+func writeLines[T any](o *output, std streams, values []T, text string) error {
+	return o.stream(std, func(w io.Writer) error {
+		if o.json {
+			return jsonLines(w, values)
+		}
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// reject writes the result of a check, which ends the command with errRejected where it failed.
+func (o *output) reject(std streams, failed bool, result any, text string) error {
+	if err := o.write(std, result, text); err != nil || !failed {
+		return err
+	}
+	return errRejected
+}
+
+// profiling has do measure with a profiler of these options until a signal comes.
+func (o *output) profiling(std streams, opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
+	ctx, stop := untilSignal()
+	defer stop()
+	opts.Waiting = waiting(o.notes(std))
+	p, err := profiler.New(opts)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return do(ctx, p)
 }
 
 // stream has write write to where the result goes.

@@ -73,7 +73,7 @@ func (c *predictingBlocks) run(std streams) error {
 const lowerBound = "lower-bound"
 
 // source is the model, for the core that is named, or else this host's.
-func (c *predictingBlocks) source() (predict.Source, error) {
+func (c *predicting) source() (predict.Source, error) {
 	name := c.core
 	if name == "" {
 		name = string(host.Detect().Microarchitecture)

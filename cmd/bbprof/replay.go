@@ -71,27 +71,15 @@ func (r *replaying) run(std streams) error {
 	if len(r.files) == 0 {
 		return badUsage("name a file of bbprof capture")
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	r.opts.Waiting = waiting(r.out.notes(std))
-	p, err := profiler.New(r.opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	all := replayed{Rejected: map[verdict.Reason]int{}, List: []difference{}}
-	for _, name := range r.files {
-		if err := all.add(ctx, p, name); err != nil {
-			return err
+	return r.out.profiling(std, r.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		all := replayed{Rejected: map[verdict.Reason]int{}, List: []difference{}}
+		for _, name := range r.files {
+			if err := all.add(ctx, p, name); err != nil {
+				return err
+			}
 		}
-	}
-	if err := r.out.write(std, all, all.report(r.top)); err != nil {
-		return err
-	}
-	if all.Different > 0 {
-		return errRejected
-	}
-	return nil
+		return r.out.reject(std, all.Different > 0, all, all.report(r.top))
+	})
 }
 
 // add replays the visits of a file.

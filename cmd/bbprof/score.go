@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -159,13 +157,7 @@ func (c *scoring) run(std streams) error {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return c.out.stream(std, func(w io.Writer) error {
-		if c.out.json {
-			return json.NewEncoder(w).Encode(s.json())
-		}
-		_, err := io.WriteString(w, s.text(c.files))
-		return err
-	})
+	return c.out.write(std, s.json(), s.text(c.files))
 }
 
 // predictAll gives the predictions of all models and of what they are compared with.

@@ -85,17 +85,14 @@ bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every 
 }
 
 type sweeping struct {
+	study
 	flags  *flags
 	factor string // its flag
 	values []int
 	runs   int
 	seed   uint64
-	out    output
-	plot   plots
 
 	// of a block
-	opts   profiler.Options
-	block  blockFlags
 	setup  setupFlags
 	regs   []asm.Reg
 	events []string

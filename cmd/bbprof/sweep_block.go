@@ -77,7 +77,10 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	if writeErr := s.write(points, screened, factor, std); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
-	return sweepOutcome(points)
+	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return p.Result.Status == profiler.OK }) {
+		return errRejected
+	}
+	return nil
 }
 
 func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std streams) ([]sweep.Point, []sweep.Screened, error) {
@@ -162,15 +165,6 @@ func readEventList(file string) (events []profiler.Event, err error) {
 		events = append(events, profiler.Event(e))
 	}
 	return events, err
-}
-
-func sweepOutcome(points []sweep.Point) error {
-	for _, p := range points {
-		if p.Result.Status == profiler.OK {
-			return nil
-		}
-	}
-	return errRejected
 }
 
 func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
