@@ -10,7 +10,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -86,42 +85,34 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	column := map[string]int{}
-	for _, name := range []string{"hex", "status", "cycles", "file", "input_file", "function", "count", "terminator", "instructions", "input_instructions"} {
-		column[name] = in.Schema().Index(name)
-	}
-	if column["status"] < 0 || column["function"] < 0 || column["count"] < 0 {
+	schema := in.Schema()
+	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
 		return nil, errors.New("it has not the columns status, function and count; make it with bbprof batch of what bbprof extract -run writes")
 	}
+	// Where the column of the corpus has a name that batch has too, batch calls it input_….
+	file, instructions := "file", "instructions"
+	if schema.Index("input_file") >= 0 {
+		file = "input_file"
+	}
+	if schema.Index("input_instructions") >= 0 {
+		instructions = "input_instructions"
+	}
 	var blocks []account.Block
-	for {
-		cells, err := in.Next()
-		switch bad := (*resultfile.DamageError)(nil); {
-		case errors.Is(err, io.EOF):
-			return blocks, nil
-		case errors.As(err, &bad):
-			return nil, bad
-		case err != nil:
+	for cell, err := range cellsByName(in) {
+		if err != nil {
 			return nil, err
 		}
-		cell := func(names ...string) string { // of the first of these columns that there is
-			for _, name := range names {
-				if i := column[name]; i >= 0 {
-					return cells[i]
-				}
-			}
-			return ""
-		}
-		number := func(names ...string) float64 {
-			v, _ := strconv.ParseFloat(cell(names...), 64)
+		number := func(name string) float64 {
+			v, _ := strconv.ParseFloat(cell(name), 64)
 			return v
 		}
 		blocks = append(blocks, account.Block{
-			Place: account.Place{File: cell("input_file", "file"), Function: cell("function")},
-			Count: number("count"), Instructions: number("input_instructions", "instructions"), Terminated: cell("terminator") != "",
+			Place: account.Place{File: cell(file), Function: cell("function")},
+			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
 			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
 		})
 	}
+	return blocks, nil
 }
 
 // chain is eight dependent adds, whose measurement says how fast the core runs.
@@ -178,16 +169,9 @@ func (a *accounting) once(ctx context.Context) (float64, error) {
 
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	in, err := openInput(a.stdin)
-	if err != nil {
-		return nil, badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
-	note := func(s string) { fmt.Fprintln(a.out.notes(std), "bbprof: "+s) }
-	r := extract.Run{Program: a.program, Stdin: in, Out: io.Discard, Err: std.err, Note: note}
-	p, err := r.Samples(ctx)
+	p, err := ran(a.program, a.stdin, io.Discard, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) { return r.Samples(ctx) })
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		note("cycles by function are left out: " + host.Missing + "; " + host.Remedy)
+		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil
 	} else if err != nil {
 		return nil, err

@@ -29,25 +29,23 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 	if schema == nil {
 		return b, errors.New("it is empty, or ends within its first line")
 	}
-	at := map[string]int{}
-	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "run", "run_header"} {
-		if at[name] = schema.Index(name); at[name] < 0 && name != "run" && name != "run_header" {
+	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high"} {
+		if schema.Index(name) < 0 {
 			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
 		}
 	}
-	for cells, err := range each(in.Next) {
+	for cell, err := range cellsByName(in) {
 		if err != nil {
 			return b, err
 		}
-		cell := func(name string) string { return cells[at[name]] }
-		if at["run_header"] >= 0 && cell("run_header") != "" {
+		if cell("run_header") != "" {
 			run, err := resultfile.ParseRun(cell("run_header"))
 			if err != nil {
 				return b, err
 			}
 			b.runs = append(b.runs, run)
 		}
-		if at["run"] >= 0 && resultfile.IsID(cell("run")) && !slices.Contains(b.ids, cell("run")) {
+		if resultfile.IsID(cell("run")) && !slices.Contains(b.ids, cell("run")) {
 			if b.ids = append(b.ids, cell("run")); len(b.ids) > mostRuns {
 				return b, fmt.Errorf("its rows are of more than %d runs", mostRuns)
 			}

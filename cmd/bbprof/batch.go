@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/profiler"
 )
 
 func batchCommand() *command {
@@ -55,7 +54,7 @@ cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 			exitHost: "", exitInternal: "",
 			exitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		setup: func(f *flags) func(streams) error {
-			b := batchFlags{flags: f, retries: 2}
+			b := batchFlags{flags: f, sideBySide: sideBySide{retries: 2}}
 			b.declare(f)
 			return b.measure
 		},
@@ -63,14 +62,12 @@ cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 }
 
 type batchFlags struct {
-	flags     *flags
-	measuring profiler.Options
-	files     []string
-	column    string
-	state     string // file of captured states
+	sideBySide
+	flags  *flags
+	files  []string
+	column string
+	state  string // file of captured states
 
-	workers   int
-	retries   int
 	unordered bool
 	shard     batch.Shard
 	array     bool // the shard is that of a task of a job array
@@ -109,10 +106,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.section("Layouts")
 	layouts(f, &b.measuring)
-	f.section("Workers")
-	workersFlag(f, &b.workers)
-	f.number(&b.retries, 0, "retries", "measure a noisy block up to N times more")
-	measuring(f, &b.measuring)
+	b.sideBySide.declare(f)
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed, the last first)"
 }
@@ -274,7 +268,7 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	end.held = j.out.Held()
 	if err == nil {
-		end.atEnd = workers.selftest(ctx)
+		end.atEnd, _ = workers.selftest(ctx)
 		header := j.run.String()
 		j.run.AtEnd = end.atEnd
 		j.out.Ended(header, j.run.String())

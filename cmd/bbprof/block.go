@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -140,13 +139,7 @@ func (b *blockFlags) add(f *flags) {
 		"welcome; - reads it from standard input")
 	f.text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
 		"GNU as or llvm-mc assembles it; - reads it from standard input")
-	parsed(f, &b.at, func(s string) (uint64, error) {
-		at, err := strconv.ParseUint(s, 0, 64)
-		if err != nil {
-			return 0, errors.New("write an address such as 0x401136")
-		}
-		return at, nil
-	}, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
+	parsed(f, &b.at, parseAddress, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
 		"within a page (default: each is aligned as its width wants)")
 	f.stray = "quote a block that has spaces in it"
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,7 +85,10 @@ func (c *capturingStates) declare(f *flags) {
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
-	parsed(f, &c.addresses, c.andAddress, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
+	parsed(f, &c.addresses, func(s string) ([]uint64, error) {
+		at, err := parseAddress(s)
+		return append(c.addresses, at), err
+	}, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
 	f.text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
 	f.text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
 	f.section("Which visits")
@@ -96,15 +98,6 @@ func (c *capturingStates) declare(f *flags) {
 	f.section("How the program runs")
 	cpuFlag(f, &c.options.CPUs, "the CPU to run on")
 	runFlags(f, &c.options.Timeout, &c.stdin, "10m")
-}
-
-// andAddress adds one to those that are named.
-func (c *capturingStates) andAddress(s string) ([]uint64, error) {
-	addr, err := strconv.ParseUint(s, 0, 64)
-	if err != nil {
-		return nil, errors.New("write an address such as 0x401136")
-	}
-	return append(c.addresses, addr), nil
 }
 
 func (c *capturingStates) check() error {
@@ -229,14 +222,11 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 
 // ran are the blocks that the program runs, by callgrind.
 func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, notes io.Writer) error {
-	in, err := openInput(c.stdin)
-	if err != nil {
-		return badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
-	run := extract.Run{Program: c.words, Stdin: in, Out: io.Discard, Err: std.err, AnyExit: true, Note: func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }}
-	profile, err := run.Profile(ctx)
+	profile, err := ran(c.words, c.stdin, io.Discard, std, notes, func(r extract.Run) (*extract.Profile, error) {
+		r.AnyExit = true
+		return r.Profile(ctx)
+	})
 	if err != nil {
 		return err
 	}

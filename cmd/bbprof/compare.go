@@ -8,7 +8,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -88,8 +87,7 @@ type comparing struct {
 	out         output
 	plot        plots
 	verbose     bool
-	programs    program.Options
-	cleanEnv    bool
+	programs    programFlags
 	linking     linking
 }
 
@@ -110,7 +108,7 @@ func (c *comparing) declare(f *flags) {
 	c.plot.add(f)
 	f.toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
 	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
-	programFlags(f, &c.programs, &c.cleanEnv)
+	c.programs.declare(f)
 	c.linking.declare(f)
 	measuring(f, &c.measuring)
 }

@@ -89,7 +89,7 @@ func (c *comparing) link(ctx context.Context, sides *placed, words [2][]string, 
 			return nil, err
 		}
 		for k, command := range commands {
-			command.CleanEnv = c.cleanEnv
+			command.CleanEnv = c.programs.cleanEnv
 			setups := own[k : k+1]
 			if l.setups > 1 {
 				setups = own[:l.setups]

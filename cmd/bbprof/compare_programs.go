@@ -18,7 +18,7 @@ type placed struct {
 }
 
 func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
-	r, err := c.runner(std)
+	r, err := c.programs.runner(c.measuring.CPUs, std)
 	if err != nil {
 		return err
 	}
@@ -37,12 +37,6 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error 
 	return cmp.Or(c.show(out, std), err)
 }
 
-func (c *comparing) runner(std streams) (*program.Runner, error) {
-	opts := c.programs
-	opts.CPUs, opts.Stderr = c.measuring.CPUs, std.err
-	return program.NewRunner(opts)
-}
-
 // place puts two programs in their layouts. close is to be called when they have been run.
 func (c *comparing) place(ctx context.Context, words [2][]string, args []string, std streams) (sides placed, close func(), err error) {
 	sides.commands = [2]string{strings.Join(words[0], " "), strings.Join(words[1], " ")}
@@ -55,11 +49,10 @@ func (c *comparing) place(ctx context.Context, words [2][]string, args []string,
 		setups[1] = program.Layouts(c.layouts, ^c.seed)
 	}
 	for i := range words {
-		command, err := program.NewCommand(words[i])
+		command, err := c.programs.command(words[i])
 		if err != nil {
 			return sides, nil, err
 		}
-		command.CleanEnv = c.cleanEnv
 		sides.places[i] = program.In(command, setups[i])
 	}
 	for i, s := range setups[0] {

@@ -113,14 +113,14 @@ func (c *comparing) runSuite(ctx context.Context, std streams) error {
 }
 
 func (c *comparing) runMember(ctx context.Context, m member, sides placed, std streams, step func(int)) (*comparison, error) {
-	one := *c
-	one.programs.Stdin = cmp.Or(m.stdin, c.programs.Stdin)
-	r, err := one.runner(std)
+	programs := c.programs
+	programs.Stdin = cmp.Or(m.stdin, programs.Stdin)
+	r, err := programs.runner(c.measuring.CPUs, std)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return one.comparePrograms(ctx, r, sides, std, step)
+	return c.comparePrograms(ctx, r, sides, std, step)
 }
 
 // showSuite writes a row for each program, what all say together, and draws it; left are the programs that

@@ -130,22 +130,14 @@ func (c *joining) readFile(r *coreResult, file string, i int) error {
 		return err
 	}
 	defer closer.Close()
-	at := map[string]int{}
-	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", "category", "set", "run_header", c.alternatives} {
-		at[name] = in.Schema().Index(name)
-		if needed := name != "" && name != "set" && name != "run_header" && name != "category"; needed && at[name] < 0 {
+	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", c.alternatives} {
+		if name != "" && in.Schema().Index(name) < 0 {
 			return fmt.Errorf("it has no column %s; it has %.300s", name, strings.Join(in.Schema().Names(), ", "))
 		}
 	}
-	for cells, err := range each(in.Next) {
+	for cell, err := range cellsByName(in) {
 		if err != nil {
 			return err
-		}
-		cell := func(name string) string {
-			if at[name] < 0 {
-				return ""
-			}
-			return cells[at[name]]
 		}
 		if header := cell("run_header"); header != "" {
 			if err := c.note(r, header); err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -64,7 +63,7 @@ bbprof explain -clean-env -- ./prog args
 			e.plot.add(f)
 			e.set.add(f)
 			measuring(f, &e.opts)
-			programFlags(f, &e.programs, &e.cleanEnv)
+			e.programs.declare(f)
 			f.program = &e.words
 			f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 			return e.run
@@ -80,8 +79,7 @@ type explaining struct {
 
 	// of a program
 	words    []string
-	programs program.Options
-	cleanEnv bool
+	programs programFlags
 }
 
 func (e *explaining) run(std streams) error {

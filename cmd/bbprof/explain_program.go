@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
 )
 
 // explainProgram is bbprof explain -- PROGRAM.
 func (e *explaining) explainProgram(ctx context.Context, std streams) error {
-	c, err := program.NewCommand(e.words)
+	c, err := e.programs.command(e.words)
 	if err != nil {
 		return err
 	}
-	c.CleanEnv = e.cleanEnv
-	opts := e.programs
-	opts.CPUs, opts.Stderr = e.opts.CPUs, std.err
-	r, err := program.NewRunner(opts)
+	r, err := e.programs.runner(e.opts.CPUs, std)
 	if err != nil {
 		return err
 	}

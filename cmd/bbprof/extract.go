@@ -174,6 +174,16 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	return nil
 }
 
+// ran finds out, by do, what a program runs.
+func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writer, do func(extract.Run) (*extract.Profile, error)) (*extract.Profile, error) {
+	in, err := openInput(stdin)
+	if err != nil {
+		return nil, badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	return do(extract.Run{Program: words, Stdin: in, Out: out, Err: std.err, Note: func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }})
+}
+
 // openInput opens what a program reads as standard input.
 func openInput(name string) (*os.File, error) {
 	if name == "" {
@@ -183,19 +193,14 @@ func openInput(name string) (*os.File, error) {
 }
 
 func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {
-	in, err := openInput(e.stdin)
-	if err != nil {
-		return nil, badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
-	r := extract.Run{
-		Program: e.program, Stdin: in, Out: std.err, Err: std.err, AnyExit: e.anyExit,
-		Note: func(note string) { fmt.Fprintln(e.out.notes(std), "bbprof: "+note) },
-	}
+	out := std.err
 	if e.out.file != "" && e.out.file != "-" {
-		r.Out = std.out
+		out = std.out
 	}
-	return r.Profile(ctx)
+	return ran(e.program, e.stdin, out, std, e.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
+		r.AnyExit = e.anyExit
+		return r.Profile(ctx)
+	})
 }
 
 // notes are what a user should know of what was found, and of what was not.

@@ -284,6 +284,14 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+func parseAddress(s string) (uint64, error) {
+	at, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		return 0, errors.New("write an address such as 0x401136")
+	}
+	return at, nil
+}
+
 // wholeNumber reads a number from least to most; advice is the error's text.
 func wholeNumber(s string, least, most int, advice string, args ...any) (int, error) {
 	n, err := strconv.Atoi(s)

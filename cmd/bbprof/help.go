@@ -183,14 +183,17 @@ func helpOn(words []string, std streams) error {
 	return badUsage("no help on %s%s; there is help on %s and %s, and bbprof help -man prints the man page", strings.Join(words, " "), didYouMean("", words[0], topics), strings.Join(commandNames(), ", "), measuringTopic)
 }
 
+func measuringFlags() []*flagDecl {
+	f := newFlags("bbprof")
+	measuring(f, new(profiler.Options))
+	return f.listed(f.topic)
+}
+
 // measuringHelp lists the flags of all commands that measure the user's blocks.
 func measuringHelp() string {
-	var o profiler.Options
-	f := newFlags("bbprof")
-	measuring(f, &o)
 	var w strings.Builder
 	w.WriteString(measuringAbout + "\n")
-	for _, d := range f.listed(f.topic) {
+	for _, d := range measuringFlags() {
 		w.WriteString(d.text())
 	}
 	return w.String()

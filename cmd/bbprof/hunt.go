@@ -44,8 +44,8 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
 			exitHost: "", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
 		setup: func(f *flags) func(streams) error {
-			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1, retries: 1,
-				predicting: predicting{timeout: huntTimeout}, measuring: profiler.Options{Init: "distinct"}}
+			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
+				predicting: predicting{timeout: huntTimeout}, sideBySide: sideBySide{retries: 1, measuring: profiler.Options{Init: "distinct"}}}
 			f.operands = &h.files
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "the model to find mistakes of", set: h.addModel})
 			parsed(f, &h.threshold, parseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").fallback = "20%"
@@ -60,10 +60,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			f.seed(&h.seed, "seed of what is chosen and made up")
 			f.toggle(&h.out.json, "json", "one JSON object instead of the table")
 			h.out.addFile(f)
-			f.section("Workers")
-			workersFlag(f, &h.workers)
-			f.number(&h.retries, 0, "retries", "measure a noisy block up to N times more")
-			measuring(f, &h.measuring)
+			h.sideBySide.declare(f)
 			return h.run
 		},
 	}
@@ -71,6 +68,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 
 type hunting struct {
 	predicting
+	sideBySide
 	files     []string
 	column    string
 	threshold float64
@@ -79,10 +77,7 @@ type hunting struct {
 	time      time.Duration
 	report    string
 	seed      uint64
-	workers   int
-	retries   int
 	out       output
-	measuring profiler.Options
 }
 
 // huntTimeout is shorter than predictTimeout: what hunt makes up may be what a tool hangs at.

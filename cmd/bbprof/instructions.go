@@ -51,7 +51,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 		setup: func(f *flags) func(streams) error {
 			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
 			// of two unlike units, would take the usual three seconds each.
-			c := measuringForms{retries: 2, measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}
+			c := measuringForms{sideBySide: sideBySide{retries: 2, measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
@@ -65,10 +65,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
 			c.addPredicting(f)
 			f.text(&c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
-			f.section("Workers")
-			workersFlag(f, &c.workers)
-			f.number(&c.retries, 0, "retries", "measure a noisy block up to N times more")
-			measuring(f, &c.measuring)
+			c.sideBySide.declare(f)
 			return c.run
 		},
 	}
@@ -76,19 +73,17 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 
 type measuringForms struct {
 	predicting
-	match     *regexp.Regexp
-	all       bool
-	list      string
-	snippets  string
-	exegesis  string
-	report    string
-	against   string
-	tables    []string
-	out       output
-	format    resultfile.Format
-	workers   int
-	retries   int
-	measuring profiler.Options
+	sideBySide
+	match    *regexp.Regexp
+	all      bool
+	list     string
+	snippets string
+	exegesis string
+	report   string
+	against  string
+	tables   []string
+	out      output
+	format   resultfile.Format
 }
 
 func (c *measuringForms) run(std streams) error {

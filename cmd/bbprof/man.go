@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/bbprof/bbprof/profiler"
 )
 
 // manPage is the help of all commands in the language of man(7).
@@ -30,10 +28,7 @@ func manPage() string {
 	w.flags(main, measuringTitle)
 	w.line(".SH MEASURING")
 	w.text(measuringAbout)
-	var o profiler.Options
-	f := newFlags("bbprof")
-	measuring(f, &o)
-	w.declared(f.listed(f.topic))
+	w.declared(measuringFlags())
 	w.line(".SH COMMANDS")
 	for _, c := range commands()[1:] {
 		w.line(".SS %s", roff(c.full()))

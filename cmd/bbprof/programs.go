@@ -37,11 +37,28 @@ func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) 
 // programsTitle is the group of the flags of whole programs that are measured.
 const programsTitle = "Of programs"
 
-func programFlags(f *flags, o *program.Options, cleanEnv *bool) {
+// programFlags are how whole programs are measured.
+type programFlags struct {
+	program.Options
+	cleanEnv bool
+}
+
+func (p *programFlags) declare(f *flags) {
 	f.section(programsTitle)
-	runFlags(f, &o.Timeout, &o.Stdin, "1m")
-	f.toggle(&o.AnyStatus, "any-status", "accept a program that ends with an exit status other than 0")
-	f.toggle(cleanEnv, "clean-env", "give the program no environment but the padding")
+	runFlags(f, &p.Timeout, &p.Stdin, "1m")
+	f.toggle(&p.AnyStatus, "any-status", "accept a program that ends with an exit status other than 0")
+	f.toggle(&p.cleanEnv, "clean-env", "give the program no environment but the padding")
+}
+
+func (p programFlags) command(words []string) (program.Command, error) {
+	c, err := program.NewCommand(words)
+	c.CleanEnv = p.cleanEnv
+	return c, err
+}
+
+func (p programFlags) runner(cpus []int, std streams) (*program.Runner, error) {
+	p.CPUs, p.Stderr = cpus, std.err
+	return program.NewRunner(p.Options)
 }
 
 // noteLeft says what was not counted.

@@ -9,6 +9,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // each is what next gives until io.EOF. After an error nothing follows.
@@ -17,6 +19,27 @@ func each[T any](next func() (T, error)) iter.Seq2[T, error] {
 		for {
 			v, err := next()
 			if errors.Is(err, io.EOF) || !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// cellsByName are the rows of a result, each as the cell of a column by its name, "" where there is no such column.
+func cellsByName(in resultfile.Reader) iter.Seq2[func(string) string, error] {
+	at := map[string]int{}
+	for i, name := range slices.Backward(in.Schema().Names()) { // of two columns with one name the first counts
+		at[name] = i
+	}
+	return func(yield func(func(string) string, error) bool) {
+		for cells, err := range each(in.Next) {
+			cell := func(name string) string {
+				if i, ok := at[name]; ok {
+					return cells[i]
+				}
+				return ""
+			}
+			if !yield(cell, err) {
 				return
 			}
 		}

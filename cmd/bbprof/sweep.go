@@ -100,8 +100,7 @@ type sweeping struct {
 
 	// of a program
 	words    []string
-	programs program.Options
-	cleanEnv bool
+	programs programFlags
 	traced   string // the function from which on a window is traced
 	window   int
 }
@@ -138,7 +137,7 @@ func (s *sweeping) declare(f *flags) {
 	s.out.add(f, "the table")
 	s.plot.add(f)
 	cpuFlag(f, &s.opts.CPUs, cpuHelp)
-	programFlags(f, &s.programs, &s.cleanEnv)
+	s.programs.declare(f)
 	f.text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
 	s.window = 3000
 	f.number(&s.window, 1, "window", "so many instructions with each value")

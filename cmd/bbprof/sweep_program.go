@@ -70,23 +70,20 @@ type swept struct {
 }
 
 func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) (got swept, err error) {
-	c, err := program.NewCommand(s.words)
+	c, err := s.programs.command(s.words)
 	if err != nil {
 		return got, err
 	}
-	c.CleanEnv = s.cleanEnv
 	var setups []program.Setup
 	for _, n := range s.values {
 		setups = append(setups, f.setup(n))
 	}
-	opts := s.programs
-	opts.CPUs, opts.Stderr = s.opts.CPUs, std.err
 	if s.traced != "" {
 		if _, err := c.Exe.Function(s.traced); err != nil {
 			return got, err
 		}
 	}
-	r, err := program.NewRunner(opts)
+	r, err := s.programs.runner(s.opts.CPUs, std)
 	if err != nil {
 		return got, err
 	}

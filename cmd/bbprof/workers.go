@@ -24,6 +24,20 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	return plan, err
 }
 
+// sideBySide is how the commands measure that measure many blocks side by side.
+type sideBySide struct {
+	measuring profiler.Options
+	workers   int
+	retries   int
+}
+
+func (m *sideBySide) declare(f *flags) {
+	f.section("Workers")
+	workersFlag(f, &m.workers)
+	f.number(&m.retries, 0, "retries", "measure a noisy block up to N times more")
+	measuring(f, &m.measuring)
+}
+
 // workersFlag says how many blocks are measured at once.
 func workersFlag(f *flags, workers *int) {
 	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
@@ -89,12 +103,7 @@ func (w workers) measurers() (list []batch.Measurer) {
 
 // selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
 // goes wrong would end the batch itself.
-func (w workers) selftest(ctx context.Context) string {
-	line, _ := w.selftests(ctx)
-	return line
-}
-
-func (w workers) selftests(ctx context.Context) (line string, failed bool) {
+func (w workers) selftest(ctx context.Context) (line string, failed bool) {
 	outcomes := make([][]selftest.Outcome, len(w))
 	errs := make([]error, len(w))
 	var running sync.WaitGroup
@@ -117,7 +126,7 @@ func (w workers) selftests(ctx context.Context) (line string, failed bool) {
 
 // selftestAtStart warns of a failure, which ends nothing: the user may know why.
 func (w workers) selftestAtStart(ctx context.Context, stderr io.Writer, unroll bool) string {
-	line, failed := w.selftests(ctx)
+	line, failed := w.selftest(ctx)
 	if failed {
 		io.WriteString(stderr, selftestWarning(line, unroll))
 	}
