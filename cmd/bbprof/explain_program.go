@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // explainProgram is bbprof explain -- PROGRAM.
@@ -46,9 +47,9 @@ func causes(e cause.Explanation) string {
 	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {
-		t.row(f.Hypothesis, string(f.Verdict), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
+		t.row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
 		t.note(f.Change)
-		if f.Verdict == cause.Confirmed {
+		if f.Outcome == stat.Confirmed {
 			confirmed = append(confirmed, f.Hypothesis)
 		}
 	}

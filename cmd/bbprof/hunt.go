@@ -120,7 +120,7 @@ func (h *hunting) run(std streams) error {
 	if err != nil && !stopped(err) {
 		return sourceError(h.models[0].name, err)
 	}
-	return h.finish(std, m, source, &found, err != nil)
+	return h.finish(std, source, &found, err != nil)
 }
 
 // hunt runs the search and takes the second opinions.
@@ -145,7 +145,7 @@ func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source
 }
 
 // finish writes what was found.
-func (h *hunting) finish(std streams, m *huntMeasurer, source predict.Source, found *hunt.Found, interrupted bool) error {
+func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, interrupted bool) error {
 	if h.report != "" {
 		if err := h.writeReports(source, found); err != nil {
 			return fmt.Errorf("writing the reports: %w", err)

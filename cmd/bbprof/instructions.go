@@ -137,7 +137,7 @@ func (c *measuringForms) run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	if err := c.nameOpcodes(ctx, std, rows); err != nil {
+	if err := c.nameOpcodes(ctx, rows); err != nil {
 		return err
 	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
@@ -229,7 +229,7 @@ func (c *measuringForms) llvmVersion() string {
 	return ""
 }
 
-func (c *measuringForms) nameOpcodes(ctx context.Context, std streams, rows []instructions.Row) error {
+func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
 	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
 	if errors.Is(err, instructions.ErrNoLLVM) {
 		if c.exegesis != "" && c.snippets == "" {

@@ -342,7 +342,7 @@ func (p *planner) chain(s, d slot) Probe {
 		if p.operands[s.op].Width == 0 {
 			probe.Kind = Latency // of an address that is computed
 		}
-		p.load(&code, &probe, o, s, d)
+		p.load(&code, &probe, o, d)
 	case d.class == memory && s.class == memory:
 		code.add(p.Form, o)
 	case d.class == memory:
@@ -457,7 +457,7 @@ func (p *planner) spread(code *body, probe *Probe, o operands) {
 
 // load measures from an address to a destination: what was loaded is brought into a general register,
 // cleared, and the address put there. Clearing and putting take a cycle each.
-func (p *planner) load(code *body, probe *Probe, o operands, s, d slot) {
+func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 	o.at.Base = movedAddress
 	into := p.first(d)
 	if d.class != flags {

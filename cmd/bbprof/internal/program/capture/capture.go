@@ -90,7 +90,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, blocks []
 	end, err := k.run(c, blocks)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		err = &program.Error{Program: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	default:

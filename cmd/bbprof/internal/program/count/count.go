@@ -168,7 +168,7 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Program: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
+			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
 	case ctx.Err() != nil:
@@ -177,7 +177,7 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 		return nil, nil, c.Blame(err)
 	case len(s.calls) == 0:
 		return nil, nil, &program.Error{
-			Program: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
+			Subject: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
 			Remedy: "is the function inlined where it is used, or not reached with these arguments?",
 		}
 	}
@@ -362,7 +362,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
 			return Call{}, &program.Error{
-				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
+				Subject: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
 				Remedy: "raise -limit, or give the program less to do",
 			}
 		}
@@ -372,7 +372,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			return Call{}, err
 		case step.Elsewhere != 0:
 			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name, &program.Error{
-				Program: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
+				Subject: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
 				Remedy: "run a Go program with GOMAXPROCS=1, or count a function that does not wait"})
 		case step.Gone:
 			if step.Executed {
@@ -380,7 +380,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			}
 			s.end = step.End
 			if s.end == nil {
-				return Call{}, &program.Error{Program: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
+				return Call{}, &program.Error{Subject: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
 			}
 			return call, nil
 		}
@@ -417,7 +417,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, &program.Error{Program: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
+		return Call{}, &program.Error{Subject: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
 	}
 	if err := s.Unbreak(f.entry); err != nil {
 		return Call{}, err
@@ -440,7 +440,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		}
 		if s.returned(f, stop.Regs) {
 			if stop.Thread != thread {
-				return Call{}, &program.Error{Program: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
+				return Call{}, &program.Error{Subject: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
 			}
 			break
 		}

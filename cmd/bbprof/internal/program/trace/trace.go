@@ -77,7 +77,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 	err = t.run(f)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		return Counts{}, &program.Error{Program: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		return Counts{}, &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
 	case ctx.Err() != nil:
 		return Counts{}, ctx.Err()
 	case err != nil:
@@ -113,7 +113,7 @@ func (t *tracer) run(f program.Function) error {
 		return err
 	}
 	if stop.End != nil {
-		return &program.Error{Program: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
+		return &program.Error{Subject: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
 	}
 	if err := t.Unbreak(entry); err != nil {
 		return err

@@ -109,9 +109,6 @@ type Options struct {
 	NoParts bool // do not leave instructions out
 }
 
-// effectShare is the share of the time below which an effect is not told from noise.
-const effectShare = 0.02
-
 // tries is how often a block is measured again that something else on the core disturbed.
 const tries = 3
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // cut ends a carried dependency, at the cost of one instruction. control costs as much and ends nothing.
@@ -176,7 +177,7 @@ type saving struct {
 
 // matters reports whether the cuts save something, and not only make up for what their control costs.
 func (q *question) matters(s saving) bool {
-	least := effectShare * q.base.Cycles
+	least := stat.EffectShare * q.base.Cycles
 	return s.Low > 0 && s.Cycles >= least && q.base.Cycles-s.cut.Cycles >= least/2
 }
 
