@@ -185,7 +185,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	for _, choice := range j.in.Choices() {
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
-	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(b.measuring, b.columns)
 	if b.mapping {
 		j.schema = j.schema.WithMapping()
 	}
