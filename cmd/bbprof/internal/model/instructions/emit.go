@@ -2,7 +2,6 @@ package instructions
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -25,16 +24,6 @@ func (c class) String() string {
 	return [...]string{"general", "vector", "mmx", "opmask", "flags", "x87", "memory", "address"}[c]
 }
 
-// formsByName finds the forms that probes are made of beside the measured one.
-var formsByName = sync.OnceValue(func() map[string]*asm.Form {
-	list := asm.Forms()
-	m := make(map[string]*asm.Form, len(list))
-	for i := range list {
-		m[list[i].Name()] = &list[i]
-	}
-	return m
-})
-
 // body is machine code in the making. The first error stays.
 type body struct {
 	code []byte
@@ -56,8 +45,8 @@ func (b *body) named(name string, values ...int64) {
 }
 
 func (b *body) namedAt(name string, at asm.Address, values ...int64) {
-	f, ok := formsByName()[name]
-	if !ok {
+	f := asm.FormNamed(name)
+	if f == nil {
 		b.err = fmt.Errorf("no instruction form is called %q", name)
 		return
 	}
@@ -154,7 +143,7 @@ func (b bridge) emit(code *body, dst, src int64) {
 		name = names[1]
 	}
 	switch {
-	case b.form != "" && formsByName()[b.form] != nil && len(formsByName()[b.form].Operands()) == 2:
+	case b.form != "" && asm.FormNamed(b.form) != nil && len(asm.FormNamed(b.form).Operands()) == 2:
 		code.named(b.form, dst, b.with) // dst is src
 	case b.form != "":
 		code.named(b.form, dst, src, b.with)

@@ -38,9 +38,9 @@ func (q *question) cutting(d dependency) (c cut, why string) {
 		if idle == none {
 			return c, "the block leaves no register to set flags from"
 		}
-		c.cut, c.control = test(idle, idle), nopOf(3)
+		c.cut, c.control = encode("test r64, r64", asm.Address{}, idle, idle), nopOf(3)
 		if r.scratch != none {
-			c.control = lea(r.scratch, idle, 0)
+			c.control = encode("lea r64, m", pointer(idle, 0), r.scratch, 0)
 		}
 	case v.Vector != 0:
 		n := bits.TrailingZeros32(v.Vector)
