@@ -135,7 +135,6 @@ func (f *Form) exists() bool {
 	return err == nil
 }
 
-// has reports whether an operand has one of some sizes.
 func (f *form) has(sizes ...operandSize) bool {
 	return slices.ContainsFunc(f.ops, func(o operand) bool { return slices.Contains(sizes, o.size) })
 }

@@ -118,7 +118,6 @@ func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
 	return batch.ParseShard(s)
 }
 
-// cpus are those of the workers.
 func (b *batchFlags) cpus() (host.Layout, error) {
 	l, err := workerCPUs(b.measuring.CPUs, b.workers)
 	if err != nil || !b.array || b.workers > 0 {
@@ -278,7 +277,6 @@ func (b *batchFlags) measure(std streams) error {
 	return end.exit(err)
 }
 
-// inputs are the files that the run depends on.
 func (b *batchFlags) inputs() []string {
 	if b.state == "" {
 		return b.files

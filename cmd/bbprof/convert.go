@@ -93,7 +93,6 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	return nil
 }
 
-// foreignText lists the formats for other tools.
 func foreignText() string {
 	var w strings.Builder
 	for _, line := range resultfile.Foreign() {

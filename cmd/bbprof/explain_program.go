@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// explainProgram is bbprof explain -- PROGRAM.
 func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 	c, err := e.programs.command(e.words)
 	if err != nil {
@@ -40,7 +39,6 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 // leastRounds is the fewest for an interval of a median.
 const leastRounds = 6
 
-// causes is the table.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)

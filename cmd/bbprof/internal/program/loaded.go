@@ -102,7 +102,6 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	return objects, nil
 }
 
-// library is a file that is loaded.
 type library struct {
 	path string
 	base uint64 // where its first byte stands

@@ -164,7 +164,6 @@ func leftOut(name string) bool {
 	return i >= 0 && all[i].with != nil
 }
 
-// selection passes on some of the cells.
 type selection struct {
 	Writer
 	at     []int

@@ -121,7 +121,6 @@ func (r *Reader) At(id int) (Visit, error) {
 	return v, err
 }
 
-// restore adds the pages to the registers.
 func (r *Reader) restore(h *half) (initial.Captured, error) {
 	c := h.captured()
 	for _, ref := range h.pages {
@@ -145,7 +144,6 @@ func (r *Reader) damaged(err error) error {
 	return &Error{Subject: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
 }
 
-// scan goes from header to header.
 func (r *Reader) scan(size int64) error {
 	first := make([]byte, len(Magic))
 	if n, err := r.from.ReadAt(first, 0); n < len(first) && err != io.EOF {
@@ -175,7 +173,6 @@ type scanner struct {
 	rows          bytes.Buffer
 }
 
-// next takes note of the next chunk.
 func (s *scanner) next() error {
 	var head [headerSize]byte
 	if n, err := s.from.ReadAt(head[:], s.at); n < headerSize {
@@ -231,7 +228,6 @@ func (s *scanner) next() error {
 // some hundred bytes, and its row as many.
 const indexShare = 16
 
-// finish reads the index.
 func (s *scanner) finish() error {
 	rows := csv.NewReader(&s.rows)
 	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
@@ -281,7 +277,6 @@ func entry(cells []string, names map[string]string) (e Entry, err error) {
 	return e, nil
 }
 
-// load reads a chunk and checks it.
 func (r *Reader) load(c chunk) ([]byte, error) {
 	if c.Raw > uint32(maxRaw) || c.Stored > uint32(maxRaw)+maxRawExcess {
 		return nil, r.damaged(fmt.Errorf("a chunk at byte %d says that it has %d bytes", c.offset, c.Raw))
@@ -331,7 +326,6 @@ func (r *Reader) unpack(n int) (*unpacked, error) {
 	return u, nil
 }
 
-// parse reads a chunk of visits.
 func parse(raw []byte, visits, pages int) (*unpacked, error) {
 	u := &unpacked{visits: make([]visit, visits)}
 	for i := range u.visits {

@@ -51,7 +51,6 @@ type Error = suggest.Error
 // Magic is the first line of a file. Its number is the version of the format.
 const Magic = "bbprof states 1\n"
 
-// kind says what a chunk holds.
 type kind uint32
 
 const (

@@ -30,7 +30,6 @@ type body struct {
 	err  error
 }
 
-// add appends an instruction.
 func (b *body) add(f *asm.Form, o operands) {
 	code, err := f.Encode(o.values, o.at, o.mask)
 	if err != nil && b.err == nil {
@@ -39,7 +38,6 @@ func (b *body) add(f *asm.Form, o operands) {
 	b.code = append(b.code, code...)
 }
 
-// named appends an instruction whose form has a name.
 func (b *body) named(name string, values ...int64) {
 	b.namedAt(name, asm.Address{Index: -1}, values...)
 }
@@ -53,7 +51,6 @@ func (b *body) namedAt(name string, at asm.Address, values ...int64) {
 	b.add(f, operands{values: values, at: at, mask: 1})
 }
 
-// operands are what an instruction's are.
 type operands struct {
 	values []int64
 	at     asm.Address

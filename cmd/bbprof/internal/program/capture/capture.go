@@ -129,7 +129,6 @@ func (w *watched) inOrder() []*visit {
 	return list
 }
 
-// capturing is one run.
 type capturing struct {
 	*debuggee.Process
 	layout  xsaveLayout
@@ -270,7 +269,6 @@ func (k *capturing) report(end *debuggee.End) (r Report) {
 	return r
 }
 
-// memoryMap reads which pages there are.
 func (k *capturing) memoryMap() (memoryMap, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", k.ID()))
 	return parseMaps(string(text)), err

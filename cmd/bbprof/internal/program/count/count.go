@@ -209,7 +209,6 @@ func (s *session) whole() (n int) {
 	return n
 }
 
-// enough reports whether all calls that were asked for are counted.
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
 // count runs the program from call to call, and then on to its end.
@@ -349,7 +348,6 @@ func (s *session) left(f frame, before uint64, at debuggee.Regs) bool {
 	return before <= f.sp && f.sp < at.RSP && (at.RIP == f.back || s.OneMapping(f.sp, at.RSP))
 }
 
-// byStep counts a call by single steps.
 func (s *session) byStep(f frame, thread int) (Call, error) {
 	if err := s.Unbreak(f.entry); err != nil { // or recursion and other threads would stop there
 		return Call{}, err
@@ -403,7 +401,6 @@ func (s *session) breakAtReturn(f frame) error {
 	return s.Break(f.back)
 }
 
-// byCounter counts a call by the hardware's counter.
 func (s *session) byCounter(f frame, thread int) (Call, error) {
 	c, err := s.opts.Open(thread)
 	if err != nil {

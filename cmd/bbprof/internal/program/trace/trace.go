@@ -86,7 +86,6 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 	return t.counts()
 }
 
-// tracer is one run.
 type tracer struct {
 	*debuggee.Process
 	command program.Command
@@ -99,7 +98,6 @@ type tracer struct {
 	vectors int
 }
 
-// run steps through the window.
 func (t *tracer) run(f program.Function) error {
 	entry, err := t.command.Locate(t.Process, f)
 	if err != nil {
@@ -188,7 +186,6 @@ const (
 	page = 4096
 )
 
-// counts judges the trace.
 func (t *tracer) counts() (Counts, error) {
 	frames, lines := map[uint64]int{}, map[uint64]bool{}
 	for _, a := range t.all {

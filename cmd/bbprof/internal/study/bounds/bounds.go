@@ -266,7 +266,6 @@ type adding struct {
 	why    string // why one was not measured
 }
 
-// at is the time with k probes.
 func (a *adding) at(k int) (float64, error) {
 	if t, ok := a.times[k]; ok || a.why != "" {
 		return t, nil

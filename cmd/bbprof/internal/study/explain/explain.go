@@ -125,7 +125,6 @@ type test struct {
 
 func (t *test) open() bool { return t.finding.Outcome == "" }
 
-// measure measures in a set-up, and again where it was disturbed.
 func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
 	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s}, tries)
 	if err == nil && r.Status == profiler.Failed {
