@@ -31,6 +31,7 @@ type Probe struct {
 	scratch  uint64
 }
 
+// capture is one value to log.
 type capture struct {
 	what captureKind
 	mem  int   // which Mem of the instruction, for captureAddress

@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
+// boundsCommand says what in a block makes its time.
 func boundsCommand() *command {
 	return &command{
 		name:     "bounds",

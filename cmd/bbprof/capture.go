@@ -34,7 +34,8 @@ hottest by bbprof extract -run, which runs the program once more, under valgrind
 measures a block from such a state with -state FILE#NUMBER.
 
 FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you
-alone (mode 0600).
+alone (mode 0600). With -mask it holds what decides about the block's time, such as addresses, and a
+fixed byte in place of the rest; nothing is kept of what the block left.
 
 The program computes what it computes without bbprof, with your rights and unconfined. Address
 randomisation is off, and the random bytes that the kernel gives it are fixed, so that a program
@@ -65,6 +66,7 @@ type capturingStates struct {
 	out       string
 	index     string
 	quiet     bool
+	mask      bool
 	function  *regexp.Regexp
 	addresses []uint64
 	file      string
@@ -82,6 +84,7 @@ func (c *capturingStates) declare(f *flags) {
 	f.text(&c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
+	f.toggle(&c.mask, "mask", "replace all contents of registers and memory that feed no address, mask, shift count, number of rounds or division of the block, and of the program's arguments all but its name")
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
@@ -160,10 +163,19 @@ func (c *capturingStates) run(std streams) error {
 	if out, ok := std.out.(*lossless); ok {
 		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
 	}
+	masked, err := c.masking(notes)
+	if err != nil {
+		file.Abort()
+		return err
+	}
+	defer masked.close()
 	kept := 0
 	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
-		kept++
 		b := blocks[v.Block]
+		if why, err := masked.mask(context.WithoutCancel(ctx), b.Code, &v); why != "" || err != nil {
+			return err
+		}
+		kept++
 		return file.Add(&states.Visit{
 			Entry:  states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset, Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
 			Before: v.Before, After: v.After,
@@ -176,15 +188,23 @@ func (c *capturingStates) run(std streams) error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("writing the states: %w", err)
 	}
-	c.note(notes, report, kept)
+	c.note(notes, report, kept, masked)
+	if ctx.Err() != nil {
+		fmt.Fprintln(notes, "bbprof: interrupted: what was captured until then is written")
+	}
 	return err
 }
 
 func (c *capturingStates) about() states.About {
 	cpu := host.Detect()
-	return states.About{Program: c.words, CPU: cpu.Brand, Seed: c.options.Seed, Samples: c.samples}
+	about := states.About{Program: c.words, CPU: cpu.Brand, Seed: c.options.Seed, Samples: c.samples, Masked: c.mask}
+	if c.mask { // arguments can be passwords
+		about.Program = about.Program[:1]
+	}
+	return about
 }
 
+// listStates writes the index of a file.
 func listStates(name string, w io.Writer) error {
 	r, err := states.Open(name)
 	if err != nil {
@@ -194,6 +214,7 @@ func listStates(name string, w io.Writer) error {
 	return r.WriteIndex(w)
 }
 
+// choose lists the blocks.
 func (c *capturingStates) choose(ctx context.Context, command program.Command, std streams, notes io.Writer) ([]capture.Block, error) {
 	all := hottest{}
 	var err error
@@ -280,6 +301,7 @@ func (h *hottest) add(b *extract.Block) {
 	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}, b.Count * uint64(max(b.Instructions, 1))})
 }
 
+// blocks are the n that weigh most.
 func (h hottest) blocks(n int) (list []capture.Block) {
 	slices.SortStableFunc(h, func(a, b *hot) int { return cmp.Compare(b.weight, a.weight) })
 	for _, one := range h[:min(n, len(h))] {
@@ -288,7 +310,8 @@ func (h hottest) blocks(n int) (list []capture.Block) {
 	return list
 }
 
-func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
+// note says what was captured and what was not.
+func (c *capturingStates) note(w io.Writer, r capture.Report, kept int, m *masker) {
 	with, out, lost := 0, map[string]int{}, map[string]int{}
 	never := 0
 	for _, b := range r.Blocks {
@@ -325,8 +348,15 @@ func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
 	if r.Children > 0 {
 		line("the program started %s: nothing is taken of them", plural(r.Children, "process"))
 	}
-	if r.End != "" {
+	if r.End != "" && !r.Stopped {
 		line("the program did not end with status 0: %s", r.End)
 	}
-	line("%s holds memory of the program", c.out)
+	if m == nil {
+		line("%s holds memory of the program", c.out)
+		return
+	}
+	for _, why := range byCount(m.lost) {
+		line("%s not written: %s", plural(m.lost[why], "visit"), why)
+	}
+	line("%s is masked: %.2f %% of the bytes of its pages are the program's", c.out, 100*float64(m.kept)/float64(max(m.bytes, 1)))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
+// instructionsCommand measures a table of instructions.
 func instructionsCommand() *command {
 	return &command{
 		name:     "instructions",
@@ -136,7 +137,7 @@ func (c *measuringForms) run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	if err := c.nameOpcodes(ctx, rows); err != nil {
+	if err := c.nameOpcodes(ctx, std, rows); err != nil {
 		return err
 	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
@@ -155,6 +156,7 @@ func (c *measuringForms) run(std streams) error {
 	return c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
 }
 
+// plans says what to measure.
 func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
 	if c.snippets != "" {
 		f, err := os.Open(c.snippets)
@@ -183,6 +185,7 @@ func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
 	return plans, nil
 }
 
+// listed are the forms that a file names.
 func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -226,7 +229,7 @@ func (c *measuringForms) llvmVersion() string {
 	return ""
 }
 
-func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
+func (c *measuringForms) nameOpcodes(ctx context.Context, std streams, rows []instructions.Row) error {
 	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
 	if errors.Is(err, instructions.ErrNoLLVM) {
 		if c.exegesis != "" && c.snippets == "" {
@@ -292,6 +295,7 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 	return nil
 }
 
+// disagreementPage is the same as a page.
 func disagreementPage(title string, list []instructions.Disagreement) markup.HTML {
 	var w markup.Writer
 	w.Printf(`<!DOCTYPE html>
@@ -310,6 +314,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td:nt
 	return w.HTML()
 }
 
+// measure starts workers and hands them what is planned.
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
 	workers, err := someWorkers(c.measuring, c.workers)
 	if err != nil {
@@ -436,6 +441,7 @@ func instructionCells(r *instructions.Row) (cells []string) {
 	return cells
 }
 
+// instructionsSummary says in a line what was measured.
 func instructionsSummary(rows []instructions.Row) string {
 	count := map[string]int{}
 	for i := range rows {

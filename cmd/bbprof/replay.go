@@ -23,6 +23,8 @@ program. Registers, flags, x87 and vector state and every captured page are then
 the program had after the block, to the bit. Where they are equal, bbprof measures what the
 program ran. Nothing is timed.
 
+Of a masked file (capture -mask) visits are executed, and there is nothing to compare.
+
 A visit is rejected where the block is: for a system call, or an instruction whose result is not the
 state's alone, such as rdtsc.
 `,
@@ -55,6 +57,7 @@ type replayed struct {
 	Blocks    int                    `json:"blocks"`
 	Identical int                    `json:"identical"`
 	Different int                    `json:"different"`
+	Masked    int                    `json:"masked"` // executed, with nothing to compare to
 	Rejected  map[verdict.Reason]int `json:"rejected"`
 	List      []difference           `json:"differences"`
 }
@@ -82,6 +85,7 @@ func (r *replaying) run(std streams) error {
 	})
 }
 
+// add replays the visits of a file.
 func (r *replayed) add(ctx context.Context, p replay.Replayer, name string) error {
 	file, err := states.Open(name)
 	if err != nil {
@@ -104,6 +108,11 @@ func (r *replayed) add(ctx context.Context, p replay.Replayer, name string) erro
 			return fmt.Errorf("%s: %w", where, err)
 		}
 		blocks[fmt.Sprintf("%s %x", entry.File, entry.Address)] = true
+		if file.About().Masked && outcome.Rejection == nil {
+			outcome.Differences = nil
+			r.Masked++
+			r.Identical--
+		}
 		r.count(outcome, difference{where, entry.Hex, entry.Function, outcome.Differences})
 	}
 	r.Blocks += len(blocks)
@@ -128,6 +137,9 @@ func (r *replayed) report(top int) string {
 	t := newTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.Visits, r.Blocks))
 	t.row("identical", fmt.Sprint(r.Identical))
 	t.row("different", fmt.Sprint(r.Different))
+	if r.Masked > 0 {
+		t.row("masked", fmt.Sprintf("%d, executed; a masked file does not say what the program had after them", r.Masked))
+	}
 	if rejected := frequent(r.Rejected); len(rejected) > 0 {
 		t.row("rejected", strings.Join(rejected, ", "))
 	}

@@ -181,6 +181,7 @@ type writing struct {
 	err   error // of opening a file
 }
 
+// sealedFile is hashed as it is written.
 type sealedFile struct {
 	file *os.File
 	*bufio.Writer
@@ -213,6 +214,7 @@ func (w *writing) close(name string) (string, error) {
 	return f.sum(), err
 }
 
+// rows writes the parts and what follows from them.
 func (w *writing) rows() (err error) {
 	names := append(w.schema.Names(), splitColumn)
 	if w.Application != applicationColumn {

@@ -122,6 +122,7 @@ func (p *pending) add(c Column, cell string) (err error) {
 	return err
 }
 
+// flush writes the rows that are held as a group.
 func (w *Writer) flush() error {
 	if w.rows == 0 {
 		return nil
@@ -142,6 +143,7 @@ func (w *Writer) flush() error {
 	return nil
 }
 
+// chunk writes one column of a group.
 func (w *Writer) chunk(i int) (meta format.ColumnMetaData, err error) {
 	p := &w.chunks[i]
 	levels := appendRuns(nil, p.levels)

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -43,14 +42,36 @@ type About struct {
 	CPU     string   `json:"cpu"`
 	Seed    uint64   `json:"seed"`
 	Samples int      `json:"samples"` // wanted of each block
+	// Masked says that contents which no block needs are replaced, that of Program only the name is there, and
+	// that no visit says what the program had after it.
+	Masked bool `json:"masked,omitempty"`
 }
 
-// Error blames a file.
-type Error = suggest.Error
+// Error says what is wrong with a file.
+type Error struct {
+	File    string
+	Problem string
+	Remedy  string
+	Err     error
+}
+
+func (e *Error) Error() string {
+	s := e.File + ": " + e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
 
 // Magic is the first line of a file. Its number is the version of the format.
 const Magic = "bbprof states 1\n"
 
+// kind says what a chunk holds.
 type kind uint32
 
 const (

@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
+// block is a block with what patterns are made of.
 type block struct {
 	hex    string
 	insts  []asm.Inst
@@ -141,6 +142,7 @@ func (b *block) without(out []int) string {
 	return s.String()
 }
 
+// text is the instructions in Intel syntax.
 func (b *block) text() string {
 	var list []string
 	for i := range b.insts {

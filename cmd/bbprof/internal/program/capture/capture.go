@@ -39,6 +39,8 @@ type Visit struct {
 	Number        uint64 // of the visit, from 1
 	Of            uint64 // among so many it was drawn
 	Before, After initial.Captured
+	// Accesses are those of the visit, in program order, for Mask.
+	Accesses []asm.Access
 }
 
 type Options struct {
@@ -55,6 +57,7 @@ type Report struct {
 	Blocks            []Outcome
 	End               string // how the program ended, "" if with status 0
 	Threads, Children int    // that it started
+	Stopped           bool   // it was killed because ctx ended or the time was up
 	Taken             int    // visits that were followed to their end
 	Time              time.Duration
 }
@@ -90,16 +93,17 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, blocks []
 	end, err := k.run(c, blocks)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+		err = &program.Error{Program: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	default:
 		err = c.Blame(err)
 	}
 	r := k.report(end)
+	r.Stopped = ctx.Err() != nil
 	for i, w := range k.watched {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
+			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured(), Accesses: v.accesses}
 			if err := yield(one); err != nil {
 				return r, err
 			}
@@ -129,6 +133,7 @@ func (w *watched) inOrder() []*visit {
 	return list
 }
 
+// capturing is one run.
 type capturing struct {
 	*debuggee.Process
 	layout  xsaveLayout
@@ -269,6 +274,7 @@ func (k *capturing) report(end *debuggee.End) (r Report) {
 	return r
 }
 
+// memoryMap reads which pages there are.
 func (k *capturing) memoryMap() (memoryMap, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", k.ID()))
 	return parseMaps(string(text)), err

@@ -22,9 +22,11 @@ const (
 	userEnd = 1 << 47
 )
 
+// visit is one as it is kept.
 type visit struct {
 	number        uint64
 	before, after half
+	accesses      []asm.Access
 }
 
 // half is a state; its pages are in the pool.
@@ -78,12 +80,14 @@ func (p pool) drop(v *visit) {
 	}
 }
 
+// following is one visit that is followed.
 type following struct {
 	*capturing
 	w      *watched
 	thread int
 	maps   memoryMap
 	pages  map[uint64]*touched
+	list   []asm.Access
 }
 
 type touched struct {
@@ -115,7 +119,7 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}}
+	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}, accesses: f.list}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
 		v.before.pages = append(v.before.pages, page{addr, t.writable, k.pool.keep(&t.data)})
@@ -145,7 +149,7 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 		}
 		const counter = 1 // rcx, by hardware number
 		rounds := m.GPR[counter]
-		why := f.touchAll(in, &m, func(mem asm.Mem) uint64 {
+		why := f.touchAll(i, &m, func(mem asm.Mem) uint64 {
 			if mem.Repeat == asm.Rep {
 				return rounds
 			}
@@ -171,7 +175,8 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 			if err != nil {
 				return "", err
 			}
-			if why := f.touchAll(in, &m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
+			f.list = slices.DeleteFunc(f.list, func(a asm.Access) bool { return a.Inst == i })
+			if why := f.touchAll(i, &m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
 				return why, nil
 			}
 		}
@@ -197,8 +202,9 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 }
 
 // touchAll reads the pages that an instruction accesses from a state, in so many rounds if it has a rep prefix.
-func (f *following) touchAll(in *asm.Inst, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
-	in.AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
+func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
+	f.w.insts[inst].AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
+		a.Inst = inst
 		if mem.Repeat != asm.Once {
 			n := rounds(mem)
 			if mem.AddrSize == 32 {
@@ -211,6 +217,7 @@ func (f *following) touchAll(in *asm.Inst, m *asm.Machine, rounds func(asm.Mem) 
 			a.Width = int(n) * a.Elem
 		}
 		why = cmp.Or(why, f.touch(a, mem))
+		f.list = append(f.list, a)
 	})
 	return why
 }

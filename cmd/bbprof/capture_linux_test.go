@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// ring compiles the program that has a secret: what it reads, copies and adds to it in a loop without an end
+// unless there is an argument.
+func ring(t *testing.T) string {
+	t.Helper()
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "ring")
+	if out, err := exec.Command(gcc, "-O1", "-fno-inline", "-o", path, "testdata/ring.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+	}
+	return path
+}
+
+// TestMasked: no four bytes of a secret that a block copies are in a masked file, and what the block does to its
+// pointers is in it.
+func TestMasked(t *testing.T) {
+	program := ring(t)
+	const secret = "A planted secret" // as in the program, which repeats it
+	for _, mask := range []bool{false, true} {
+		name := filepath.Join(t.TempDir(), "s")
+		args := []string{"capture", "-q", "-o", name, "-func", "^step$", "-samples", "8"}
+		if mask {
+			args = append(args, "-mask")
+		}
+		cmd := bbprofCommand(t, append(args, "--", program, secret)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			require.Host(t, hostMissing(cmd, string(out)))
+			t.Fatalf("%v: %s", err, out)
+		}
+		all := contents(t, name)
+		for i := range len(secret) - 3 {
+			if found := bytes.Contains(all, []byte(secret[i:i+4])); found == mask {
+				t.Errorf("mask %v: %q is in the file: %v", mask, secret[i:i+4], found)
+			}
+		}
+		out, err := bbprofCommand(t, "replay", name).Output()
+		if err != nil || mask && !strings.Contains(string(out), "masked     8, executed") || !mask && !strings.Contains(string(out), "identical  8") {
+			t.Errorf("mask %v: replay: %v\n%s", mask, err, out)
+		}
+	}
+}
+
+// contents are all that a file of states holds, decompressed.
+func contents(t *testing.T, name string) (all []byte) {
+	t.Helper()
+	file, err := states.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all = append(all, strings.Join(file.About().Program, " ")...)
+	for _, e := range file.Index() {
+		v, err := file.At(e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*initial.Captured{&v.Before, &v.After} {
+			parts := []any{c.GPR, c.Opmasks, c.X87}
+			for _, vector := range c.Vectors {
+				parts = append(parts, vector.Words)
+			}
+			for _, page := range c.Pages {
+				parts = append(parts, page.Data)
+			}
+			for _, part := range parts {
+				if all, err = binary.Append(all, binary.LittleEndian, part); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestCaptureEnds: Ctrl-C and -timeout end a program that would run for ever, and what was captured until then is
+// there and is said to be.
+func TestCaptureEnds(t *testing.T) {
+	program := ring(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		sig  syscall.Signal
+		exit int
+		says string
+	}{
+		{"Ctrl-C", nil, unix.SIGINT, exitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
+		{"Ctrl-C, masked", []string{"-mask"}, unix.SIGINT, exitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
+		{"time", []string{"-timeout", "2s"}, 0, exitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "s")
+			args := append([]string{"capture", "-o", name, "-func", "^step$", "-samples", "8", "-first", "100"}, c.args...)
+			cmd := bbprofCommand(t, append(args, "--", program)...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err := errors.Join(err, cmd.Start()); err != nil {
+				t.Fatal(err)
+			}
+			stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+			defer stuck.Stop()
+			line := make([]byte, 5) // it has called its function often
+			if _, err := io.ReadFull(stdout, line); err == nil && c.sig != 0 {
+				cmd.Process.Signal(c.sig)
+			}
+			io.Copy(io.Discard, stdout)
+			cmd.Wait()
+			require.Host(t, hostMissing(cmd, stderr.String()))
+			if cmd.ProcessState.ExitCode() != c.exit || !strings.Contains(stderr.String(), c.says) || !strings.Contains(stderr.String(), "8 visits of 1 of 1 block") {
+				t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), stderr.String())
+			}
+			file, err := states.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if n := len(file.Index()); n != 8 {
+				t.Errorf("%d visits", n)
+			}
+		})
+	}
+}
+
+// bbprofCommand is bbprof with arguments: by this name the test binary is bbprof, see TestMain.
+func bbprofCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Args = append([]string{"bbprof"}, args...)
+	return cmd
+}
+
+// hostMissing is the error of a bbprof that says that this host cannot.
+func hostMissing(cmd *exec.Cmd, stderr string) error {
+	if cmd.ProcessState.ExitCode() != exitHost {
+		return nil
+	}
+	return &verdict.HostError{Missing: stderr}
+}

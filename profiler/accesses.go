@@ -1,0 +1,50 @@
+package profiler
+
+import (
+	"context"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/mapper"
+)
+
+// Accesses lists what copies of a block access that start from a captured state, in program order: of as many copies
+// as stay within the state, or as tell what the rest access. Nothing is timed. The error is a
+// *verdict.Rejection where copies in a row cannot run, else as that of Profile.
+func (p *Profiler) Accesses(ctx context.Context, code []byte, c *initial.Captured) (list []asm.Access, err error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	b := Block{Code: code, Setup: Setup{Captured: c}}
+	refused := p.do(ctx, func(s *session) {
+		s.window = s.windowFor(b)
+		if err = s.ready(); err == nil {
+			kill := context.AfterFunc(ctx, s.child.Kill)
+			list, err = s.accesses(s.job(b))
+			kill()
+		}
+	})
+	if refused != nil {
+		return nil, refused
+	}
+	return list, err
+}
+
+func (s *session) accesses(j job) ([]asm.Access, error) {
+	d, err := decode(j.Code)
+	if err != nil {
+		return nil, err
+	}
+	r, err := j.repeat(d, s.cpu.FrontEnd)
+	if err != nil {
+		return nil, err
+	}
+	task := s.task(j, d, r)
+	task.Late = s.allow(mapLimit).over
+	task.Judge = func(m *mapper.Mapped) (mapper.Judged, error) { return mapper.Judged{}, nil }
+	m, err := task.Replayed(j.Setup.Captured)
+	if err != nil {
+		return nil, err
+	}
+	return m.Trace.Accesses, nil
+}
