@@ -62,7 +62,6 @@ var shiftsByCL = map[string]bool{
 	"rol": true, "ror": true, "rcl": true, "rcr": true, "shl": true, "shr": true, "sar": true, "shld": true, "shrd": true,
 }
 
-// flagsOf are the flags that instructions read and write.
 var flagsOf = func() map[string][2]Flags {
 	m := make(map[string][2]Flags)
 	for _, group := range []struct {

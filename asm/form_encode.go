@@ -66,11 +66,15 @@ type Operand struct {
 // Address is a memory operand's. Index is a general register, or a vector register where the form
 // takes a vector of indices; -1 is none.
 type Address struct {
-	Base  Reg
+	Base  Reg // or NoBase
 	Index int
 	Scale uint8 // 1, 2, 4 or 8; 0 is 1
 	Disp  int32
+	Long  bool // the displacement takes 32 bits, whatever it is
 }
+
+// NoBase as Address.Base leaves the base out.
+const NoBase = R15 + 1
 
 // Forms are all forms of the tables. Where several encodings do the same, it is the first.
 func Forms() []Form { return slices.Clone(allForms()) }
@@ -103,6 +107,18 @@ var allForms = sync.OnceValue(func() []Form {
 	return list
 })
 
+// FormNamed is the form of a name, nil if there is none.
+func FormNamed(name string) *Form { return formsByName()[name] }
+
+var formsByName = sync.OnceValue(func() map[string]*Form {
+	list := allForms()
+	m := make(map[string]*Form, len(list))
+	for i := range list {
+		m[list[i].name] = &list[i]
+	}
+	return m
+})
+
 // exists reports whether bytes of the form are an instruction of it, and not of one that the decoder
 // prefers.
 func (f *Form) exists() bool {
@@ -119,7 +135,6 @@ func (f *Form) exists() bool {
 	return err == nil
 }
 
-// has reports whether an operand has one of some sizes.
 func (f *form) has(sizes ...operandSize) bool {
 	return slices.ContainsFunc(f.ops, func(o operand) bool { return slices.Contains(sizes, o.size) })
 }
@@ -509,13 +524,17 @@ func (e *encoded) appendModRM(code []byte) []byte {
 	base := byte(e.at.Base & 7)
 	mod, size := byte(0), 0
 	switch {
+	case e.at.Base == NoBase: // mod 0, base 5: a displacement alone
+		base, size = byte(RBP), 4
+	case e.at.Long:
+		mod, size = 2, 4
 	case e.at.Disp == 0 && base != byte(RBP):
 	case e.at.Disp == 0, e.enc != encEVEX && int32(int8(e.at.Disp)) == e.at.Disp:
 		mod, size = 1, 1
 	default:
 		mod, size = 2, 4
 	}
-	if e.at.Index < 0 && base != byte(RSP) {
+	if e.at.Index < 0 && base != byte(RSP) && e.at.Base != NoBase {
 		code = append(code, mod<<6|reg<<3|base)
 	} else {
 		index := byte(4) // none

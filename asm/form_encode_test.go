@@ -10,13 +10,11 @@ import (
 
 func formNamed(t *testing.T, name string) Form {
 	t.Helper()
-	for _, f := range allForms() {
-		if f.Name() == name {
-			return f
-		}
+	f := FormNamed(name)
+	if f == nil {
+		t.Fatalf("there is no form %q", name)
 	}
-	t.Fatalf("there is no form %q", name)
-	return Form{}
+	return *f
 }
 
 // TestFormEncode encodes forms of each kind, with registers and addresses that need each prefix bit.
@@ -35,6 +33,9 @@ func TestFormEncode(t *testing.T) {
 		{"shl r32, cl", []int64{7, 0}, Address{}, 0, "shl edi, cl"},
 		{"mov r64, m64", []int64{3, 0}, Address{Base: R12, Index: -1}, 0, "mov rbx, qword ptr [r12]"},
 		{"mov r64, m64", []int64{3, 0}, Address{Base: R13, Index: -1}, 0, "mov rbx, qword ptr [r13]"},
+		{"mov r64, m64", []int64{3, 0}, Address{Base: NoBase, Index: -1, Disp: 8}, 0, "mov rbx, qword ptr [0x8]"},
+		{"mov r64, m64", []int64{11, 0}, Address{Base: NoBase, Index: 9, Scale: 4, Disp: -8}, 0, "mov r11, qword ptr [r9*4-0x8]"},
+		{"mov r64, m64", []int64{3, 0}, Address{Base: R12, Index: 5, Disp: 8, Long: true}, 0, "mov rbx, qword ptr [r12+rbp*1+0x8]"},
 		{"lea r64, m", []int64{3, 0}, Address{Base: RAX, Index: 9, Scale: 8, Disp: 300}, 0, "lea rbx, [rax+r9*8+0x12c]"},
 		{"addps xmm, m128", []int64{9, 0}, Address{Base: RSI, Index: -1, Disp: 64}, 0, "addps xmm9, xmmword ptr [rsi+0x40]"},
 		{"vaddps ymm, ymm, ymm", []int64{1, 10, 11}, Address{}, 0, "vaddps ymm1, ymm10, ymm11"},

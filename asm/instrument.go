@@ -31,7 +31,6 @@ type Probe struct {
 	scratch  uint64
 }
 
-// capture is one value to log.
 type capture struct {
 	what captureKind
 	mem  int   // which Mem of the instruction, for captureAddress

@@ -34,7 +34,6 @@ func (d *rawInst) text() string {
 	return string(b)
 }
 
-// separator stands ahead of operand i.
 func separator(i int) string {
 	if i == 0 {
 		return " "

@@ -187,7 +187,6 @@ func (p place) name() string {
 	return map[kind]string{fs: "fs_base", gs: "gs_base", mxcsr: "mxcsr", fill: "fill"}[p.kind]
 }
 
-// placeOf finds what a name in lower case stands for.
 func placeOf(name string) (place, error) {
 	for r := asm.RAX; r <= asm.R15; r++ {
 		switch {
@@ -247,7 +246,6 @@ func numbered(name, prefix string, limit int) (int, bool) {
 	return n, ok && err == nil && n >= 0 && n < limit && digits == strconv.Itoa(n)
 }
 
-// parse reads the value of a register.
 func (p place) parse(name, value string) (words [vectorWords]uint64, err error) {
 	if p.kind == vector {
 		return parseVector(name, value, p.bits)

@@ -32,7 +32,6 @@ func (p Program) build(at uint64, iterations int, h unroll.Harness) (unroll.Imag
 	return unroll.Build(at, p.Insts, iterations, h)
 }
 
-// buildDryRun is build for a dry run.
 func (p Program) buildDryRun(iterations int, h unroll.Harness) (unroll.Image, error) {
 	if p.Loop != nil {
 		return unroll.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)

@@ -30,7 +30,7 @@ func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
 		return Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
 
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
-		return p.protection(stop, index, regs)
+		return p.protection(index, regs)
 
 	case stop.Signal == tracee.SIGBUS && stop.Code == tracee.BusAdrAln:
 		return p.alignmentCheck(stop, index, regs)
@@ -95,7 +95,7 @@ func (p Plan) at(addr uint64, im unroll.Image) (index int, ok bool) {
 
 // protection explains a general protection or stack fault, for which the CPU reports no
 // address: an operand is non-canonical, or not aligned as the instruction demands.
-func (p Plan) protection(stop tracee.Stop, index int, regs asm.Regs) (Page, error) {
+func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
 	in := &p.Insts[index]
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)

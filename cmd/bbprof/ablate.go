@@ -162,7 +162,6 @@ func stageTable(stages []ablate.Stage) string {
 	return w.String()
 }
 
-// copiesText are the numbers of copies that were timed.
 func copiesText(r profiler.Result) string {
 	if r.UnrollShort == 0 {
 		return strconv.Itoa(r.UnrollLong)

@@ -76,7 +76,6 @@ func (b *baseline) wholeFile(in resultfile.Reader) error {
 	return nil
 }
 
-// baselineRow reads what was measured of one block.
 func baselineRow(row int, cell func(name string) string) (check.Block, error) {
 	code, err := asm.ParseHex(cell("hex"), profiler.MaxBlock)
 	if err != nil {

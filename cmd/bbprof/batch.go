@@ -118,7 +118,6 @@ func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
 	return batch.ParseShard(s)
 }
 
-// cpus are those of the workers.
 func (b *batchFlags) cpus() (host.Layout, error) {
 	l, err := workerCPUs(b.measuring.CPUs, b.workers)
 	if err != nil || !b.array || b.workers > 0 {
@@ -185,7 +184,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	for _, choice := range j.in.Choices() {
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
-	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(b.measuring, b.columns)
 	if b.mapping {
 		j.schema = j.schema.WithMapping()
 	}
@@ -278,7 +277,6 @@ func (b *batchFlags) measure(std streams) error {
 	return end.exit(err)
 }
 
-// inputs are the files that the run depends on.
 func (b *batchFlags) inputs() []string {
 	if b.state == "" {
 		return b.files

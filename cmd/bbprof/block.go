@@ -76,7 +76,6 @@ func (m *measureBlock) run(std streams) error {
 	})
 }
 
-// read is the block and what it starts from.
 func (m *measureBlock) read(std streams) (b profiler.Block, err error) {
 	if m.state == "" {
 		return m.block.read(std)

@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// boundsCommand says what in a block makes its time.
 func boundsCommand() *command {
 	return &command{
 		name:     "bounds",

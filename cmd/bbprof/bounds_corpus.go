@@ -87,7 +87,6 @@ func inOrder(ctx context.Context, workers workers, blocks []string, ask bounds.O
 	return nil
 }
 
-// boundsWriter writes answers as rows or as JSON lines.
 type boundsWriter struct {
 	csv  *csv.Writer
 	json *json.Encoder

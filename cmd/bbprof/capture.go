@@ -204,7 +204,6 @@ func (c *capturingStates) about() states.About {
 	return about
 }
 
-// listStates writes the index of a file.
 func listStates(name string, w io.Writer) error {
 	r, err := states.Open(name)
 	if err != nil {
@@ -214,7 +213,6 @@ func listStates(name string, w io.Writer) error {
 	return r.WriteIndex(w)
 }
 
-// choose lists the blocks.
 func (c *capturingStates) choose(ctx context.Context, command program.Command, std streams, notes io.Writer) ([]capture.Block, error) {
 	all := hottest{}
 	var err error
@@ -301,7 +299,6 @@ func (h *hottest) add(b *extract.Block) {
 	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}, b.Count * uint64(max(b.Instructions, 1))})
 }
 
-// blocks are the n that weigh most.
 func (h hottest) blocks(n int) (list []capture.Block) {
 	slices.SortStableFunc(h, func(a, b *hot) int { return cmp.Compare(b.weight, a.weight) })
 	for _, one := range h[:min(n, len(h))] {
@@ -310,7 +307,6 @@ func (h hottest) blocks(n int) (list []capture.Block) {
 	return list
 }
 
-// note says what was captured and what was not.
 func (c *capturingStates) note(w io.Writer, r capture.Report, kept int, m *masker) {
 	with, out, lost := 0, map[string]int{}, map[string]int{}
 	never := 0

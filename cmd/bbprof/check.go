@@ -157,7 +157,6 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 	return blocks, nil
 }
 
-// readBaseline reads the file that is named, or standard input.
 func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 	in, closer, err := openResult(c.baseline, stdin)
 	if err != nil {
@@ -255,7 +254,6 @@ func statuses(outcomes []check.Outcome) map[check.Status]int {
 	return n
 }
 
-// reasons lists why blocks were not measured, the most frequent first.
 func reasons(outcomes []check.Outcome) string {
 	n := map[verdict.Reason]int{}
 	for _, o := range outcomes {

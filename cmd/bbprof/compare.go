@@ -276,7 +276,6 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 	return out, err
 }
 
-// draw makes the layouts of blocks.
 func (c *comparing) draw(seed uint64) []compare.Layout {
 	layouts := compare.Draw(seed, c.layouts, c.repetitions)
 	if c.apart {

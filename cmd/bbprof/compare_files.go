@@ -123,7 +123,6 @@ func (out *comparison) sides() []string {
 // concluded reports whether a pair was measured in enough layouts.
 func (out *comparison) concluded() bool { return out.Rejection == nil && out.Failure == "" }
 
-// why says what kept a pair from a conclusion.
 func (out *comparison) why() string {
 	if out.Rejection == nil {
 		return "bbprof failed: " + out.Failure

@@ -7,10 +7,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
 )
 
-// linkTitle is the group of the flags of programs that are linked many times.
 const linkTitle = "Of programs that are linked in each layout"
 
-// linking is how programs are linked, as the command line has it.
 type linking struct {
 	on      bool
 	preset  link.Preset
@@ -30,7 +28,6 @@ func (l *linking) declare(f *flags) {
 	f.program = &l.args
 }
 
-// check says what does not go together.
 func (c *comparing) checkLink() error {
 	switch only := c.flags.of(linkTitle); {
 	case c.linking.on && c.apart:
@@ -48,7 +45,6 @@ func (c *comparing) checkLink() error {
 	}
 }
 
-// linkCommands compares two programs by the command lines that link them.
 func (c *comparing) linkCommands(ctx context.Context, std streams) error {
 	var words [2][]string
 	for i, text := range []string{c.a, c.b} {
@@ -60,7 +56,6 @@ func (c *comparing) linkCommands(ctx context.Context, std streams) error {
 	return c.runs(ctx, words[0], words[1], std)
 }
 
-// link links both sides in all layouts.
 func (c *comparing) link(ctx context.Context, sides *placed, words [2][]string, args []string, std streams) (close func(), err error) {
 	l := c.linking
 	var recipes [2]link.Recipe

@@ -61,7 +61,6 @@ func (c *comparing) place(ctx context.Context, words [2][]string, args []string,
 	return sides, func() {}, nil
 }
 
-// layoutOf is a program's set-up as a layout.
 func layoutOf(number int, s program.Setup) compare.Layout {
 	return compare.Layout{Number: number, Env: s.EnvBytes, Stack: s.StackShift, Heap: s.HeapShift}
 }

@@ -180,7 +180,6 @@ func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite,
 	return err
 }
 
-// suiteLines say what all programs say together.
 func suiteLines(t *reporter, s *compare.Suite) {
 	interval := ""
 	if s.Low > 0 {
@@ -198,7 +197,6 @@ func suiteLines(t *reporter, s *compare.Suite) {
 	t.line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
 }
 
-// placeText names a layout of programs.
 func placeText(l compare.Layout) string {
 	text := fmt.Sprintf("layout %d: environment +%d bytes, stack -%d, heap +%d", l.Number, l.Env, l.Stack, l.Heap)
 	if l.Link > 0 {

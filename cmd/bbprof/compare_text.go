@@ -65,7 +65,6 @@ func (out *comparison) report(c *comparing) string {
 	return w.String()
 }
 
-// layouts says how many there are, and of what.
 func (out *comparison) layouts(c *comparing) string {
 	switch {
 	case !c.linking.on:
@@ -76,7 +75,6 @@ func (out *comparison) layouts(c *comparing) string {
 	return fmt.Sprintf("%d links × %d set-ups", out.Layouts/c.linking.setups, c.linking.setups)
 }
 
-// opposite is what contradicts a verdict.
 func opposite(v compare.Verdict) string {
 	switch v {
 	case compare.Slower:

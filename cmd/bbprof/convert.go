@@ -54,7 +54,7 @@ type converting struct {
 }
 
 func columnsFlag(f *flags, columns *[]string) {
-	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row (default: all)",
+	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
 		set: func(s string) error {
 			*columns = strings.Split(s, ",")
 			return nil
@@ -93,7 +93,6 @@ func chooseFormat(format *resultfile.Format, output string, std streams) error {
 	return nil
 }
 
-// foreignText lists the formats for other tools.
 func foreignText() string {
 	var w strings.Builder
 	for _, line := range resultfile.Foreign() {
@@ -188,8 +187,8 @@ func (plainCloser) Close() error { return nil }
 // named, or all.
 func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.Format, columns []string) error {
 	var (
-		out   resultfile.Writer
-		names []string
+		out    resultfile.Writer
+		schema resultfile.Schema
 	)
 	for _, name := range files {
 		in, closer, err := openResult(name, stdin)
@@ -201,17 +200,18 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 			return &usageError{fmt.Errorf("%s: %w", name, err)}
 		}
 		if out == nil {
-			names = in.Schema().Names()
+			schema = in.Schema()
 			if out, err = resultfile.NewSelection(w, format, in.Schema(), columns); err != nil {
 				closer.Close()
 				return &usageError{fmt.Errorf("%s: %w", name, err)}
 			}
 		}
-		if !slices.Equal(names, in.Schema().Names()) {
+		order := in.Schema().Permutation(schema)
+		if order == nil {
 			closer.Close()
-			return &usageError{fmt.Errorf("%s: its columns are not those of %s", name, files[0])}
+			return &usageError{fmt.Errorf("%s: its columns are not those of %s; where it has more than that, name it first", name, files[0])}
 		}
-		err = copyRows(out, in)
+		err = copyRows(out, in, order)
 		closer.Close()
 		if bad := (*usageError)(nil); errors.As(err, &bad) {
 			return &usageError{fmt.Errorf("%s: %w", name, err)}
@@ -243,12 +243,14 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 	return in, io.NopCloser(nil), err
 }
 
-func copyRows(out resultfile.Writer, in resultfile.Reader) error {
+func copyRows(out resultfile.Writer, in resultfile.Reader, order []int) error {
+	var arranged []string
 	for cells, err := range each(in.Next) {
 		if err != nil {
 			return &usageError{err}
 		}
-		if err := out.Write(cells); err != nil {
+		arranged = resultfile.Arrange(cells, order, arranged)
+		if err := out.Write(arranged); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,6 @@ type joining struct {
 	first *resultfile.Run
 }
 
-// coreResult is one of the operands.
 type coreResult struct {
 	Name              string `json:"name"`
 	File              string `json:"file"`
@@ -168,7 +167,6 @@ func (c *joining) readFile(r *coreResult, file string, i int) error {
 	return nil
 }
 
-// note takes in the conditions of a run.
 func (c *joining) note(r *coreResult, header string) error {
 	run, err := resultfile.ParseRun(header)
 	if err != nil {

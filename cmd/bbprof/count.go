@@ -145,7 +145,6 @@ func parseCalls(s string) (int, error) {
 	return wholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
 }
 
-// check says which flags do not go together.
 func (c *counting) check() error {
 	if c.block.given() {
 		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {

@@ -16,10 +16,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
 )
 
-// matrixTitle is the group of the flags of -matrix.
 const matrixTitle = "Of a function in several builds"
 
-// matrixFlags are what -matrix compiles and counts.
 type matrixFlags struct {
 	compilers []string
 	levels    []string
@@ -69,7 +67,6 @@ func parseSizes(s string) ([]int, error) {
 	return sizes, nil
 }
 
-// check says what is missing or does not go with -matrix.
 func (m *matrixFlags) check(c *counting) error {
 	switch {
 	case len(m.compilers) == 0 && c.flags.of(matrixTitle) != "":
@@ -90,7 +87,6 @@ func (m *matrixFlags) check(c *counting) error {
 	return nil
 }
 
-// matrixResult is what -matrix finds.
 type matrixResult struct {
 	Function string        `json:"function"`
 	Source   string        `json:"source"`
@@ -207,7 +203,6 @@ func (r matrixResult) table(sides string, more ...string) *table {
 	return newTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
 }
 
-// outcomeText says how a build compares with what was expected of it.
 func outcomeText(b matrix.Cell) string {
 	switch b.Outcome {
 	case matrix.Lost, matrix.Better:

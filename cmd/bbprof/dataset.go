@@ -122,7 +122,6 @@ func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 	return sheet, err
 }
 
-// sheetText is the datasheet in short.
 func sheetText(s *dataset.Sheet) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "core        %s\n", s.Hosts[0].Microarchitecture)
@@ -193,7 +192,6 @@ func (d *sealing) check(std streams) error {
 	return nil
 }
 
-// again measures a sample with the settings of a dataset.
 func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
 	opts, err := optionsOf(sheet.Settings)
 	if err != nil {

@@ -169,7 +169,6 @@ func (w *reporter) pmu(p pmu.PMU) {
 	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
 }
 
-// eventsReport says of each event whether it is believed, and by what it counted.
 func eventsReport(r doctor.Report) string {
 	var w reporter
 	if len(r.Events) == 0 {
@@ -251,7 +250,6 @@ func (w *reporter) prospect(r doctor.Report) {
 	}
 }
 
-// aliases is a table of what two pages on one frame cost.
 func (w *reporter) aliases(prices []doctor.Price) {
 	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
 	t := newTable("lr", append([]string{"    cycles per iteration"}, columns...)...)

@@ -127,10 +127,10 @@ func explanation(e explain.Explanation) string {
 			why += "; " + f.Change
 		}
 		if f.Rounds == 0 {
-			t.row(f.Hypothesis, string(f.Verdict), "", "", why)
+			t.row(f.Hypothesis, string(f.Outcome), "", "", why)
 			continue
 		}
-		t.row(f.Hypothesis, string(f.Verdict), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
+		t.row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
 		t.note(why)
 	}
 	w.WriteString(t.String())

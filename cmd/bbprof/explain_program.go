@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// explainProgram is bbprof explain -- PROGRAM.
 func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 	c, err := e.programs.command(e.words)
 	if err != nil {
@@ -39,16 +39,15 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 // leastRounds is the fewest for an interval of a median.
 const leastRounds = 6
 
-// causes is the table.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)
 	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {
-		t.row(f.Hypothesis, string(f.Verdict), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
+		t.row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
 		t.note(f.Change)
-		if f.Verdict == cause.Confirmed {
+		if f.Outcome == stat.Confirmed {
 			confirmed = append(confirmed, f.Hypothesis)
 		}
 	}

@@ -143,7 +143,6 @@ func (f *flags) of(title string, but ...string) string {
 	return ""
 }
 
-// in are the names of a group.
 func (f *flags) in(title string) (names []string) {
 	for _, d := range f.listed(slices.Index(f.groups, title)) {
 		names = append(names, d.name)

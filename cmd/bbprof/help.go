@@ -127,7 +127,6 @@ func wrap(text string, at int) string {
 	return w.String()
 }
 
-// indent puts lines two columns to the right.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }

@@ -120,10 +120,9 @@ func (h *hunting) run(std streams) error {
 	if err != nil && !stopped(err) {
 		return sourceError(h.models[0].name, err)
 	}
-	return h.finish(std, m, source, &found, err != nil)
+	return h.finish(std, source, &found, err != nil)
 }
 
-// hunt runs the search and takes the second opinions.
 func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
 	began := time.Now()
 	meter := newMeter(h.out.notes(std))
@@ -144,8 +143,7 @@ func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source
 	return found, err
 }
 
-// finish writes what was found.
-func (h *hunting) finish(std streams, m *huntMeasurer, source predict.Source, found *hunt.Found, interrupted bool) error {
+func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, interrupted bool) error {
 	if h.report != "" {
 		if err := h.writeReports(source, found); err != nil {
 			return fmt.Errorf("writing the reports: %w", err)
@@ -180,14 +178,12 @@ func (h *hunting) corpus(std streams) ([]string, error) {
 	return blocks[:min(len(blocks), h.blocks)], nil
 }
 
-// huntMeasurer measures on all workers.
 type huntMeasurer struct {
 	workers workers
 	retries int
 	width   int // operations renamed a cycle
 }
 
-// huntSetup is a way to measure.
 func huntSetup(how hunt.How) profiler.Setup {
 	var s profiler.Setup
 	switch how {
@@ -357,7 +353,6 @@ func huntJSONOf(model string, threshold float64, f *hunt.Found, interrupted bool
 	return j
 }
 
-// huntText is the table for a reader.
 func huntText(model string, threshold float64, f *hunt.Found) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, plural(f.Surveyed, "block"), 100*threshold, classes(len(f.Classes)))
@@ -378,7 +373,6 @@ func huntText(model string, threshold float64, f *hunt.Found) string {
 	return w.String()
 }
 
-// shortened lists the first n.
 func shortened(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, "; ")

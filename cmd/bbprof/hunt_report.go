@@ -49,7 +49,6 @@ func slug(c *hunt.Class) string {
 	return name[:min(len(name), longest)]
 }
 
-// reportOf is the text of an issue.
 func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)

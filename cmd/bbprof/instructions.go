@@ -23,7 +23,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// instructionsCommand measures a table of instructions.
 func instructionsCommand() *command {
 	return &command{
 		name:     "instructions",
@@ -137,7 +136,7 @@ func (c *measuringForms) run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	if err := c.nameOpcodes(ctx, std, rows); err != nil {
+	if err := c.nameOpcodes(ctx, rows); err != nil {
 		return err
 	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
@@ -156,7 +155,6 @@ func (c *measuringForms) run(std streams) error {
 	return c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
 }
 
-// plans says what to measure.
 func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
 	if c.snippets != "" {
 		f, err := os.Open(c.snippets)
@@ -185,7 +183,6 @@ func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
 	return plans, nil
 }
 
-// listed are the forms that a file names.
 func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -229,7 +226,7 @@ func (c *measuringForms) llvmVersion() string {
 	return ""
 }
 
-func (c *measuringForms) nameOpcodes(ctx context.Context, std streams, rows []instructions.Row) error {
+func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
 	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
 	if errors.Is(err, instructions.ErrNoLLVM) {
 		if c.exegesis != "" && c.snippets == "" {
@@ -295,7 +292,6 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 	return nil
 }
 
-// disagreementPage is the same as a page.
 func disagreementPage(title string, list []instructions.Disagreement) markup.HTML {
 	var w markup.Writer
 	w.Printf(`<!DOCTYPE html>
@@ -314,7 +310,6 @@ td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td:nt
 	return w.HTML()
 }
 
-// measure starts workers and hands them what is planned.
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
 	workers, err := someWorkers(c.measuring, c.workers)
 	if err != nil {
@@ -441,7 +436,6 @@ func instructionCells(r *instructions.Row) (cells []string) {
 	return cells
 }
 
-// instructionsSummary says in a line what was measured.
 func instructionsSummary(rows []instructions.Row) string {
 	count := map[string]int{}
 	for i := range rows {

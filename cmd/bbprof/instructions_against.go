@@ -54,7 +54,6 @@ func numbersOf(rows []instructions.Row) instructions.Table {
 	return t
 }
 
-// writeAgreement says how far two tables agree, and lists the forms that differ.
 func writeAgreement(w io.Writer, name string, there instructions.Table, a instructions.Agreement) error {
 	var b strings.Builder
 	if a.Scale != 1 {

@@ -54,7 +54,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return out.exitCode(dispatch(args, streams{stdin, out, stderr}), stderr)
 }
 
-// dispatch runs the command that the arguments name.
 func dispatch(args []string, std streams) int {
 	if len(args) == 0 {
 		io.WriteString(std.err, blockCommand().help())

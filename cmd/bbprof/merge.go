@@ -149,7 +149,6 @@ func writeFolder(name string, write func(dir string) error) error {
 // mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).
 const mostShards = 1 << 22
 
-// unfinished says in which shards rows are missing.
 func (m *merging) unfinished(r batch.MergeReport, std streams) error {
 	if r.Missing == 0 || len(m.of) == 0 || r.Count == 0 || r.Count > mostShards {
 		return nil
@@ -203,7 +202,6 @@ func countRows(files []string, column string) (n int64, err error) {
 // shownGaps is how many runs of missing rows are listed.
 const shownGaps = 10
 
-// mergeText says what was joined and what is not there.
 func mergeText(r batch.MergeReport, whole bool) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "bbprof: %s joined\n", plural(int(r.Rows), "row"))

@@ -55,7 +55,6 @@ func layouts(f *flags, o *profiler.Options) {
 		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
 }
 
-// parseLayout reads the number of a layout.
 func parseLayout(s string) (*int, error) {
 	n, err := wholeNumber(s, 0, profiler.Layouts-1, "write the number of a layout, 0 to %d", profiler.Layouts-1)
 	return &n, err
@@ -209,7 +208,6 @@ func parseFrames(s string) (int, error) {
 	return wholeNumber(s, 1, layout.MaxFrames, "write auto or a number from 1 to %d", layout.MaxFrames)
 }
 
-// parseIdentical reads how many timings have to be clean and identical.
 func parseIdentical(s string) (int, error) {
 	return wholeNumber(s, 1, timing.PaperTimings, "write a number from 1 to %d, of so many timings", timing.PaperTimings)
 }

@@ -95,7 +95,6 @@ func (c *predicting) source() (predict.Source, error) {
 	return sources[0], nil
 }
 
-// distinctBlocks reads the blocks of a corpus.
 func distinctBlocks(files []string, stdin io.Reader, column string) ([]string, error) {
 	in, err := input.Open(files, stdin, column, nil)
 	if err != nil {

@@ -37,7 +37,6 @@ func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) 
 // programsTitle is the group of the flags of whole programs that are measured.
 const programsTitle = "Of programs"
 
-// programFlags are how whole programs are measured.
 type programFlags struct {
 	program.Options
 	cleanEnv bool

@@ -128,7 +128,6 @@ func (t *watch) show(p batch.Progress) {
 	t.meter.show(at, share, t.text(p, at))
 }
 
-// text is the counts, the rate and the time left.
 func (t *watch) text(p batch.Progress, at time.Time) string {
 	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected", p.Tally.Rows, t.rate, p.Tally.OK, p.Tally.Rejected)
 	if p.Tally.Failed > 0 {

@@ -85,7 +85,6 @@ func (r *replaying) run(std streams) error {
 	})
 }
 
-// add replays the visits of a file.
 func (r *replayed) add(ctx context.Context, p replay.Replayer, name string) error {
 	file, err := states.Open(name)
 	if err != nil {

@@ -21,7 +21,6 @@ func (w *reporter) line(label, format string, args ...any) {
 	fmt.Fprintf(w, "%-12s%s\n", label, fmt.Sprintf(format, args...))
 }
 
-// report says for a reader what a result says for a program.
 func report(r profiler.Result) string {
 	var w reporter
 	switch r.Status {

@@ -179,7 +179,6 @@ func (s *scored) text(files []string) string {
 	return w.String()
 }
 
-// headline says what the models are judged by.
 func (s *scored) headline(files []string) string {
 	t := s.truth
 	on := ""
@@ -219,7 +218,6 @@ func correlation(n score.Number) string {
 	return fmt.Sprintf("%.4f", float64(n))
 }
 
-// spread writes an interval of shares.
 func spread(i stat.Interval) string {
 	return percent(score.Number(max(0, i.Low))) + "–" + percent(score.Number(i.High))
 }
@@ -343,7 +341,6 @@ func (s *scored) writeMistakes(w *strings.Builder, model int) {
 	}
 }
 
-// mistakeLine is one group of mistakes in a sentence.
 func mistakeLine(m score.Mistake) string {
 	if m.What == score.Others {
 		return fmt.Sprintf("%s: %s %% of the error, %d of %d wrong", m.What, percent(m.Share), m.Wrong, m.Blocks)

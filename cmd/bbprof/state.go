@@ -43,7 +43,6 @@ func startState(b *profiler.Block, name string) error {
 	return nil
 }
 
-// cutState splits FILE#N.
 func cutState(name string) (file string, number int, ok bool) {
 	at := strings.LastIndexByte(name, '#')
 	if at < 0 {
@@ -53,7 +52,6 @@ func cutState(name string) (file string, number int, ok bool) {
 	return name[:at], number, err == nil && at > 0
 }
 
-// visitName says which state it is, of which program and which visit.
 func visitName(name string, about states.About, e states.Entry) string {
 	return fmt.Sprintf("%s: visit %d of %d to %s in %s", name, e.Visit, e.Visits, e.Function, strings.Join(about.Program, " "))
 }
@@ -87,7 +85,6 @@ func (b *batchFlags) openStates(std streams) (*states.Reader, *input.Input, erro
 	return file, in, err
 }
 
-// visitOf gives the state of a row, for batch.Options.
 func visitOf(in *input.Input) func(*input.Row) string {
 	at := slices.Index(in.Carried(), stateColumn)
 	return func(row *input.Row) string {
@@ -138,7 +135,6 @@ func (m statesMeasurer) load(b *profiler.Block) error {
 	return nil
 }
 
-// inStates has measurers start blocks from captured states.
 func inStates(all []batch.Measurer, from *states.Reader) []batch.Measurer {
 	if from != nil {
 		for i := range all {

@@ -21,7 +21,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// blockFactors makes a factor of each flag that names one.
 func blockFactors() map[string]func(base profiler.Setup, regs []asm.Reg, values []int) (sweep.Factor, error) {
 	return map[string]func(profiler.Setup, []asm.Reg, []int) (sweep.Factor, error){
 		"code": func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) {
@@ -220,7 +219,6 @@ func countCell(n float64) string {
 	return perIteration(n)
 }
 
-// sweepSummary says how cycles and predictions go together.
 func sweepSummary(points []sweep.Point, f sweep.Factor) string {
 	var w strings.Builder
 	relations := sweep.Relate(points)
@@ -253,7 +251,6 @@ func sweepSummary(points []sweep.Point, f sweep.Factor) string {
 	return w.String()
 }
 
-// numbers counts values and lists the first few.
 func numbers(n []int) string {
 	const few = 6
 	var s []string

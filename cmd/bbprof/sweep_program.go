@@ -103,7 +103,6 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	return got, err
 }
 
-// trace counts a window of the program in each set-up.
 func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect().Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	done := progress(notes, len(setups), "windows")

@@ -45,7 +45,6 @@ type countColumn struct {
 	values []float64
 }
 
-// summary says how the cycles of a program and what was counted go together.
 func (f *programFactor) summary(points []program.Point, traces []trace.Counts) string {
 	var all []countColumn
 	for _, c := range tracedColumns {

@@ -14,7 +14,6 @@ func syntaxFlag(f *flags, p *assemble.Syntax, what string) {
 	choice(f, p, assemble.Syntaxes(), "syntax", "NAME", "of "+what+": intel, att (GNU's) or go").fallback = string(assemble.Intel)
 }
 
-// inSyntax rewrites a result's listing.
 func inSyntax(r *profiler.Result, syntax assemble.Syntax) {
 	if syntax == "" || syntax == assemble.Intel {
 		return
@@ -45,7 +44,6 @@ func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Bl
 	})
 }
 
-// listingIn has measurers write listings in a syntax.
 func listingIn(all []batch.Measurer, syntax assemble.Syntax) []batch.Measurer {
 	if syntax != "" && syntax != assemble.Intel {
 		for i := range all {

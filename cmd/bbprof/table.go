@@ -19,7 +19,6 @@ func newTable(sides string, header ...string) *table {
 // row adds a line. Cells that are left out at its end are empty.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// note adds a line of text to the last row.
 func (t *table) note(text string) { t.notes[len(t.rows)-1] = text }
 
 func (t *table) String() string {

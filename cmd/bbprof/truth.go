@@ -35,7 +35,6 @@ type truthOptions struct {
 	sensitive bool   // keep blocks that are sensitive to the initial state
 }
 
-// readTruth reads files of results.
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
 	t := &truth{rejected: map[string]int{}}
 	seen := map[string]int{}

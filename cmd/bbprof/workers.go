@@ -38,7 +38,6 @@ func (m *sideBySide) declare(f *flags) {
 	measuring(f, &m.measuring)
 }
 
-// workersFlag says how many blocks are measured at once.
 func workersFlag(f *flags, workers *int) {
 	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
 }

@@ -82,7 +82,7 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	// number, so that both unroll factors start alike. So has the load of the number of iterations.
 	e.Lfence()
 
-	tail := enterTail(e, init)
+	tail := enterTail(init)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(asm.RCX)
@@ -108,7 +108,7 @@ func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	loadVectors(e, init, data, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
-	e.Raw(enterTail(e, init)...)
+	e.Raw(enterTail(init)...)
 	e.Align(64)
 }
 
@@ -151,7 +151,7 @@ func LeaveOpCache(e *asm.Emitter) {
 }
 
 // enterTail sets the arithmetic flags and the registers, in that order: mov leaves flags alone.
-func enterTail(e *asm.Emitter, init initial.State) []byte {
+func enterTail(init initial.State) []byte {
 	t := asm.NewEmitter(0)
 	if init.Flags == 0 {
 		t.Raw(0x31, 0xc0)       // xor eax, eax

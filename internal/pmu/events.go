@@ -56,7 +56,6 @@ type Event struct {
 //go:embed events.txt
 var eventTable string
 
-// row is one line of the table.
 type row struct {
 	core   Core
 	role   Role
@@ -68,7 +67,6 @@ type row struct {
 	shares Role
 }
 
-// parseTable reads events.txt.
 func parseTable(table string) (rows []row, err error) {
 	for i, line := range strings.Split(table, "\n") {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {

@@ -156,7 +156,6 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	return got, nil
 }
 
-// setSlots sets what holds for all pairs.
 func (t *TSC) setSlots(p runPlan) {
 	for i, chain := range t.chains {
 		for _, w := range chain.phase(i) {
@@ -216,7 +215,6 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	return append(list, tracee.UsageAfter()), searches
 }
 
-// slotWord is a value for a slot.
 type slotWord struct{ slot, value uint64 }
 
 const phaseWords = 3

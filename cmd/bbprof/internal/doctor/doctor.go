@@ -155,7 +155,6 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 	return r, nil
 }
 
-// exam is an examination under way.
 type exam struct {
 	ctx   context.Context
 	sys   System

@@ -93,7 +93,6 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 	return blocks, missing, nil
 }
 
-// once measures a block for the ith time.
 func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
 	code, err := hex.DecodeString(b.Hex)
 	if err != nil {

@@ -37,7 +37,6 @@ type layout struct {
 	panels []placed
 }
 
-// placed is a panel with its place.
 type placed struct {
 	Panel
 	x, y        scale // of the axes' area

@@ -23,7 +23,7 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		return 0, err
 	}
 	if end != nil {
-		return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
 	}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {
@@ -51,13 +51,13 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 			names = append(names, one.Name)
 		}
 		slices.Sort(names)
-		return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
+		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
 	}
 	library := "none of its shared libraries"
 	if f.Library != "" {
 		library = "no shared library " + f.Library + " of it"
 	}
-	return 0, &Error{Program: c.Name, Problem: fmt.Sprintf("%s holds a function %s when its own code begins", library, f.Name),
+	return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%s holds a function %s when its own code begins", library, f.Name),
 		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
 }
 
@@ -69,7 +69,7 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 		return nil, err
 	}
 	if end != nil {
-		return nil, &Error{Program: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+		return nil, &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
 	}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {
@@ -102,7 +102,6 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	return objects, nil
 }
 
-// library is a file that is loaded.
 type library struct {
 	path string
 	base uint64 // where its first byte stands
@@ -142,7 +141,7 @@ func (l library) functions(name string) (at []uint64, err error) {
 		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC, its value is that of a function that chooses one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, &Error{Program: l.path, Problem: fmt.Sprintf("%s is chosen at run time among several for different CPUs", name), Remedy: "count a function that calls it, or one of those by its own name"}
+			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is chosen at run time among several for different CPUs", name), Remedy: "count a function that calls it, or one of those by its own name"}
 		case elf.STT_FUNC:
 			at = append(at, l.base-lowest(file)+s.Value)
 		}

@@ -36,7 +36,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	}
 	file, err := elf.Open(c.Exe.Path)
 	if err != nil {
-		return Symbols{}, &Error{Program: c.Exe.Path, Problem: "it cannot be read", Err: err}
+		return Symbols{}, &Error{Subject: c.Exe.Path, Problem: "it cannot be read", Err: err}
 	}
 	defer file.Close()
 	all, _, err := symbols(c.Exe.Path, file)

@@ -17,28 +17,12 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 )
 
-// Error says what is wrong with the program that was named, not with bbprof or the host.
-type Error struct {
-	Program string
-	Problem string // in one clause
-	Remedy  string
-	Err     error // what the system answered
-}
-
-func (e *Error) Error() string {
-	s := e.Program + ": " + e.Problem
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	if e.Remedy != "" {
-		s += "; " + e.Remedy
-	}
-	return s
-}
-
-func (e *Error) Unwrap() error { return e.Err }
+// Error blames a program.
+type Error = suggest.Error
 
 // Executable is a program that can be run and whose symbols can be read.
 type Executable struct {
@@ -62,7 +46,7 @@ type Command struct {
 // A program that cannot be run under control gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
-		return Command{}, &Error{Program: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
+		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
 	}
 	exe, err := Open(words[0])
 	return Command{Exe: exe, Args: words[1:], Name: words[0]}, err
@@ -74,11 +58,11 @@ func Open(name string) (*Executable, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return nil, &Error{Program: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+		return nil, &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{Program: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+		return nil, &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
 	case err != nil:
-		return nil, &Error{Program: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
+		return nil, &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
 	}
 	if err := unprivileged(name, path); err != nil {
 		return nil, err
@@ -101,14 +85,14 @@ func cause(err error) error {
 func unprivileged(name, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return &Error{Program: name, Problem: "it cannot be read", Err: cause(err)}
+		return &Error{Subject: name, Problem: "it cannot be read", Err: cause(err)}
 	}
 	const remedy = "run a copy without that: cp drops it"
 	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-		return &Error{Program: name, Problem: "it is setuid or setgid, and under control it would not run with those rights", Remedy: remedy}
+		return &Error{Subject: name, Problem: "it is setuid or setgid, and under control it would not run with those rights", Remedy: remedy}
 	}
 	if n, err := unix.Getxattr(path, "security.capability", nil); err == nil && n > 0 {
-		return &Error{Program: name, Problem: "it has file capabilities, and under control it would not run with those", Remedy: remedy}
+		return &Error{Subject: name, Problem: "it has file capabilities, and under control it would not run with those", Remedy: remedy}
 	}
 	return nil
 }
@@ -117,21 +101,21 @@ func (e *Executable) inspect(name string) error {
 	head := make([]byte, 2)
 	f, err := os.Open(e.Path)
 	if err != nil {
-		return &Error{Program: name, Problem: "it cannot be read", Err: cause(err)}
+		return &Error{Subject: name, Problem: "it cannot be read", Err: cause(err)}
 	}
 	defer f.Close()
 	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "#!" {
-		return &Error{Program: name, Problem: "it is a script", Remedy: "name its interpreter, which is the program that runs, and the script as its argument: sh " + name}
+		return &Error{Subject: name, Problem: "it is a script", Remedy: "name its interpreter, which is the program that runs, and the script as its argument: sh " + name}
 	}
 	file, err := elf.NewFile(f)
 	if err != nil {
-		return &Error{Program: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
+		return &Error{Subject: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
 	}
 	if file.Machine != elf.EM_X86_64 || file.Class != elf.ELFCLASS64 {
-		return &Error{Program: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}
+		return &Error{Subject: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}
 	}
 	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN || file.Entry == 0 {
-		return &Error{Program: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
+		return &Error{Subject: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
 	}
 	e.entry = file.Entry
 	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil

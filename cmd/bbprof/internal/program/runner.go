@@ -166,7 +166,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, 
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return Sample{}, &Error{Program: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}
+		return Sample{}, &Error{Subject: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case ctx.Err() != nil:
 		return Sample{}, ctx.Err()
 	case err != nil:
@@ -242,9 +242,9 @@ func toEntry(p *debuggee.Process) (*debuggee.End, error) {
 func (r *Runner) endError(name string, end debuggee.End) error {
 	switch {
 	case end.Signal != 0:
-		return &Error{Program: name, Problem: fmt.Sprintf("it crashed: signal %d, %v", int(end.Signal), end.Signal), Remedy: "run it by itself first"}
+		return &Error{Subject: name, Problem: fmt.Sprintf("it crashed: signal %d, %v", int(end.Signal), end.Signal), Remedy: "run it by itself first"}
 	case end.Status != 0 && !r.opts.AnyStatus:
-		return &Error{Program: name, Problem: fmt.Sprintf("it failed with exit status %d", end.Status), Remedy: "-any-status takes it as it is"}
+		return &Error{Subject: name, Problem: fmt.Sprintf("it failed with exit status %d", end.Status), Remedy: "-any-status takes it as it is"}
 	}
 	return nil
 }

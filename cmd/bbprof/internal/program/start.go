@@ -87,7 +87,7 @@ func openFiles(s Streams) (f files, err error) {
 	if s.Stdin != "" {
 		in, err := os.Open(s.Stdin)
 		if err != nil {
-			return f, &Error{Program: s.Stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
+			return f, &Error{Subject: s.Stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
 		}
 		f.opened, f.given[0] = append(f.opened, in), in
 	}
@@ -162,7 +162,7 @@ func (c *copying) wait() {
 // Blame makes an *Error of an error that is about the program's own state, and leaves all others.
 func (c Command) Blame(err error) error {
 	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) {
-		return &Error{Program: c.Name, Problem: "it could not be controlled: " + fault.Doing, Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it", Err: fault.Err}
+		return &Error{Subject: c.Name, Problem: "it could not be controlled: " + fault.Doing, Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it", Err: fault.Err}
 	}
 	return err
 }
@@ -180,13 +180,13 @@ func startError(name string, err error) error {
 	case noMoreFiles(err): // the pipe by which package syscall hears of exec's failure
 		return errNoMoreFiles(err)
 	case errors.As(err, &loadError):
-		return &Error{Program: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
+		return &Error{Subject: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
-		return &Error{Program: name, Problem: "the dynamic linker that it names is not there", Remedy: "readelf -l shows its name; link statically or install it", Err: errno}
+		return &Error{Subject: name, Problem: "the dynamic linker that it names is not there", Remedy: "readelf -l shows its name; link statically or install it", Err: errno}
 	case errors.As(err, &errno) && errno == syscall.E2BIG:
-		return &Error{Program: name, Problem: "its arguments and environment are too long together", Remedy: "run it without bbprof's own environment: -clean-env", Err: errno}
+		return &Error{Subject: name, Problem: "its arguments and environment are too long together", Remedy: "run it without bbprof's own environment: -clean-env", Err: errno}
 	case errors.As(err, &errno):
-		return &Error{Program: name, Problem: "the kernel does not execute it", Err: errno}
+		return &Error{Subject: name, Problem: "the kernel does not execute it", Err: errno}
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func (e *Executable) Function(name string) (Function, error) {
 func (e *Executable) functions() (defined []Function, imported []string, stripped bool, err error) {
 	file, err := elf.Open(e.Path)
 	if err != nil {
-		return nil, nil, false, &Error{Program: e.Path, Problem: "it cannot be read", Err: err}
+		return nil, nil, false, &Error{Subject: e.Path, Problem: "it cannot be read", Err: err}
 	}
 	defer file.Close()
 	all, stripped, err := symbols(e.Path, file)
@@ -72,11 +72,11 @@ func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err 
 	all, err = file.Symbols()
 	stripped = errors.Is(err, elf.ErrNoSymbols)
 	if err != nil && !stripped {
-		return nil, false, &Error{Program: path, Problem: "its symbol table cannot be read", Err: err}
+		return nil, false, &Error{Subject: path, Problem: "its symbol table cannot be read", Err: err}
 	}
 	dynamic, err := file.DynamicSymbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, false, &Error{Program: path, Problem: "its dynamic symbol table cannot be read", Err: err}
+		return nil, false, &Error{Subject: path, Problem: "its dynamic symbol table cannot be read", Err: err}
 	}
 	return append(all, dynamic...), stripped, nil
 }
@@ -104,7 +104,7 @@ func called(symbol, name string) bool {
 
 func find(path, name string, defined []Function, imported []string) (Function, error) {
 	if shared := slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }); len(defined) == 0 && !shared {
-		return Function{}, &Error{Program: path, Problem: "it names no function", Remedy: "link it with a symbol table"}
+		return Function{}, &Error{Subject: path, Problem: "it names no function", Remedy: "link it with a symbol table"}
 	}
 	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
 		return byAddress(path, addr, defined)
@@ -119,7 +119,7 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	case len(same) == 1:
 		return same[0], nil
 	case len(same) > 1:
-		return Function{}, &Error{Program: path, Problem: fmt.Sprintf("%d functions are called %s", len(same), name), Remedy: "name one by its address: " + addresses(same)}
+		return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("%d functions are called %s", len(same), name), Remedy: "name one by its address: " + addresses(same)}
 	case slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }):
 		return Function{Name: name, Shared: true}, nil
 	}
@@ -127,7 +127,7 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	if near := similar(name, defined); len(near) > 0 {
 		remedy = "it has " + strings.Join(near, ", ")
 	}
-	return Function{}, &Error{Program: path, Problem: fmt.Sprintf("no function is called %s", name), Remedy: remedy}
+	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function is called %s", name), Remedy: remedy}
 }
 
 func byAddress(path string, addr uint64, defined []Function) (Function, error) {
@@ -144,7 +144,7 @@ func byAddress(path string, addr uint64, defined []Function) (Function, error) {
 	if below != nil {
 		remedy = fmt.Sprintf("the one before it is %s at %#x", below.Name, below.Addr)
 	}
-	return Function{}, &Error{Program: path, Problem: fmt.Sprintf("no function starts at %#x", addr), Remedy: remedy}
+	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function starts at %#x", addr), Remedy: remedy}
 }
 
 func addresses(fs []Function) string {

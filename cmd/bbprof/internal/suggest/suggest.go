@@ -1,4 +1,5 @@
-// Package suggest compares a misspelled name with those that exist.
+// Package suggest tells users what would mend their mistake: the name that they meant, or what to do about a file or a
+// program that cannot be taken.
 package suggest
 
 // Distance is how many letters must be inserted, deleted or replaced to make b of a (Levenshtein).

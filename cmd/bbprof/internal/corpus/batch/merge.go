@@ -15,8 +15,9 @@ import (
 
 // Merge joins result files of one corpus, such as those of its shards, row by row.
 type Merge struct {
-	parts []*part
-	first *part // with a row: the others are held against it
+	parts  []*part
+	first  *part             // with a row: the others are held against it
+	schema resultfile.Schema // of the parts together
 }
 
 type part struct {
@@ -29,7 +30,7 @@ type part struct {
 	// The row that is next, 0 after the last.
 	row   int64
 	cells []string
-	order []int // where each column of the first part stands in this one
+	order []int // where each column of all stands in this one
 }
 
 type MergeReport struct {
@@ -56,6 +57,9 @@ func OpenMerge(names []string, mixed bool) (*Merge, error) {
 			m.Close()
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	for _, p := range m.parts {
+		p.order = p.rows.schema().Permutation(m.schema)
 	}
 	return m, nil
 }
@@ -160,8 +164,11 @@ func (p *part) advance() (err error) {
 
 // admit holds a part against those before.
 func (m *Merge) admit(p *part, mixed bool) error {
-	p.order = p.rows.schema().Permutation(m.Schema())
-	if a, b := m.Schema().Names(), p.rows.schema().Names(); p.order == nil {
+	if m.schema == nil {
+		m.schema = p.rows.schema()
+	}
+	m.schema = m.schema.Join(p.rows.schema())
+	if a, b := m.parts[0].rows.schema().Names(), p.rows.schema().Names(); p.rows.schema().Permutation(m.schema) == nil {
 		return fmt.Errorf("its columns are not those of %s: %s, there %s", m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
 	}
 	if mixed {
@@ -201,7 +208,7 @@ func sameCore(a, b resultfile.Host) bool {
 	return a.Microarchitecture == b.Microarchitecture
 }
 
-func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
+func (m *Merge) Schema() resultfile.Schema { return m.schema }
 
 // Cores has the microarchitecture of each run, by what column run holds.
 func (m *Merge) Cores() map[string]string {
@@ -261,9 +268,7 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 			gap(p.row)
 			last = p.row
 			report.Rows++
-			for i, at := range p.order {
-				ordered[i] = p.cells[at]
-			}
+			ordered = resultfile.Arrange(p.cells, p.order, ordered)
 			if err := put(ordered); err != nil {
 				return report, err
 			}

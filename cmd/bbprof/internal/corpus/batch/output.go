@@ -235,7 +235,6 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, co
 	return p, put(lines.Header())
 }
 
-// chosen are the cells at some places.
 func chosen(cells []string, at []int) (some []string) {
 	for _, i := range at {
 		some = append(some, cells[i])

@@ -122,6 +122,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if in.Schema() == nil {
 		return 0, nil
 	}
+	o.setSchema(o.schema.Join(in.Schema())) // bbprof wrote columns that nothing filled before
 	if err := o.sameColumns(in.Schema()); err != nil {
 		return 0, err
 	}
@@ -236,7 +237,7 @@ func (o *Output) sameColumns(there resultfile.Schema) error {
 	if list == nil {
 		list = []string{"those of the input stand in another order, or one is there twice"}
 	}
-	return fmt.Errorf("its columns are not those of this run: %s; go on with the same input, the same -disasm and the same bbprof", strings.Join(list, ", "))
+	return fmt.Errorf("its columns are not those of this run: %s; go on with the same input, the same flags and the same bbprof", strings.Join(list, ", "))
 }
 
 // sameID is sameRun where there is no more than the run's ID.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
@@ -341,6 +342,54 @@ func TestResumeOddName(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", format, tally, err)
 			}
 		}
+	}
+}
+
+// TestResumeWiderFile: bbprof wrote the columns of -mode both in every run. Such a file is resumed and keeps them.
+func TestResumeWiderFile(t *testing.T) {
+	narrow := schema.Filled(profiler.Options{}, nil)
+	if narrow.Index("loop_cycles") >= 0 || narrow.Index("second_init") >= 0 || len(narrow) != len(schema)-9 {
+		t.Fatalf("%q", narrow.Names())
+	}
+	corpus := text(20)
+	half := strings.Join(strings.SplitAfter(corpus, "\n")[:11], "")
+	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
+		path := file(t)
+		for i, s := range []resultfile.Schema{schema, narrow} {
+			out, _, err := Resume(path, format, s, here())
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			_, err = Run(t.Context(), open(t, []string{half, corpus}[i]), out, Options{Workers: (&lab{}).workers(1), Run: here()})
+			if err := errors.Join(err, end(out)); err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+		}
+		in, closer, err := resultfile.OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, err = in.Next(); err == nil; _, err = in.Next() {
+			n++
+		}
+		closer.Close()
+		if n != 20 || !slices.Equal(in.Schema().Names(), schema.Names()) {
+			t.Errorf("%s: %d rows of %q", format, n, in.Schema().Names())
+		}
+	}
+	// The other way round the settings differ, and what the file lacks would be lost.
+	path := file(t)
+	out, _, err := Resume(path, resultfile.CSV, narrow, here())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), open(t, text(10)), out, Options{Workers: (&lab{}).workers(1), Run: here()})
+	if err := errors.Join(err, end(out)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "it lacks loop_cycles") {
+		t.Error(err)
 	}
 }
 

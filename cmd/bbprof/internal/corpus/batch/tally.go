@@ -159,7 +159,6 @@ func (s *Spread) line(scale float64, format string) string {
 	return text
 }
 
-// barWidth is that of the longest bar.
 const barWidth = 40
 
 // Report writes the summary for a reader: how many rows, which reasons, which cycles.

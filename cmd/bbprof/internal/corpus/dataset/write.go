@@ -181,7 +181,6 @@ type writing struct {
 	err   error // of opening a file
 }
 
-// sealedFile is hashed as it is written.
 type sealedFile struct {
 	file *os.File
 	*bufio.Writer
@@ -214,7 +213,6 @@ func (w *writing) close(name string) (string, error) {
 	return f.sum(), err
 }
 
-// rows writes the parts and what follows from them.
 func (w *writing) rows() (err error) {
 	names := append(w.schema.Names(), splitColumn)
 	if w.Application != applicationColumn {

@@ -48,7 +48,6 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 	return p, nil
 }
 
-// A callgrindReader is where it is in a file.
 type callgrindReader struct {
 	name    string
 	line    int

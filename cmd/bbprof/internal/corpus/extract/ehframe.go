@@ -2,7 +2,6 @@ package extract
 
 import "encoding/binary"
 
-// A span is a range of addresses.
 type span struct{ lo, hi uint64 }
 
 // Pointer encodings of frame descriptions (LSB Core 5.0, 10.5.1 "DWARF Exception Header
@@ -155,7 +154,6 @@ func (r *frameReader) common() common {
 	return c
 }
 
-// pointer reads an encoded address.
 func (r *frameReader) pointer(encoding byte) (v uint64, ok bool) {
 	if encoding == encodeOmit || encoding&encodeIndirect != 0 {
 		return 0, false

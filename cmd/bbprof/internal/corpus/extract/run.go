@@ -149,7 +149,6 @@ func (r *Run) run(ctx context.Context, tool string, args []string) error {
 	return err
 }
 
-// failed says how a program ended that should have succeeded.
 func (r *Run) failed(err error, where string) error {
 	exit := (*exec.ExitError)(nil)
 	if !errors.As(err, &exit) {

@@ -89,7 +89,6 @@ func Open(names []string, stdin io.Reader, column string, taken []string) (*Inpu
 	return in, nil
 }
 
-// find decides where the bytes come from.
 func (f *file) find(stdin io.Reader) error {
 	if f.name == stdinName {
 		f.open = stdin
@@ -166,7 +165,6 @@ func (f *file) start() error {
 	return err
 }
 
-// counted counts bytes as they are stored.
 type counted struct {
 	from io.Reader
 	n    int64

@@ -115,7 +115,6 @@ func (r *reader) sample(isFile bool) (sample []byte, err error) {
 	}
 }
 
-// firstRow is the first line that is a row.
 func (r *reader) firstRow() (string, error) {
 	for {
 		line, _, err := r.readLine()
@@ -179,7 +178,6 @@ func (r *reader) next() (row Row, others []string, err error) {
 	return row, append(r.cells[:block], r.cells[block+1:]...), nil
 }
 
-// nextLine is the next line that is a row.
 func (r *reader) nextLine() (line string, whole bool, err error) {
 	if r.first != nil {
 		line, r.first = *r.first, nil

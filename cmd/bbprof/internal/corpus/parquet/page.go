@@ -68,7 +68,6 @@ func (c *chunk) next(from io.ReaderAt, unpack *decompressor) (string, error) {
 	return c.page.cell(c.kind, c.value-1), nil
 }
 
-// load reads the next page.
 func (c *chunk) load(from io.ReaderAt, unpack *decompressor) error {
 	header, data, err := pageHeader(make([]byte, min(maxPageHeader, c.end-c.at)), from, c.at)
 	if err != nil {
@@ -149,7 +148,6 @@ func (c *chunk) decode(levels, body []byte, rows int, how format.Encoding) (err 
 // plainDictionary is what RLE_DICTIONARY was called first (parquet.thrift, Encoding).
 const plainDictionary format.Encoding = 2
 
-// values decodes n values.
 func (c *chunk) values(body []byte, n int, how format.Encoding) (*values, error) {
 	switch how {
 	case format.Plain:
@@ -233,7 +231,6 @@ func (k kind) bytes() int {
 	return k.width
 }
 
-// cell is value i as text.
 func (v *values) cell(k kind, i int) string {
 	if v.dictionary != nil {
 		return v.dictionary.cell(k, int(v.index[i]))
@@ -410,7 +407,6 @@ func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 	return to, nil
 }
 
-// decompressor holds what reading pages needs each time.
 type decompressor struct{ zstd *zstd.Decoder }
 
 // decompress is a page of a known size.

@@ -122,7 +122,6 @@ func (p *pending) add(c Column, cell string) (err error) {
 	return err
 }
 
-// flush writes the rows that are held as a group.
 func (w *Writer) flush() error {
 	if w.rows == 0 {
 		return nil
@@ -143,7 +142,6 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// chunk writes one column of a group.
 func (w *Writer) chunk(i int) (meta format.ColumnMetaData, err error) {
 	p := &w.chunks[i]
 	levels := appendRuns(nil, p.levels)

@@ -37,6 +37,8 @@ type Column struct {
 	// differ in it.
 	PerRow bool
 	of     func(*Entry) string // nil of a column that is carried through from the input
+	// with reports whether a run with these options fills it; nil of a column that any run may fill.
+	with func(profiler.Options) bool
 }
 
 // mistyped says that a cell does not have the column's type.
@@ -116,16 +118,16 @@ func Columns(disasm bool) []Column {
 	columns = append(columns, speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] })...)
 	columns = append(columns, speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] })...)
 	columns = append(columns, []Column{
-		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
-		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
-		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
+		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
+		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
+		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
 
-		{Name: "second_init", Type: Text, of: second(func(s *profiler.SecondState) string { return s.Init })},
-		{Name: "second_reason", Type: Text, of: second(func(s *profiler.SecondState) string { return string(s.Reason) })},
-		{Name: "second_cycles", Type: Number, Decimals: cycleDecimals, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Cycles }))},
-		{Name: "second_ci_low", Type: Number, Decimals: cycleDecimals, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CILow }))},
-		{Name: "second_ci_high", Type: Number, Decimals: cycleDecimals, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CIHigh }))},
-		{Name: "state_sensitive", Type: Text, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Sensitive }))},
+		{Name: "second_init", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return s.Init })},
+		{Name: "second_reason", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return string(s.Reason) })},
+		{Name: "second_cycles", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Cycles }))},
+		{Name: "second_ci_low", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CILow }))},
+		{Name: "second_ci_high", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CIHigh }))},
+		{Name: "state_sensitive", Type: Text, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Sensitive }))},
 
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
@@ -194,6 +196,10 @@ func Columns(disasm bool) []Column {
 		{Name: runHeader, Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
 	}...)
 }
+
+func bothModes(o profiler.Options) bool { return o.Mode == profiler.Both }
+
+func twoStates(o profiler.Options) bool { return strings.Contains(o.Init, ",") }
 
 // speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
 // and one layout at which it holds, for -layout.
@@ -317,22 +323,66 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// Permutation is where each column of other stands in s, nil if they have not the same columns.
+// Filled has the columns that a run with these options may fill, and those that asked names.
+func (s Schema) Filled(o profiler.Options, asked []string) Schema {
+	return slices.DeleteFunc(slices.Clone(s), func(c Column) bool {
+		return c.with != nil && !c.with(o) && !slices.Contains(asked, c.Name)
+	})
+}
+
+// Join adds those columns of other that a run leaves out when nothing fills them, each after the
+// column that it follows there.
+func (s Schema) Join(other Schema) Schema {
+	for i, c := range other {
+		if c.with == nil || s.Index(c.Name) >= 0 {
+			continue
+		}
+		at := len(s)
+		if i > 0 {
+			if before := s.Index(other[i-1].Name); before >= 0 {
+				at = before + 1
+			}
+		}
+		s = slices.Insert(slices.Clone(s), at, c)
+	}
+	return s
+}
+
+// Arrange puts cells in the order of a permutation; what that lacks is empty.
+func Arrange(cells []string, permutation []int, into []string) []string {
+	into = into[:0]
+	for _, at := range permutation {
+		if at < 0 {
+			into = append(into, "")
+		} else {
+			into = append(into, cells[at])
+		}
+	}
+	return into
+}
+
+// Permutation is where each column of other stands in s, -1 if s has left it out because nothing
+// fills it; nil if they have not the same columns otherwise.
 func (s Schema) Permutation(other Schema) []int {
 	at := make(map[string]int, len(s))
 	for i, c := range s {
 		at[plainName(c.Name)] = i
 	}
-	order := make([]int, len(other))
+	order, missing := make([]int, len(other)), 0
 	for i, c := range other {
 		k, ok := at[plainName(c.Name)]
-		if !ok {
+		switch {
+		case ok:
+			order[i] = k
+			delete(at, plainName(c.Name))
+		case c.with != nil:
+			order[i] = -1
+			missing++
+		default:
 			return nil
 		}
-		order[i] = k
-		delete(at, plainName(c.Name))
 	}
-	if len(at) > 0 || len(s) != len(other) {
+	if len(at) > 0 || len(s)+missing != len(other) {
 		return nil
 	}
 	return order
@@ -342,7 +392,7 @@ func (s Schema) Permutation(other Schema) []int {
 // input's stand in another order among themselves.
 func (s Schema) InOrderOf(other Schema) Schema {
 	order := s.Permutation(other)
-	if order == nil {
+	if order == nil || slices.Contains(order, -1) {
 		return nil
 	}
 	in := make(Schema, len(s))

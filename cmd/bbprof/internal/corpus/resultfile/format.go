@@ -128,19 +128,42 @@ func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, erro
 	return sel, err
 }
 
-// Select has the columns of some names, in their order, and where they stand in s.
+// Select has the columns of some names, in their order, and where they stand in s. Names that all
+// begin with a minus sign are left out instead, and the others remain.
 func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
+	minus := func(name string) bool { return strings.HasPrefix(name, "-") }
+	except := len(names) > 0 && minus(names[0])
+	left := map[int]bool{}
 	for _, name := range names {
-		i := s.Index(name)
-		if i < 0 {
-			return nil, nil, fmt.Errorf("it has no column %s; there are %s", name, strings.Join(s.Names(), ", "))
+		if minus(name) != except {
+			return nil, nil, errors.New("some names have a minus sign and some have none; name the columns to write, or with a minus sign each those to leave out")
 		}
-		chosen, at = append(chosen, s[i]), append(at, i)
+		i := s.Index(strings.TrimPrefix(name, "-"))
+		switch {
+		case i < 0 && except && leftOut(name[1:]): // it is left out already
+		case i < 0:
+			return nil, nil, fmt.Errorf("it has no column %s; there are %s", strings.TrimPrefix(name, "-"), strings.Join(s.Names(), ", "))
+		case except:
+			left[i] = true
+		default:
+			chosen, at = append(chosen, s[i]), append(at, i)
+		}
+	}
+	for i := range s {
+		if except && !left[i] {
+			chosen, at = append(chosen, s[i]), append(at, i)
+		}
 	}
 	return chosen, at, chosen.distinct()
 }
 
-// selection passes on some of the cells.
+// leftOut reports whether a column of that name is written only where something may fill it.
+func leftOut(name string) bool {
+	all := Schema(known())
+	i := all.Index(name)
+	return i >= 0 && all[i].with != nil
+}
+
 type selection struct {
 	Writer
 	at     []int

@@ -49,7 +49,6 @@ func appendString(line []byte, s string) []byte {
 	return append(line, '"')
 }
 
-// parseJSON reads an object of scalars.
 func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
 	if own, ok := l.parseOwn(line, cells); ok {
 		return own, nil

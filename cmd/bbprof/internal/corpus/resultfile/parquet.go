@@ -42,7 +42,6 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err
 }
 
-// noteRun puts a run among those of the file.
 func (w *parquetWriter) noteRun(header string) {
 	if header == "" || slices.Contains(w.runs, header) || !json.Valid([]byte(header)) {
 		return

@@ -63,11 +63,11 @@ const cached = 16
 func Open(name string) (*Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &Error{File: name, Problem: "it cannot be read", Err: errors.Unwrap(err)}
+		return nil, &Error{Subject: name, Problem: "it cannot be read", Err: errors.Unwrap(err)}
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &Error{File: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
+		err = &Error{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
 	}
 	var r *Reader
 	if err == nil {
@@ -104,7 +104,7 @@ func (r *Reader) Index() []Entry { return r.index }
 // At is the visit with a number.
 func (r *Reader) At(id int) (Visit, error) {
 	if id < 1 || id > len(r.index) {
-		return Visit{}, &Error{File: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
+		return Visit{}, &Error{Subject: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,6 @@ func (r *Reader) At(id int) (Visit, error) {
 	return v, err
 }
 
-// restore adds the pages to the registers.
 func (r *Reader) restore(h *half) (initial.Captured, error) {
 	c := h.captured()
 	for _, ref := range h.pages {
@@ -142,21 +141,20 @@ func (r *Reader) restore(h *half) (initial.Captured, error) {
 }
 
 func (r *Reader) damaged(err error) error {
-	return &Error{File: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
+	return &Error{Subject: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
 }
 
-// scan goes from header to header.
 func (r *Reader) scan(size int64) error {
 	first := make([]byte, len(Magic))
 	if n, err := r.from.ReadAt(first, 0); n < len(first) && err != io.EOF {
-		return &Error{File: r.name, Problem: "it cannot be read", Err: err}
+		return &Error{Subject: r.name, Problem: "it cannot be read", Err: err}
 	}
 	const unversioned = len(Magic) - 2
 	if string(first) != Magic {
 		if string(first[:unversioned]) == Magic[:unversioned] {
-			return &Error{File: r.name, Problem: fmt.Sprintf("it is of version %q, which this bbprof does not know", first[unversioned:unversioned+1]), Remedy: "use the bbprof that wrote it, or a newer one"}
+			return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %q, which this bbprof does not know", first[unversioned:unversioned+1]), Remedy: "use the bbprof that wrote it, or a newer one"}
 		}
-		return &Error{File: r.name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
+		return &Error{Subject: r.name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
 	}
 	s := scanner{Reader: r, at: int64(len(Magic)), size: size}
 	for !s.ended {
@@ -175,14 +173,13 @@ type scanner struct {
 	rows          bytes.Buffer
 }
 
-// next takes note of the next chunk.
 func (s *scanner) next() error {
 	var head [headerSize]byte
 	if n, err := s.from.ReadAt(head[:], s.at); n < headerSize {
 		if err != io.EOF {
-			return &Error{File: s.name, Problem: "it cannot be read", Err: err}
+			return &Error{Subject: s.name, Problem: "it cannot be read", Err: err}
 		}
-		return &Error{File: s.name, Problem: fmt.Sprintf("it is cut off after %d visits, without an index", s.visits), Remedy: "capture again, or copy it again"}
+		return &Error{Subject: s.name, Problem: fmt.Sprintf("it is cut off after %d visits, without an index", s.visits), Remedy: "capture again, or copy it again"}
 	}
 	var h header
 	if _, err := binary.Decode(head[:], binary.LittleEndian, &h); err != nil {
@@ -190,7 +187,7 @@ func (s *scanner) next() error {
 	}
 	c := chunk{h, s.at, s.visits, s.pages}
 	if int64(h.Stored) > s.size-s.at-headerSize {
-		return &Error{File: s.name, Problem: fmt.Sprintf("it is cut off, or damaged, after %d visits", s.visits), Remedy: "capture again, or copy it again"}
+		return &Error{Subject: s.name, Problem: fmt.Sprintf("it is cut off, or damaged, after %d visits", s.visits), Remedy: "capture again, or copy it again"}
 	}
 	s.at += headerSize + int64(h.Stored)
 	if h.Kind == kindVisits {
@@ -231,7 +228,6 @@ func (s *scanner) next() error {
 // some hundred bytes, and its row as many.
 const indexShare = 16
 
-// finish reads the index.
 func (s *scanner) finish() error {
 	rows := csv.NewReader(&s.rows)
 	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
@@ -281,14 +277,13 @@ func entry(cells []string, names map[string]string) (e Entry, err error) {
 	return e, nil
 }
 
-// load reads a chunk and checks it.
 func (r *Reader) load(c chunk) ([]byte, error) {
 	if c.Raw > uint32(maxRaw) || c.Stored > uint32(maxRaw)+maxRawExcess {
 		return nil, r.damaged(fmt.Errorf("a chunk at byte %d says that it has %d bytes", c.offset, c.Raw))
 	}
 	whole := make([]byte, headerSize+int(c.Stored))
 	if _, err := r.from.ReadAt(whole, c.offset); err != nil {
-		return nil, &Error{File: r.name, Problem: "it cannot be read", Err: err}
+		return nil, &Error{Subject: r.name, Problem: "it cannot be read", Err: err}
 	}
 	const sum = headerSize - 4
 	if checksum(whole[:sum], whole[headerSize:]) != c.Sum {
@@ -331,7 +326,6 @@ func (r *Reader) unpack(n int) (*unpacked, error) {
 	return u, nil
 }
 
-// parse reads a chunk of visits.
 func parse(raw []byte, visits, pages int) (*unpacked, error) {
 	u := &unpacked{visits: make([]visit, visits)}
 	for i := range u.visits {

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -47,31 +48,12 @@ type About struct {
 	Masked bool `json:"masked,omitempty"`
 }
 
-// Error says what is wrong with a file.
-type Error struct {
-	File    string
-	Problem string
-	Remedy  string
-	Err     error
-}
-
-func (e *Error) Error() string {
-	s := e.File + ": " + e.Problem
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	if e.Remedy != "" {
-		s += "; " + e.Remedy
-	}
-	return s
-}
-
-func (e *Error) Unwrap() error { return e.Err }
+// Error blames a file.
+type Error = suggest.Error
 
 // Magic is the first line of a file. Its number is the version of the format.
 const Magic = "bbprof states 1\n"
 
-// kind says what a chunk holds.
 type kind uint32
 
 const (

@@ -55,7 +55,6 @@ func NewWriter(w io.Writer, about About) (*Writer, error) {
 	return s, s.rows.Write(columns)
 }
 
-// columns are those of the index.
 var columns = []string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}
 
 // cells is a row of the index; name is what stands before the number in the column state.
@@ -124,7 +123,6 @@ func (s *Writer) flush() error {
 	return err
 }
 
-// chunk writes one.
 func (s *Writer) chunk(h header, raw []byte) error {
 	stored := s.compress.EncodeAll(raw, nil)
 	h.Stored, h.Raw = uint32(len(stored)), uint32(len(raw))

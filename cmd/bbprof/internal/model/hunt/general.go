@@ -64,7 +64,6 @@ func kindsOf(name string) string {
 	return immediates.ReplaceAllString(operands, "i")
 }
 
-// neighbour is a form in place of an instruction.
 type neighbour struct {
 	form      int
 	dimension Dimension

@@ -87,7 +87,6 @@ func (h *hunter) formWeights() []float64 {
 	return sums
 }
 
-// instruction is one of a random form, with random operands.
 func (h *hunter) instruction(weights []float64) []byte {
 	at := h.rng.Float64() * weights[len(weights)-1]
 	n := 0

@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// block is a block with what patterns are made of.
 type block struct {
 	hex    string
 	insts  []asm.Inst
@@ -142,7 +141,6 @@ func (b *block) without(out []int) string {
 	return s.String()
 }
 
-// text is the instructions in Intel syntax.
 func (b *block) text() string {
 	var list []string
 	for i := range b.insts {

@@ -71,7 +71,7 @@ func number(cell string) float64 {
 
 // shown is the largest of a form's latencies from one operand that can be chosen to another of its class.
 func shown(form, latencies string) float64 {
-	f := formsByName()[form]
+	f := asm.FormNamed(form)
 	largest := math.NaN()
 	if f == nil {
 		return largest

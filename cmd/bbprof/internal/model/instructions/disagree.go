@@ -76,7 +76,6 @@ func Disagreements(rows []Row, cycles map[string]float64, share float64) (list [
 	return list, judged
 }
 
-// title says what a number is.
 func (m *Measured) title() string {
 	title := "throughput"
 	if m.Kind != Throughput {

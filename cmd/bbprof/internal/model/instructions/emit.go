@@ -2,7 +2,6 @@ package instructions
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -25,23 +24,12 @@ func (c class) String() string {
 	return [...]string{"general", "vector", "mmx", "opmask", "flags", "x87", "memory", "address"}[c]
 }
 
-// formsByName finds the forms that probes are made of beside the measured one.
-var formsByName = sync.OnceValue(func() map[string]*asm.Form {
-	list := asm.Forms()
-	m := make(map[string]*asm.Form, len(list))
-	for i := range list {
-		m[list[i].Name()] = &list[i]
-	}
-	return m
-})
-
 // body is machine code in the making. The first error stays.
 type body struct {
 	code []byte
 	err  error
 }
 
-// add appends an instruction.
 func (b *body) add(f *asm.Form, o operands) {
 	code, err := f.Encode(o.values, o.at, o.mask)
 	if err != nil && b.err == nil {
@@ -50,21 +38,19 @@ func (b *body) add(f *asm.Form, o operands) {
 	b.code = append(b.code, code...)
 }
 
-// named appends an instruction whose form has a name.
 func (b *body) named(name string, values ...int64) {
 	b.namedAt(name, asm.Address{Index: -1}, values...)
 }
 
 func (b *body) namedAt(name string, at asm.Address, values ...int64) {
-	f, ok := formsByName()[name]
-	if !ok {
+	f := asm.FormNamed(name)
+	if f == nil {
 		b.err = fmt.Errorf("no instruction form is called %q", name)
 		return
 	}
 	b.add(f, operands{values: values, at: at, mask: 1})
 }
 
-// operands are what an instruction's are.
 type operands struct {
 	values []int64
 	at     asm.Address
@@ -154,7 +140,7 @@ func (b bridge) emit(code *body, dst, src int64) {
 		name = names[1]
 	}
 	switch {
-	case b.form != "" && formsByName()[b.form] != nil && len(formsByName()[b.form].Operands()) == 2:
+	case b.form != "" && asm.FormNamed(b.form) != nil && len(asm.FormNamed(b.form).Operands()) == 2:
 		code.named(b.form, dst, b.with) // dst is src
 	case b.form != "":
 		code.named(b.form, dst, src, b.with)

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bbprof/bbprof/asm"
 )
 
 // instLatLine is a line of what InstLatx64 publishes: the instruction, its latency and its throughput.
@@ -56,7 +58,7 @@ func ReadInstLat(text string) Table {
 
 // registerSources is how many of a form's operands are registers that are read.
 func registerSources(form string) (n int) {
-	for _, o := range formsByName()[form].Operands() {
+	for _, o := range asm.FormNamed(form).Operands() {
 		if _, register := classOf(o); register && o.Read {
 			n++
 		}
@@ -116,13 +118,13 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 	}
 	for _, operands := range tries {
 		form = strings.TrimSpace(name + " " + strings.Join(operands, ", "))
-		if encoding == "{evex}" && formsByName()["{evex} "+form] != nil {
+		if encoding == "{evex}" && asm.FormNamed("{evex} "+form) != nil {
 			form = "{evex} " + form
 		}
-		if formsByName()[form] == nil && name == "movd" { // of 64 bits
+		if asm.FormNamed(form) == nil && name == "movd" { // of 64 bits
 			form = "movq" + form[len("movd"):]
 		}
-		if formsByName()[form] != nil {
+		if asm.FormNamed(form) != nil {
 			return form, len(numbers) > 1, true
 		}
 	}

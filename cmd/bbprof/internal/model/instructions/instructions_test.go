@@ -11,18 +11,19 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
-	"github.com/google/go-cmp/cmp"
 )
 
 func planOf(t *testing.T, name string) Plan {
 	t.Helper()
-	f, ok := formsByName()[name]
-	if !ok {
+	f := asm.FormNamed(name)
+	if f == nil {
 		t.Fatalf("there is no form %q", name)
 	}
 	return NewPlan(f)

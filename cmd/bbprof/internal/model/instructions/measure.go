@@ -152,7 +152,6 @@ func (j *job) flags() string {
 	return strings.Join(list, " ")
 }
 
-// queue hands jobs to workers.
 type queue struct {
 	ctx      context.Context
 	retries  int

@@ -101,7 +101,6 @@ func NewPlan(f *asm.Form) Plan {
 	return p.Plan
 }
 
-// set says what registers hold first.
 func (p *Probe) set(format string, values ...any) {
 	set, err := initial.ParseSet(fmt.Sprintf(format, values...))
 	if p.Set = set; p.err == nil {
@@ -165,12 +164,10 @@ func (p *planner) writesXMM0() bool {
 	return name == "pcmpistrm" || name == "pcmpestrm"
 }
 
-// pool are the registers of a class that can be chosen.
 func (p *planner) pool(c class) []int64 {
 	return slices.DeleteFunc(slices.Clone(pools[c]), func(n int64) bool { return p.taken(c, n) })
 }
 
-// immediate is the value of an immediate operand.
 func (p *planner) immediate(o asm.Operand) int64 {
 	switch name := p.Form.Mnemonic(); {
 	case len(name) == 3 && (name[:2] == "sh" || name[:2] == "sa" || name[:2] == "ro" || name[:2] == "rc"), name == "shld", name == "shrd", name == "imul":
@@ -232,7 +229,6 @@ func (p *planner) renewMask(code *body, o operands) {
 	code.named("vpcmpeqd ymm, ymm, ymm", last, last, last)
 }
 
-// slots are the sources and the destinations.
 func (p *planner) slots() (sources, destinations []slot) {
 	for i, o := range p.operands {
 		name := strconv.Itoa(i + 1)
@@ -291,7 +287,6 @@ func (p *planner) slots() (sources, destinations []slot) {
 	return sources, destinations
 }
 
-// latencies plans a chain for each pair of operands.
 func (p *planner) latencies() {
 	sources, destinations := p.slots()
 	for _, d := range destinations {
@@ -342,7 +337,7 @@ func (p *planner) chain(s, d slot) Probe {
 		if p.operands[s.op].Width == 0 {
 			probe.Kind = Latency // of an address that is computed
 		}
-		p.load(&code, &probe, o, s, d)
+		p.load(&code, &probe, o, d)
 	case d.class == memory && s.class == memory:
 		code.add(p.Form, o)
 	case d.class == memory:
@@ -457,7 +452,7 @@ func (p *planner) spread(code *body, probe *Probe, o operands) {
 
 // load measures from an address to a destination: what was loaded is brought into a general register,
 // cleared, and the address put there. Clearing and putting take a cycle each.
-func (p *planner) load(code *body, probe *Probe, o operands, s, d slot) {
+func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 	o.at.Base = movedAddress
 	into := p.first(d)
 	if d.class != flags {

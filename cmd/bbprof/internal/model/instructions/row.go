@@ -55,10 +55,8 @@ type Row struct {
 	All         []Measured // everything
 }
 
-// what names what a probe tells.
 func (m *Measured) what() string { return cmp.Or(m.Pair, m.Note, "throughput") }
 
-// ok reports whether there is a number.
 func (m *Measured) ok() bool { return m.Result.Status == profiler.OK }
 
 // value is what a job's cycles say of the form.

@@ -183,7 +183,7 @@ func (p *planner) floatChain(o operands) Probe {
 	if p.vex() {
 		maximum.form = fmt.Sprintf("vmax%s %s, %[2]s, %[2]s", of, kind)
 	}
-	if formsByName()["{evex} "+maximum.form] != nil && p.Form.EVEX() {
+	if asm.FormNamed("{evex} "+maximum.form) != nil && p.Form.EVEX() {
 		maximum.form = "{evex} " + maximum.form
 	}
 	maximum.emit(&code, chain, chain)

@@ -87,7 +87,7 @@ func (p *planner) spreadCopies() int {
 // whatever its operands, a second block breaks that; the faster of the two counts.
 func (p *planner) throughputs() {
 	o := p.independent()
-	high := p.high(o)
+	high := p.high()
 	n := p.spreadCopies() + len(high)
 	p.Probes = append(p.Probes, p.parallel("", p.rotated(o, n, high), nil))
 	if breaks := p.breakers(); len(breaks) > 0 {
@@ -96,7 +96,7 @@ func (p *planner) throughputs() {
 }
 
 // high are more destinations for forms that merge into theirs and take several cycles.
-func (p *planner) high(o operands) (list []int64) {
+func (p *planner) high() (list []int64) {
 	if !p.Form.EVEX() || len(p.operands) == 0 {
 		return nil
 	}

@@ -140,7 +140,6 @@ func readOSACA(out []byte) ([]score.Prediction, error) {
 	return []score.Prediction{p}, nil
 }
 
-// newUICA runs uiCA, once a block.
 func newUICA(s *settings, o Options) (Source, error) {
 	t, err := newTool("uica", "uiCA.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
 	if err != nil {
@@ -158,7 +157,6 @@ func newUICA(s *settings, o Options) (Source, error) {
 	return t, nil
 }
 
-// newFacile runs facile, which reads many blocks.
 func newFacile(s *settings, o Options) (Source, error) {
 	t, err := newTool("facile", "facile.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
 	if err != nil {

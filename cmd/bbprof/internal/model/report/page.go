@@ -117,7 +117,6 @@ func (d *document) models() {
 	d.Printf("</div>\n</section>\n\n")
 }
 
-// key is a model's colour.
 func key(model int) markup.HTML {
 	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
 }

@@ -262,7 +262,6 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 	return append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
 }
 
-// middle is the median of sorted values.
 func middle(sorted []float64) float64 {
 	n := len(sorted)
 	if n == 0 {

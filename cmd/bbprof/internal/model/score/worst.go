@@ -213,7 +213,6 @@ func (s *search) take(c suspect, worst int) Mistake {
 	return m
 }
 
-// rest tells of the errors that are left.
 func (s *search) rest(worst int) Mistake {
 	m := Mistake{What: Others}
 	var (

@@ -93,7 +93,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, blocks []
 	end, err := k.run(c, blocks)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		err = &program.Error{Program: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	default:
@@ -133,7 +133,6 @@ func (w *watched) inOrder() []*visit {
 	return list
 }
 
-// capturing is one run.
 type capturing struct {
 	*debuggee.Process
 	layout  xsaveLayout
@@ -274,7 +273,6 @@ func (k *capturing) report(end *debuggee.End) (r Report) {
 	return r
 }
 
-// memoryMap reads which pages there are.
 func (k *capturing) memoryMap() (memoryMap, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", k.ID()))
 	return parseMaps(string(text)), err

@@ -22,7 +22,6 @@ const (
 	userEnd = 1 << 47
 )
 
-// visit is one as it is kept.
 type visit struct {
 	number        uint64
 	before, after half
@@ -80,7 +79,6 @@ func (p pool) drop(v *visit) {
 	}
 }
 
-// following is one visit that is followed.
 type following struct {
 	*capturing
 	w      *watched

@@ -88,7 +88,6 @@ const (
 	keptFlags = 0x8d5 | direction | 1<<14 | 1<<18 | 1<<21
 )
 
-// captured is a state without pages.
 func (l xsaveLayout) captured(s debuggee.State) initial.Captured {
 	v := l.parse(s.XSave)
 	return initial.Captured{
@@ -99,7 +98,6 @@ func (l xsaveLayout) captured(s debuggee.State) initial.Captured {
 	}
 }
 
-// machine is what accesses follow from.
 func (l xsaveLayout) machine(s debuggee.State) (m asm.Machine) {
 	v := l.parse(s.XSave)
 	m.Regs, m.Opmasks, m.Down = s.Regs, v.opmasks, s.Flags&direction != 0

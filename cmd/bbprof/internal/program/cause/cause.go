@@ -8,7 +8,6 @@ package cause
 import (
 	"cmp"
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -16,21 +15,12 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Verdict is the answer about one hypothesis.
-type Verdict string
-
-const (
-	Confirmed Verdict = "confirmed" // the change changes the time
-	NoEffect  Verdict = "no effect" // it does not
-	Unclear   Verdict = "unclear"   // the interval holds both
-)
-
 // Finding is about one hypothesis.
 type Finding struct {
 	Hypothesis string        `json:"hypothesis"`
 	Change     string        `json:"change"`
 	Setup      program.Setup `json:"setup"` // without the cause
-	Verdict    Verdict       `json:"verdict"`
+	Outcome    stat.Outcome  `json:"verdict"`
 	// With and Without are median cycles, Effect is the median of their differences, run by run, and Low
 	// to High its 95 % interval from order statistics.
 	With    float64 `json:"with_cycles"`
@@ -162,10 +152,7 @@ func intervene(ctx context.Context, r runner, c program.Command, p Plan, e Expla
 	return pairs, nil
 }
 
-// effectShare is the least share of the time that an effect is confirmed from, as for blocks.
-const effectShare = 0.02
-
-// judge derives effect, interval and verdict. Medians, because other work on the core slows single runs.
+// judge derives effect, interval and outcome. Medians, because other work on the core slows single runs.
 func judge(with, without []float64) (f Finding) {
 	var differences []float64
 	for i := range with {
@@ -173,14 +160,6 @@ func judge(with, without []float64) (f Finding) {
 	}
 	f.With, f.Without = stat.Median(with), stat.Median(without)
 	f.Effect, f.Low, f.High = stat.MedianInterval(differences)
-	least := effectShare * math.Min(f.With, f.Without)
-	switch {
-	case f.Low > 0 && f.Effect >= least, f.High < 0 && f.Effect <= -least:
-		f.Verdict = Confirmed
-	case f.Low > -least && f.High < least:
-		f.Verdict = NoEffect
-	default:
-		f.Verdict = Unclear
-	}
+	f.Outcome = stat.OutcomeOf(f.Effect, f.Low, f.High, min(f.With, f.Without))
 	return f
 }

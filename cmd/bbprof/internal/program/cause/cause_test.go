@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // fake takes 1000 cycles, and more by what a set-up costs it.
@@ -37,23 +38,23 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cost func(program.Setup) float64
-		want []Verdict
+		want []stat.Outcome
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, []Verdict{NoEffect, NoEffect, NoEffect, NoEffect}},
+		{"nothing", func(program.Setup) float64 { return 0 }, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect}},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
 			}
 			return 0
-		}, []Verdict{Confirmed, Confirmed, NoEffect, NoEffect}},
+		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect}},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
-			[]Verdict{Confirmed, NoEffect, Confirmed, NoEffect}},
+			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect}},
 		{"stack against heap", func(s program.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
-		}, []Verdict{Confirmed, Confirmed, NoEffect, Confirmed}},
+		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed}},
 	} {
 		f := &fake{cost: c.cost}
 		done := 0
@@ -63,7 +64,7 @@ func TestExplain(t *testing.T) {
 			t.Fatalf("%s: %d of %d, %v", c.name, done, p.Steps(), err)
 		}
 		for i, want := range c.want {
-			if got := e.Findings[i]; got.Verdict != want || got.Setup.Check() != nil {
+			if got := e.Findings[i]; got.Outcome != want || got.Setup.Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
 		}
@@ -91,17 +92,17 @@ func TestJudge(t *testing.T) {
 	same := []float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}
 	for _, c := range []struct {
 		with []float64
-		want Verdict
+		want stat.Outcome
 	}{
-		{same, NoEffect},
-		{[]float64{1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019}, NoEffect},
-		{[]float64{1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020}, Confirmed},
-		{[]float64{980, 979, 979, 979, 979, 979, 979, 979}, Confirmed},
-		{[]float64{900, 1100, 900, 1100, 900, 1100, 900, 1100}, Unclear},
-		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, Unclear},
-		{[]float64{1100, 1100}, Unclear},
+		{same, stat.NoEffect},
+		{[]float64{1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019}, stat.NoEffect},
+		{[]float64{1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020}, stat.Confirmed},
+		{[]float64{980, 979, 979, 979, 979, 979, 979, 979}, stat.Confirmed},
+		{[]float64{900, 1100, 900, 1100, 900, 1100, 900, 1100}, stat.Unclear},
+		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, stat.Unclear},
+		{[]float64{1100, 1100}, stat.Unclear},
 	} {
-		if got := judge(c.with, same[:len(c.with)]); got.Verdict != c.want {
+		if got := judge(c.with, same[:len(c.with)]); got.Outcome != c.want {
 			t.Errorf("%v: %+v, want %s", c.with, got, c.want)
 		}
 	}

@@ -168,7 +168,7 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Program: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
+			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
 	case ctx.Err() != nil:
@@ -177,7 +177,7 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 		return nil, nil, c.Blame(err)
 	case len(s.calls) == 0:
 		return nil, nil, &program.Error{
-			Program: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
+			Subject: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
 			Remedy: "is the function inlined where it is used, or not reached with these arguments?",
 		}
 	}
@@ -209,7 +209,6 @@ func (s *session) whole() (n int) {
 	return n
 }
 
-// enough reports whether all calls that were asked for are counted.
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
 // count runs the program from call to call, and then on to its end.
@@ -349,7 +348,6 @@ func (s *session) left(f frame, before uint64, at debuggee.Regs) bool {
 	return before <= f.sp && f.sp < at.RSP && (at.RIP == f.back || s.OneMapping(f.sp, at.RSP))
 }
 
-// byStep counts a call by single steps.
 func (s *session) byStep(f frame, thread int) (Call, error) {
 	if err := s.Unbreak(f.entry); err != nil { // or recursion and other threads would stop there
 		return Call{}, err
@@ -362,7 +360,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
 			return Call{}, &program.Error{
-				Program: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
+				Subject: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
 				Remedy: "raise -limit, or give the program less to do",
 			}
 		}
@@ -372,7 +370,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			return Call{}, err
 		case step.Elsewhere != 0:
 			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name, &program.Error{
-				Program: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
+				Subject: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
 				Remedy: "run a Go program with GOMAXPROCS=1, or count a function that does not wait"})
 		case step.Gone:
 			if step.Executed {
@@ -380,7 +378,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			}
 			s.end = step.End
 			if s.end == nil {
-				return Call{}, &program.Error{Program: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
+				return Call{}, &program.Error{Subject: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
 			}
 			return call, nil
 		}
@@ -403,7 +401,6 @@ func (s *session) breakAtReturn(f frame) error {
 	return s.Break(f.back)
 }
 
-// byCounter counts a call by the hardware's counter.
 func (s *session) byCounter(f frame, thread int) (Call, error) {
 	c, err := s.opts.Open(thread)
 	if err != nil {
@@ -417,7 +414,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, &program.Error{Program: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
+		return Call{}, &program.Error{Subject: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
 	}
 	if err := s.Unbreak(f.entry); err != nil {
 		return Call{}, err
@@ -440,7 +437,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		}
 		if s.returned(f, stop.Regs) {
 			if stop.Thread != thread {
-				return Call{}, &program.Error{Program: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
+				return Call{}, &program.Error{Subject: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
 			}
 			break
 		}

@@ -145,7 +145,7 @@ func (p *Process) Close() {
 		unix.Kill(t.id, unix.SIGKILL)
 	}
 	for p.pid > 0 || len(p.tasks) > 0 {
-		id, status, err := p.wait(-1)
+		id, status, err := p.wait()
 		if err != nil { // ECHILD: no child is left
 			clear(p.tasks)
 			p.reaped()
@@ -165,12 +165,12 @@ func (p *Process) reaped() {
 	p.pid = 0
 }
 
-// wait waits for a stop or the end of one task, or with -1 of any that this thread traces.
-func (p *Process) wait(id int) (int, unix.WaitStatus, error) {
+// wait waits for a stop or the end of any task that this thread traces.
+func (p *Process) wait() (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
 		// WNOTHREAD: the children of bbprof's other threads are not ours to reap.
-		id, err := unix.Wait4(id, &status, unix.WALL|unix.WNOTHREAD, nil)
+		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		if err == unix.EINTR {
 			continue
 		}
@@ -188,7 +188,7 @@ func (p *Process) wait(id int) (int, unix.WaitStatus, error) {
 // is not reported to have ended before all others are waited for.
 func (p *Process) await(t *task) (unix.WaitStatus, error) {
 	for {
-		id, status, err := p.wait(-1)
+		id, status, err := p.wait()
 		if err != nil || id == t.id {
 			return status, err
 		}

@@ -207,7 +207,7 @@ func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err
 	for s.end == nil {
 		s.resume(s.t)
 		var id int
-		if id, status, err = s.wait(-1); err != nil {
+		if id, status, err = s.wait(); err != nil {
 			return 0, 0, err
 		}
 		if id == s.t.id {

@@ -54,7 +54,7 @@ func (p *Process) Run() (Stop, error) {
 // next waits for the next event and records it; hit says that t stands at a
 // breakpoint.
 func (p *Process) next() (t *task, hit bool, err error) {
-	id, status, err := p.wait(-1)
+	id, status, err := p.wait()
 	if err != nil {
 		return nil, false, err
 	}

@@ -142,5 +142,5 @@ func (r Recipe) isLinker() bool {
 
 // problem is an error of the user's command line or tools.
 func (r Recipe) problem(problem, remedy string, err error) error {
-	return &program.Error{Program: r.Side, Problem: problem, Remedy: remedy, Err: err}
+	return &program.Error{Subject: r.Side, Problem: problem, Remedy: remedy, Err: err}
 }

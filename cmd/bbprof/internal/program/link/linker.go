@@ -79,7 +79,6 @@ func (l *Linker) path(r Recipe, v Variant) string {
 // shownOutput is how much of a failed command's messages is passed on.
 const shownOutput = 4096
 
-// run runs a command line.
 func (r Recipe) run(ctx context.Context, v Variant, words []string) error {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	var said bytes.Buffer

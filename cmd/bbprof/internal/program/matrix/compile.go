@@ -54,16 +54,16 @@ func split(text string) ([]string, error) {
 func (b Build) compile(ctx context.Context, source, to string) error {
 	words, err := b.command(source, to)
 	if err != nil {
-		return &program.Error{Program: fmt.Sprintf("%s -%s", b.Compiler, b.Level), Problem: "it cannot be run", Err: err}
+		return &program.Error{Subject: fmt.Sprintf("%s -%s", b.Compiler, b.Level), Problem: "it cannot be run", Err: err}
 	}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return &program.Error{Program: words[0], Problem: "there is no such compiler", Remedy: "install it or leave it out of -matrix"}
+		return &program.Error{Subject: words[0], Problem: "there is no such compiler", Remedy: "install it or leave it out of -matrix"}
 	case err != nil:
-		return &program.Error{Program: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
+		return &program.Error{Subject: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
 	}
 	return nil
 }

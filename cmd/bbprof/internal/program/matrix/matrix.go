@@ -100,7 +100,6 @@ func Run(ctx context.Context, p Plan) ([]Cell, error) {
 	return cells, nil
 }
 
-// count counts at each size.
 func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
 	one := &built{cell: Cell{Build: b}, cycles: make([][]float64, len(p.Sizes))}
 	var counts []float64
@@ -151,7 +150,6 @@ func (p Plan) time(ctx context.Context, all []*built, done func()) error {
 	return nil
 }
 
-// timing sums timed runs up.
 func timing(sizes []int, cycles [][]float64, growth Order) *Timing {
 	t := &Timing{Runs: len(cycles[0])}
 	for _, runs := range cycles {

@@ -77,7 +77,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 	err = t.run(f)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		return Counts{}, &program.Error{Program: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		return Counts{}, &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
 	case ctx.Err() != nil:
 		return Counts{}, ctx.Err()
 	case err != nil:
@@ -86,7 +86,6 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 	return t.counts()
 }
 
-// tracer is one run.
 type tracer struct {
 	*debuggee.Process
 	command program.Command
@@ -99,7 +98,6 @@ type tracer struct {
 	vectors int
 }
 
-// run steps through the window.
 func (t *tracer) run(f program.Function) error {
 	entry, err := t.command.Locate(t.Process, f)
 	if err != nil {
@@ -113,7 +111,7 @@ func (t *tracer) run(f program.Function) error {
 		return err
 	}
 	if stop.End != nil {
-		return &program.Error{Program: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
+		return &program.Error{Subject: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
 	}
 	if err := t.Unbreak(entry); err != nil {
 		return err
@@ -188,7 +186,6 @@ const (
 	page = 4096
 )
 
-// counts judges the trace.
 func (t *tracer) counts() (Counts, error) {
 	frames, lines := map[uint64]int{}, map[uint64]bool{}
 	for _, a := range t.all {

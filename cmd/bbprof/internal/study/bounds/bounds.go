@@ -109,9 +109,6 @@ type Options struct {
 	NoParts bool // do not leave instructions out
 }
 
-// effectShare is the share of the time below which an effect is not told from noise.
-const effectShare = 0.02
-
 // tries is how often a block is measured again that something else on the core disturbed.
 const tries = 3
 
@@ -269,7 +266,6 @@ type adding struct {
 	why    string // why one was not measured
 }
 
-// at is the time with k probes.
 func (a *adding) at(k int) (float64, error) {
 	if t, ok := a.times[k]; ok || a.why != "" {
 		return t, nil

@@ -135,9 +135,9 @@ func TestEncode(t *testing.T) {
 		code []byte
 		want string
 	}{
-		{lea(15, 9, 0), "lea r15, [r9]"},
-		{lea(1, 12, 8), "lea rcx, [r12+0x8]"},
-		{test(1, 9), "test rcx, r9"},
+		{encode("lea r64, m", pointer(9, 0), 15, 0), "lea r15, [r9]"},
+		{encode("lea r64, m", pointer(12, 8), 1, 0), "lea rcx, [r12+0x8]"},
+		{encode("test r64, r64", asm.Address{}, 1, 9), "test rcx, r9"},
 		{movVector(1, 2, asm.State{}), "movaps xmm1, xmm2"},
 		{movVector(9, 10, asm.State{}), "movaps xmm9, xmm10"},
 		{movVector(1, 10, asm.State{VEX: true}), "vmovaps xmm1, xmm10"},

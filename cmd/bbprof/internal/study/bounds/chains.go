@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // cut ends a carried dependency, at the cost of one instruction. control costs as much and ends nothing.
@@ -37,9 +38,9 @@ func (q *question) cutting(d dependency) (c cut, why string) {
 		if idle == none {
 			return c, "the block leaves no register to set flags from"
 		}
-		c.cut, c.control = test(idle, idle), nopOf(3)
+		c.cut, c.control = encode("test r64, r64", asm.Address{}, idle, idle), nopOf(3)
 		if r.scratch != none {
-			c.control = lea(r.scratch, idle, 0)
+			c.control = encode("lea r64, m", pointer(idle, 0), r.scratch, 0)
 		}
 	case v.Vector != 0:
 		n := bits.TrailingZeros32(v.Vector)
@@ -176,7 +177,7 @@ type saving struct {
 
 // matters reports whether the cuts save something, and not only make up for what their control costs.
 func (q *question) matters(s saving) bool {
-	least := effectShare * q.base.Cycles
+	least := stat.EffectShare * q.base.Cycles
 	return s.Low > 0 && s.Cycles >= least && q.base.Cycles-s.cut.Cycles >= least/2
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // conclude names what bounds the block. A chain binds if cutting it saves time; a class if there is
@@ -34,7 +36,7 @@ func (a *Answer) conclude() {
 	var hidden []string // as long as the time, behind another bound: cutting one alone saves nothing
 	kind := Chain
 	for i := range a.Chains {
-		if c := &a.Chains[i]; !c.Binds && len(a.Bounds) > 0 && c.Documented > 0 && math.Abs(c.Documented-cycles) <= effectShare*cycles {
+		if c := &a.Chains[i]; !c.Binds && len(a.Bounds) > 0 && c.Documented > 0 && math.Abs(c.Documented-cycles) <= stat.EffectShare*cycles {
 			c.Binds = true
 			hidden, kind = append(hidden, c.Text), c.kind()
 		}

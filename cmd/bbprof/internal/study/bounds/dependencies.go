@@ -49,7 +49,6 @@ func lastWriter(writes []asm.Values, v asm.Values) int {
 	return -1
 }
 
-// single takes a set apart.
 func single(v asm.Values) (all []asm.Values) {
 	for n := range 16 {
 		if v.GPR>>n&1 != 0 {

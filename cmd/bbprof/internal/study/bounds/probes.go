@@ -74,13 +74,13 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 			if moves || r.scratch == none {
 				continue
 			}
-			rex, prefix, operand, ok := memory(&insts[i], m, r.scratch, 0)
+			at, prefix, ok := operand(&insts[i], m, 0)
 			switch {
 			case !ok:
 			case m.Read && !m.Write && load == nil:
-				load = join(prefix, []byte{0x40 | rex, 0x8b}, operand)
+				load = join(prefix, encode("mov r32, m32", at, r.scratch, 0))
 			case m.Write && stored == nil:
-				stored = join(prefix, []byte{0x40 | rex, 0x89}, operand)
+				stored = join(prefix, encode("mov m32, r32", at, 0, r.scratch))
 			}
 		}
 	}
@@ -101,41 +101,35 @@ var classes = []probe{
 		return r.general(func() []byte { return movImm(r.scratch, 0x7fff0000) })
 	}},
 	{"shift", "rorx r, r, 1", func(r room, n int) []byte {
-		return r.general(func() []byte {
-			return join(vex(3, 3, 1, 0, 0xf0, r.scratch, r.fixed, registers(r.scratch, r.fixed)), []byte{1})
-		})
+		return r.general(func() []byte { return encode("rorx r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 1) })
 	}},
 	{"multiply", "imul r, r, 3", func(r room, n int) []byte {
-		return r.general(func() []byte {
-			return general(nil, []byte{0x6b}, r.scratch, r.fixed, join(registers(r.scratch, r.fixed), []byte{3}))
-		})
+		return r.general(func() []byte { return encode("imul r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 3) })
 	}},
 	{"load", "mov r, [m]", func(r room, n int) []byte {
-		return r.general(func() []byte {
-			return general(nil, []byte{0x8b}, r.scratch, r.fixed, address(r.scratch, r.fixed, r.word(n)))
-		})
+		return r.general(func() []byte { return encode("mov r64, m64", pointer(r.fixed, r.word(n)), r.scratch, 0) })
 	}},
 	{"load again", "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
 	{"store", "mov [m], r", func(r room, n int) []byte {
 		if r.fixed == none {
 			return nil
 		}
-		return general(nil, []byte{0x89}, r.fixed, r.fixed, address(r.fixed, r.fixed, r.word(n)))
+		return encode("mov m64, r64", pointer(r.fixed, r.word(n)), 0, r.fixed)
 	}},
 	{"store again", "mov [m], r, a word that the block stores to", func(r room, n int) []byte { return r.store }},
-	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors(1, 1, 0xfe) }},
-	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x58) }},
-	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x59) }},
-	{"shuffle", "vpshufb x, x, x", func(r room, n int) []byte { return r.onVectors(2, 1, 0x00) }},
+	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors("vpaddd") }},
+	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors("vaddps") }},
+	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors("vmulps") }},
+	{"shuffle", "vpshufb x, x, x", func(r room, n int) []byte { return r.onVectors("vpshufb") }},
 	{"vector to general", "vmovd r, x", func(r room, n int) []byte {
 		return r.general(func() []byte {
 			if r.still == none {
 				return nil
 			}
-			return vex(1, 1, 0, 0, 0x7e, r.still, r.scratch, registers(r.still, r.scratch))
+			return encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
 		})
 	}},
-	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors(1, 0, 0x5e) }},
+	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps") }},
 }
 
 // word is the displacement of the nth access.
@@ -148,9 +142,9 @@ func (r room) general(code func() []byte) []byte {
 	return code()
 }
 
-func (r room) onVectors(opcodeMap, pp int, opcode byte) []byte {
+func (r room) onVectors(mnemonic string) []byte {
 	if r.vector == none || r.still == none {
 		return nil
 	}
-	return vex(opcodeMap, pp, 0, r.still, opcode, r.vector, r.still, registers(r.vector, r.still))
+	return encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, r.still, r.still)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -132,8 +133,8 @@ func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setu
 	}
 	for _, f := range e.Findings {
 		if f.Rounds > 0 {
-			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Verdict, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
+			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
 		}
 	}
-	return e.Causes(), slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Verdict == Unclear })
+	return e.Causes(), slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Outcome == stat.Unclear })
 }

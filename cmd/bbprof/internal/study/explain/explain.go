@@ -10,7 +10,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/bbprof/bbprof/asm"
@@ -19,23 +18,18 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Verdict is the answer about one hypothesis.
-type Verdict string
-
+// Outcomes of a hypothesis that no experiment tests.
 const (
-	Confirmed Verdict = "confirmed" // the change changes the time
-	NoEffect  Verdict = "no effect" // it does not
-	Unclear   Verdict = "unclear"   // the interval holds both
-	Absent    Verdict = "absent"    // the set-up has nothing of it to take away
-	Untested  Verdict = "untested"  // no change was found that takes it away and nothing else
+	Absent   stat.Outcome = "absent"   // the set-up has nothing of it to take away
+	Untested stat.Outcome = "untested" // no change was found that takes it away and nothing else
 )
 
 // Finding is about one hypothesis.
 type Finding struct {
-	Hypothesis string  `json:"hypothesis"`
-	Verdict    Verdict `json:"verdict"`
-	Here       string  `json:"here"`             // what of it is in the set-up asked for
-	Change     string  `json:"change,omitempty"` // what was done about it
+	Hypothesis string       `json:"hypothesis"`
+	Outcome    stat.Outcome `json:"verdict"`
+	Here       string       `json:"here"`             // what of it is in the set-up asked for
+	Change     string       `json:"change,omitempty"` // what was done about it
 	// With and Without are mean cycles per iteration in both set-ups, Effect is the mean of their
 	// differences, round by round, and Low to High its interval: all tested hypotheses' intervals
 	// together hold the truth with 95 % probability.
@@ -56,7 +50,7 @@ type Explanation struct {
 // Causes are the confirmed hypotheses.
 func (e Explanation) Causes() (names []string) {
 	for _, f := range e.Findings {
-		if f.Verdict == Confirmed {
+		if f.Outcome == stat.Confirmed {
 			names = append(names, f.Hypothesis)
 		}
 	}
@@ -71,10 +65,6 @@ type Options struct {
 
 // DefaultRounds are pairs enough for an interval of some tenths of a percent on an idle core.
 const DefaultRounds = 10
-
-// Effects below this share of the time are not told from what two runs of one set-up differ by
-// (docs/precision.md).
-const effectShare = 0.02
 
 // tries is how often a set-up is measured again that something else on the core disturbed.
 const tries = 3
@@ -133,9 +123,8 @@ type test struct {
 	pairs         [][2]float64
 }
 
-func (t *test) open() bool { return t.finding.Verdict == "" }
+func (t *test) open() bool { return t.finding.Outcome == "" }
 
-// measure measures in a set-up, and again where it was disturbed.
 func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
 	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s}, tries)
 	if err == nil && r.Status == profiler.Failed {
@@ -194,7 +183,7 @@ func (t *test) judge(tests int) {
 	f := &t.finding
 	f.Rounds = len(t.pairs)
 	if f.Rounds < 3 {
-		f.Verdict = Unclear
+		f.Outcome = stat.Unclear
 		f.Change += "; other work on the core left too few rounds"
 		return
 	}
@@ -207,13 +196,5 @@ func (t *test) judge(tests int) {
 	half := stat.Student(effect.DF).Quantile(1-0.025/float64(tests)) * effect.Error
 	f.With, f.Without = stat.Mean(with), stat.Mean(without)
 	f.Effect, f.Low, f.High = effect.Mean, effect.Mean-half, effect.Mean+half
-	least := effectShare * math.Min(f.With, f.Without)
-	switch {
-	case f.Low > 0 && f.Effect >= least, f.High < 0 && f.Effect <= -least:
-		f.Verdict = Confirmed
-	case f.Low > -least && f.High < least:
-		f.Verdict = NoEffect
-	default: // the interval is too wide
-		f.Verdict = Unclear
-	}
+	f.Outcome = stat.OutcomeOf(f.Effect, f.Low, f.High, min(f.With, f.Without))
 }

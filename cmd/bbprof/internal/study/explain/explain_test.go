@@ -12,6 +12,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -171,10 +172,10 @@ func TestEffect(t *testing.T) {
 		if f.Low < 3 && 3 < f.High {
 			inside++
 		}
-		if f.Verdict != Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
+		if f.Outcome != stat.Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
 			t.Fatalf("%+v", f)
 		}
-		if e.Findings[1].Verdict != Absent || e.Findings[1].Rounds != 0 {
+		if e.Findings[1].Outcome != Absent || e.Findings[1].Rounds != 0 {
 			t.Errorf("%+v", e.Findings[1])
 		}
 	}
@@ -194,20 +195,20 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		pairs [][2]float64
-		want  Verdict
+		want  stat.Outcome
 	}{
-		{"just 2 %", pairs(10, 0.2001, 0.001), Confirmed},
-		{"just below", pairs(10, 0.1999, 0.0001), NoEffect},
-		{"just below, and its interval reaches further", pairs(10, 0.1999, 0.001), Unclear},
-		{"faster by 2 %", pairs(10, -0.21, 0.001), Confirmed},
-		{"nothing", pairs(10, 0, 0.001), NoEffect},
-		{"wide, with 0", pairs(10, 0.5, 2), Unclear},
-		{"wide, around 0", pairs(10, 0, 2), Unclear},
-		{"two rounds", pairs(10, 5, 0)[:2], Unclear},
-		{"three", pairs(10, 5, 0)[:3], Confirmed},
+		{"just 2 %", pairs(10, 0.2001, 0.001), stat.Confirmed},
+		{"just below", pairs(10, 0.1999, 0.0001), stat.NoEffect},
+		{"just below, and its interval reaches further", pairs(10, 0.1999, 0.001), stat.Unclear},
+		{"faster by 2 %", pairs(10, -0.21, 0.001), stat.Confirmed},
+		{"nothing", pairs(10, 0, 0.001), stat.NoEffect},
+		{"wide, with 0", pairs(10, 0.5, 2), stat.Unclear},
+		{"wide, around 0", pairs(10, 0, 2), stat.Unclear},
+		{"two rounds", pairs(10, 5, 0)[:2], stat.Unclear},
+		{"three", pairs(10, 5, 0)[:3], stat.Confirmed},
 	} {
 		tr := test{pairs: c.pairs}
-		if tr.judge(1); tr.finding.Verdict != c.want {
+		if tr.judge(1); tr.finding.Outcome != c.want {
 			t.Errorf("%s: %+v", c.name, tr.finding)
 		}
 	}
@@ -231,7 +232,7 @@ func TestUntested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := e.Findings[0]; f.Verdict != Untested || f.Change == "" {
+	if f := e.Findings[0]; f.Outcome != Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
 }

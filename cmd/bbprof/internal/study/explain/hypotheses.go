@@ -27,11 +27,11 @@ var hypotheses = []struct {
 }
 
 func absent(format string, args ...any) test {
-	return test{finding: Finding{Verdict: Absent, Here: fmt.Sprintf(format, args...)}}
+	return test{finding: Finding{Outcome: Absent, Here: fmt.Sprintf(format, args...)}}
 }
 
 func untested(here, why string) test {
-	return test{finding: Finding{Verdict: Untested, Here: here, Change: why}}
+	return test{finding: Finding{Outcome: Untested, Here: here, Change: why}}
 }
 
 // framesEach gives each page a frame, as far as any L1D has ways.
