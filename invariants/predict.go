@@ -1,6 +1,9 @@
 package invariants
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Prediction is what addresses alone say of an iteration at steady state, to be held against
 // cycles. Nothing of it is counted.
@@ -33,10 +36,19 @@ type Prediction struct {
 
 // Forward is a load that waits for a store, by the numbers of their instructions in the block, from 0.
 type Forward struct {
-	Store  int `json:"store"`
-	Load   int `json:"load"`
-	Mem    int `json:"-"`          // which of the load's Mem
-	Copies int `json:"iterations"` // from the store's to the load's
+	Store  int
+	Load   int
+	Mem    int // which of the load's Mem
+	Copies int // iterations from the store's to the load's
+}
+
+// MarshalJSON counts instructions from 1, as a report does.
+func (f Forward) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Store  int `json:"store"`
+		Load   int `json:"load"`
+		Copies int `json:"iterations"`
+	}{f.Store + 1, f.Load + 1, f.Copies})
 }
 
 // Predict reads a prediction off a trace. What is about an iteration is the mean over the second

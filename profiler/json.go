@@ -10,19 +10,31 @@ import (
 
 // MarshalJSON writes a result with the keys of a corpus's columns where there is one: init and clock are
 // names there, so registers and calibration have keys of their own. Addresses and register values are
-// hexadecimal text, because 64 bits do not fit the numbers of most readers of JSON.
+// hexadecimal text, because 64 bits do not fit the numbers of most readers of JSON. What is not known,
+// such as the copies of a block of which none ran, has no key.
 func (r Result) MarshalJSON() ([]byte, error) {
-	type plain Result // without this method
+	type plain Result          // without this method
+	type below struct{ plain } // so that fields of ofRun with the same key come first
 	out := struct {
-		plain
+		below
+		*ofRun
 		Init           string            `json:"init"`
 		Set            string            `json:"set,omitempty"`
 		Registers      map[string]string `json:"registers,omitempty"`
 		Clock          string            `json:"clock,omitempty"`
 		TicksPerCycle  float64           `json:"ticks_per_cycle,omitzero"`
 		Calibration    *ClockReport      `json:"calibration,omitempty"`
-		WindowsDropped int               `json:"windows_dropped"`
-	}{plain: plain(r), Init: r.Init.Name, Set: r.Init.Set, Calibration: r.Clock, WindowsDropped: r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted}
+		SelfForwarding *int              `json:"self_forwarding_loads,omitempty"`
+	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Calibration: r.Clock}
+	if r.UnrollLong > 0 { // there were images to run
+		out.ofRun = &ofRun{
+			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
+			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Stops, r.SystemCalls, r.Pages, r.Frames, r.Rescued,
+		}
+	}
+	if r.Status == OK {
+		out.SelfForwarding = &r.SelfForwarding
+	}
 	if r.Clock != nil {
 		out.Clock, out.TicksPerCycle = r.Clock.Name, r.Clock.TicksPerCycle
 	}
@@ -50,6 +62,26 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(out)
+}
+
+// ofRun has the keys of a block that ran.
+type ofRun struct {
+	UnrollShort     int     `json:"unroll_short"`
+	UnrollLong      int     `json:"unroll_long"`
+	WindowsKept     int     `json:"windows_kept"`
+	WindowsDropped  int     `json:"windows_dropped"`
+	WindowsSwitched int     `json:"windows_dropped_context_switch"`
+	WindowsUnsteady int     `json:"windows_dropped_unsteady"`
+	WindowsDrifted  int     `json:"windows_dropped_clock_drift"`
+	SamplesKept     int     `json:"samples_kept"`
+	SamplesDropped  int     `json:"samples_dropped"`
+	RunsPerSample   int     `json:"runs_per_sample,omitempty"`
+	TimedSeconds    float64 `json:"timed_seconds,omitzero"`
+	Stops           int     `json:"stops"`
+	SystemCalls     int     `json:"system_calls"`
+	Pages           int     `json:"pages"`
+	Frames          int     `json:"frames"`
+	Rescued         bool    `json:"rescued"`
 }
 
 func hexadecimal(v uint64) string { return fmt.Sprintf("%#x", v) }

@@ -16,14 +16,20 @@ import (
 
 // CapturedReport says of which visit of a block its captured state is, and how long its copies stay within that state.
 type CapturedReport struct {
-	Visit   string `json:"visit,omitempty"`
-	Address uint64 `json:"address"` // of the block in its program
-	Pages   int    `json:"pages"`   // captured
+	Visit   string  `json:"visit,omitempty"`
+	Address Address `json:"address"` // of the block in its program
+	Pages   int     `json:"pages"`   // captured
 	// Within is how many copies in a row stay within the state; 0 where as many do as bbprof would run.
 	Within int `json:"copies_within,omitempty"`
 	// Leaves is how the copy after them leaves it.
 	Leaves *verdict.Rejection `json:"leaves,omitempty"`
 }
+
+// Address is hexadecimal text in JSON.
+type Address uint64
+
+// MarshalText writes it as a report does.
+func (a Address) MarshalText() ([]byte, error) { return []byte(hexadecimal(uint64(a))), nil }
 
 func (r *CapturedReport) addLeft(left *mapper.Left) {
 	if r != nil && left != nil {

@@ -50,8 +50,8 @@ type Result struct {
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
-	Instructions int `json:"instructions"`
-	Bytes        int `json:"bytes"`
+	Instructions int `json:"instructions,omitempty"`
+	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
 
@@ -126,14 +126,14 @@ type ClockReport struct {
 	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
-	ProbeIdle float64 `json:"sentinel_quiet_cycles"`
+	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
 }
 
 // LoopReport is the shape of a loop.
 type LoopReport struct {
 	Copies          int    `json:"copies"` // of the block in a loop iteration
-	IterationsShort int    `json:"turns_short"`
-	IterationsLong  int    `json:"turns_long"`
+	IterationsShort int    `json:"iterations_short"`
+	IterationsLong  int    `json:"iterations_long"`
 	Counter         string `json:"counter"` // a register, or memory
 }
 
@@ -154,8 +154,8 @@ type CPU struct {
 	Microarchitecture string          `json:"microarchitecture"`
 	Contradiction     string          `json:"contradiction,omitempty"` // between CPUID's model number and its features
 	L1D               int             `json:"l1d_bytes"`
-	DispatchWidth     int             `json:"dispatch_width"` // operations a cycle at most, 0 if not known
-	AddsPerCycle      float64         `json:"adds_per_cycle"` // independent adds that the contention probe reaches, 0 if not known
+	DispatchWidth     int             `json:"dispatch_width,omitempty"` // operations a cycle at most, 0 if not known
+	AddsPerCycle      float64         `json:"adds_per_cycle,omitzero"`  // independent adds that the contention probe reaches, 0 if not known
 	Core              invariants.Core `json:"core"`
 	FrontEnd          unroll.FrontEnd `json:"front_end"`
 }
@@ -191,7 +191,7 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 		result.Host = here
 	}
 	if c := j.Setup.Captured; c != nil {
-		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: c.Address, Pages: len(c.Pages)}
+		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: Address(c.Address), Pages: len(c.Pages)}
 	}
 	if r.repeated.crowded {
 		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"go/parser"
@@ -9,13 +10,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -148,6 +154,97 @@ func TestReasonsPage(t *testing.T) {
 	}
 	if diff := cmp.Diff(verdict.Reasons(), listed); diff != "" {
 		t.Errorf("the reasons, and those of the page (+):\n%s", diff)
+	}
+}
+
+// TestJSONPage: docs/results.md has each key of a block's JSON, and no key has a name of Go's.
+func TestJSONPage(t *testing.T) {
+	var r profiler.Result
+	fill(reflect.ValueOf(&r).Elem())
+	r.Status, r.Init.Vectors = profiler.OK, []initial.Vector{{Reg: 3, Bits: 128}}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := pages(t)["../../docs/results.md"]
+	_, page, _ = strings.Cut(page, "# The columns of a result")
+	keys := map[string]bool{}
+	jsonKeys(t, text, keys)
+	for key := range keys {
+		if !strings.Contains(page, "`"+key+"`") {
+			t.Errorf("docs/results.md does not explain the key %s", key)
+		}
+		if !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(key) {
+			t.Errorf("the key %s is no column's name", key)
+		}
+	}
+	if len(keys) < 80 {
+		t.Errorf("found %d keys: %v", len(keys), keys)
+	}
+	// The keys of registers are the registers; xmm3 stands for the others.
+	_, section, _ := strings.Cut(page, "## One block's JSON")
+	section, _, _ = strings.Cut(section, "\n`bbprof sweep -json`")
+	for _, name := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(section, -1) {
+		known := slices.Contains([]string{"rax", "r15", "k0", "k7", "error", "both"}, name[1])
+		if !known && !keys[name[1]] && !slices.Contains(resultfile.Reserved(), name[1]) {
+			t.Errorf("docs/results.md explains %s, which is no key", name[1])
+		}
+	}
+}
+
+// fill sets all there is in a value to something other than zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				fill(f)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1)
+	default:
+		switch {
+		case v.CanInt():
+			v.SetInt(1)
+		case v.CanUint():
+			v.SetUint(1)
+		}
+	}
+}
+
+// jsonKeys gathers the keys of all objects in a text, but for the registers but one.
+func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
+	t.Helper()
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(text, &object) == nil:
+		for key, value := range object {
+			if gpr := regexp.MustCompile(`^(r[a-z0-9]+|xmm3)$`).MatchString(key) && object["fs_base"] != nil; gpr {
+				continue
+			}
+			keys[key] = true
+			jsonKeys(t, value, keys)
+		}
+	case json.Unmarshal(text, &list) == nil:
+		for _, value := range list {
+			jsonKeys(t, value, keys)
+		}
 	}
 }
 

@@ -156,7 +156,7 @@ func Columns(disasm bool) []Column {
 		{Name: "windows_dropped", Type: Integer, of: count(func(r *profiler.Result) int {
 			return r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
 		}, ran)},
-		{Name: "runs_per_sample", Type: Integer, of: count(func(r *profiler.Result) int { return r.RunsPerSample }, ran)},
+		{Name: "runs_per_sample", Type: Integer, of: count(func(r *profiler.Result) int { return r.RunsPerSample }, func(r *profiler.Result) bool { return r.RunsPerSample > 0 })},
 		{Name: "ticks_per_cycle", Type: Number, Decimals: cycleDecimals, of: text(func(r *profiler.Result) string {
 			if r.Clock == nil {
 				return ""
