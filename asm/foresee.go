@@ -27,22 +27,21 @@ func Foresee(insts []Inst, copies int, start Start) []Access {
 	}
 	mems := make([]foreseen, 0, len(insts)+8)
 	f := newFollower(start)
-	for c := range min(copies, followed) {
-		j := 0
-		for i := range insts {
-			in := &insts[i]
-			for k := range in.Mem {
-				if c == 0 {
-					mems = append(mems, foreseen{inst: i, mem: k})
-				}
-				mems[j].at[c] = f.address(in, &in.Mem[k])
-				if at := mems[j].at[c]; at.ok && f.faults(at.v, in, &in.Mem[k]) {
-					return nil
-				}
-				j++
-			}
-			f.step(in)
+	operands, j, faults := 0, 0, false
+	for i := range insts {
+		operands += len(insts[i].Mem)
+	}
+	f.follow(insts, min(copies, followed), func(c, i, k int, at known) bool {
+		if c == 0 {
+			mems = append(mems, foreseen{inst: i, mem: k})
 		}
+		mems[j].at[c] = at
+		j = (j + 1) % operands
+		faults = at.ok && f.faults(at.v, &insts[i], &insts[i].Mem[k])
+		return !faults
+	})
+	if faults {
+		return nil
 	}
 	var touches []touch
 	for j := range mems {
@@ -64,6 +63,37 @@ func Foresee(insts []Inst, copies int, start Start) []Access {
 		}
 	}
 	return first
+}
+
+// Followed is where an access of a copy goes.
+type Followed struct {
+	Inst, Mem int
+	Addr      uint64
+	Known     bool // it follows from the start; else Addr means nothing
+}
+
+// Follow predicts the addresses of all accesses of copies, in program order, as Foresee does, but
+// whether they fault or not.
+func Follow(insts []Inst, copies int, start Start) (all []Followed) {
+	newFollower(start).follow(insts, copies, func(_, i, k int, at known) bool {
+		all = append(all, Followed{i, k, at.v, at.ok})
+		return true
+	})
+	return all
+}
+
+// follow goes through copies until visit returns false.
+func (f *follower) follow(insts []Inst, copies int, visit func(copy, inst, mem int, at known) bool) {
+	for c := range copies {
+		for i := range insts {
+			for k := range insts[i].Mem {
+				if !visit(c, i, k, f.address(&insts[i], &insts[i].Mem[k])) {
+					return
+				}
+			}
+			f.step(&insts[i])
+		}
+	}
 }
 
 // mostForeseen is how many pages are looked for: more than a block may touch that can do with fewer

@@ -79,7 +79,7 @@ func uniform(name string, word uint64) State {
 // States are all initial states, the paper's first, then those that a block is given when it
 // fails for its context rather than for itself, in the order in which they are tried.
 func States() []State {
-	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned()}
+	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned(), halves()}
 }
 
 // distinct gives every register a page and a line of its own: no two pointers are equal,
@@ -127,6 +127,16 @@ func aligned() State {
 	s := uniform("aligned", 0x1234_5000)
 	for i := range s.GPR {
 		s.GPR[i] = distinctPointer(i) &^ 0xfff
+	}
+	return s
+}
+
+// halves has registers and words as programs do: the upper half makes each a pointer, and the lower half,
+// taken as an integer of 32 bits, is small. So an index that is negated, complemented or scaled stays in user space.
+func halves() State {
+	s := uniform("halves", 0x1234_0000_0040)
+	for i := range s.GPR {
+		s.GPR[i] = 0x1234_0000_0200 + uint64(i)*0xc0
 	}
 	return s
 }

@@ -116,6 +116,11 @@ func (s Set) With(other Set) Set {
 	return all
 }
 
+// Names reports whether a general register is among what is set.
+func (s Set) Names(r asm.Reg) bool {
+	return slices.ContainsFunc(s, func(a assignment) bool { return a.kind == general && a.n == int(r) })
+}
+
 // SetsMXCSR reports whether MXCSR is among what is set.
 func (s Set) SetsMXCSR() bool {
 	return slices.ContainsFunc(s, func(a assignment) bool { return a.kind == mxcsr })

@@ -49,6 +49,8 @@ type Task struct {
 	// Late reports whether all runs together have taken too long.
 	Late        func() bool
 	StoreBuffer int // entries, which bounds how far back a load may find a store
+	// Move lets registers start elsewhere in a line where accesses cross lines or lack an alignment.
+	Move bool
 	// Judge applies the rules to the trace. An error says which rule is broken, and
 	// Judged.Harmless how many copies run before the first that breaks it.
 	Judge func(*Mapped) (Judged, error)
@@ -149,11 +151,14 @@ func reasonOf(err error) verdict.Reason {
 // Prepare finds an initial state and a number of frames with which the block runs and all its
 // accesses are harmless. The first state on one frame comes first; what that gives is the paper's
 // verdict. What fails for its context rather than for itself is tried again with more frames, and
-// then in the other initial states. Where none helps, the first attempt is what is reported.
+// then in the other initial states, and then in those with registers moved within a line. Where none helps,
+// the first attempt is what is reported.
 func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 	t = t.withProbe()
 	first, firstErr := &Mapped{}, error(nil)
-	for i, state := range states {
+	given := len(states)
+	for i := 0; i < len(states); i++ {
+		state := states[i]
 		place, err := t.Open() // the last state may have cost the child
 		if err != nil {
 			return first, err
@@ -169,6 +174,11 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 		}
 		if !ofContext[reason] || t.Late() {
 			break
+		}
+		if t.Move && i < given && movable[reason] {
+			if state, ok := moved(t.Program.Insts, state); ok {
+				states = append(slices.Clip(states), state)
+			}
 		}
 		t.Program = m.Program // with as many copies as did
 	}

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -41,14 +41,12 @@ func placed(code []byte, at uint64) []byte {
 	return moved
 }
 
-// relativeOperand is a rip-relative operand of a block.
+// relativeOperand is a rip-relative operand of a block. At is from the start of a page, at which the block stands.
 type relativeOperand struct {
-	field   int   // of the displacement, in the block
-	disp    int64 // as written
-	target  int64 // from the start of a page, at which the block stands
-	width   int64 // bytes accessed, 0 of an address alone
-	demands int64 // the alignment without which the instruction faults, 1 for none
-	move    int64 // by how much it is to be moved
+	mapper.Operand
+	field int   // of the displacement, in the block
+	disp  int64 // as written
+	move  int64 // by how much it is to be moved
 }
 
 func relativeOperands(insts []asm.Inst) (list []relativeOperand) {
@@ -58,33 +56,16 @@ func relativeOperands(insts []asm.Inst) (list []relativeOperand) {
 			continue
 		}
 		field := in.Bytes[in.RIPDisp:]
-		o := relativeOperand{field: in.Offset + in.RIPDisp, disp: int64(int32(binary.LittleEndian.Uint32(field))), demands: max(1, int64(in.Align))}
-		o.target = int64(in.Offset+len(in.Bytes)) + o.disp
+		o := relativeOperand{field: in.Offset + in.RIPDisp, disp: int64(int32(binary.LittleEndian.Uint32(field)))}
+		o.At, o.Align = int64(in.Offset+len(in.Bytes))+o.disp, max(1, int64(in.Align))
 		for _, m := range in.Mem {
 			if m.Base == asm.RIP {
-				o.width = max(o.width, int64(m.Width))
+				o.Width = max(o.Width, int64(m.Width))
 			}
 		}
 		list = append(list, o)
 	}
 	return list
-}
-
-// lineBytes are what no access of a result crosses, and the widest alignment that matters.
-const lineBytes = 64
-
-// wants is the alignment of a whole variable of the operand's width; an address is that of any.
-func (o relativeOperand) wants() int64 {
-	if o.width == 0 || o.width >= lineBytes {
-		return lineBytes
-	}
-	return max(o.demands, 1<<bits.Len64(uint64(o.width-1)))
-}
-
-// harmed reports whether the operand, moved so, makes its instruction fault or cross a line.
-func (o relativeOperand) harmed(move int64) bool {
-	at := o.target + move
-	return at&(o.demands-1) != 0 || o.width > 0 && at>>6 != (at+min(o.width, lineBytes)-1)>>6
 }
 
 func moveAll(operands []relativeOperand, move int64) {
@@ -101,11 +82,11 @@ func align(operands []relativeOperand) {
 	if harmed == 0 {
 		return
 	}
-	slices.SortStableFunc(operands, func(a, b relativeOperand) int { return cmp.Compare(a.target, b.target) })
+	slices.SortStableFunc(operands, func(a, b relativeOperand) int { return cmp.Compare(a.At, b.At) })
 	for from := 0; from < len(operands); {
 		to, end := from, int64(math.MinInt64)
-		for ; to < len(operands) && (to == from || operands[to].target < end+lineBytes); to++ {
-			end = max(end, operands[to].target+operands[to].width)
+		for ; to < len(operands) && (to == from || operands[to].At < end+mapper.LineBytes); to++ {
+			end = max(end, operands[to].At+operands[to].Width)
 		}
 		move, _ := bestMove(operands[from:to])
 		moveAll(operands[from:to], move)
@@ -113,29 +94,13 @@ func align(operands []relativeOperand) {
 	}
 }
 
-// bestMove is the smallest distance at which the fewest operands are harmed, and among those the fewest
-// accesses and then the fewest addresses without the alignment that they want. harmed is how many are.
+// bestMove is the best distance for all of them, and how many are harmed all the same.
 func bestMove(operands []relativeOperand) (move int64, harmed int) {
-	best := [3]int{math.MaxInt}
-	for by := range int64(lineBytes) {
-		var cost [3]int
-		for _, o := range operands {
-			if o.harmed(by) {
-				cost[0]++
-			}
-			if (o.target+by)&(o.wants()-1) != 0 {
-				which := 1
-				if o.width == 0 {
-					which = 2
-				}
-				cost[which]++
-			}
-		}
-		if slices.Compare(cost[:], best[:]) < 0 {
-			best, move = cost, by
-		}
+	var all []mapper.Operand
+	for _, o := range operands {
+		all = append(all, o.Operand)
 	}
-	return move, best[0]
+	return mapper.BestMove(all)
 }
 
 // asWritten names the instruction of a rejection as the user wrote it.

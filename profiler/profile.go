@@ -178,6 +178,7 @@ func (s *session) task(j job, d decoded, r repeated) mapper.Task {
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
+		Move:        len(j.states) > len(s.compared) && len(j.states) > 1,
 		Judge:       func(m *mapper.Mapped) (mapper.Judged, error) { return s.judgeTrace(j, m) },
 	}
 }

@@ -1,0 +1,44 @@
+package mapper
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+)
+
+func TestMoved(t *testing.T) {
+	for _, tt := range []struct{ name, hex, set, want string }{
+		{"a load of 8 bytes at 0x3d", "488b433d", "", "rbx=0x12345603"},
+		{"of 3 bytes below a line", "488b4338", "", ""},
+		{"16 bytes before, by one register, and behind, by another", "f20ff046b4f30f7f4784", "", "rsi=0x1234560c"},
+		{"a demand that holds on no line's end", "0f2849f8", "", "rcx=0x12345608"},
+		{"an address that a lea made", "488d433d488b08", "", "rbx=0x12345603"},
+		{"a pointer from memory", "488b03488b483d", "", ""},
+		{"a register that the user has set", "488b433d", "rbx=0x12345600", ""},
+		{"another one", "488b433d", "rcx=0x1", "rcx=0x1,rbx=0x12345603"},
+		{"a pointer that reaches the line's end late", "488b43044883c308", "", "rbx=0x12345604"},
+		{"a pointer that goes through all of a line", "488b034883c307", "", ""},
+	} {
+		state := initial.Paper()
+		if tt.set != "" {
+			set, err := initial.ParseSet(tt.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = set.Over(state)
+		}
+		insts, err := asm.Decode(unhex(t, tt.hex))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := moved(insts, state)
+		if ok != (tt.want != "") {
+			t.Errorf("%s: moved %v, to %s", tt.name, ok, got.Set)
+		} else if diff := cmp.Diff(tt.want, got.Set); ok && diff != "" {
+			t.Errorf("%s: -want +got:\n%s", tt.name, diff)
+		}
+	}
+}
