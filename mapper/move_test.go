@@ -1,6 +1,7 @@
 package mapper
 
 import (
+	"encoding/hex"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +31,11 @@ func TestMoved(t *testing.T) {
 			}
 			state = set.Over(state)
 		}
-		insts, err := asm.Decode(unhex(t, tt.hex))
+		code, err := hex.DecodeString(tt.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insts, err := asm.Decode(code)
 		if err != nil {
 			t.Fatal(err)
 		}
