@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"encoding/hex"
 	"fmt"
 	"unicode/utf8"
 )
@@ -98,4 +99,13 @@ func hexDigit(r rune) int {
 		return int(r-'A') + 10
 	}
 	return -1
+}
+
+// DecodeHex is Decode of a block's digits, without spaces.
+func DecodeHex(digits string) ([]Inst, error) {
+	code, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(code)
 }

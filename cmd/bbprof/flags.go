@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // A flagDecl is one flag: what sets it, and all that help, completion and the man page say of it.
@@ -231,7 +231,7 @@ func didYouMean(prefix, name string, names []string) string {
 	const near = 2 // edits: two letters swapped, or one wrong or missing and one more
 	best, least := "", near+1
 	for _, n := range names {
-		if d := suggest.Distance(name, n); d < least && d < len(n) {
+		if d := words.Distance(name, n); d < least && d < len(n) {
 			best, least = n, d
 		}
 	}

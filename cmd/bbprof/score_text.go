@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -147,11 +146,7 @@ func failures(predictions score.Predictions) map[string]int {
 }
 
 func blockText(text string) string {
-	code, err := hex.DecodeString(text)
-	if err != nil {
-		return ""
-	}
-	insts, err := asm.Decode(code)
+	insts, err := asm.DecodeHex(text)
 	if err != nil {
 		return ""
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -18,11 +17,7 @@ func inSyntax(r *profiler.Result, syntax assemble.Syntax) {
 	if syntax == "" || syntax == assemble.Intel {
 		return
 	}
-	code, err := hex.DecodeString(r.Hex)
-	if err != nil {
-		return
-	}
-	insts, err := asm.Decode(code)
+	insts, err := asm.DecodeHex(r.Hex)
 	if err != nil || len(insts) != len(r.Listing) {
 		return
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -202,11 +201,7 @@ func (m texts) one(s string) string {
 func (t *truth) describe() {
 	inParallel(len(t.blocks), func(i int) {
 		b := &t.blocks[i]
-		code, err := hex.DecodeString(b.Hex)
-		if err != nil {
-			return
-		}
-		insts, err := asm.Decode(code)
+		insts, err := asm.DecodeHex(b.Hex)
 		if err != nil {
 			return
 		}

@@ -145,27 +145,11 @@ func turbo(file func(string, ...any) string) Turbo {
 	return Turbo{}
 }
 
-// parseList reads such as 0-3,8, as far as it makes sense.
-func parseList(s string) (list []int) {
-	for _, part := range strings.Split(s, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err1 := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || to-from > maxCPUs {
-			continue
-		}
-		for n := from; n <= to; n++ {
-			list = append(list, n)
-		}
-	}
+// parseList reads CPUs as the kernel lists them; none where it does not.
+func parseList(s string) []int {
+	list, _ := host.ParseList(s)
 	return list
 }
-
-// maxCPUs is more than Linux supports (CONFIG_NR_CPUS, at most 8192).
-const maxCPUs = 1 << 14
 
 // List writes CPUs as the kernel does: 0-3,8.
 func List(list []int) string {

@@ -96,7 +96,7 @@ func TestLists(t *testing.T) {
 		back string
 	}{
 		{"0", []int{0}, "0"}, {"0-3,8", []int{0, 1, 2, 3, 8}, "0-3,8"}, {"0,1,3", []int{0, 1, 3}, "0-1,3"},
-		{"", nil, ""}, {"x,2", []int{2}, "2"}, {"3-1", nil, ""}, {"0-99999999", nil, ""}, {"-3", nil, ""},
+		{"", nil, ""}, {"x,2", nil, ""}, {"3-1", nil, ""}, {"0-99999999", nil, ""}, {"-3", nil, ""},
 	} {
 		if got := parseList(c.text); !slices.Equal(got, c.want) || List(got) != c.back {
 			t.Errorf("%q: %v, written %q", c.text, got, List(got))

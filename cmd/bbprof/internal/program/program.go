@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Error blames a program.
-type Error = suggest.Error
+type Error = words.Error
 
 // Executable is a program that can be run and whose symbols can be read.
 type Executable struct {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type Function struct {
@@ -171,7 +171,7 @@ func similar(name string, defined []Function) []string {
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 	if len(near) == 0 {
 		for _, f := range defined {
-			if suggest.Distance(lower, strings.ToLower(f.Name)) <= max(1, len(name)/3) {
+			if words.Distance(lower, strings.ToLower(f.Name)) <= max(1, len(name)/3) {
 				near = append(near, f.Name)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Tally is what became of the rows of a result file, those of earlier runs included.
@@ -163,16 +164,16 @@ const barWidth = 40
 
 // Report writes the summary for a reader: how many rows, which reasons, which cycles.
 func (t *Tally) Report(w io.Writer) {
-	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", count(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
+	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", words.Plural(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}
-	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", count(t.Measured, "block"), t.took(), t.Rate())
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"), t.took(), t.Rate())
 	if t.Duplicates > 0 {
-		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", count(t.Duplicates, "row"))
+		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", words.Plural(t.Duplicates, "row"))
 	}
 	if t.Retried > 0 {
-		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted then\n", count(t.Retried, "row"), t.Recovered)
+		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted then\n", words.Plural(t.Retried, "row"), t.Recovered)
 	}
 	var most int64
 	reasons := make([]string, 0, len(t.Reasons))
@@ -208,11 +209,4 @@ func bar(n, most int64) string {
 		b[i] = '#'
 	}
 	return string(b)
-}
-
-func count(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

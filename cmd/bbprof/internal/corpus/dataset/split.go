@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -28,11 +27,7 @@ var shares = []struct {
 
 // nearKey is equal for blocks that differ in registers, immediates and addresses alone.
 func nearKey(block string) uint64 {
-	code, err := hex.DecodeString(block)
-	if err != nil {
-		return 0
-	}
-	insts, err := asm.Decode(code)
+	insts, err := asm.DecodeHex(block)
 	if err != nil {
 		return 0
 	}

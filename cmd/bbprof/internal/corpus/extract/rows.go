@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Rows say how blocks are written.
@@ -126,17 +127,10 @@ func (w *rowWriter) write(b *Block) error {
 	return w.csv.Write(w.cell)
 }
 
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // Summary says in a few lines what was found and what was left out.
 func (s Stats) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s in %s\n", count(s.Blocks, "block"), count(s.Functions, "function"), count(s.Files, "file"))
+	fmt.Fprintf(&b, "%s of %s in %s\n", words.Plural(s.Blocks, "block"), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))
 	note := func(n uint64, format string, args ...any) {
 		if n > 0 {
 			fmt.Fprintf(&b, format+"\n", args...)

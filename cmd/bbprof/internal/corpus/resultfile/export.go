@@ -1,7 +1,6 @@
 package resultfile
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -113,7 +112,7 @@ func newIthemal(s Schema) (exporter, error) {
 // or the lines that it is told.
 func newOSACA(s Schema) (exporter, error) {
 	return newExport(s, nil, export{start: ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n", block: func(b *exported) error {
-		insts, err := b.decoded()
+		insts, err := asm.DecodeHex(b.cell("hex"))
 		if err != nil {
 			return err
 		}
@@ -153,7 +152,7 @@ func newAnICA(s Schema) (exporter, error) {
 
 func newGematria(s Schema) (exporter, error) {
 	return newExport(s, nil, export{block: func(b *exported) error {
-		insts, err := b.decoded()
+		insts, err := asm.DecodeHex(b.cell("hex"))
 		if err != nil {
 			return err
 		}
@@ -191,20 +190,12 @@ func newGematriaJSON(s Schema) (exporter, error) {
 // source is who measured, and on which core.
 func (b *exported) source(who string) string { return who + b.core }
 
-func (b *exported) decoded() ([]asm.Inst, error) {
-	code, err := hex.DecodeString(b.cell("hex"))
-	if err != nil {
-		return nil, err
-	}
-	return asm.Decode(code)
-}
-
 // pageSize is that of x86-64.
 const pageSize = 4096
 
 // annotated is the block with the state that it was measured in.
 func (b *exported) annotated() (a gematria.Annotated, err error) {
-	insts, err := b.decoded()
+	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return a, err
 	}

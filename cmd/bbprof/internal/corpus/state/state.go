@@ -10,7 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/suggest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -49,7 +49,7 @@ type About struct {
 }
 
 // Error blames a file.
-type Error = suggest.Error
+type Error = words.Error
 
 // Magic is the first line of a file. Its number is the version of the format.
 const Magic = "bbprof states 1\n"

@@ -31,11 +31,7 @@ const (
 
 // newBlock is a block, nil if its bytes are no instructions.
 func newBlock(text string) *block {
-	code, err := hex.DecodeString(text)
-	if err != nil {
-		return nil
-	}
-	insts, err := asm.Decode(code)
+	insts, err := asm.DecodeHex(text)
 	if err != nil || len(insts) == 0 {
 		return nil
 	}

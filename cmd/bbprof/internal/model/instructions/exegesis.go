@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Snippets and results of llvm-exegesis are YAML documents. This reads and writes the part of YAML that
@@ -103,17 +104,10 @@ func planSnippet(lines []string) (Plan, error) {
 	}
 	probe := Probe{Kind: Throughput, Code: body, Links: len(s.Instructions)}
 	if s.Latency {
-		probe.Kind, probe.Pair = Latency, "chain of "+plural(len(s.Instructions), "instruction")
+		probe.Kind, probe.Pair = Latency, "chain of "+words.Plural(len(s.Instructions), "instruction")
 	}
 	p.Probes = []Probe{probe}
 	return p, nil
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // copiesInSnippet is how often llvm-exegesis repeats the instructions in what it prints.
@@ -132,7 +126,7 @@ func repeatedPart(code []byte, n int) ([]byte, error) {
 			return code[insts[at].Offset : insts[at+n-1].Offset+len(insts[at+n-1].Bytes)], nil
 		}
 	}
-	return nil, fmt.Errorf("the snippet does not repeat %s %d times before it returns", plural(n, "instruction"), copiesInSnippet)
+	return nil, fmt.Errorf("the snippet does not repeat %s %d times before it returns", words.Plural(n, "instruction"), copiesInSnippet)
 }
 
 func epilogue(insts []asm.Inst) bool {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -347,7 +348,7 @@ func TestExegesisAnalysis(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", mode, err, said)
 		}
-		if want := "Parsed " + plural(n, "benchmark point"); !strings.Contains(string(said), want) || strings.Contains(strings.ToLower(string(said)), "warning") {
+		if want := "Parsed " + words.Plural(n, "benchmark point"); !strings.Contains(string(said), want) || strings.Contains(strings.ToLower(string(said)), "warning") {
 			t.Errorf("%s: want %q and no warning:\n%s", mode, want, said)
 		}
 	}

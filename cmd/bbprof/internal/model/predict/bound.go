@@ -2,7 +2,6 @@ package predict
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
@@ -21,12 +20,7 @@ func (w widths) String() string {
 func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
 	out := make([]score.Prediction, len(blocks))
 	for i, b := range blocks {
-		code, err := hex.DecodeString(b)
-		if err != nil {
-			out[i] = score.Failed(err.Error())
-			continue
-		}
-		insts, err := asm.Decode(code)
+		insts, err := asm.DecodeHex(b)
 		if err != nil {
 			out[i] = score.Failed(oneLine(err.Error()))
 			continue

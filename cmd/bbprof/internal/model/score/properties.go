@@ -1,7 +1,6 @@
 package score
 
 import (
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -19,11 +18,7 @@ type Property struct {
 // Properties are those of a block, for [Mistakes]: its instructions by name and by shape, its accesses,
 // category and bound.
 func Properties(b *Block) []Property {
-	code, err := hex.DecodeString(b.Hex)
-	if err != nil {
-		return nil
-	}
-	insts, err := asm.Decode(code)
+	insts, err := asm.DecodeHex(b.Hex)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,55 @@
+// Package words is what bbprof's answers to users have in common: the name that a misspelled one is near to, what is
+// wrong with a file or a program that they named, numbers of things.
+package words
+
+import "fmt"
+
+// Distance is how many letters must be inserted, deleted or replaced to make b of a (Levenshtein).
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// Plural is such as 1 block or 2 blocks.
+func Plural[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Error says what is wrong with a program or a file that the user named, not with bbprof or the host.
+type Error struct {
+	Subject string // that is named
+	Problem string // in one clause
+	Remedy  string
+	Err     error // what the system answered
+}
+
+func (e *Error) Error() string {
+	s := e.Subject + ": " + e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
