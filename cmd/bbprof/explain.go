@@ -42,12 +42,18 @@ and a usual one, and then measures in turn, at the slowest,
   start of the stack       held where it is at the usual size, with the slow environment
   environment itself       the usual size, with the stack held where the slow one puts it
   start of the heap        1088 bytes higher
-in cycles of the whole program; each interval contains the true median with 95 % probability. Where
-its code stands is changed by linking it again: bbprof compare -link.
+  pages of the code        code and static data on other pages, at the same places in them
+  aliasing accesses        what a load and a store with equal low 12 bits belong to (stack, heap, or
+                           a block of malloc) moved until they differ
+in cycles of the whole program; each interval contains the true median with 95 % probability. If the
+start of the stack is confirmed, all sizes are run again with the stack held: is there a spread left?
+Aliasing accesses are looked for in the first -window instructions of -trace FUNC, which should be
+the function that the time is spent in. Where in its page the code stands is the linker's choice:
+bbprof compare -link.
 `,
 		examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -unroll 100,200 -hex HEX
-bbprof explain -clean-env -- ./prog args
+bbprof explain -clean-env -trace kernel -- ./prog args
 `,
 		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the outcomes", exitRejected: "the block is rejected in this set-up; the report says why",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
@@ -64,6 +70,9 @@ bbprof explain -clean-env -- ./prog args
 			e.set.add(f)
 			measuring(f, &e.opts)
 			e.programs.declare(f)
+			e.window = 3000 // as of sweep
+			f.text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
+			f.number(&e.window, 1, "window", "so many instructions")
 			f.program = &e.words
 			f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 			return e.run
@@ -80,6 +89,8 @@ type explaining struct {
 	// of a program
 	words    []string
 	programs programFlags
+	traced   string // the function from which on a window is traced
+	window   int
 }
 
 func (e *explaining) run(std streams) error {

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -24,8 +27,14 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 	for size := 0; size < 4096; size += 16 { // a page, beyond which addresses repeat in their low 12 bits
 		p.Sizes = append(p.Sizes, size)
 	}
+	p.Movable = c.Movable()
+	p.Trace, p.NoTrace = e.tracer(c)
+	if p.Trace == nil && e.traced != "" {
+		_, err := c.Exe.Function(e.traced)
+		return err
+	}
 	notes := e.out.notes(std)
-	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
+	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, p.Steps(), "runs")
 	p.Done = done.step
 	got, err := cause.Explain(ctx, r, c, p)
@@ -39,13 +48,28 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 // leastRounds is the fewest for an interval of a median.
 const leastRounds = 6
 
+// tracer traces a window of the program, from main on by default, or says why there is none.
+func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect().Core, CPUs: e.opts.CPUs,
+		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
+	if _, err := c.Exe.Function(w.Function); err != nil {
+		return nil, "the program has no function main: name the one that its time is spent in by -trace"
+	}
+	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
+}
+
+// causes is the table.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)
 	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {
-		t.row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), fmt.Sprintf("%+.0f, %+.0f to %+.0f", f.Effect, f.Low, f.High))
+		if f.Effect == nil {
+			t.row(f.Hypothesis, string(f.Outcome), "", "", f.Change)
+			continue
+		}
+		t.row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), effectRange(*f.Effect))
 		t.note(f.Change)
 		if f.Outcome == stat.Confirmed {
 			confirmed = append(confirmed, f.Hypothesis)
@@ -56,8 +80,17 @@ func causes(e cause.Explanation) string {
 		confirmed = []string{"none"}
 	}
 	fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(confirmed, ", "))
+	if h := e.Held; h != nil {
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %s and %s cycles at %d bytes, effect %s: %s\n", e.Usual,
+			h.Slow, whole(h.With), whole(h.Without), h.Usual, effectRange(h.Effect), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
+				stat.NoEffect: "the spread has collapsed", stat.Unclear: "unclear"}[h.Outcome])
+	}
 	if e.Incomplete {
 		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
 	}
 	return w.String()
+}
+
+func effectRange(e cause.Effect) string {
+	return fmt.Sprintf("%+.0f, %+.0f to %+.0f", e.Size, e.Low, e.High)
 }

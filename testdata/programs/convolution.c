@@ -4,6 +4,7 @@
  *
  *	gcc -O2 -o convolution convolution.c
  *	./convolution K FROM TO    offsets in steps of 16 bytes, each with the TSC's ticks of a step
+ *	./convolution K            between two blocks of malloc, which are 16 bytes apart modulo 4096 with glibc
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -35,6 +36,20 @@ int main(int argc, char **argv)
 	int steps = argc > 1 ? atoi(argv[1]) : 2;
 	int from = argc > 2 ? atoi(argv[2]) : 0, to = argc > 3 ? atoi(argv[3]) : from;
 	int size = N * sizeof(float) + 2 * PAGE;
+
+	if (argc < 3) {
+		float *in = malloc(N * sizeof(float)), *out = malloc(N * sizeof(float));
+
+		if (!in || !out)
+			return 1;
+		for (int i = 0; i < N; i++)
+			in[i] = i % 7;
+		for (int i = 0; i < steps; i++)
+			convolve(N, in, out);
+		free(in);
+		free(out);
+		return 0;
+	}
 	char *in = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	char *out = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 

@@ -18,29 +18,12 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		start, err := p.Entry()
 		return f.Addr + c.Exe.Slide(start), err
 	}
-	end, err := toEntry(p)
-	if err != nil {
+	if err := c.ToEntry(p); err != nil {
 		return 0, err
 	}
-	if end != nil {
-		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
-	}
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	found, err := c.loaded(p, f.Name, f.Library)
 	if err != nil {
 		return 0, err
-	}
-	var found []Function
-	for _, l := range libraries(string(maps)) {
-		if f.Library != "" && filepath.Base(l.path) != filepath.Base(f.Library) {
-			continue
-		}
-		at, err := l.functions(f.Name)
-		if err != nil {
-			return 0, err
-		}
-		for _, addr := range at {
-			found = append(found, Function{Name: filepath.Base(l.path) + ":" + f.Name, Addr: addr})
-		}
 	}
 	if len(found) == 1 {
 		return found[0].Addr, nil
@@ -48,7 +31,7 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 	if len(found) > 1 {
 		var names []string
 		for _, one := range found {
-			names = append(names, one.Name)
+			names = append(names, one.Library+":"+one.Name)
 		}
 		slices.Sort(names)
 		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
@@ -61,15 +44,42 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
 }
 
-// Objects are the ELF files that a program has mapped, by path, each with what is added to an address by
-// the file. Before its own first instruction the dynamic linker is run, to the program's entry.
-func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
+// ToEntry runs the dynamic linker, if there is one, up to the program's own first instruction.
+func (c Command) ToEntry(p *debuggee.Process) error {
 	end, err := toEntry(p)
+	if err == nil && end != nil {
+		err = &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+	}
+	return err
+}
+
+// loaded are the functions of a name in the shared libraries that a program has loaded, or in one of them.
+func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {
 		return nil, err
 	}
-	if end != nil {
-		return nil, &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+	for _, l := range libraries(string(maps)) {
+		file := filepath.Base(l.path)
+		if in != "" && file != filepath.Base(in) {
+			continue
+		}
+		at, err := l.functions(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, addr := range at {
+			found = append(found, Function{Name: name, Addr: addr, Shared: true, Library: file})
+		}
+	}
+	return found, nil
+}
+
+// Objects are the ELF files that a program has mapped, by path, each with what is added to an address by
+// the file. Before its own first instruction the dynamic linker is run, to the program's entry.
+func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
+	if err := c.ToEntry(p); err != nil {
+		return nil, err
 	}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {

@@ -30,7 +30,9 @@ type Executable struct {
 	// IsGo says that the Go linker made it.
 	IsGo bool
 
-	entry uint64 // by the file, where its own code starts
+	entry     uint64 // by the file, where its own code starts
+	low, high uint64 // by the file, the pages that it is mapped to
+	movable   bool   // it is position-independent and a dynamic linker loads it
 }
 
 // Command is a program with its arguments.
@@ -118,6 +120,13 @@ func (e *Executable) inspect(name string) error {
 		return &Error{Subject: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
 	}
 	e.entry = file.Entry
+	e.low = 1<<64 - 1
+	for _, p := range file.Progs {
+		e.movable = e.movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
+		if p.Type == elf.PT_LOAD {
+			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
+		}
+	}
 	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil
 	return nil
 }
@@ -125,3 +134,6 @@ func (e *Executable) inspect(name string) error {
 // Slide is by how much the program stands higher in memory than its file says, if its entry
 // is at entry there: 0, unless it is position-independent.
 func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
+
+// Movable reports whether the program's own code can stand elsewhere: [Setup.ImageShift].
+func (c Command) Movable() bool { return c.Exe.movable }

@@ -50,8 +50,8 @@ type Reading interface {
 
 // Sample is what one run took.
 type Sample struct {
-	// Cycles are core cycles from the program's entry, after exec and dynamic linking, to its
-	// end.
+	// Cycles are core cycles from the program's entry, after exec and dynamic linking, or from the
+	// call of malloc that the set-up names, to its end.
 	Cycles float64
 	// Count is of the event that a [Counter] counts, which is then all that counters count: Cycles are by time.
 	Count float64
@@ -160,7 +160,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, 
 	}
 	defer done()
 
-	sample, end, err := r.measure(p, event)
+	sample, end, err := r.measure(c, s, p, event)
 	if sample.Left = end.Left; end.Left {
 		r.left.Add(1)
 	}
@@ -177,13 +177,18 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, 
 
 // measure takes a program that has not yet executed anything to its end. event is counted in place of cycles, if it
 // is not nil.
-func (r *Runner) measure(p *debuggee.Process, event Meter) (Sample, debuggee.End, error) {
+func (r *Runner) measure(c Command, s Setup, p *debuggee.Process, event Meter) (Sample, debuggee.End, error) {
 	fail := func(err error) (Sample, debuggee.End, error) { return Sample{}, debuggee.End{}, err }
 	if end, err := toEntry(p); err != nil || end != nil {
 		if end != nil {
 			return Sample{}, *end, err
 		}
 		return fail(err)
+	}
+	if s.Request.Number > 0 {
+		if err := c.toRequest(p, s.Request); err != nil {
+			return fail(err)
+		}
 	}
 	meter := r.opts.Meter
 	if event != nil {

@@ -17,7 +17,23 @@ type Setup struct {
 	// HeapShift is by how many bytes the heap starts higher: the break is moved before the program's
 	// first instruction. glibc rounds up to a multiple of 16.
 	HeapShift int `json:"heap_shift_bytes,omitzero"`
+	// ImageShift is by how many bytes the program's own code and static data stand lower, a multiple of a page, and
+	// more than their size. The program must be position-independent and linked dynamically.
+	ImageShift int `json:"image_shift_bytes,omitzero"`
+	// Request is what becomes of one block of the heap.
+	Request Request `json:"request,omitzero"`
 }
+
+// Request is a call of malloc(3) from the program's entry on, at which a run is stopped for a moment. Its time counts
+// from there, so that set-ups in which a block moves and in which it does not have the same stops.
+type Request struct {
+	Number int    `json:"number"` // 1 for the first
+	Bytes  uint64 `json:"bytes"`  // that it asks for, as a check that it is the one that was meant
+	// Align is the power of two that its address is made a multiple of, by memalign(3); 0 leaves it.
+	Align int `json:"align,omitzero"`
+}
+
+const page = 4096
 
 // padName is the variable that pads the environment.
 const padName = "BBPROF_PAD"
@@ -32,6 +48,8 @@ func (s Setup) Check() error {
 		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", MaxEnvBytes, s.EnvBytes)
 	case s.HeapShift < 0 || s.HeapShift > 1<<20:
 		return fmt.Errorf("the heap can be shifted by 0 to 1 MiB, not by %d bytes", s.HeapShift)
+	case s.ImageShift < 0 || s.ImageShift%page != 0 || s.ImageShift > 1<<40:
+		return fmt.Errorf("a program's code can be shifted by whole pages up to 1 TiB, not by %d bytes", s.ImageShift)
 	case s.StackShift < 0 || s.StackShift%16 != 0 || s.StackShift > 1<<20:
 		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes up to 1 MiB, not by %d", s.StackShift)
 	}

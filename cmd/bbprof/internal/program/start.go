@@ -56,7 +56,10 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 			return nil, nil, err
 		}
 	}
-	if err = p.ShiftStack(s.StackShift); err == nil {
+	if err = c.shiftImage(p, s.ImageShift); err == nil {
+		err = p.ShiftStack(s.StackShift)
+	}
+	if err == nil {
 		err = p.ShiftHeap(s.HeapShift)
 	}
 	if err != nil {
@@ -64,6 +67,22 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 		return nil, nil, c.Blame(err)
 	}
 	return p, done, nil
+}
+
+// shiftImage moves a program's own code and static data, where it can be moved.
+func (c Command) shiftImage(p *debuggee.Process, by int) error {
+	if by == 0 {
+		return nil
+	}
+	if !c.Exe.movable {
+		return &Error{Subject: c.Name, Problem: "its code cannot be moved at run time", Remedy: "link it with -pie and without -static"}
+	}
+	entry, err := p.Entry()
+	if err != nil {
+		return err
+	}
+	slide := c.Exe.Slide(entry)
+	return p.ShiftImage(c.Exe.low+slide, c.Exe.high+slide, by)
 }
 
 type files struct {

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/invariants"
 )
 
 // fake takes 1000 cycles, and more by what a set-up costs it.
@@ -29,55 +31,110 @@ func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (pro
 
 func (f *fake) WarmUp(context.Context, program.Command, program.Setup) error { return nil }
 
+// aliases are the counts of a trace in which a load of the stack meets a store of a static, as often as it says.
+func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
+	c := trace.Counts{Instructions: 3000, Prediction: invariants.Prediction{Loads: 100, Alias4K: float64(times), Splits: splits}}
+	if times > 0 {
+		c.Aliases = []trace.Alias{{Load: load, Store: store, Times: times}}
+	}
+	return c
+}
+
 func TestExplain(t *testing.T) {
 	var sizes []int
 	for n := 0; n < 4096; n += 16 {
 		sizes = append(sizes, n)
 	}
 	stack := func(s program.Setup) int { return (stackBelow(s.EnvBytes) + s.StackShift) % page }
+	onStack, static := trace.Access{What: "[stack]"}, trace.Access{What: "sink"}
+	block := trace.Access{What: "[heap]", Block: program.Request{Number: 2, Bytes: 5000}}
+	never := func(program.Setup) trace.Counts { return aliases(0, 0, static, static) }
 	for _, c := range []struct {
-		name string
-		cost func(program.Setup) float64
-		want []stat.Outcome
+		name  string
+		cost  func(program.Setup) float64
+		trace func(program.Setup) trace.Counts
+		want  []stat.Outcome
+		held  stat.Outcome // "" if it is not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect}},
+		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
 			}
 			return 0
-		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect}},
+		}, func(s program.Setup) trace.Counts {
+			if stack(s) == 3200 {
+				return aliases(50, 0, onStack, static)
+			}
+			return never(s)
+		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
-			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect}},
+			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // that nothing moves apart
+			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, Untested}, ""},
+		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
+			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
+			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, Untested}, stat.Confirmed},
 		{"stack against heap", func(s program.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
-		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed}},
+		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, Absent}, stat.NoEffect},
+		{"code, and a block of the heap", func(s program.Setup) float64 {
+			cost := 0.0
+			if s.ImageShift == 0 {
+				cost += 500
+			}
+			if s.Request.Align != 512 {
+				cost += 300
+			}
+			return cost
+		}, func(s program.Setup) trace.Counts {
+			if s.Request.Align == 512 {
+				return aliases(5, 101, onStack, block)
+			}
+			return aliases(50, 100, trace.Access{What: "[heap]"}, block)
+		}, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed, stat.Confirmed}, ""},
 	} {
 		f := &fake{cost: c.cost}
 		done := 0
-		p := Plan{Sizes: sizes, Runs: 3, Rounds: 8, Done: func(n int) { done = n }}
+		p := Plan{Sizes: sizes, Runs: 3, Rounds: 8, Movable: true, Done: func(n int) { done = n },
+			Trace: func(_ context.Context, s program.Setup) (trace.Counts, error) { return c.trace(s), nil }}
 		e, err := Explain(context.Background(), f, program.Command{}, p)
 		if err != nil || done != p.Steps() {
 			t.Fatalf("%s: %d of %d, %v", c.name, done, p.Steps(), err)
 		}
 		for i, want := range c.want {
-			if got := e.Findings[i]; got.Outcome != want || got.Setup.Check() != nil {
+			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
 		}
+		if held := (e.Held != nil); held != (c.held != "") || held && e.Held.Outcome != c.held {
+			t.Errorf("%s: with the stack held %+v, want %q", c.name, e.Held, c.held)
+		}
+	}
+}
+
+// TestUntested: what cannot be changed is not run, and said.
+func TestUntested(t *testing.T) {
+	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 6, NoTrace: "no main", Done: func(int) {}}
+	f := &fake{cost: func(program.Setup) float64 { return 0 }}
+	e, err := Explain(context.Background(), f, program.Command{}, p)
+	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != Untested || e.Findings[5].Outcome != Untested || e.Findings[5].Change != "no main" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if want := 2 + 6*2*4; f.runs != want {
+		t.Errorf("%d runs, want %d", f.runs, want)
 	}
 }
 
 // TestInterrupted: what the runs until then say is kept, and no finding rests on fewer than an interval takes.
 func TestInterrupted(t *testing.T) {
-	const sizes, runs = 4, 2
+	const sizes, runs, tested = 4, 2, 4
 	for _, c := range []struct{ last, sizes, findings int }{
-		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 0},
-		{sizes*runs + 2*len(hypotheses)*(leastRounds-1), sizes, 0},
-		{sizes*runs + 2*len(hypotheses)*leastRounds, sizes, len(hypotheses)},
+		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 2},
+		{sizes*runs + 2*tested*(leastRounds-1), sizes, 2},
+		{sizes*runs + 2*tested*leastRounds, sizes, hypotheses},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		f := &fake{cost: func(program.Setup) float64 { return 0 }, last: c.last, cancel: cancel}
@@ -102,8 +159,8 @@ func TestJudge(t *testing.T) {
 		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, stat.Unclear},
 		{[]float64{1100, 1100}, stat.Unclear},
 	} {
-		if got := judge(c.with, same[:len(c.with)]); got.Outcome != c.want {
-			t.Errorf("%v: %+v, want %s", c.with, got, c.want)
+		if got, verdict := judge(c.with, same[:len(c.with)]); verdict != c.want {
+			t.Errorf("%v: %+v, %s, want %s", c.with, got, verdict, c.want)
 		}
 	}
 }

@@ -30,27 +30,29 @@ func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {},
 
 // The others have nothing to work on.
 
-func (p *Process) ID() int                         { return 0 }
-func (p *Process) Kill()                           {}
-func (p *Process) Close()                          {}
-func (p *Process) Foreign(func(int, Regs) bool)    {}
-func (p *Process) Run() (Stop, error)              { return Stop{}, elsewhere() }
-func (p *Process) Step(int) (Step, error)          { return Step{}, elsewhere() }
-func (p *Process) RunTo(int, uint64) (Step, error) { return Step{}, elsewhere() }
-func (p *Process) Regs(int) (Regs, error)          { return Regs{}, elsewhere() }
-func (p *Process) Registers(int) (asm.Regs, error) { return asm.Regs{}, elsewhere() }
-func (p *Process) State(int) (State, error)        { return State{}, elsewhere() }
-func (p *Process) Page(uint64, *[4096]byte) error  { return elsewhere() }
-func (p *Process) FixRandom() error                { return elsewhere() }
-func (p *Process) Born() (threads, children int)   { return 0, 0 }
-func (p *Process) Code(uint64, []byte) int         { return 0 }
-func (p *Process) Break(uint64) error              { return elsewhere() }
-func (p *Process) Unbreak(uint64) error            { return elsewhere() }
-func (p *Process) Word(uint64) (uint64, error)     { return 0, elsewhere() }
-func (p *Process) OneMapping(uint64, uint64) bool  { return false }
-func (p *Process) Entry() (uint64, error)          { return 0, elsewhere() }
-func (p *Process) ShiftStack(int) error            { return elsewhere() }
-func (p *Process) ShiftHeap(int) error             { return elsewhere() }
-func (p *Process) CPUTime() (time.Duration, error) { return 0, elsewhere() }
-func (p *Process) Detach() error                   { return elsewhere() }
-func (p *Process) Wait() (End, Usage, error)       { return End{}, Usage{}, elsewhere() }
+func (p *Process) ID() int                                  { return 0 }
+func (p *Process) Kill()                                    {}
+func (p *Process) Close()                                   {}
+func (p *Process) Foreign(func(int, Regs) bool)             {}
+func (p *Process) Run() (Stop, error)                       { return Stop{}, elsewhere() }
+func (p *Process) Step(int) (Step, error)                   { return Step{}, elsewhere() }
+func (p *Process) RunTo(int, uint64) (Step, error)          { return Step{}, elsewhere() }
+func (p *Process) Regs(int) (Regs, error)                   { return Regs{}, elsewhere() }
+func (p *Process) Registers(int) (asm.Regs, error)          { return asm.Regs{}, elsewhere() }
+func (p *Process) State(int) (State, error)                 { return State{}, elsewhere() }
+func (p *Process) Page(uint64, *[4096]byte) error           { return elsewhere() }
+func (p *Process) FixRandom() error                         { return elsewhere() }
+func (p *Process) Born() (threads, children int)            { return 0, 0 }
+func (p *Process) Code(uint64, []byte) int                  { return 0 }
+func (p *Process) Break(uint64) error                       { return elsewhere() }
+func (p *Process) Unbreak(uint64) error                     { return elsewhere() }
+func (p *Process) Word(uint64) (uint64, error)              { return 0, elsewhere() }
+func (p *Process) OneMapping(uint64, uint64) bool           { return false }
+func (p *Process) Entry() (uint64, error)                   { return 0, elsewhere() }
+func (p *Process) ShiftStack(int) error                     { return elsewhere() }
+func (p *Process) ShiftHeap(int) error                      { return elsewhere() }
+func (p *Process) ShiftImage(uint64, uint64, int) error     { return elsewhere() }
+func (p *Process) Divert(int, uint64, uint64, uint64) error { return elsewhere() }
+func (p *Process) CPUTime() (time.Duration, error)          { return 0, elsewhere() }
+func (p *Process) Detach() error                            { return elsewhere() }
+func (p *Process) Wait() (End, Usage, error)                { return End{}, Usage{}, elsewhere() }

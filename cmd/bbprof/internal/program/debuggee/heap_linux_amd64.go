@@ -17,37 +17,55 @@ func (p *Process) ShiftHeap(bytes int) error {
 	if err := unix.PtraceGetRegs(p.pid, &saved); err != nil {
 		return fault(err, "reading registers")
 	}
-	at := uintptr(saved.Rip)
-	var code [2]byte
-	if _, err := unix.PtracePeekText(p.pid, at, code[:]); err != nil {
-		return fault(err, "reading the code at %#x", at)
-	}
-	if _, err := unix.PtracePokeText(p.pid, at, []byte{0x0f, 0x05}); err != nil { // syscall
-		return fault(err, "writing the code at %#x", at)
-	}
-	end, err := p.brk(saved, 0)
-	if err == nil {
-		want := end + uint64(bytes)
-		if end, err = p.brk(saved, want); err == nil && end != want {
-			err = &Fault{fmt.Sprintf("moving its heap up by %d bytes", bytes), unix.ENOMEM}
-		}
-	}
+	call, done, err := p.caller(saved)
 	if err != nil {
 		return err
 	}
-	if _, err := unix.PtracePokeText(p.pid, at, code[:]); err != nil {
-		return fault(err, "writing the code at %#x", at)
+	end, err := call(unix.SYS_BRK, 0)
+	if err != nil {
+		return err
 	}
-	if err := unix.PtraceSetRegs(p.pid, &saved); err != nil {
-		return fault(err, "writing registers")
+	want := end + uint64(bytes)
+	if end, err = call(unix.SYS_BRK, want); err != nil {
+		return err
 	}
-	return nil
+	if end != want {
+		return &Fault{fmt.Sprintf("moving its heap up by %d bytes", bytes), unix.ENOMEM}
+	}
+	return done()
 }
 
-// brk has the program call brk(addr) with the syscall instruction that stands where it does.
-func (p *Process) brk(saved unix.PtraceRegs, addr uint64) (end uint64, err error) {
+// caller makes the program, which has these registers, make system calls with a syscall instruction that stands in
+// place of its own until done. After an error there is nothing to be done: the program cannot go on.
+func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
+	at := uintptr(saved.Rip)
+	var code [2]byte
+	if _, err := unix.PtracePeekText(p.pid, at, code[:]); err != nil {
+		return nil, nil, fault(err, "reading the code at %#x", at)
+	}
+	if _, err := unix.PtracePokeText(p.pid, at, []byte{0x0f, 0x05}); err != nil { // syscall
+		return nil, nil, fault(err, "writing the code at %#x", at)
+	}
+	call = func(number uint64, args ...uint64) (uint64, error) { return p.call(saved, number, args) }
+	done = func() error {
+		if _, err := unix.PtracePokeText(p.pid, at, code[:]); err != nil {
+			return fault(err, "writing the code at %#x", at)
+		}
+		if err := unix.PtraceSetRegs(p.pid, &saved); err != nil {
+			return fault(err, "writing registers")
+		}
+		return nil
+	}
+	return call, done, nil
+}
+
+// call has the program make one system call.
+func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
 	regs := saved
-	regs.Rax, regs.Rdi = unix.SYS_BRK, addr
+	regs.Rax = number
+	for i, a := range args { // System V ABI for AMD64, A.2.1
+		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8}[i] = a
+	}
 	regs.Orig_rax = ^uint64(0) // it is not in a system call that the kernel would restart
 	if err := unix.PtraceSetRegs(p.pid, &regs); err != nil {
 		return 0, fault(err, "writing registers")
@@ -60,7 +78,7 @@ func (p *Process) brk(saved unix.PtraceRegs, addr uint64) (end uint64, err error
 	}
 	t.running = false
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
-		return 0, &Fault{"moving its heap", fmt.Errorf("it stopped with status %#x", uint32(status))}
+		return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
 	}
 	if err := unix.PtraceGetRegs(p.pid, &regs); err != nil {
 		return 0, fault(err, "reading registers")

@@ -16,7 +16,8 @@ import (
 // linker's.
 func (p *Process) Entry() (uint64, error) {
 	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
-	return p.auxiliary(atEntry)
+	entry, err := p.auxiliary(atEntry)
+	return entry - p.imageShift, err
 }
 
 // FixRandom replaces the 16 random bytes that the kernel gives a program, of which a C library makes

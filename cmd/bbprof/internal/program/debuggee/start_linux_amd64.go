@@ -25,6 +25,8 @@ type Process struct {
 	before []int  // children of bbprof that are not the program's
 	born   [3]int // tasks that the program has started, by kind
 
+	imageShift uint64 // by which the program's own code stands lower than the kernel has put it
+
 	special map[uint64]special // what is at an address that has been stepped
 
 	// foreign says whether a breakpoint that another thread stands at, while the one that is

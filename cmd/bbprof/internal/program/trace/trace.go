@@ -8,6 +8,7 @@ package trace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,6 +28,7 @@ type Window struct {
 	CPUs         []int           // to run on: the first; default the last that is allowed
 	Stdin        string
 	Timeout      time.Duration // of one run, default 1 minute
+	Blocks       bool          // follow malloc up to the window, so that accesses are known by their blocks
 }
 
 // Counts are what the addresses of a window say.
@@ -50,6 +52,9 @@ type Access struct {
 	Text  string
 	Addr  uint64
 	What  string // that stands there
+	// Block is the call of malloc, from the program's entry on, that gave the memory, if Window.Blocks asks for it
+	// and one did.
+	Block program.Request
 }
 
 // Count runs a program in a set-up up to the end of the window, where it is ended.
@@ -73,7 +78,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 		return Counts{}, err
 	}
 	defer done()
-	t := tracer{Process: p, command: c, w: w, insts: map[uint64]*asm.Inst{}}
+	t := tracer{Process: p, command: c, setup: s, w: w, insts: map[uint64]*asm.Inst{}}
 	err = t.run(f)
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
@@ -89,6 +94,7 @@ func onThread(ctx context.Context, c program.Command, s program.Setup, w Window)
 type tracer struct {
 	*debuggee.Process
 	command program.Command
+	setup   program.Setup
 	w       Window
 	insts   map[uint64]*asm.Inst // by address; nil is one that cannot be decoded
 	rips    []uint64             // of the instructions that accessed memory, in the order of their first access
@@ -96,9 +102,22 @@ type tracer struct {
 	all     []asm.Access         // Inst is an index of rips
 	steps   int
 	vectors int
+	blocks  []block
+}
+
+// block is memory that malloc gave.
+type block struct {
+	request program.Request
+	at      uint64
 }
 
 func (t *tracer) run(f program.Function) error {
+	follow := t.w.Blocks || t.setup.Request.Number > 0
+	if follow {
+		if err := t.command.ToEntry(t.Process); err != nil {
+			return err
+		}
+	}
 	entry, err := t.command.Locate(t.Process, f)
 	if err != nil {
 		return err
@@ -106,7 +125,12 @@ func (t *tracer) run(f program.Function) error {
 	if err := t.Break(entry); err != nil {
 		return err
 	}
-	stop, err := t.Run()
+	var stop debuggee.Stop
+	if follow {
+		stop, err = t.follow(entry)
+	} else {
+		stop, err = t.Run()
+	}
 	if err != nil {
 		return err
 	}
@@ -137,6 +161,78 @@ func (t *tracer) run(f program.Function) error {
 		}
 	}
 	return nil
+}
+
+// follow runs to the window, and notes on the way what malloc gives.
+func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
+	a, err := t.command.Allocator(t.Process)
+	if bad := (*program.Error)(nil); errors.As(err, &bad) && t.setup.Request.Number == 0 {
+		return t.Run() // it has no malloc
+	}
+	if err != nil {
+		return debuggee.Stop{}, err
+	}
+	for {
+		if err := t.Break(a.Malloc); err != nil {
+			return debuggee.Stop{}, err
+		}
+		stop, err := t.Run()
+		if err != nil || stop.End != nil || stop.Regs.RIP == window {
+			return stop, cmp.Or(err, t.Unbreak(a.Malloc))
+		}
+		if err := t.request(a, stop.Thread); err != nil {
+			return debuggee.Stop{}, err
+		}
+		if len(t.blocks) == program.MaxRequest {
+			return t.Run()
+		}
+	}
+}
+
+// request runs a thread that stands at the start of malloc until it returns, with no breakpoint there meanwhile.
+func (t *tracer) request(a program.Allocator, thread int) error {
+	regs, err := t.Registers(thread)
+	if err != nil {
+		return err
+	}
+	back, err := t.Word(regs.GPR[asm.RSP])
+	if err != nil {
+		return err
+	}
+	if err := t.Unbreak(a.Malloc); err != nil {
+		return err
+	}
+	b := block{request: program.Request{Number: len(t.blocks) + 1, Bytes: regs.GPR[asm.RDI]}}
+	if r := t.setup.Request; r.Number == b.request.Number && r.Align > 0 {
+		if err := t.Divert(thread, a.Memalign, uint64(r.Align), b.request.Bytes); err != nil {
+			return err
+		}
+	}
+	for {
+		step, err := t.RunTo(thread, back)
+		if err != nil {
+			return err
+		}
+		if step.Gone {
+			break
+		}
+		if step.Executed {
+			b.at = step.Regs.RAX
+			break
+		}
+	}
+	t.blocks = append(t.blocks, b)
+	return nil
+}
+
+// blockOf is the last block that an address was in.
+func (t *tracer) blockOf(addr uint64) program.Request {
+	for _, b := range slices.Backward(t.blocks) {
+		if b.at <= addr && addr < b.at+b.request.Bytes {
+			return b.request
+		}
+	}
+	return program.Request{}
 }
 
 // access notes what an instruction accessed that had these registers before it.
@@ -205,7 +301,7 @@ func (t *tracer) counts() (Counts, error) {
 	}
 	describe := func(a asm.Access) Access {
 		at := t.rips[a.Inst]
-		return Access{Place: symbols.Name(at), Text: t.insts[at].Text(), Addr: a.Addr, What: symbols.Name(a.Addr)}
+		return Access{Place: symbols.Name(at), Text: t.insts[at].Text(), Addr: a.Addr, What: symbols.Name(a.Addr), Block: t.blockOf(a.Addr)}
 	}
 	pairs := map[[2]int]int{}
 	invariants.Aliasing(tr, t.w.Core, func(load, store asm.Access) {

@@ -1,0 +1,92 @@
+package cause
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/invariants"
+)
+
+// madeSlow takes twice as long where its code stands on an odd page (-DCODE), or where two blocks of malloc share bits
+// 4 to 11 of their addresses (-DBLOCKS): causes that any core has.
+const madeSlow = `
+#include <stdint.h>
+#include <stdlib.h>
+static volatile long sum;
+__attribute__((noinline, noclone)) static void work(volatile char *a, volatile char *b)
+{
+	int slow = 0;
+	for (int i = 0; i < 64; i++) {
+		a[i] = i;
+		sum += b[i];
+	}
+#ifdef CODE
+	slow |= (uintptr_t)work >> 12 & 1;
+#endif
+#ifdef BLOCKS
+	slow |= (((uintptr_t)a ^ (uintptr_t)b) & 0xff0) == 0;
+#endif
+	for (long i = 0; i < 500000L << slow; i++)
+		sum += i;
+}
+int main(void)
+{
+	char *a = malloc(8192 - 16), *b = malloc(5000);
+	work(a, b);
+	free(a);
+	free(b);
+	return 0;
+}
+`
+
+// TestMadeSlow: of a real program, what was made to slow it is confirmed, and the other is not.
+func TestMadeSlow(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	for _, c := range []struct {
+		flag        string
+		made, other int // of the findings
+	}{{"-DCODE", 4, 5}, {"-DBLOCKS", 5, 4}} {
+		path := filepath.Join(t.TempDir(), "slow")
+		if err := os.WriteFile(path+".c", []byte(madeSlow), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(gcc, "-O1", "-fpie", "-pie", c.flag, "-o", path, path+".c").CombinedOutput(); err != nil {
+			require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
+		}
+		command, err := program.NewCommand([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := program.NewRunner(program.Options{})
+		require.Host(t, err)
+		defer r.Close()
+		w := trace.Window{Function: "work", Instructions: 400, Core: invariants.Core{L1DWays: 8, StoreBuffer: 64}, Timeout: time.Minute, Blocks: true}
+		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 8, Movable: command.Movable(), Done: func(int) {},
+			Trace: func(ctx context.Context, s program.Setup) (trace.Counts, error) {
+				return trace.Count(ctx, command, s, w)
+			}}
+		// Other work on the machine can hide a cause, and once in many times look like one.
+		for try := 1; ; try++ {
+			e, err := Explain(context.Background(), r, command, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, other := e.Findings[c.made], e.Findings[c.other]
+			if made.Outcome == stat.Confirmed && other.Effect != nil && other.Outcome != stat.Confirmed {
+				break
+			}
+			if try == 3 {
+				t.Errorf("%s: %s %s (%s, %+v), %s %s (%s, %+v)", c.flag, made.Hypothesis, made.Outcome, made.Change, made.Effect, other.Hypothesis, other.Outcome, other.Change, other.Effect)
+				break
+			}
+		}
+	}
+}

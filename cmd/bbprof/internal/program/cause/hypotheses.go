@@ -1,0 +1,129 @@
+package cause
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+)
+
+const (
+	page = 4096 // beyond which addresses repeat in their low 12 bits
+	far  = 1088 // an odd number of lines, a quarter of a page
+	// away is where code is moved: 273 pages beside any program that is smaller than 1 GiB. Each of the bits 12, 16, 20
+	// and 30 of its addresses changes, and none below.
+	away = 1<<30 + 273*page
+)
+
+const stackStart = "start of the stack"
+
+// stackBelow is by how much the stack starts lower at a size of the environment than with none.
+func stackBelow(size int) int { return (size + 15) / 16 * 16 }
+
+// lower is by how much the stack has to be moved at one size to stand as at another, in the low 12 bits.
+func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
+
+// hypotheses make of the slow and the usual size the two set-ups that differ in one thing.
+func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]arms, error) {
+	with := program.Setup{EnvBytes: slow}
+	code := arms{name: "pages of the code", change: "code and static data stand 1 GiB and 273 pages lower", with: with, without: program.Setup{EnvBytes: slow, ImageShift: away}}
+	if !a.Movable {
+		code = arms{name: code.name, outcome: Untested, change: "the program is not position-independent, or linked statically"}
+	}
+	buffers, err := a.buffers(ctx, with)
+	return []arms{
+		{name: "size of the environment", change: "the usual size", with: with, without: program.Setup{EnvBytes: usual}},
+		{name: stackStart, change: "the stack starts where it does at the usual size; the environment is as large as before",
+			with: with, without: program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}},
+		{name: "environment itself", change: "the usual size, with the stack where it starts at the slow one",
+			with: with, without: program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}},
+		{name: "start of the heap", change: "the heap starts 1088 bytes higher", with: with, without: program.Setup{EnvBytes: slow, HeapShift: far}},
+		code, buffers,
+	}, err
+}
+
+// buffers finds how two things whose accesses alias in a window of the program can be moved apart.
+func (a *asking) buffers(ctx context.Context, with program.Setup) (arms, error) {
+	h := arms{name: "aliasing accesses", outcome: Untested}
+	if a.Trace == nil {
+		h.change = a.NoTrace
+		return h, nil
+	}
+	before, err := a.Trace(ctx, with)
+	if err != nil {
+		return h, err
+	}
+	if before.Alias4K == 0 {
+		h.outcome = Absent
+		h.change = fmt.Sprintf("none of %.0f loads in %d instructions meets a store in the low 12 bits alone", before.Loads, before.Instructions)
+		return h, nil
+	}
+	for _, m := range moves(before, with) {
+		after, err := a.Trace(ctx, m.without)
+		if bad := (*program.Error)(nil); errors.As(err, &bad) {
+			continue
+		}
+		if err != nil {
+			return h, err
+		}
+		const gone = 0.1 // of what aliased may be left
+		if after.Alias4K <= gone*before.Alias4K && alike(after.Splits, before.Splits) && alike(after.PageSplits, before.PageSplits) {
+			m.name = h.name
+			m.change += fmt.Sprintf(": %.0f loads alias instead of %.0f, of %.0f", after.Alias4K, before.Alias4K, before.Loads)
+			return m, nil
+		}
+	}
+	first := before.Aliases[0]
+	h.change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
+		before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
+	return h, nil
+}
+
+// alike are counts of two windows that may begin at different places of a line.
+func alike(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
+
+// mostPairs is how many pairs of instructions are tried to be moved apart: the most frequent ones.
+const mostPairs = 4
+
+// moves are the changes that may move apart what aliases, the least first.
+func moves(c trace.Counts, with program.Setup) (all []arms) {
+	known := map[program.Setup]bool{}
+	add := func(m arms) {
+		if !known[m.without] {
+			known[m.without] = true
+			all = append(all, m)
+		}
+	}
+	for _, pair := range c.Aliases[:min(len(c.Aliases), mostPairs)] {
+		for _, shift := range []int{far, 320, 2112} { // odd numbers of lines
+			m := arms{with: with, without: with}
+			switch one := func(what string) bool { return (pair.Load.What == what) != (pair.Store.What == what) }; {
+			case one("[stack]"):
+				m.without.StackShift += shift
+				m.change = fmt.Sprintf("the stack starts %d bytes lower", shift)
+			case one("[heap]"):
+				m.without.HeapShift += shift
+				m.change = fmt.Sprintf("the heap starts %d bytes higher", shift)
+			default:
+				continue
+			}
+			add(m)
+		}
+		for _, side := range []trace.Access{pair.Store, pair.Load} {
+			if side.Block.Number == 0 || pair.Store.Block == pair.Load.Block {
+				continue
+			}
+			for _, align := range []int{1024, 2048, 512, 256, 128, 64} {
+				m := arms{with: with, without: with}
+				m.with.Request, m.without.Request = side.Block, side.Block
+				m.without.Request.Align = align
+				m.change = fmt.Sprintf("what call %d of malloc gives (%d bytes) stands at a multiple of %d", side.Block.Number, side.Block.Bytes, align)
+				add(m)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package debuggee
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ShiftImage moves a position-independent program's own code and static data down by whole pages before the first
+// instruction: what is mapped from low to high, and by at least as much. Heap, stack and libraries stay. Nothing
+// refers to the old place yet but two entries of the auxiliary vector, which tell the dynamic linker the new one.
+func (p *Process) ShiftImage(low, high uint64, bytes int) error {
+	if bytes == 0 {
+		return nil
+	}
+	var saved unix.PtraceRegs
+	if err := unix.PtraceGetRegs(p.pid, &saved); err != nil {
+		return fault(err, "reading registers")
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
+	if err != nil {
+		return fault(err, "reading the program's mappings")
+	}
+	call, done, err := p.caller(saved)
+	if err != nil {
+		return err
+	}
+	for _, m := range within(string(maps), low, high) {
+		const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
+		to := m[0] - uint64(bytes)
+		got, err := call(unix.SYS_MREMAP, m[0], m[1]-m[0], m[1]-m[0], flags, to)
+		if err != nil {
+			return err
+		}
+		if got != to {
+			return &Fault{fmt.Sprintf("moving its code down by %d bytes", bytes), unix.Errno(-got)}
+		}
+	}
+	if err := done(); err != nil {
+		return err
+	}
+	p.imageShift = uint64(bytes)
+	return p.shiftAuxiliary(saved.Rsp, uint64(bytes))
+}
+
+// within are the mappings of proc_pid_maps(5) from low to high.
+func within(maps string, low, high uint64) (all [][2]uint64) {
+	for line := range strings.Lines(maps) {
+		var m [2]uint64
+		if _, err := fmt.Sscanf(line, "%x-%x", &m[0], &m[1]); err == nil && low <= m[0] && m[0] < high {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// shiftAuxiliary lowers the addresses in the auxiliary vector at the start of the stack that lie in the program.
+func (p *Process) shiftAuxiliary(rsp, by uint64) error {
+	block, err := p.startBlock(rsp)
+	if err != nil {
+		return err
+	}
+	for at := len(block) - 16; at >= 0; at -= 16 { // from its end, since what stands before it is no vector
+		switch binary.LittleEndian.Uint64(block[at:]) {
+		case 3, 9: // AT_PHDR, AT_ENTRY, linux/auxvec.h
+			value := binary.LittleEndian.Uint64(block[at+8:])
+			binary.LittleEndian.PutUint64(block[at+8:], value-by)
+		case 16: // AT_HWCAP, which the kernel writes before these (create_elf_tables, fs/binfmt_elf.c)
+			_, err := unix.PtracePokeData(p.pid, uintptr(rsp), block)
+			if err != nil {
+				return fault(err, "moving the auxiliary vector's addresses")
+			}
+			return nil
+		}
+	}
+	return &Fault{"moving its code", errors.New("its auxiliary vector is not as the kernel writes it")}
+}
+
+// Divert has a thread that stands at the first instruction of a function call another one, with two arguments.
+func (p *Process) Divert(id int, function, first, second uint64) error {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(id, &regs); err != nil {
+		return fault(err, "reading registers")
+	}
+	regs.Rip, regs.Rdi, regs.Rsi = function, first, second // System V ABI for AMD64, 3.2.3
+	if err := unix.PtraceSetRegs(id, &regs); err != nil {
+		return fault(err, "writing registers")
+	}
+	if t := p.tasks[id]; t != nil {
+		t.at = nil
+	}
+	return nil
+}

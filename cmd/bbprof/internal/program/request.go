@@ -1,0 +1,102 @@
+package program
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+)
+
+// MaxRequest is the last call of malloc that can be told from others: each before it is a stop of some 50 µs.
+const MaxRequest = 10000
+
+// Allocator is where a program's malloc(3) starts, and memalign(3) of the same library.
+type Allocator struct{ Malloc, Memalign uint64 }
+
+// Allocator finds them in a program that stands at its entry: in the program itself, or else in the library that
+// replaces the C library's.
+func (c Command) Allocator(p *debuggee.Process) (Allocator, error) {
+	var a Allocator
+	for _, f := range []struct {
+		name string
+		at   *uint64
+	}{{"malloc", &a.Malloc}, {"memalign", &a.Memalign}} {
+		found, err := c.allocating(p, f.name)
+		if err != nil {
+			return Allocator{}, err
+		}
+		*f.at = found
+	}
+	return a, nil
+}
+
+func (c Command) allocating(p *debuggee.Process, name string) (uint64, error) {
+	if f, err := c.Exe.Function(name); err == nil && !f.Shared {
+		start, err := p.Entry()
+		return f.Addr + c.Exe.Slide(start), err
+	}
+	all, err := c.loaded(p, name, "")
+	if err != nil {
+		return 0, err
+	}
+	// One that was loaded to replace the C library's stands before it in the search of names.
+	slices.SortStableFunc(all, func(a, b Function) int { return cmp.Compare(isLibc(a.Library), isLibc(b.Library)) })
+	if len(all) == 0 {
+		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", by which blocks of the heap could be moved"}
+	}
+	return all[0].Addr, nil
+}
+
+func isLibc(library string) int {
+	if library == "libc.so.6" {
+		return 1
+	}
+	return 0
+}
+
+// toRequest runs a program that stands at its entry up to the call of malloc that r means, and has that return an
+// aligned block, if r says so.
+func (c Command) toRequest(p *debuggee.Process, r Request) error {
+	a, err := c.Allocator(p)
+	if err != nil {
+		return err
+	}
+	if err := p.Break(a.Malloc); err != nil {
+		return err
+	}
+	end, thread := (*debuggee.End)(nil), 0
+	for n := 0; n < r.Number && end == nil; n++ {
+		if n > 0 {
+			step, err := p.Step(thread)
+			if err != nil {
+				return err
+			}
+			end = step.End
+		}
+		stop, err := p.Run()
+		if err != nil {
+			return err
+		}
+		end, thread = stop.End, stop.Thread
+	}
+	if end != nil {
+		return &Error{Subject: c.Name, Problem: fmt.Sprintf("there is no call %d of malloc this time: %v", r.Number, end), Remedy: unsteady}
+	}
+	regs, err := p.Registers(thread)
+	if err != nil {
+		return err
+	}
+	if got := regs.GPR[asm.RDI]; got != r.Bytes {
+		return &Error{Subject: c.Name, Problem: fmt.Sprintf("its call %d of malloc asks for %d bytes now, and asked for %d before", r.Number, got, r.Bytes), Remedy: unsteady}
+	}
+	if r.Align > 0 {
+		if err := p.Divert(thread, a.Memalign, uint64(r.Align), r.Bytes); err != nil {
+			return err
+		}
+	}
+	return p.Unbreak(a.Malloc)
+}
+
+const unsteady = "blocks can be moved only in a program that allocates the same in each run"
