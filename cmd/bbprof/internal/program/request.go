@@ -69,11 +69,9 @@ func (c Command) toRequest(p *debuggee.Process, r Request) error {
 	end, thread := (*debuggee.End)(nil), 0
 	for n := 0; n < r.Number && end == nil; n++ {
 		if n > 0 {
-			step, err := p.Step(thread)
-			if err != nil {
+			if _, err := p.Step(thread); err != nil {
 				return err
 			}
-			end = step.End
 		}
 		stop, err := p.Run()
 		if err != nil {
