@@ -172,7 +172,7 @@ func (s *session) task(j job, d decoded, r repeated) mapper.Task {
 	return mapper.Task{
 		Open:        s.open,
 		Program:     mapper.Program{Insts: d.insts, Factors: r.factors},
-		Harness:     unroll.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode},
+		Harness:     unroll.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
@@ -338,6 +338,7 @@ type judged struct {
 	l1iMisses, runL1IMisses float64
 	windows                 int
 	speeds                  []Speed
+	layouts                 []LayoutCycles
 	impossible              Impossible
 	warnings                []string
 }
@@ -365,6 +366,11 @@ func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err 
 		r.impossible, r.warnings = which, append(r.warnings, why)
 	}
 	r.speeds = speedsOf(t)
+	for _, c := range t.Design.Cells {
+		if j.Detail {
+			r.layouts = append(r.layouts, LayoutCycles{c.Number, c.Mean})
+		}
+	}
 	if rejection := j.unsteady(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {
 		return r, rejection
 	}

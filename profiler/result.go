@@ -36,6 +36,8 @@ type Result struct {
 	// Speeds are what the layouts take that Cycles are the mean of, the fastest first: one, unless
 	// layouts differ by more than noise.
 	Speeds []Speed `json:"speeds,omitempty"`
+	// LayoutCycles are the cycles in each layout that was measured, with Detail.
+	LayoutCycles []LayoutCycles `json:"layout_cycles,omitempty"`
 
 	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
 	FrontEnd FrontEnd `json:"frontend"` // what served unrolled copies
@@ -267,6 +269,7 @@ func (r *Result) addMeasured(m measured) {
 	if r.Predicted != nil {
 		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
 	}
+	r.LayoutCycles = m.judged.layouts
 	r.Speeds, r.Impossible = m.judged.speeds, m.judged.impossible
 	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
 	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)

@@ -23,6 +23,9 @@ type Setup struct {
 	// page, 0 to 4095. nil lets successive replicates take four places, each at a multiple of 64.
 	// Up to 63 bytes of it are nops after the loop before the copies; they run once a run.
 	CodeOffset *int `json:"code_offset,omitempty"`
+	// LeadNops is how many nops these are, 15 to 64, in 64 bytes more. Whatever their number, the code stays at its
+	// place in a line, and it meets the groups that the core renames elsewhere. 0 is as few as there can be.
+	LeadNops int `json:"lead_nops,omitempty"`
 	// Init is the one initial state, instead of those that Options name and allow. Options.Set does not
 	// change it.
 	Init *initial.State `json:"init,omitempty"`
@@ -46,11 +49,16 @@ type Setup struct {
 	Tolerate []verdict.Reason `json:"tolerate,omitempty"`
 }
 
+// 64 to 127 bytes are leastLeadNops of the longest nops, 9 bytes, or mostLeadNops of the shortest.
+const leastLeadNops, mostLeadNops = 15, 64
+
 // Check refuses what no block can be set up with.
 func (s Setup) Check() error {
 	switch {
 	case s.CodeOffset != nil && (*s.CodeOffset < 0 || *s.CodeOffset >= layout.PageSize):
 		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, layout.PageSize)
+	case s.LeadNops != 0 && (s.LeadNops < leastLeadNops || s.LeadNops > mostLeadNops):
+		return fmt.Errorf("%d nops before the first copy: there are %d to %d", s.LeadNops, leastLeadNops, mostLeadNops)
 	case s.Frames < 0 || s.Frames > layout.MaxFrames:
 		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, layout.MaxFrames)
 	case s.Unroll != nil && (s.Unroll.Short < 0 || s.Unroll.Short >= s.Unroll.Long):

@@ -21,6 +21,12 @@ type Speed struct {
 	Layouts []int   `json:"layouts"` // by number (Options.At)
 }
 
+// LayoutCycles is what one layout takes.
+type LayoutCycles struct {
+	Layout int     `json:"layout"` // by number (Options.At)
+	Cycles float64 `json:"cycles"` // per iteration
+}
+
 // Layouts is how many layouts a block is measured in.
 const Layouts = timing.Layouts
 

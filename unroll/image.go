@@ -58,6 +58,9 @@ type Harness struct {
 	// Offset is how far the first copy is after a multiple of 64, below 64: so many bytes of
 	// nops run once before it.
 	Offset int
+	// LeadNops, if it is not 0, is how many nops these are, in 64 bytes more. Their number moves the copies against
+	// the groups of instructions that the core renames in a cycle, and leaves them at their place in a line.
+	LeadNops int
 	// Replayed says that the block runs as it does in its program: its rip-relative operands mean what they
 	// mean in a block at Address, from images that run in a window, Shift after where they are laid out.
 	Replayed bool
@@ -119,9 +122,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.before != nil {
 		s.before(e)
 	}
-	if h.Offset > 0 {
-		e.Nop(h.Offset)
-	}
+	h.lead(e)
 	im.First = e.PC()
 	second := im.First
 	for k := range min(copies, 2) { // by hand; the rest is like these
@@ -153,6 +154,19 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	}
 	im.Code = e.Bytes()
 	return im, nil
+}
+
+// lead appends the nops before the first copy.
+func (h Harness) lead(e *asm.Emitter) {
+	if h.LeadNops == 0 {
+		e.Nop(h.Offset)
+		return
+	}
+	for bytes, left := 64+h.Offset, h.LeadNops; left > 0; left-- {
+		n := bytes / left
+		e.Nop(n)
+		bytes -= n
+	}
 }
 
 // emitCopy appends copy k of the block, with a probe one that logs. In a dry run the pages of an

@@ -56,6 +56,30 @@ func TestBuildLayout(t *testing.T) {
 	}
 }
 
+// TestLeadNops: the first copy keeps its place whatever the number of nops before it.
+func TestLeadNops(t *testing.T) {
+	insts := decode(t, 0x48, 0x01, 0xd8) // add rax, rbx
+	for _, offset := range []int{0, 1, 16, 63} {
+		for _, n := range []int{0, 15, 16, 23, 64} {
+			h := plain
+			h.Offset, h.LeadNops = offset, n
+			im, err := Build(layout.Code, insts, 3, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes, want := offset, (offset+8)/9
+			if n > 0 {
+				bytes, want = 64+offset, n
+			}
+			first := int(im.First - im.At)
+			nops, err := asm.Decode(im.Code[first-bytes : first])
+			if err != nil || len(nops) != want || int(im.First)%64 != offset {
+				t.Errorf("offset %d, %d nops: %d of them in %d bytes before %#x: %v", offset, n, len(nops), bytes, im.First, err)
+			}
+		}
+	}
+}
+
 func TestLocate(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), nop2...)...) // 7 bytes
 	im := buildAt(t, layout.Code+5, insts, 3)

@@ -22,7 +22,10 @@ else, and measures both set-ups alternately, in random order:
   4K aliasing         one pointer moves by some lines, until no load has the low 12 bits of a store
   frame sharing       each page gets a frame of its own
   line splits         the pointers move, together if possible, until no access crosses a line
-  code alignment      the copies move to the one of 15 other places in a line that differs most
+  code alignment      the copies move to the one of 15 other places in a line that differs most,
+                      after as many nops
+  rename phase        other numbers of nops run before the copies, which stay at their place: they
+                      meet the groups that the core renames in a cycle elsewhere
   subnormals          they count as zero
   L1I residency       as many copies as L1I holds, in both cases from the decoders
   op cache residency  as many copies as the op cache holds
@@ -35,6 +38,12 @@ The outcome is one of
   untested   no change was found that removes the cause and changes nothing else
 The effect is with it minus without it, in cycles per iteration; all intervals together contain the
 true values with 95 % probability.
+
+Where the 24 layouts of a block differ (docs/layouts.md), explain says next how many of them each of
+some rules is right about: the place of the code in its line, the slots of the rename groups that
+were taken before the first copy, both, and the number of nops before it alone. Each rule predicts a
+layout from measurements in others. Then it measures all layouts with more copies, from the
+decoders, in a loop, and with pointers that are not equal, and says by how much they still differ.
 
 Of a program, explain runs it with 256 sizes of the environment, three times each, takes the slowest
 and a usual one, and then measures in turn, at the slowest,
@@ -145,10 +154,30 @@ func explanation(e explain.Explanation) string {
 		t.note(why)
 	}
 	w.WriteString(t.String())
+	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
+		w.WriteString(layoutsReport(*e.Layouts))
+	}
 	if causes := e.Causes(); len(causes) > 0 {
 		fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(causes, ", "))
 	} else {
 		w.WriteString("confirmed: none\n")
 	}
+	return w.String()
+}
+
+// layoutsReport says what decides between layouts, and what ends that they differ.
+func layoutsReport(l explain.Layouts) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; what the number of nops before the copies and their place say of a layout:\n", len(l.Cycles), 100*l.Differ)
+	t := newTable("lr", "rule", "layouts it is right about")
+	for _, r := range l.Rules {
+		t.row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
+	}
+	w.WriteString(t.String())
+	t = newTable("lrr", "with", "cycles", "layouts differ by")
+	for _, c := range l.Ends {
+		t.row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
+	}
+	w.WriteString(t.String())
 	return w.String()
 }

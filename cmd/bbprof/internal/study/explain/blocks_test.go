@@ -66,6 +66,16 @@ var built = []struct {
 		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
 		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // whose L2 of 1 MB feeds the decoders in time
 	},
+	{
+		// add ebx, 1; cmp eax, ebx: two slots a copy, so what counts is whether an even number of slots came before
+		"a sum and a comparison", "83c301 39d8", nil,
+		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove },
+	},
+	{
+		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so it is their number modulo 3
+		"two sums and a comparison", "83c601 4c01c2 39fe", nil,
+		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove },
+	},
 
 	{"a chain of multiplications", "480fafc0", nil, "", nil},           // imul rax, rax
 	{"a chain of loads", "488b1b", nil, "", nil},                       // mov rbx, [rbx]

@@ -45,6 +45,8 @@ type Finding struct {
 type Explanation struct {
 	Base     profiler.Result `json:"base"`
 	Findings []Finding       `json:"findings"`
+	// Layouts says what decides between layouts; nil if not all of them were measured.
+	Layouts *Layouts `json:"layouts,omitempty"`
 }
 
 // Causes are the confirmed hypotheses.
@@ -77,6 +79,8 @@ type question struct {
 	setup profiler.Setup
 	base  profiler.Result
 	opts  Options
+	grid  *grid    // where layouts differ
+	found *Layouts // what came of it
 }
 
 // Explain explains a block in a set-up; where that leaves the code's place open, it is the start
@@ -109,7 +113,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	if err := q.compare(tests); err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{Base: q.base}
+	e := Explanation{Base: q.base, Layouts: q.found}
 	for _, t := range tests {
 		e.Findings = append(e.Findings, t.finding)
 	}
@@ -120,6 +124,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 type test struct {
 	finding       Finding
 	with, without profiler.Setup
+	of            func(profiler.Result) float64 // what is compared; nil is the cycles
 	pairs         [][2]float64
 }
 
@@ -156,6 +161,9 @@ func (q *question) compare(tests []test) error {
 				return err
 			}
 			got[a.test][a.side] = r.Cycles
+			if of := tests[a.test].of; of != nil {
+				got[a.test][a.side] = of(r)
+			}
 		}
 		for i := range tests {
 			if got[i][0] > 0 && got[i][1] > 0 {

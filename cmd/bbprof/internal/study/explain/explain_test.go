@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -22,6 +23,10 @@ import (
 // core is a made-up core: what a block takes in a set-up, and what its addresses say.
 type core struct {
 	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders float64 // cycles that each costs
+
+	// layout is what a layout costs: the first copy's byte in its line, nops before it, the dispatch offset.
+	layout func(byte, nops, offset int) float64
+	steady bool // copies beyond the first hundreds cost nothing of that
 
 	noise    float64 // standard deviation, as a share
 	disturb  int     // every so manieth measurement is disturbed
@@ -68,7 +73,7 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 		p.Splits++
 		cycles += c.splitting
 	}
-	if *b.Setup.CodeOffset%16 != 0 {
+	if b.Setup.CodeOffset != nil && *b.Setup.CodeOffset%16 != 0 {
 		cycles -= c.aligned
 	}
 	if init.MXCSR == initial.DefaultMXCSR {
@@ -82,13 +87,47 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	case bytes > l1i/4 || b.Setup.FrontEnd == profiler.Decode:
 		cycles += c.decoders
 	}
+	layouts := c.layouts(b.Setup, cycles)
+	if layouts != nil {
+		cycles = 0
+		for _, l := range layouts {
+			cycles += l.Cycles / float64(len(layouts))
+		}
+	}
 	cycles *= 1 + c.noise*c.random.NormFloat64()
 	return profiler.Result{
-		Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
+		LayoutCycles: layouts,
+		Status:       profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
 		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
 		Init: init, Predicted: &p,
-		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
+		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
 	}, nil
+}
+
+// layouts are the cycles in each layout; nil where they do not matter.
+func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutCycles) {
+	if c.layout == nil {
+		return nil
+	}
+	for n := range profiler.Layouts {
+		l := timing.Layout(n)
+		at := l.Place() * timing.PlaceBytes
+		if s.CodeOffset != nil {
+			if at = *s.CodeOffset % 64; l.Place() > 0 {
+				break
+			}
+		}
+		nops := nopsIn(at)
+		if s.LeadNops > 0 {
+			nops = s.LeadNops
+		}
+		cost := c.layout(at, nops, l.Offset())
+		if c.steady && s.Unroll != nil && s.Unroll.Short > 128 {
+			cost = 0
+		}
+		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + cost) * (1 + c.noise*c.random.NormFloat64())})
+	}
+	return all
 }
 
 func unhex(t *testing.T, s string) []byte {

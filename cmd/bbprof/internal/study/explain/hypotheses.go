@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 
@@ -21,6 +22,7 @@ var hypotheses = []struct {
 	{"frame sharing", (*question).frameSharing},
 	{"line splits", (*question).splits},
 	{"code alignment", (*question).codeAlignment},
+	{"rename phase", (*question).renamePhase},
 	{"subnormals", (*question).subnormals},
 	{"L1I residency", (*question).l1i},
 	{"op cache residency", (*question).opCache},
@@ -194,40 +196,43 @@ func (q *question) frameSharing() (test, error) {
 }
 
 // codeAlignment measures other places one by one and then tests the one that differed most against
-// the set-up's, with new measurements: the selection alone would make a difference.
+// the set-up's, with new measurements: the selection alone would make a difference. The number of nops before the copies
+// is the same at all places, since it moves them against the rename groups.
 func (q *question) codeAlignment() (test, error) {
 	const step = 4
 	base, farthest, difference := *q.setup.CodeOffset, 0, -1.0
+	with := q.at(base, leastNops)
+	here, err := q.measure(with)
+	if err != nil {
+		return test{}, err
+	}
 	for d := step; d < 64; d += step {
-		r, err := q.measure(q.at((base + d) % layout.PageSize))
+		r, err := q.measure(q.at((base+d)%layout.PageSize, leastNops))
 		if err != nil {
 			return test{}, err
 		}
 		if r.Status != profiler.OK {
 			continue
 		}
-		if off := abs(r.Cycles - q.base.Cycles); off > difference {
+		if off := math.Abs(r.Cycles - here.Cycles); off > difference {
 			farthest, difference = (base+d)%layout.PageSize, off
 		}
 	}
-	here := fmt.Sprintf("the first copy stands at byte %d of a page", base)
+	stands := fmt.Sprintf("the first copy stands at byte %d of a page", base)
 	if difference < 0 {
-		return untested(here, "no other place was measured"), nil
+		return untested(stands, "no other place was measured"), nil
 	}
-	return test{finding: Finding{Here: here, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)}, with: q.setup, without: q.at(farthest)}, nil
+	return test{
+		finding: Finding{Here: stands, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)},
+		with:    with, without: q.at(farthest, leastNops),
+	}, nil
 }
 
-func (q *question) at(offset int) profiler.Setup {
+// at has the first copy at a byte of a page, after so many nops.
+func (q *question) at(offset, nops int) profiler.Setup {
 	s := q.setup
-	s.CodeOffset = &offset
+	s.CodeOffset, s.LeadNops = &offset, nops
 	return s
-}
-
-func abs(x float64) float64 {
-	if x < 0 {
-		return -x
-	}
-	return x
 }
 
 // subnormals lets them count as zero.
