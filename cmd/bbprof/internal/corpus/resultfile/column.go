@@ -142,6 +142,14 @@ func Columns(disasm bool) []Column {
 		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
+		{Name: "copies_within", Type: Integer, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
+		{Name: "leaves", Type: Text, of: captured(func(c *profiler.CapturedReport) string {
+			if c.Leaves == nil {
+				return ""
+			}
+			return c.Leaves.Error()
+		})},
+		{Name: "put_back", Type: Text, of: captured(func(c *profiler.CapturedReport) string { return strings.Join(c.PutBack, " ") })},
 		{Name: "detail", Type: Text, of: text(detail)},
 		{Name: "impossible", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Impossible) })},
 
@@ -237,6 +245,16 @@ func secondNumber(of func(*profiler.SecondState) float64) func(*profiler.SecondS
 			return ""
 		}
 		return strconv.FormatFloat(of(s), 'f', cycleDecimals, 64)
+	}
+}
+
+// captured is a cell about a captured state, empty without one.
+func captured(of func(*profiler.CapturedReport) string) func(*Entry) string {
+	return func(e *Entry) string {
+		if e.Result.Captured == nil {
+			return ""
+		}
+		return of(e.Result.Captured)
 	}
 }
 
