@@ -144,8 +144,11 @@ func (a *attempt) FailNow() {
 	runtime.Goexit()
 }
 
-func (a *attempt) Skip(args ...any) {
-	a.skipped = fmt.Sprint(args...)
+// Skip takes what a script says: the need that is not met, a colon, and why.
+func (a *attempt) Skip(args ...any) { a.lacks(fmt.Sprint(args...)) }
+
+func (a *attempt) lacks(need string) {
+	a.skipped = need
 	runtime.Goexit()
 }
 
@@ -220,7 +223,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if disturbed(said) {
 			ts.Logf("disturbed:\n%s", said)
-			ts.Value(theTest{}).(testscript.T).Skip(string(require.Idle) + ": nothing can be said of what needs a measurement")
+			ts.Value(theTest{}).(*attempt).lacks(string(require.Idle) + ": nothing can be said of what needs a measurement")
 		}
 		io.WriteString(ts.Stdout(), stdout.String())
 		io.WriteString(ts.Stderr(), stderr.String())
