@@ -211,6 +211,35 @@ func TestOutputIsTheSame(t *testing.T) {
 	}
 }
 
+// TestRandom: what a program makes of random bytes is the same in every capture, and is still random to it.
+func TestRandom(t *testing.T) {
+	gcc := require.Tool(t, require.GCC, "gcc")
+	path := filepath.Join(t.TempDir(), "random")
+	if out, err := exec.Command(gcc, "-O1", "-o", path, "testdata/random.c").CombinedOutput(); err != nil {
+		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
+	}
+	c, err := program.NewCommand([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := first(t, path, "work")
+	visits, r := run(t, c, Options{Samples: 20}, block)
+	again, _ := run(t, c, Options{Samples: 20}, block)
+	if len(visits) != 12 || r.End != "" {
+		t.Fatalf("%d visits: %+v", len(visits), r)
+	}
+	if !cmp.Equal(visits, again, cmp.Comparer(func(a, b initial.Page) bool { return a == b })) {
+		t.Error("another run gives other states")
+	}
+	values := map[uint64]bool{}
+	for _, v := range visits {
+		values[v.After.GPR[0]] = true
+	}
+	if len(values) < 12 {
+		t.Errorf("of 12 random numbers %d differ", len(values))
+	}
+}
+
 // TestStrings: of string instructions all rounds are followed, and pushed flags do not show the steps.
 func TestStrings(t *testing.T) {
 	code := tinyelf.Asm(

@@ -201,12 +201,12 @@ func (n *needs) masked(c *initial.Captured) initial.Captured {
 	keep.GPR |= 1 << rsp
 	for i := range m.GPR {
 		if keep.GPR>>i&1 == 0 {
-			m.GPR[i] = maskWord
+			m.GPR[i] = maskedWord(m.GPR[i])
 		}
 	}
 	for i := range m.Opmasks {
 		if keep.Opmask>>i&1 == 0 {
-			m.Opmasks[i] = maskWord
+			m.Opmasks[i] = maskedWord(m.Opmasks[i])
 		}
 	}
 	m.Vectors = slices.Clone(c.Vectors)
@@ -236,6 +236,18 @@ func (n *needs) masked(c *initial.Captured) initial.Captured {
 	}
 	n.fillX87(&m)
 	return m
+}
+
+// maskedWord replaces a register by one that takes as many bytes of code to set (asm.Emitter.MovImm): the copies of
+// the block stand after that code, and where they stand can decide how fast they are decoded.
+func maskedWord(v uint64) uint64 {
+	switch {
+	case v == uint64(uint32(v)):
+		return maskWord & 0xffff_ffff
+	case v == uint64(int64(int32(v))):
+		return maskWord | 0xffff_ffff_8000_0000
+	}
+	return maskWord
 }
 
 // fillX87 puts numbers where x87 instructions read ones of 80 bits.

@@ -114,7 +114,7 @@ func keptOf(from, m *initial.Captured) (registers, kept string) {
 	for i := range m.GPR {
 		if m.GPR[i] == from.GPR[i] && i != 4 {
 			list = append(list, asm.Reg(i).String())
-		} else if m.GPR[i] != maskWord && i != 4 {
+		} else if i != 4 && m.GPR[i] != 0x40404040 {
 			list = append(list, "other")
 		}
 	}
@@ -154,5 +154,17 @@ func TestMaskX87(t *testing.T) {
 	m := Mask(insts, accessesOf(insts, from), from)
 	if got := m.Pages[0].Data[0xc0:0xca]; !bytes.Equal(got, maskX87[:]) || m.X87.Registers[0] != maskX87 {
 		t.Errorf("% x", got)
+	}
+}
+
+// TestMaskedWord: a masked register takes as much code to set.
+func TestMaskedWord(t *testing.T) {
+	for _, v := range []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 1<<31 - 1, 1<<64 - 1<<31, 1<<64 - 1} {
+		was, masked := asm.NewEmitter(0), asm.NewEmitter(0)
+		was.MovImm(asm.RAX, v)
+		masked.MovImm(asm.RAX, maskedWord(v))
+		if len(was.Bytes()) != len(masked.Bytes()) || maskedWord(v) == v {
+			t.Errorf("%#x becomes %#x, which takes %d bytes, not %d", v, maskedWord(v), len(masked.Bytes()), len(was.Bytes()))
+		}
 	}
 }

@@ -20,20 +20,6 @@ func (p *Process) Entry() (uint64, error) {
 	return entry - p.imageShift, err
 }
 
-// FixRandom replaces the 16 random bytes that the kernel gives a program, of which a C library makes
-// stack canaries and the like, by fixed ones.
-func (p *Process) FixRandom() error {
-	const atRandom = 25 // AT_RANDOM, linux/auxvec.h
-	at, err := p.auxiliary(atRandom)
-	if err != nil {
-		return err
-	}
-	if _, err := unix.PtracePokeData(p.pid, uintptr(at), []byte("0123456789abcdef")); err != nil {
-		return fault(err, "writing memory at %#x", at)
-	}
-	return nil
-}
-
 // auxiliary is an entry of the vector that the kernel gives a program (System V ABI for AMD64, 3.4.3).
 func (p *Process) auxiliary(kind uint64) (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))

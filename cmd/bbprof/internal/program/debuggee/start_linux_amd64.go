@@ -3,6 +3,7 @@ package debuggee
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"syscall"
 
@@ -25,7 +26,8 @@ type Process struct {
 	before []int  // children of bbprof that are not the program's
 	born   [3]int // tasks that the program has started, by kind
 
-	imageShift uint64 // by which the program's own code stands lower than the kernel has put it
+	imageShift uint64        // by which the program's own code stands lower than the kernel has put it
+	random     *rand.ChaCha8 // what the program gets for random bytes, if it is fixed
 
 	special map[uint64]special // what is at an address that has been stepped
 
@@ -67,10 +69,6 @@ func Start(c Config) (_ *Process, err error) {
 	case !status.Stopped():
 		return nil, fmt.Errorf("the program's first stop is %#x, not the one of exec", uint32(status))
 	}
-	// Without EXITKILL a bbprof that is killed would leave the program running. Threads and
-	// children are followed because a breakpoint is a byte in memory that they share or copy.
-	const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
-		unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
 	if err := unix.PtraceSetOptions(p.pid, options); err != nil {
 		return nil, &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
 	}
@@ -79,6 +77,11 @@ func Start(c Config) (_ *Process, err error) {
 	}
 	return p, nil
 }
+
+// options of a program's threads. Without EXITKILL a bbprof that is killed would leave the program running.
+// Threads and children are followed because a breakpoint is a byte in memory that they share or copy.
+const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
+	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
 
 // addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
 const addrNoRandomize = 0x0040000

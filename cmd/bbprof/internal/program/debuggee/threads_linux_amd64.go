@@ -67,7 +67,7 @@ func (p *Process) next() (t *task, hit bool, err error) {
 func (p *Process) resume(but *task) {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && !t.running {
-			p.restart(t, unix.PTRACE_CONT)
+			p.restart(t, p.goOn())
 		}
 	}
 }
@@ -144,6 +144,8 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 		if t.fresh {
 			p.admit(t)
 		}
+	case status.StopSignal() == syscallStop:
+		err = p.called(t)
 	case status.StopSignal() == unix.SIGTRAP:
 		hit, err = p.trapped(t)
 	default:
