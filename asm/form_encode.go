@@ -521,30 +521,35 @@ func (e *encoded) appendModRM(code []byte) []byte {
 	if !e.mem {
 		return append(code, 0xc0|reg<<3|byte(e.rm&7))
 	}
-	base := byte(e.at.Base & 7)
+	return e.at.append(code, reg, e.enc != encEVEX)
+}
+
+// append adds ModRM, SIB and displacement, the latter of 8 bits if that is enough and allowed.
+func (at Address) append(code []byte, reg byte, disp8 bool) []byte {
+	base := byte(at.Base & 7)
 	mod, size := byte(0), 0
 	switch {
-	case e.at.Base == NoBase: // mod 0, base 5: a displacement alone
+	case at.Base == NoBase: // mod 0, base 5: a displacement alone
 		base, size = byte(RBP), 4
-	case e.at.Long:
+	case at.Long:
 		mod, size = 2, 4
-	case e.at.Disp == 0 && base != byte(RBP):
-	case e.at.Disp == 0, e.enc != encEVEX && int32(int8(e.at.Disp)) == e.at.Disp:
+	case at.Disp == 0 && base != byte(RBP):
+	case at.Disp == 0, disp8 && int32(int8(at.Disp)) == at.Disp:
 		mod, size = 1, 1
 	default:
 		mod, size = 2, 4
 	}
-	if e.at.Index < 0 && base != byte(RSP) && e.at.Base != NoBase {
+	if at.Index < 0 && base != byte(RSP) && at.Base != NoBase {
 		code = append(code, mod<<6|reg<<3|base)
 	} else {
 		index := byte(4) // none
-		if e.at.Index >= 0 {
-			index = byte(e.at.Index & 7)
+		if at.Index >= 0 {
+			index = byte(at.Index & 7)
 		}
-		scale := byte(bits.TrailingZeros8(max(1, e.at.Scale)))
+		scale := byte(bits.TrailingZeros8(max(1, at.Scale)))
 		code = append(code, mod<<6|reg<<3|4, scale<<6|index<<3|base)
 	}
-	return append(code, binary.LittleEndian.AppendUint32(nil, uint32(e.at.Disp))[:size]...)
+	return append(code, binary.LittleEndian.AppendUint32(nil, uint32(at.Disp))[:size]...)
 }
 
 // Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same

@@ -203,52 +203,35 @@ func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 // memOp is an instruction with ModRM for an access that is not relative to rip, but for segment
 // prefixes.
 func (e *Emitter) memOp(r Reg, m Mem, wide bool, opcode ...byte) {
-	base, hasBase := m.Base.GPR()
-	index, hasIndex := m.Index.GPR()
+	at := m.Operand()
 	if m.Index == AL {
-		index, hasIndex = numAX, true
+		at.Index = numAX
 	}
 	if m.AddrSize == 32 {
 		e.Raw(0x67)
 	}
-	rex := byte(0x40)
+	rex := 0x40 | byte(r>>3)<<2 | byte(at.Base>>3&1)
 	if wide {
-		rex = 0x48
+		rex |= 8
 	}
-	rex |= byte(r>>3) << 2
-	if hasBase {
-		rex |= byte(base >> 3)
-	}
-	if hasIndex {
-		rex |= byte(index>>3) << 1
+	if at.Index >= 0 {
+		rex |= byte(at.Index>>3) << 1
 	}
 	e.Raw(rex)
 	e.Raw(opcode...)
-	reg := byte(r&7) << 3
-	const sib, none = 4, 4 // rm 100 announces a SIB byte; index 100 means none
-	var scale byte
-	for s := m.Scale; s > 1; s >>= 1 {
-		scale++
+	e.code = at.append(e.code, byte(r&7), false)
+}
+
+// Operand is the access's address, as far as it is made of general registers, with a displacement of 32 bits.
+func (m *Mem) Operand() Address {
+	at := Address{Base: NoBase, Index: -1, Scale: m.Scale, Disp: int32(m.Disp), Long: true}
+	if n, ok := m.Base.GPR(); ok {
+		at.Base = Reg(n)
 	}
-	if !hasBase { // mod 00, base 101: disp32 alone
-		x := byte(none)
-		if hasIndex {
-			x = byte(index & 7)
-		}
-		e.Raw(reg|sib, scale<<6|x<<3|5)
-		e.imm32(uint32(m.Disp))
-		return
+	if n, ok := m.Index.GPR(); ok {
+		at.Index = n
 	}
-	if hasIndex || base&7 == numSP {
-		x := byte(none)
-		if hasIndex {
-			x = byte(index & 7)
-		}
-		e.Raw(0x80|reg|sib, scale<<6|x<<3|byte(base&7)) // mod 10: disp32
-	} else {
-		e.Raw(0x80 | reg | byte(base&7))
-	}
-	e.imm32(uint32(m.Disp))
+	return at
 }
 
 // storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory.

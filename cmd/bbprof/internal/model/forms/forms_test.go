@@ -1,14 +1,12 @@
 package forms
 
 import (
-	"context"
 	"regexp"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/asm"
 )
 
 func names(list []asm.Form) (names []string) {
@@ -32,34 +30,5 @@ func TestSelect(t *testing.T) {
 	}
 	if gathers := Select(regexp.MustCompile("^vpgatherdd$"), false); len(gathers) != 5 {
 		t.Errorf("%q: gathers are always masked", names(gathers))
-	}
-}
-
-// rejecting runs nothing that begins with a VEX prefix.
-type rejecting struct{}
-
-func (rejecting) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
-	if b.Code[0] == 0xc5 {
-		return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGILL}}, nil
-	}
-	return profiler.Result{Status: profiler.OK}, nil
-}
-
-func TestSupported(t *testing.T) {
-	list := Select(regexp.MustCompile("^v?(paddb|cpuid)$"), false)
-	has, err := Supported(context.Background(), rejecting{}, list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for i, ok := range has {
-		if ok {
-			got = append(got, list[i].Name())
-		}
-	}
-	want := []string{"paddb mm, mm", "paddb mm, m64", "paddb xmm, xmm", "paddb xmm, m128", "{evex} vpaddb xmm, xmm, xmm", "{evex} vpaddb xmm, xmm, m128",
-		"{evex} vpaddb ymm, ymm, ymm", "{evex} vpaddb ymm, ymm, m256", "vpaddb zmm, zmm, zmm", "vpaddb zmm, zmm, m512"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -202,6 +201,3 @@ func (r *Row) List(kinds ...Kind) string {
 	}
 	return strings.Join(list, "; ")
 }
-
-// Apart reports how far two values are, as a share of the smaller.
-func Apart(a, b float64) float64 { return math.Abs(a-b) / max(min(a, b), 1e-9) }

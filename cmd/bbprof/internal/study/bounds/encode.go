@@ -61,8 +61,8 @@ func movVector(dst, src int, s asm.State) []byte {
 // false for what cannot be written again: gathers, stack accesses without an operand. Wherever it is moved to, it is as
 // long.
 func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []byte, ok bool) {
-	base, hasBase := m.Base.GPR()
-	index, hasIndex := m.Index.GPR()
+	_, hasBase := m.Base.GPR()
+	_, hasIndex := m.Index.GPR()
 	disp := m.Disp + moved
 	if m.Mask != asm.NoRegister || m.Elements > 0 || m.Repeat != asm.Once || m.BitOffset != asm.NoRegister || m.String || m.AddrSize == 32 ||
 		disp != int64(int32(disp)) || m.Index != asm.NoRegister && !hasIndex || in.RIPDisp > 0 || m.Base != asm.NoRegister && !hasBase {
@@ -74,13 +74,8 @@ func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []by
 	case asm.GS:
 		prefix = []byte{0x65}
 	}
-	at = asm.Address{Base: asm.NoBase, Index: -1, Scale: m.Scale, Disp: int32(disp), Long: true}
-	if hasBase {
-		at.Base = asm.Reg(base)
-	}
-	if hasIndex {
-		at.Index = index
-	}
+	at = m.Operand()
+	at.Disp = int32(disp)
 	return at, prefix, true
 }
 
