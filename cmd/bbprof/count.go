@@ -184,7 +184,7 @@ func (c *counting) countBlock(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s an iteration, counted by steps over %s\n", plural(n.Instructions, "instruction"), copies(n.Copies))
+	text := fmt.Sprintf("%s an iteration, counted by steps over %s\n", plural(n.Instructions, "instruction"), plural(n.Copies, "copy"))
 	if n.Rejection != nil {
 		text, err = fmt.Sprintf("rejected: %v\n", n.Rejection), errRejected
 	}

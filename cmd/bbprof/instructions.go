@@ -333,69 +333,66 @@ func (c *measuringForms) measure(ctx context.Context, std streams, plans []instr
 	return rows, err
 }
 
-// instructionColumns are those of the table. The first four keep their place and their names.
-var instructionColumns = []struct {
+type instructionColumn struct {
 	resultfile.Column
 	of func(*instructions.Row) string
-}{
-	{resultfile.Column{Name: "form", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Name }},
-	{resultfile.Column{Name: "status", Type: resultfile.Text}, func(r *instructions.Row) string { return string(r.Status) }},
-	{cyclesColumn("latency"), func(r *instructions.Row) string { return cyclesOf(r.Latency, value) }},
-	{cyclesColumn("throughput"), func(r *instructions.Row) string { return cyclesOf(r.Throughput, value) }},
-	{cyclesColumn("latency_low"), func(r *instructions.Row) string { return cyclesOf(r.Latency, low) }},
-	{cyclesColumn("latency_high"), func(r *instructions.Row) string { return cyclesOf(r.Latency, high) }},
-	{cyclesColumn("throughput_low"), func(r *instructions.Row) string { return cyclesOf(r.Throughput, low) }},
-	{cyclesColumn("throughput_high"), func(r *instructions.Row) string { return cyclesOf(r.Throughput, high) }},
-	{cyclesColumn("load_latency"), func(r *instructions.Row) string { return cyclesOf(r.Load, value) }},
-	{cyclesColumn("store_to_load"), func(r *instructions.Row) string { return cyclesOf(r.StoreToLoad, value) }},
-	{resultfile.Column{Name: "latencies", Type: resultfile.Text}, func(r *instructions.Row) string {
-		return r.List(instructions.Latency, instructions.LoadLatency, instructions.StoreToLoad)
-	}},
-	{resultfile.Column{Name: "throughputs", Type: resultfile.Text}, func(r *instructions.Row) string { return r.List(instructions.Throughput) }},
-	{resultfile.Column{Name: "reason", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Reason }},
-	{resultfile.Column{Name: "detail", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Detail }},
-	{resultfile.Column{Name: "opcode", Type: resultfile.Text}, func(r *instructions.Row) string { return r.Opcode }},
-	{resultfile.Column{Name: "latency_evidence", Type: resultfile.Text}, func(r *instructions.Row) string { return evidenceOf(r.Latency) }},
-	{resultfile.Column{Name: "throughput_evidence", Type: resultfile.Text}, func(r *instructions.Row) string { return evidenceOf(r.Throughput) }},
-	{resultfile.Column{Name: "latency_block", Type: resultfile.Text}, func(r *instructions.Row) string { return blockOf(r.Latency) }},
-	{resultfile.Column{Name: "throughput_block", Type: resultfile.Text}, func(r *instructions.Row) string { return blockOf(r.Throughput) }},
-	{resultfile.Column{Name: "latency_note", Type: resultfile.Text}, func(r *instructions.Row) string { return noteOf(r.Latency) }},
-	{resultfile.Column{Name: "throughput_note", Type: resultfile.Text}, func(r *instructions.Row) string { return noteOf(r.Throughput) }},
-	{resultfile.Column{Name: "latency_flags", Type: resultfile.Text}, func(r *instructions.Row) string { return flagsOf(r.Latency) }},
-	{resultfile.Column{Name: "throughput_flags", Type: resultfile.Text}, func(r *instructions.Row) string { return flagsOf(r.Throughput) }},
 }
 
-func cyclesColumn(name string) resultfile.Column {
-	return resultfile.Column{Name: name, Type: resultfile.Number, Decimals: instructionDecimals}
-}
-
-// instructionDecimals are finer than most intervals.
-const instructionDecimals = 3
-
-func value(v instructions.Value) float64 { return v.Cycles }
-func low(v instructions.Value) float64   { return v.Low }
-func high(v instructions.Value) float64  { return v.High }
-
-func cyclesOf(m *instructions.Measured, of func(instructions.Value) float64) string {
-	if m == nil {
-		return ""
+// instructionColumns are those of the table. The first four keep their place and their names.
+var instructionColumns = func() []instructionColumn {
+	text := func(name string, of func(*instructions.Row) string) instructionColumn {
+		return instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of}
 	}
-	return strconv.FormatFloat(of(m.Value), 'f', instructionDecimals, 64)
-}
-
-func evidenceOf(m *instructions.Measured) string {
-	if m == nil {
-		return ""
+	measured := func(name string, which func(*instructions.Row) *instructions.Measured, of func(*instructions.Measured) string) instructionColumn {
+		return text(name, func(r *instructions.Row) string {
+			if m := which(r); m != nil {
+				return of(m)
+			}
+			return ""
+		})
 	}
-	return m.Result.Evidence
-}
-
-func blockOf(m *instructions.Measured) string {
-	if m == nil {
-		return ""
+	const decimals = 3 // finer than most intervals
+	cycles := func(name string, which func(*instructions.Row) *instructions.Measured, of func(instructions.Value) float64) instructionColumn {
+		c := measured(name, which, func(m *instructions.Measured) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
+		c.Type, c.Decimals = resultfile.Number, decimals
+		return c
 	}
-	return m.Block
-}
+	latency := func(r *instructions.Row) *instructions.Measured { return r.Latency }
+	throughput := func(r *instructions.Row) *instructions.Measured { return r.Throughput }
+	value := func(v instructions.Value) float64 { return v.Cycles }
+	low := func(v instructions.Value) float64 { return v.Low }
+	high := func(v instructions.Value) float64 { return v.High }
+	evidence := func(m *instructions.Measured) string { return m.Result.Evidence }
+	block := func(m *instructions.Measured) string { return m.Block }
+	flags := func(m *instructions.Measured) string { return m.Flags }
+	return []instructionColumn{
+		text("form", func(r *instructions.Row) string { return r.Name }),
+		text("status", func(r *instructions.Row) string { return string(r.Status) }),
+		cycles("latency", latency, value),
+		cycles("throughput", throughput, value),
+		cycles("latency_low", latency, low),
+		cycles("latency_high", latency, high),
+		cycles("throughput_low", throughput, low),
+		cycles("throughput_high", throughput, high),
+		cycles("load_latency", func(r *instructions.Row) *instructions.Measured { return r.Load }, value),
+		cycles("store_to_load", func(r *instructions.Row) *instructions.Measured { return r.StoreToLoad }, value),
+		text("latencies", func(r *instructions.Row) string {
+			return r.List(instructions.Latency, instructions.LoadLatency, instructions.StoreToLoad)
+		}),
+		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
+		text("reason", func(r *instructions.Row) string { return r.Reason }),
+		text("detail", func(r *instructions.Row) string { return r.Detail }),
+		text("opcode", func(r *instructions.Row) string { return r.Opcode }),
+		measured("latency_evidence", latency, evidence),
+		measured("throughput_evidence", throughput, evidence),
+		measured("latency_block", latency, block),
+		measured("throughput_block", throughput, block),
+		measured("latency_note", latency, noteOf),
+		measured("throughput_note", throughput, noteOf),
+		measured("latency_flags", latency, flags),
+		measured("throughput_flags", throughput, flags),
+	}
+}()
 
 // noteOf says of a number that is no instruction's one time that it is not.
 func noteOf(m *instructions.Measured) string {
@@ -403,13 +400,6 @@ func noteOf(m *instructions.Measured) string {
 		return ""
 	}
 	return "mean: " + m.Mean
-}
-
-func flagsOf(m *instructions.Measured) string {
-	if m == nil {
-		return ""
-	}
-	return m.Flags
 }
 
 func writeInstructions(w io.Writer, format resultfile.Format, rows []instructions.Row) error {

@@ -91,7 +91,7 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}
 	if l := r.Loop; l != nil {
-		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", copies(l.Copies), l.IterationsShort, l.IterationsLong, l.Counter)
+		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
 	}
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
@@ -180,13 +180,6 @@ func servedBy(f profiler.FrontEnd) string {
 		return ", from the decoders"
 	}
 	return ""
-}
-
-func copies(n int) string {
-	if n == 1 {
-		return "1 copy"
-	}
-	return fmt.Sprintf("%d copies", n)
 }
 
 // state names the initial state, and what is to be known of it.

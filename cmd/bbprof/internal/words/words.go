@@ -2,7 +2,10 @@
 // wrong with a file or a program that they named, numbers of things.
 package words
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Distance is how many letters must be inserted, deleted or replaced to make b of a (Levenshtein).
 func Distance(a, b string) int {
@@ -25,10 +28,16 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Plural is such as 1 block or 2 blocks.
+// Plural is such as 1 block, 2 blocks, 3 copies or 4 processes.
 func Plural[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if stem, found := strings.CutSuffix(thing, "y"); found {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	if strings.HasSuffix(thing, "s") {
+		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -136,16 +136,16 @@ type Variant struct {
 
 // Found is what a hunt found.
 type Found struct {
-	Surveyed    int // measured and predicted
-	Unknown     int // not measured, or not predicted
-	Wrong       int
-	Put         int // wrong blocks put aside, for they contain a class
-	Shrunk      int
-	Unconfirmed int // minimal blocks that a second measurement does not show to be wrong
-	Trials      int // blocks measured and predicted in all
-	Error       score.Number
-	Explained   score.Number // share of Error in blocks that contain a class
-	Classes     []Class
+	Surveyed    int          `json:"blocks"`         // measured and predicted
+	Unknown     int          `json:"blocks_unknown"` // not measured, or not predicted
+	Wrong       int          `json:"blocks_wrong"`
+	Put         int          `json:"blocks_put_aside"` // wrong, and put aside, for they contain a class
+	Shrunk      int          `json:"blocks_shrunk"`
+	Unconfirmed int          `json:"unconfirmed"` // minimal blocks that a second measurement does not show to be wrong
+	Trials      int          `json:"trials"`      // blocks measured and predicted in all
+	Error       score.Number `json:"-"`
+	Explained   score.Number `json:"explained"` // share of Error in blocks that contain a class
+	Classes     []Class      `json:"-"`
 }
 
 // atATime is how many blocks are surveyed before what is wrong with them is looked into.
