@@ -2,16 +2,21 @@ package mapper
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestMoved(t *testing.T) {
-	for _, tt := range []struct{ name, hex, set, want string }{
+	for _, tt := range []struct {
+		name, hex, set, want string
+	}{
 		{"a load of 8 bytes at 0x3d", "488b433d", "", "rbx=0x12345603"},
 		{"of 3 bytes below a line", "488b4338", "", ""},
 		{"16 bytes before, by one register, and behind, by another", "f20ff046b4f30f7f4784", "", "rsi=0x1234560c"},
@@ -22,6 +27,11 @@ func TestMoved(t *testing.T) {
 		{"another one", "488b433d", "rcx=0x1", "rcx=0x1,rbx=0x12345603"},
 		{"a pointer that reaches the line's end late", "488b43044883c308", "", "rbx=0x12345604"},
 		{"a pointer that goes through all of a line", "488b034883c307", "", ""},
+		{"an alias of two pointers", "488908488b9300100000", "", "rax=0x12345640"},
+		{"an alias of one pointer with itself", "488908488b9000100000", "", ""},
+		{"an alias, the pointer that the user has not set", "488908488b9300100000", "rax=0x12345600", "rax=0x12345600,rbx=0x12345640"},
+		{"no alias: a store and a load of it", "488908488b13", "", ""},
+		{"no alias: the store left the buffer", "488b9300100000488908" + strings.Repeat("48894840", 56), "", ""},
 	} {
 		state := initial.Paper()
 		if tt.set != "" {
@@ -39,7 +49,12 @@ func TestMoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := moved(insts, state)
+		reason := verdict.Misaligned
+		if strings.Contains(tt.name, "alias") {
+			reason = verdict.Alias4K
+		}
+		task := Task{Program: Program{Insts: insts, Factors: unroll.Factors{Short: 32, Long: 96}}, StoreBuffer: 56}
+		got, ok := task.moved(state, reason)
 		if ok != (tt.want != "") {
 			t.Errorf("%s: moved %v, to %s", tt.name, ok, got.Set)
 		} else if diff := cmp.Diff(tt.want, got.Set); ok && diff != "" {

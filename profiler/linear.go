@@ -63,7 +63,7 @@ const (
 
 // checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
 // is asked again with every dispatch offset before it is called nonlinear, and one that was called so before
-// it is called linear.
+// it is called linear; and up to twice more where that is near the limit.
 func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {
@@ -71,7 +71,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 	}
 	all := r.mapped.Factors
 	if len(r.timed.Third) > 0 && !suspect {
-		if growth, err := judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
+		if growth, _, err := judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
 			return r, growth, nil
 		}
 	}
@@ -86,41 +86,54 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 	}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
-	asked := [][]int{plan.ThirdOffsets(), timing.Offsets()}
-	switch {
-	case plan.At != nil:
-		asked[1] = asked[0]
-	case suspect:
-		asked = asked[1:]
+	rounds := [][]int{plan.ThirdOffsets(), timing.Offsets(), timing.Offsets(), timing.Offsets()}
+	if plan.At != nil {
+		rounds = [][]int{plan.ThirdOffsets(), plan.ThirdOffsets()}
 	}
-	for _, offsets := range asked {
-		var got timing.Timed
-		if got, err = s.timer.TimeThird(block, pair, offsets, plan); err != nil {
+	if suspect {
+		rounds = rounds[1:]
+	}
+	var windows []timing.Window
+	for i, offsets := range rounds {
+		got, err := s.timer.TimeThird(block, pair, offsets, plan)
+		if err != nil {
 			return r, 0, mapper.Unexpected(err)
 		}
 		r.timed = r.timed.After(got)
-		if len(got.Windows) == 0 {
+		if len(got.Windows) == 0 && len(windows) == 0 {
 			r.warnings = append(r.warnings, "no idle moment was left to check a third number of copies")
 			return r, 0, nil
 		}
-		if growth, err = judgeLinear(r.timed, got.Windows, third, all); err == nil {
-			break
+		windows = append(windows, got.Windows...)
+		var used float64
+		growth, used, err = judgeLinear(r.timed, windows, third, all)
+		few := i == 0 && !suspect
+		if few && err == nil || !few && math.Abs(used-1) > nearLimit || i == len(rounds)-1 {
+			return r, growth, err
+		}
+		if few {
+			windows = nil
 		}
 	}
-	return r, growth, err
+	return r, growth, nil
 }
 
+// nearLimit is by how much, as a share of what is allowed, a difference is beyond or below it that a few windows decide on. Nearer
+// ones get more, or one run of bbprof would take other numbers of copies than the next.
+const nearLimit = 0.25
+
 // judgeLinear compares the throughput up to the third number of copies with that up to the longer one,
-// at the dispatch offsets of the former, and says by how much the latter is more. It may differ by as much
-// as layouts do.
-func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth float64, err error) {
+// at the dispatch offsets of the former, and says by how much the latter is more, and how much of what is
+// allowed that is. It may differ by as much as layouts do.
+func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth, used float64, err error) {
 	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)
 	allowed := max(2*t.Estimate.Half, linearShare*whole, spread) + linearEnds/float64(third.Long-third.Short)
-	if math.Abs(partial-whole) <= allowed {
-		return whole - partial, nil
+	growth = whole - partial
+	if used = math.Abs(growth) / allowed; used <= 1 {
+		return growth, used, nil
 	}
-	return whole - partial, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+	return growth, used, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
 		third.Short, third.Long, partial, all.Short, all.Long, whole, allowed)}
 }

@@ -39,10 +39,13 @@ func TestJudgeLinear(t *testing.T) {
 			{Number: int(at(0)), Mean: c.e.Value - c.spread}, {Number: int(at(1)), Mean: c.e.Value + c.spread},
 			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
 		}}}
-		growth, err := judgeLinear(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
+		growth, used, err := judgeLinear(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
 		var r *verdict.Rejection
 		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &r) || r.Reason != verdict.Nonlinear) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.ok != (used <= 1) || c.partial != c.e.Value && math.Abs(used-1) > 0.01 {
+			t.Errorf("%s: %g of what is allowed", c.name, used)
 		}
 		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
 			t.Errorf("%s: grows by %g, want %g", c.name, growth, want)
