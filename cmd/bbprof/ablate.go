@@ -30,16 +30,16 @@ func ablateCommand() *command {
   difference of two images       the time of 200 copies less that of 100, divided by 100 (Equation
                                  2), which takes off what the start and the end of a run cost
   smaller unroll factors         as many copies as the front end holds
-  as many frames as harmless     a frame for each page where sharing one would cost time
-  the trace judged               rejected for split accesses, aliasing, misses
+  separate frames where needed   a frame for each page where sharing one would cost time
+  invalid traces rejected        rejected for split accesses, aliasing, misses
   other initial states           for blocks that fail in the paper's
 
-With -hex, a block is measured whatever its addresses and its size say, until the trace is judged;
-misses are those of a whole run, of as many copies as the last column says, as the paper has them.
+With -hex, a block is measured whatever its addresses and its size say, until invalid traces are
+rejected; misses are those of a whole run, of as many copies as the last column says, as the paper has them.
 They are predicted from addresses and sizes, or counted where hardware counters can be read; the
 last line says which. For a corpus, a block counts as measured if it is
 stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
-the trace is judged. Beside the shares stand the paper's.
+invalid traces are rejected. Beside the shares stand the paper's.
 `,
 		examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
 bbprof ablate blocks.csv
@@ -130,6 +130,9 @@ func (a *ablating) corpus(std streams) error {
 		done.end()
 		if err != nil && !(stopped(err) && shares[0].Blocks > 0) {
 			return err
+		}
+		if err == nil && shares[0].Blocks == 0 {
+			return badUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 		}
 		if err := a.write(std, shares, shareTable(shares), err); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
@@ -46,6 +47,10 @@ bbprof account cycles.csv -- gzip -c FILE
 	}
 }
 
+// leastSeconds is the user time below which a program's start and the kernel's steps of 1 to 4 ms are more
+// than some percent of it.
+const leastSeconds = 0.1
+
 type accounting struct {
 	files   []string
 	program []string
@@ -71,6 +76,9 @@ func (a *accounting) run(std streams) error {
 	run := account.Run{Program: a.program}
 	if err := a.time(ctx, &run); err != nil {
 		return err
+	}
+	if short := slices.Max(run.UserSeconds); short < leastSeconds {
+		fmt.Fprintf(a.out.notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return badInput(err)

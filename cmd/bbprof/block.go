@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,11 +23,12 @@ import (
 func blockCommand() *command {
 	return &command{
 		summary:  "measure one block",
-		synopsis: []string{"[flags] -hex HEX", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
+		synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
 		about: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
 steady state, with all its data and code in the first-level caches, or says why it cannot.
 `,
 		examples: `bbprof -hex 4801c0                         add rax, rax
+bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
 bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
 bbprof -state gzip.states#17               a block in the state in which gzip reached it
 echo 4801c0 | bbprof -json -hex - | jq .cycles
@@ -203,13 +205,21 @@ func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	bad := (*assemble.Error)(nil)
 	switch {
 	case errors.As(err, &bad):
-		return profiler.Block{}, badUsage("%s: %w", where, bad)
+		return profiler.Block{}, badUsage("%s: %w%s", where, bad, fileHint(b.asm))
 	case err != nil:
 		return profiler.Block{}, err
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, badUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.at}}, nil
+}
+
+// fileHint is what to do about a text that is a file's name, "" of any other.
+func fileHint(text string) string {
+	if info, err := os.Stat(text); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return fmt.Sprintf("; %s is a file: -asm - < %[1]s reads a block from it, and bbprof extract takes the blocks of assembly with labels and jumps", text)
 }
 
 // registerName is found in assembly of either syntax, and never in digits.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -111,8 +112,18 @@ func finish(name string, err error, std streams) int {
 	if usage := (*usageError)(nil); name != "" && errors.As(err, &usage) {
 		prefix += name + ": "
 	}
-	fmt.Fprintf(std.err, "%s%v\n", prefix, err)
+	fmt.Fprintf(std.err, "%s%s\n", prefix, withoutOpen(err))
 	return exits
+}
+
+// withoutOpen is an error's text in which a file that cannot be opened is named once, and not by Go's name of the call.
+func withoutOpen(err error) string {
+	text := err.Error()
+	if opening := (*fs.PathError)(nil); errors.As(err, &opening) && opening.Op == "open" {
+		text = strings.ReplaceAll(text, "open "+opening.Path+": ", opening.Path+": ")
+		text = strings.ReplaceAll(text, opening.Path+": "+opening.Path+": ", opening.Path+": ")
+	}
+	return text
 }
 
 // exitOf tells the user's mistakes, a host that cannot measure and bbprof's own failures apart.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -225,12 +226,8 @@ func ofRow(row input.Row) compared {
 	if row.Rejection != nil {
 		return compared{Hex: row.Rejected().Hex, Line: row.Line}
 	}
-	return compared{Hex: hex.EncodeToString(row.Code), Bytes: len(row.Code), Line: row.Line}
-}
-
-// measured adds what its first measurement found out.
-func (b *compared) measured(r profiler.Result) {
-	b.Instructions, b.Init = r.Instructions, r.Init.Name
+	insts, _ := asm.Decode(row.Code) // up to what is no instruction
+	return compared{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
 }
 
 // compare measures one pair and tells step of each measurement. What is wrong with a block is in the
@@ -244,8 +241,7 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 		}
 	}
 	sides, first, err := compare.Blocks(ctx, p, a.Code, b.Code)
-	out.A.measured(first[0])
-	out.B.measured(first[1])
+	out.A.Init, out.B.Init = first[0].Init.Name, first[1].Init.Name
 	if err == nil {
 		n := 0
 		told := func(m compare.Measure) compare.Measure {

@@ -134,6 +134,9 @@ func (e *extracting) run(std streams) error {
 	var stats extract.Stats
 	err := writeResults(e.out.file, e.files, std.out, func(w io.Writer) (err error) {
 		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
+		if err == nil && e.options.Func != nil && stats.Functions == 0 {
+			return badUsage("-func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address", e.options.Func)
+		}
 		return err
 	})
 	if err != nil {

@@ -268,8 +268,11 @@ func parseShare(s string) (float64, error) {
 	if percent {
 		v /= 100
 	}
-	if err != nil || !(v >= 0 && v < math.Inf(1)) {
+	switch {
+	case err != nil || !(v >= 0 && v < math.Inf(1)):
 		return 0, errors.New("write a fraction such as 0.05, or 5%")
+	case v > 1 && !percent: // it was meant as percent
+		return 0, fmt.Errorf("write %s%% for percent; a fraction is at most 1", number)
 	}
 	return v, nil
 }

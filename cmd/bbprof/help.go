@@ -14,22 +14,35 @@ const (
 	flagIndent = 18  // where the text of a flag begins
 )
 
-func (c *command) help() string {
-	var w strings.Builder
+// start is how help begins: what the command does and how it is called.
+func (c *command) start(w *strings.Builder) {
 	if c.name == "" {
 		w.WriteString(c.about)
 	} else {
-		fmt.Fprintf(&w, "%s: %s.\n", c.full(), c.summary)
+		fmt.Fprintf(w, "%s: %s.\n", c.full(), c.summary)
 	}
 	w.WriteString("\n")
 	for _, s := range c.synopsis {
-		fmt.Fprintf(&w, "  bbprof %s\n", s)
+		fmt.Fprintf(w, "  bbprof %s\n", s)
 	}
 	if c.name == "" {
-		writeCommands(&w)
+		writeCommands(w)
 	} else if c.about != "" {
 		w.WriteString("\n" + c.about)
 	}
+}
+
+// overview is for who names neither a block nor a command.
+func (c *command) overview() string {
+	var w strings.Builder
+	c.start(&w)
+	w.WriteString("\nExamples:\n" + indent(c.examples) + "\nbbprof -h tells of the flags too, bbprof COMMAND -h of one command.\n")
+	return w.String()
+}
+
+func (c *command) help() string {
+	var w strings.Builder
+	c.start(&w)
 	w.WriteString(c.flagHelp())
 	if c.notes != "" {
 		w.WriteString("\n" + c.notes)
@@ -179,7 +192,7 @@ func helpOn(words []string, std streams) error {
 		return writeText(std, find(words[0]).help())
 	}
 	topics := append(commandNames(), measuringTopic)
-	return badUsage("no help on %s%s; there is help on %s and %s, and bbprof help -man prints the man page", strings.Join(words, " "), didYouMean("", words[0], topics), strings.Join(commandNames(), ", "), measuringTopic)
+	return badUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)", strings.Join(words, " "), didYouMean("", words[0], topics), measuringTopic)
 }
 
 func measuringFlags() []*flagDecl {

@@ -56,7 +56,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 func dispatch(args []string, std streams) int {
 	if len(args) == 0 {
-		io.WriteString(std.err, blockCommand().help())
+		io.WriteString(std.err, blockCommand().overview())
 		return exitUsage
 	}
 	name := args[0]
@@ -69,15 +69,18 @@ func dispatch(args []string, std streams) int {
 	if c := find(name); c != nil {
 		return c.run(args[1:], std)
 	}
-	return finish("", unknownCommand(name), std)
+	return finish("", unknownCommand(name, args[1:]), std)
 }
 
-func unknownCommand(name string) error {
+func unknownCommand(name string, rest []string) error {
 	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
 		return badUsage("unknown command %q: to measure a block, write bbprof -hex %s", name, name)
 	}
 	if _, err := os.Stat(name); err == nil {
 		return badUsage("unknown command %q: to measure the blocks of a file, write bbprof batch %s", name, name)
+	}
+	if text := strings.Join(append([]string{name}, rest...), " "); assemblyHint(text) != "" {
+		return badUsage("unknown command %q: to measure assembly, write bbprof -asm '%s'", name, text)
 	}
 	return badUsage("unknown command %q%s (bbprof -h lists the commands)", name, didYouMean("", name, commandNames()))
 }

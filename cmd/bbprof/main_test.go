@@ -126,11 +126,13 @@ func TestRemedies(t *testing.T) {
 		{verdict.Rejection{Reason: verdict.Unstable}, "-mode loop"},
 		{verdict.Rejection{Reason: verdict.ClockDrift}, "-budget"},
 		{verdict.Rejection{Reason: verdict.Unmappable, Address: &zero}, "can be exploited by any user"},
-		{verdict.Rejection{Reason: verdict.Unmappable, Address: &far}, ""},
+		{verdict.Rejection{Reason: verdict.Unmappable, Address: &far}, "-init distinct"},
 		{verdict.Rejection{Reason: verdict.SIGFPE}, "dividend and divisor"},
 		{verdict.Rejection{Reason: verdict.Misaligned}, "no access crosses a line"},
 		{verdict.Rejection{Reason: verdict.Alias4K}, "other low 12 bits"},
-		{verdict.Rejection{Reason: verdict.Syscall}, ""},
+		{verdict.Rejection{Reason: verdict.Syscall}, "before and after"},
+		{verdict.Rejection{Reason: verdict.ControlFlow}, "leave the instruction out"},
+		{verdict.Rejection{Reason: verdict.UnalignedOperand}, "-set fill=ADDRESS"},
 	} {
 		text := report(profiler.Result{Status: profiler.Rejected, Reason: c.r.Reason, Rejection: &c.r})
 		if has := strings.Contains(text, "\nremedy "); has != (c.want != "") || !strings.Contains(text, c.want) {

@@ -206,32 +206,56 @@ func (w *reporter) rejection(r profiler.Result) {
 	if a := r.Rejection.Address; a != nil {
 		w.line("address", "%#x", *a)
 	}
-	if text := remedy(r.Rejection, len(r.Speeds) > 1); text != "" {
+	if text := remedy(r); text != "" {
 		w.line("remedy", "%s", text)
 	}
 }
 
-// remedy is what may get a block measured that was rejected for something that it does not do by itself.
-func remedy(r *verdict.Rejection, severalSpeeds bool) string {
+// remedies are those that need nothing but the reason.
+var remedies = map[verdict.Reason]string{
+	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
+	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
+	verdict.ControlFlow:      "leave the instruction out: a block ends before it; -mode loop measures the rest in a loop of bbprof's",
+	verdict.Privileged:       "none: user code cannot run it",
+	verdict.Syscall:          "measure the instructions before and after it",
+	verdict.Nondeterministic: "measure the block without it",
+	verdict.CodeExceedsL1I:   "cut the block in pieces, or -unroll 1,2, which is less precise",
+	verdict.TooManyPages:     "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
+	verdict.LeavesState:      "another visit of the block, whose pointers have more room on their pages",
+	verdict.SIGFPE:           "-set REG=VALUE gives dividend and divisor the values that the program has there",
+	verdict.SIGILL:           "a CPU that has the instruction",
+	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
+	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
+	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
+	verdict.L1DMiss:          "-frames 1 puts all pages on one physical page, which always fits",
+	verdict.L1IMiss:          "fewer copies: leave -unroll out",
+	verdict.AliasFrame:       "leave -frames out",
+	verdict.X87Stack:         "add the push or pop that the surrounding code has",
+	verdict.Nonlinear:        "-mode loop, or as many copies as the program has iterations (-unroll U,V)",
+	verdict.Alias4K: "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what " +
+		"it costs",
+}
+
+// remedy is what may get a block measured.
+func remedy(result profiler.Result) string {
+	r := result.Rejection
 	switch {
-	case r.Reason == verdict.Unstable && severalSpeeds:
+	case r.Reason == verdict.Unstable && len(result.Speeds) > 1:
 		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
 	case r.Reason == verdict.Unstable:
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS starts the operand's register from an address that the program has there"
-	case r.Reason == verdict.SIGFPE:
-		return "-set REG=VALUE gives dividend and divisor the values that the program has there"
+		return "-set REG=ADDRESS starts the operand's register from an address that the program has there; where that is loaded from memory, -set fill=ADDRESS"
 	case r.Reason == verdict.Misaligned:
 		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
-	case r.Reason == verdict.Alias4K:
-		return "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what it costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
 		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
+	case r.Reason == verdict.Unmappable:
+		return "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there"
 	}
-	return ""
+	return remedies[r.Reason]
 }
 
 func (w *reporter) detail(r profiler.Result) {

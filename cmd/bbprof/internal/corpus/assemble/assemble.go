@@ -34,7 +34,12 @@ type Error struct {
 	Message string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("line %d: %s: %s", e.Line, e.Tool, e.Message) }
+func (e *Error) Error() string {
+	if e.Tool == "" { // of the whole text
+		return e.Message
+	}
+	return fmt.Sprintf("line %d: %s: %s", e.Line, e.Tool, e.Message)
+}
 
 type Assembler struct {
 	path string
@@ -248,14 +253,14 @@ func (a *Assembler) complaints(text string) (list []*Error) {
 func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
 	s := f.Section(name)
 	if s == nil {
-		return nil, &Error{Tool: "bbprof", Line: 1, Message: "no instruction in it"}
+		return nil, &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
 	}
 	if symbol, ok := undefined(f, name); ok {
 		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the block; write addresses as numbers", symbol)}
 	}
 	code, err := s.Data()
 	if err == nil && len(code) == 0 {
-		err = &Error{Tool: "bbprof", Line: 1, Message: "no instruction in it"}
+		err = &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
 	}
 	return code, err
 }

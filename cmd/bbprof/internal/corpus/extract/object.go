@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // An InputError says what is wrong with a file that the user named.
@@ -110,6 +112,9 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	return o, nil
 }
 
+// sources are the endings of what a C or C++ compiler takes.
+var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": true}
+
 // checkIdent tells what is no x86-64 ELF file by what it is.
 func checkIdent(name string, r io.ReaderAt) error {
 	var h [20]byte // e_ident, e_type, e_machine
@@ -121,6 +126,9 @@ func checkIdent(name string, r io.ReaderAt) error {
 		problem := "not an ELF file or an archive of them"
 		if n == 0 {
 			problem = "an empty file"
+		}
+		if base, ok := strings.CutSuffix(name, filepath.Ext(name)); ok && sources[filepath.Ext(name)] {
+			return &InputError{File: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
 		}
 		return &InputError{File: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
 	}

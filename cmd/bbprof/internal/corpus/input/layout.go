@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,16 +235,23 @@ func foreign(start []byte) string {
 	return ""
 }
 
+var (
+	disassembly = regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t([0-9a-f]{2} )+`) // a line of objdump -d
+	statement   = regexp.MustCompile(`;\s*[\n}]`)                          // its end in C
+)
+
 // seems says what a text without a block may be.
 func seems(text string) string {
 	start := strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(start, "{") || strings.HasPrefix(start, "["):
-		return "it seems to be JSON; make CSV of it, with the blocks in a column hex"
-	case strings.Contains(text, "#include") || strings.Contains(text, ";\n") && strings.Contains(text, "{"):
-		return "it seems to be source code; compile it (cc -c) and take the blocks of the object with bbprof extract"
+		return "it seems to be JSON; bbprof convert makes CSV of a result in JSON lines, of other JSON make CSV with the blocks in a column hex"
+	case disassembly.MatchString(text):
+		return "it seems to be what a disassembler printed; bbprof extract takes the blocks of the program itself"
+	case strings.Contains(text, "#include") || statement.MatchString(text) && strings.Contains(text, "{"):
+		return "it seems to be source code; compile it (cc -O2 -c) and take the blocks of the object with bbprof extract"
 	case strings.Contains(text, ".globl") || strings.Contains(text, "\t.") || strings.Contains(text, ":\n") || strings.Contains(text, ", %") || strings.Contains(text, "ptr ["):
-		return "it seems to be assembly; assemble it (cc -c FILE.s) and take the blocks of the object with bbprof extract"
+		return "it seems to be assembly; bbprof extract FILE.s takes its blocks"
 	}
 	return "blocks are hexadecimal, such as 4801c0; -column names another column"
 }

@@ -21,8 +21,13 @@ func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 	for range 100 {
 		name := fmt.Sprintf("%s.%s-%08x", base[:min(len(base), maxBase)], purpose, rand.Uint32())
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+		switch why := (*fs.PathError)(nil); {
+		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%s: there is no directory %s", path, filepath.Clean(dir))
+		case errors.As(err, &why) && !errors.Is(err, fs.ErrExist):
+			return nil, fmt.Errorf("%s: %w", path, why.Err)
+		case err == nil:
+			return f, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: no free name for a file beside it", path)

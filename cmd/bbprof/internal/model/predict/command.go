@@ -32,9 +32,9 @@ const commandChunk = 4096
 func newCommand(text string, o Options) (Source, error) {
 	words, err := shellwords.Parse(text)
 	if err != nil || len(words) == 0 {
-		return nil, usage("exec:%s: write a command behind exec:", text)
+		return nil, usage("exec:%s: write a command after exec:", text)
 	}
-	if _, err := find(words[0], "write a command behind exec:"); err != nil {
+	if _, err := find(words[0], "write a command after exec:"); err != nil {
 		return nil, err
 	}
 	return &command{text, words, o.Timeout}, nil

@@ -43,7 +43,7 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	case headless:
 		block = 0
 	default:
-		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100q", names)
+		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s", strings.Join(names, ","))
 	}
 	if column != "" {
 		cycles = slices.Index(names, column)

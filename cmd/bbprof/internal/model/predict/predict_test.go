@@ -67,7 +67,7 @@ func TestFile(t *testing.T) {
 		{"the first of two stands", "f", &table{[]string{"hex", "cycles"}, [][]string{{"90", "1"}, {"90", "2"}}}, []string{"1", "not in f", "not in f"}, ""},
 		{"no such column", "f,column=x", &table{[]string{"hex", "cycles"}, nil}, nil, "f: it has no column x of cycles; there are hex, cycles"},
 		{"which column", "f", &table{[]string{"hex", "a", "b"}, nil}, nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
-		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: ["name" "b"]`},
+		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
 		s, err := Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }})

@@ -68,8 +68,8 @@ func Steps(strict bool) []Step {
 		{"no subnormals", flushed, 91.28},
 		{"difference of two images", two, 0},
 		{"smaller unroll factors", fewer, 94.24},
-		{"as many frames as harmless", frames, 0},
-		{"the trace judged", traced, 0},
+		{"separate frames where needed", frames, 0},
+		{"invalid traces rejected", traced, 0},
 		{"other initial states", rescued, 0},
 	}
 }
