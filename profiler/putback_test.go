@@ -114,6 +114,7 @@ func TestWithin(t *testing.T) {
 	}{
 		{"free", stat.Estimate{Value: 5, Half: 0.01}, stat.Estimate{Value: 5, Half: 0.01}, 0, 4.99, 5.01},
 		{"all of it costs", stat.Estimate{Value: 5}, stat.Estimate{Value: 6}, 0, 4, 5},
+		{"twice costs more than all", stat.Estimate{Value: 1}, stat.Estimate{Value: 3}, 0, 0, 1},
 		{"twice is faster", stat.Estimate{Value: 5}, stat.Estimate{Value: 4.9}, 0, 5, 5},
 		{"the wait decides", stat.Estimate{Value: 6}, stat.Estimate{Value: 7}, 0.5, 5, 5},
 		{"the wait decides in part", stat.Estimate{Value: 6}, stat.Estimate{Value: 7}, 5.5, 5, 5.5},

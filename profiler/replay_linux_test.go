@@ -111,8 +111,18 @@ func TestReplayOnce(t *testing.T) {
 			r[0], r[1] = r[1], r[0]
 			a.X87.Status &^= 1 << 9 // C1
 		}},
+		{"fchs", pieCode, "d9e0", func(_, a *initial.Captured) {
+			a.X87.Registers[0][9] ^= 0x80
+			a.X87.Status &^= 1 << 9 // C1
+		}},
+		{"512-bit move", pieCode, "62f1fd486fc1", func(b, a *initial.Captured) { // vmovdqa64 zmm0, zmm1
+			a.Vectors = append([]initial.Vector{{Reg: 0, Bits: b.Vectors[1].Bits, Words: b.Vectors[1].Words}}, b.Vectors[1:]...)
+		}},
 		{"direction", pieCode, "fd", func(_, a *initial.Captured) { a.Flags |= 1 << 10 }},
 	} {
+		if c.name == "512-bit move" && !b.cpu.Features.AVX512 {
+			continue
+		}
 		before := b.asMachine(somewhere(rand.New(rand.NewPCG(5, uint64(i))), c.address, heapPage, 0x7fff_f7fb_a000, stackPage))
 		before.GPR[asm.RDI], before.GPR[asm.RSP] = heapPage+0x10, stackPage+0x800
 		before.X87.Tags = 0xff

@@ -140,7 +140,7 @@ func (p putBack) meets(t invariants.Trace, core invariants.Core) int {
 // longest, the first costs as much as the second; all else takes no longer than copies without that wait, set.
 func within(once, twice, set stat.Estimate) stat.Estimate {
 	cost := max(0, twice.Value-once.Value)
-	low, high := once.Value-cost, once.Value
+	low, high := max(0, once.Value-cost), once.Value
 	if set.Value > 0 {
 		high = min(high, max(low, set.Value))
 	}
