@@ -14,17 +14,17 @@ ENTRY = -E bbprof_entry
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) $(if $(filter linux/amd64,$(shell go env GOOS)/$(shell go env GOARCH)),$(ENTRY))' -o bbprof ./cmd/bbprof
 
-# One archive with the static binary, its man page, completions for three shells, and checksums of all
-# of them; beside it the checksum of the archive. The same commit gives the same bytes.
+# One archive with the static binary, its man page, completions for three shells, the documentation, and
+# checksums of all of them; beside it the checksum of the archive. The same commit gives the same bytes.
 OUT ?= out
 NAME = bbprof-$(VERSION)-linux-amd64
 release:
 	rm -rf $(OUT)/$(NAME) && mkdir -p $(OUT)/$(NAME)
 	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS) $(ENTRY)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
-	cp LICENSE README.md CITATION.cff $(OUT)/$(NAME)
+	cp -r LICENSE README.md CITATION.cff ARCHITECTURE.md CONTRIBUTING.md docs $(OUT)/$(NAME)
 	cd $(OUT)/$(NAME) && ./bbprof help -man > bbprof.1 && ./bbprof completion bash > bbprof.bash && \
 		./bbprof completion zsh > _bbprof && ./bbprof completion fish > bbprof.fish && \
-		sha256sum bbprof bbprof.1 bbprof.bash _bbprof bbprof.fish LICENSE README.md CITATION.cff > SHA256SUMS
+		find * -type f | LC_ALL=C sort | xargs sha256sum > ../SHA256SUMS && mv ../SHA256SUMS .
 	cd $(OUT) && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - $(NAME) | gzip -n > $(NAME).tar.gz
 	cd $(OUT) && sha256sum $(NAME).tar.gz > $(NAME).tar.gz.sha256
 

@@ -102,14 +102,18 @@ func TestLibraryExamples(t *testing.T) {
 	}
 }
 
-// TestTutorial does what the tutorial says, from its first page to its last.
+// TestTutorial does what the tutorial says, from its first page to its last, and then what docs/compilers.md says.
 func TestTutorial(t *testing.T) {
 	require.Measure(t, tryOnce())
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
 	var script strings.Builder
 	fence := regexp.MustCompile("(?ms)^```(c|sh)\n(.*?)^```$")
-	for _, block := range fence.FindAllStringSubmatch(pages(t)["../../docs/tutorial.md"], -1) {
+	text := pages(t)["../../docs/tutorial.md"]
+	if _, err := exec.LookPath("valgrind"); err == nil {
+		text += pages(t)["../../docs/compilers.md"] // goes on with the same files
+	}
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
 		language, text := block[1], block[2]
 		if language == "sh" {
 			script.WriteString(text)
@@ -188,6 +192,26 @@ func TestJSONPage(t *testing.T) {
 		known := slices.Contains([]string{"rax", "r15", "k0", "k7", "error", "both"}, name[1])
 		if !known && !keys[name[1]] && !slices.Contains(resultfile.Reserved(), name[1]) {
 			t.Errorf("docs/results.md explains %s, which is no key", name[1])
+		}
+	}
+}
+
+// TestCompareJSONPage: docs/compare.md has each key of a comparison.
+func TestCompareJSONPage(t *testing.T) {
+	var c comparison
+	fill(reflect.ValueOf(&c).Elem())
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil || len(object) < 20 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	_, page, _ := strings.Cut(pages(t)["../../docs/compare.md"], "## JSON")
+	for key := range object {
+		if !strings.Contains(page, "`"+key+"`") {
+			t.Errorf("docs/compare.md does not explain the key %s", key)
 		}
 	}
 }

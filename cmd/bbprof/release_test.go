@@ -41,12 +41,12 @@ func TestRelease(t *testing.T) {
 		files[i] = filepath.Base(f)
 	}
 	slices.Sort(files)
-	want := []string{"CITATION.cff", "LICENSE", "README.md", "SHA256SUMS", "_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish"}
+	want := []string{"ARCHITECTURE.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SHA256SUMS", "_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish", "docs"}
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Error(diff)
 	}
 	in := filepath.Join(out, name)
-	shell(in, "sha256sum -c SHA256SUMS")
+	shell(in, "sha256sum -c SHA256SUMS && grep -q docs/tutorial.md SHA256SUMS")
 	if got := shell(in, "./bbprof --version"); !strings.HasPrefix(got, "bbprof v9.8.7 0123abc go1.") {
 		t.Errorf("version: %s", got)
 	}
