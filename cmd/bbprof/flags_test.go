@@ -141,3 +141,17 @@ func TestFlagsMeanOneThing(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpIsShort: help fits two screens; what needs more stands in docs. Only that of bbprof itself also has
+// all flags of measuring.
+func TestHelpIsShort(t *testing.T) {
+	const most = 105
+	for _, c := range commands()[1:] {
+		if lines := strings.Count(c.help(), "\n"); lines > most {
+			t.Errorf("bbprof %s -h has %d lines, more than %d: move some to docs", c.name, lines, most)
+		}
+	}
+	if lines := strings.Count(blockCommand().overview(), "\n"); lines > 55 {
+		t.Errorf("bbprof without arguments prints %d lines", lines)
+	}
+}

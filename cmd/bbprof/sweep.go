@@ -22,50 +22,23 @@ frame each, up to 16, unless -frames says otherwise, and code stands at one plac
 written are the factor's and
   status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,
   splits,page_splits,l1d_misses,l1i_misses
-where cycles are core cycles per iteration in the run with the median cycles, ci_low to ci_high its
-95 % interval, and the rest is what the trace of the addresses predicts of an iteration: loads that
-alias one of the last stores in the low 12 bits of the address, and how many stores ago the
-nearest of those is; loads that receive their value from one of the last stores; accesses that reach
-a line of a frame by another page than the access before; accesses that cross a line and a page;
-misses of caches that replace what was least recently used. None is counted.
-Standard error has the correlation of each column with the cycles, and the values that stand out
-in it and in them.
+where cycles are those of the run with the median, and loads and what follows is what the trace of
+the addresses predicts of an iteration (docs/explain.md). Standard error has the correlation of each
+with the cycles, and the values that stand out.
 
-With -events the block is swept again for every four of them. Each has a column more, its count per
-iteration, and they are ranked by their correlation with the cycles that were measured beside them.
--events all stands for every event of this CPU that the kernel or bbprof has a name for.
-
--env runs a whole program with its environment padded by FROM, FROM+STEP, ... TO bytes, address
-randomisation off, bound to one CPU. The padding is the value of the variable BBPROF_PAD, which
-is there with 0 bytes too; the stack starts lower by as much, to the multiple of 16 below. All
-sizes have a run, in random order, before one has its next. A run is measured from the program's
-entry, after exec and dynamic linking, to the end of the process: in core cycles in user mode where
-the CPU has a counter, else in CPU time, user and kernel, converted by the core's clock, which is
-timed beside each run. Standard error says which. The columns written are
+-env runs a whole program with its environment padded by so many bytes, the value of the variable
+BBPROF_PAD, and -heap with its heap starting so many bytes higher; address randomisation is off, and
+the program is bound to one CPU. All values have a run, in random order, before one has its next. A
+run is measured from the program's entry to the end of the process. The columns written are
   env_bytes,cycles,ci_low,ci_high,runs   (with -heap: heap_bytes)
 where cycles is the median over the runs and ci_low to ci_high its 95 % interval, which takes at
-least 6 runs and is otherwise empty. What the program writes is dropped, except the first 1 MiB to
-standard error of a run that does not count. It runs with your rights and unconfined: bbprof does
+least 6 runs and is otherwise empty. The program runs with your rights and unconfined: bbprof does
 not protect your files from it. All processes that it starts are ended with it.
 
--trace FUNC steps through -window N instructions from the first call of FUNC on, with each value,
-and adds the columns page_faults and context_switches, medians of the timed runs as the kernel
-counts them, and of the window, exactly,
-  loads,stores,alias_4k,alias_stores_back,forwarded,splits,page_splits,lines,pages
-as for a block, but as totals; lines and pages are how many distinct ones it accesses. Standard
-error has the correlation of each with the cycles, and the instructions whose loads alias the stores
-of others, with the symbols that they access. The program is stepped natively, so all its addresses
-are those of the timed runs.
-
--events runs the program as often again for each event, which alone is counted then, in the process
-and all that it starts, and adds a column for each, the median count. Standard error ranks them by
-their correlation with the cycles, and says which differ by more than 25 % between the fastest value
-and the slowest. -events all stands for every event that this CPU counts, and without its counters,
-as in most virtual machines, for those of the kernel, such as page-faults.
-
--heap does the same with the start of the heap: the break is moved up by so many bytes before the
-program's first instruction, as address randomisation would move it. glibc aligns what it
-allocates there to 16 bytes; what it takes from mmap(2) instead, from 128 KiB on, does not move.
+-trace FUNC adds what -window N instructions from the first call of FUNC on do, with each value: a
+block's columns, as totals. -events counts events in runs of their own, adds a column for each, and
+ranks them by their correlation with the cycles; all stands for every event that this CPU or, where
+it counts none, the kernel can count. docs/environment.md tells more.
 `,
 		examples: `bbprof sweep -code 0:63 -hex 4801c0
 bbprof sweep -data 0:8192:16 -plot stack.svg -hex '8b 44 24 f8 89 44 24 fc' > stack.csv
