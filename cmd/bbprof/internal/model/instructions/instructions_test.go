@@ -3,6 +3,7 @@ package instructions
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,7 @@ func TestChains(t *testing.T) {
 		{"imul r64, r64", "2 to flags", "imul rcx, rbx; adc rbx, r14"},
 		{"rol r64, 1", "1 to 1", "rol rbx, 1; movsxd rbx, ebx"},
 		{"shl r64, cl", "2 to 1", "shl rbx, cl; movsxd rcx, ebx; and rcx, 0x0; or rcx, r14"},
-		{"adc r64, r64", "flags to 1", "adc rbx, rdx; test rbx, rbx"},
+		{"adc r64, r64", "flags to 1", "adc rbx, rdx; cmp rbx, r14"},
 		{"vaddps xmm, xmm, xmm", "3 to 1", "vaddps xmm1, xmm15, xmm1"},
 		{"vfmadd231ps xmm, xmm, xmm", "3 to 1", "vfmadd231ps xmm1, xmm15, xmm2; vfmadd231ps xmm2, xmm15, xmm1"},
 		{"cvtsi2sd xmm, r64", "2 to 1", "cvtsi2sd xmm1, rbx; movq rbx, xmm1"},
@@ -60,6 +61,11 @@ func TestChains(t *testing.T) {
 		{"mov m64, r64", "2 to m", "mov qword ptr [rsi], rbx; mov rbx, qword ptr [rsi]"},
 		{"add m64, r64", "m to m", "add qword ptr [rsi], rcx"},
 		{"mulx r64, r64, r64", "rdx to 2", "mulx r8, rbx, rcx; movsxd rdx, ebx"},
+		{"cmovb r64, m64", "address to 1", "cmovb rbx, qword ptr [rdi]; and rbx, 0x0; or rbx, rsi; movsxd rdi, ebx; cmp rsi, r14"},
+		{"scas al, m8", "address to flags", "scas al, byte ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
+		{"cmps m32, m32", "address to flags", "cmps dword ptr [rsi], dword ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
+		{"lods ax, m16", "address to 1", "lods ax, word ptr [rsi]; and rax, 0x0; or rax, rdi; movsxd rsi, eax"},
+		{"stos m64, rax", "2 to m", "stos qword ptr [rdi], rax; mov rax, qword ptr [rdi-0x8]"},
 	} {
 		p := planOf(t, c.form)
 		got := "no such pair"
@@ -241,6 +247,110 @@ func TestLoops(t *testing.T) {
 	}
 	if neg.All[0].Cycles() != 1.5 || neg.All[0].Flags != "" {
 		t.Errorf("%s: %v by %q, want that of a row, because a loop has none", neg.Name, neg.All[0].Value, neg.All[0].Flags)
+	}
+}
+
+// TestDoubt: what takes no simple share of a cycle, or several times, in a row of copies is measured there once more
+// and then twice in a loop; the faster loop counts, unless one of the four is beyond doubt.
+func TestDoubt(t *testing.T) {
+	noisy := &verdict.Rejection{Reason: verdict.ContextSwitch}
+	for _, c := range []struct {
+		name string
+		rows []float64
+		loop []float64 // 0 is rejected
+		want float64
+		mode string
+	}{
+		{"sure", []float64{0.502}, nil, 0.502, ""},
+		{"disturbed", []float64{0.505, 0.501}, nil, 0.501, ""},
+		{"bound unevenly", []float64{0.85, 0.85}, []float64{0.5}, 0.5, "loop"},
+		{"no simple share", []float64{0.85, 0.85}, []float64{0.69, 0.68}, 0.68, "loop"},
+		{"one loop", []float64{0.85, 0.85}, []float64{0, 0.68}, 0.68, "loop"},
+		{"no loop", []float64{0.85, 0.84}, []float64{0, 0}, 0.84, ""},
+		{"row rejected", []float64{0}, []float64{0, 0.5}, 0.5, "loop"},
+	} {
+		rows, loops := c.rows, c.loop
+		take := func(list *[]float64) (float64, *verdict.Rejection) {
+			if len(*list) == 0 {
+				t.Errorf("%s: measured too often", c.name)
+				return 1, nil
+			}
+			v := (*list)[0]
+			*list = (*list)[1:]
+			if v == 0 {
+				return 0, noisy
+			}
+			return 11 * v, nil // of so many instructions
+		}
+		worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
+			switch {
+			case text == "not":
+				return 1, nil
+			case loop:
+				return take(&loops)
+			}
+			return take(&rows)
+		})
+		if c.name == "row rejected" {
+			noisy = &verdict.Rejection{Reason: verdict.Nonlinear}
+		}
+		got, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := got[0].Throughput
+		if m == nil || math.Abs(m.Cycles()-c.want) > 1e-9 || strings.Contains(m.Flags, "loop") != (c.mode == "loop") {
+			t.Errorf("%s: %+v, want %v cycles %s", c.name, m, c.want, c.mode)
+		}
+		if len(rows)+len(loops) > 0 {
+			t.Errorf("%s: not measured again: %v in a row, %v in a loop", c.name, rows, loops)
+		}
+	}
+}
+
+// TestSimple: shares of a cycle that one to six units leave, whole and half cycles.
+func TestSimple(t *testing.T) {
+	for cycles, want := range map[float64]bool{0.1667: true, 0.165: false, 0.2013: true, 0.2015: false, 0.25: true, 0.3333: true, 0.3357: false, 0.4: false, 0.5: true,
+		0.667: false, 0.9935: true, 0.99: false, 1.006: true, 1.2: false, 1.5: true, 40: true} {
+		if got := simple(cycles); got != want {
+			t.Errorf("%v: %v, want %v", cycles, got, want)
+		}
+	}
+}
+
+// TestBound: a chain that takes no longer than instructions that do not wait tells no latency.
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		chain float64
+		want  string
+	}{{2.1, ""}, {2.3, "1 to flags: 1.30 (less flags to general by b)"}} {
+		worker := scripted(func(text string) (float64, *verdict.Rejection) {
+			switch {
+			case strings.HasPrefix(text, "scas scas"):
+				return 24, nil // two each
+			case text == "scas adc":
+				return c.chain, nil
+			}
+			return 2, nil // the bridge and what leads back, one each
+		})
+		rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "scas al, m8")}, 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rows[0].List(Latency); got != c.want || strings.Contains(rows[0].Detail, "1 to flags: at most 1.10") != (c.want == "") {
+			t.Errorf("a chain of %v: %q, %q", c.chain, got, rows[0].Detail)
+		}
+	}
+}
+
+// TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
+func TestMoves(t *testing.T) {
+	got := map[Kind]string{}
+	for _, p := range planOf(t, "movs m32, m32").Probes {
+		got[p.Kind] = p.Set.String()
+	}
+	if diff := cmp.Diff(map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

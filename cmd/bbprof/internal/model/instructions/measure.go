@@ -87,7 +87,15 @@ type job struct {
 	why      string // it was rejected in a row of copies for what is then tolerated
 	rejected verdict.Reason
 	result   profiler.Result
-	before   *profiler.Result // in a row of copies, of what is measured again in a loop
+	kept     []attempt
+	rows     int // measurements in a row of copies
+	loops    int
+}
+
+// attempt is a result of a block that may be measured again.
+type attempt struct {
+	result profiler.Result
+	repeat repetition
 }
 
 // repetition is how a block is repeated. What has no one time in a row of copies is measured in a loop, which is
@@ -100,18 +108,58 @@ const (
 	asMean
 )
 
-// doubtful reports whether a chain in a row of copies takes no whole number of cycles, or independent instructions
-// less than a core of that width can: then what happens at the beginning may have a part in it, which a loop tells.
+// off is how far a number may be from one that is to be expected, as a share: most intervals are ± 0.3 %.
+const off = 0.007
+
+// doubtful reports whether what happens at the beginning of a row of copies may have a part in the last result, which
+// a loop tells. So it may if a chain takes no whole number of cycles, or if independent instructions take less than a
+// core of that width can, no simple share of a cycle, or several times: what ports they are bound to in a row can stay
+// so, the better or the worse, for good.
 func (j *job) doubtful(width int) bool {
-	c := j.result.Cycles
+	c, links := j.result.Cycles, float64(j.probe.Links)
 	switch {
-	case j.repeat != inRow:
+	case j.repeat == asMean:
 		return false
 	case j.probe.Kind == Throughput:
-		return c*float64(width) < float64(j.probe.Links)
+		wide := j.result.CIHigh-j.result.CILow > 0.02*c
+		return wide || !simple(c/links) || j.repeat == inRow && c*float64(width) < links
 	}
-	const off = 0.01 // an interval is ± 0.5 %
-	return (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > off*c
+	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > off*c
+}
+
+// simple reports whether cycles are what one to six units leave that do each instruction in a cycle, or halves.
+func simple(cycles float64) bool {
+	expected := math.Round(2*cycles) / 2
+	if cycles < 1-off {
+		expected = 1 / min(6, math.Round(1/cycles))
+	}
+	return math.Abs(cycles-expected) <= off*expected
+}
+
+// again is how a block is measured next, if it is: a doubtful one once more in a row, for it may have been disturbed,
+// then twice in a loop. A chain through two unlike units of 512 bits has no one time in a loop, either.
+func (j *job) again(width int) (next repetition, more bool) {
+	switch {
+	case j.result.Status == profiler.OK && !j.doubtful(width), j.repeat == asMean:
+		return 0, false
+	case j.repeat == inRow && j.rows < 2:
+		return inRow, true
+	case j.probe.Kind != Throughput && j.bits == 512:
+		return 0, false
+	}
+	return inLoop, j.loops < 2
+}
+
+// settle chooses among the results: the last if it is not in doubt, else the fastest of those in a loop, which are last.
+func (j *job) settle(width int) {
+	sound := j.result.Status == profiler.OK && !j.doubtful(width)
+	best := j.kept[len(j.kept)-1]
+	for _, a := range j.kept {
+		if !sound && best.repeat == inLoop && a.repeat == inLoop && a.result.Cycles < best.result.Cycles {
+			best = a
+		}
+	}
+	j.result, j.repeat, j.kept = best.result, best.repeat, nil
 }
 
 // tolerated are the reasons that some instructions have for good: a processor that does away with adds of
@@ -233,22 +281,27 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		return
 	}
 	j.result = r
-	if r.Rejection != nil && r.Rejection.Reason.Noise() && j.repeat != inLoop && j.tries <= q.retries {
-		q.aside = append(q.aside, j)
+	switch j.repeat {
+	case inRow:
+		j.rows++
+	case inLoop:
+		j.loops++
+	}
+	if r.Status == profiler.OK {
+		j.kept = append(j.kept, attempt{r, j.repeat})
+	}
+	if len(j.kept) > 0 {
+		if next, more := j.again(q.width); more {
+			j.repeat = next
+			q.aside = append(q.aside, j)
+			return
+		}
+		j.settle(q.width)
+		q.report()
 		return
 	}
-	switch {
-	case r.Status == profiler.OK && j.before == nil && j.doubtful(q.width): // it may have been disturbed
-		j.before = &r
+	if r.Rejection != nil && (r.Rejection.Reason.Noise() && j.repeat != inLoop && j.tries <= q.retries || j.loops == 1) {
 		q.aside = append(q.aside, j)
-		return
-	case r.Status == profiler.OK && j.bits < 512 && j.doubtful(q.width): // a loop of two unlike units has no one time, either
-		j.before, j.repeat = &r, inLoop
-		q.aside = append(q.aside, j)
-		return
-	case r.Status != profiler.OK && j.before != nil:
-		j.result, j.repeat = *j.before, inRow
-		q.report()
 		return
 	}
 	if r.Rejection != nil && j.repeat < asMean && (j.repeat == inLoop || slices.Contains(tolerated, r.Rejection.Reason)) {

@@ -81,6 +81,9 @@ func NewPlan(f *asm.Form) Plan {
 		p.latencies()
 		p.throughputs()
 	}
+	if f.Mnemonic() == "movs" {
+		p.moves()
+	}
 	if p.countInCL() {
 		for i := range p.Probes {
 			p.Probes[i].set("rcx=%d,r%d=%[1]d", shiftCount, other)
@@ -243,17 +246,13 @@ func (p *planner) slots() (sources, destinations []slot) {
 			}
 			continue
 		}
-		if o.Class != asm.MemoryOperand || o.Implicit {
+		if o.Class != asm.MemoryOperand || o.Implicit && !p.advances() {
 			continue
 		}
-		if o.Width == 0 { // lea
-			sources = append(sources, slot{"address", address, i, -1})
-			continue
-		}
-		if o.Read {
+		if (o.Read || o.Width == 0) && !(i == 0 && p.Form.Mnemonic() == "cmps") { // lea has no width; cmps reads by rdi, too
 			sources = append(sources, slot{"address", address, i, -1})
 		}
-		if o.Write {
+		if o.Write && o.Width > 0 {
 			destinations = append(destinations, slot{"m", memory, i, -1})
 			if o.Read {
 				sources = append(sources, slot{"m", memory, i, -1})
@@ -453,6 +452,10 @@ func (p *planner) spread(code *body, probe *Probe, o operands) {
 // load measures from an address to a destination: what was loaded is brought into a general register,
 // cleared, and the address put there. Clearing and putting take a cycle each.
 func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
+	moved, kept := int64(movedAddress), int64(baseRegister)
+	if p.Form.Mnemonic() == "lods" {
+		moved, kept = kept, moved
+	}
 	o.at.Base = movedAddress
 	into := p.first(d)
 	if d.class != flags {
@@ -467,13 +470,16 @@ func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 	code.add(p.Form, o)
 	if d.class == general {
 		code.named("and r64, i8", into, 0)
-		code.named("or r64, r64", into, int64(baseRegister))
-		code.named("movsxd r64, r32", int64(movedAddress), into)
+		code.named("or r64, r64", into, kept)
+		code.named("movsxd r64, r32", moved, into)
 		probe.Bridges = append(probe.Bridges, newBridge(general, general, false))
 	} else {
-		p.cross(code, probe, d.class, general, into, int64(movedAddress))
-		code.named("and r64, i8", int64(movedAddress), 0)
-		code.named("or r64, r64", int64(movedAddress), int64(baseRegister))
+		p.cross(code, probe, d.class, general, into, moved)
+		code.named("and r64, i8", moved, 0)
+		code.named("or r64, r64", moved, kept)
+	}
+	if p.flagsRead != 0 { // not those of what puts the address back
+		code.named("cmp r64, r64", int64(baseRegister), other)
 	}
 	probe.Others = 2
 }
@@ -508,7 +514,11 @@ func (p *planner) store(code *body, probe *Probe, o operands, s, d slot) {
 		p.assign(&o, s, into)
 	}
 	code.add(p.Form, o)
-	code.namedAt(name, asm.Address{Base: baseRegister, Index: -1}, into, 0)
+	at := asm.Address{Base: baseRegister, Index: -1}
+	if p.advances() {
+		at.Base, at.Disp = movedAddress, -int32(p.operands[d.op].Width)
+	}
+	code.namedAt(name, at, into, 0)
 	if s.class == flags {
 		p.cross(code, probe, general, flags, into, 0)
 	}

@@ -97,6 +97,7 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		row.All = append(row.All, m)
 	}
 	row.choose()
+	missing = append(missing, row.dropBound()...)
 	if row.Throughput == nil && row.Latency == nil && row.Load == nil {
 		row.Status = profiler.Rejected
 		for _, m := range row.All {
@@ -114,12 +115,30 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	return row
 }
 
+// dropBound drops latencies through other instructions whose chain takes no longer than the same instructions that
+// wait for nothing: those are no more than a bound.
+func (r *Row) dropBound() (missing []string) {
+	if r.Throughput == nil {
+		return nil
+	}
+	for i := range r.All {
+		m := &r.All[i]
+		if m.ok() && m.Kind == Latency && len(m.Bridges) > 0 && m.Result.Cycles.Cycles < 1.1*float64(m.Links)*r.Throughput.Cycles() {
+			m.Result.Status = profiler.Rejected
+			missing = append(missing, fmt.Sprintf("%s: at most %v: the chain takes no longer than instructions that do not wait", m.what(), m.Value))
+		}
+	}
+	r.choose()
+	return missing
+}
+
 // steady reports whether the mean of a block that has no one time says something: its interval is within a
 // tenth of it.
 func steady(v Value) bool { return v.Cycles > 0 && v.High-v.Low < 0.2*v.Cycles }
 
 // choose picks the numbers that stand for the row.
 func (r *Row) choose() {
+	r.Latency, r.Load, r.StoreToLoad, r.Throughput = nil, nil, nil, nil
 	for i := range r.All {
 		m := &r.All[i]
 		if !m.ok() {

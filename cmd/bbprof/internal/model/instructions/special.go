@@ -6,7 +6,30 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 )
+
+// advances reports whether it is a string instruction, which reads by rsi (lods, movs, cmps) and reads or writes by
+// rdi (the others, too), and moves these on.
+func (p *planner) advances() bool {
+	return slices.Contains([]string{"movs", "cmps", "stos", "lods", "scas"}, p.Form.Mnemonic())
+}
+
+// moves has a movs write further on than any of the 128 behind it reads, for its throughput, and what the next one
+// reads, for the way through memory.
+func (p *planner) moves() {
+	const apart = 128
+	width := p.operands[0].Width
+	for _, s := range initial.States() {
+		if s.Name != "distinct" {
+			continue
+		}
+		chain := Probe{Kind: StoreToLoad, Pair: "2 to 1", Code: p.Probes[0].Code, Links: p.Probes[0].Links}
+		p.Probes[0].set("rdi=%#x", s.GPR[asm.RSI]+uint64(apart*width))
+		chain.set("rdi=%#x", s.GPR[asm.RSI]+uint64(width))
+		p.Probes = append(p.Probes, chain)
+	}
+}
 
 // divides reports whether the mnemonic is an integer division, which raises an exception for the values
 // that registers start with.

@@ -163,7 +163,7 @@ func (p *planner) breakDependency(code *body, what string) {
 	}
 	for n := range 16 {
 		if asm.Reg(n).String() == what {
-			code.named("mov r64, r64", int64(n), other)
+			code.named("mov r64, r64", int64(n), other) // behind a zero idiom cwde takes a cycle, and not a third
 		}
 	}
 }
