@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -356,16 +357,19 @@ func huntText(model string, threshold float64, f *hunt.Found) string {
 	if len(f.Classes) == 0 {
 		return w.String()
 	}
-	fmt.Fprintf(&w, "\n%7s %6s  %-8s %9s %9s %6s  %s\n", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
+	t := newTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		fmt.Fprintf(&w, "%6.2f%% %6d  %-8s %9.2f %9.2f %6.2f  %s%s\n", 100*float64(c.Share), c.Blocks, c.Sign, c.Predicted.Cycles, c.Cycles, c.Predicted.Cycles/c.Cycles, c.Text, doubts(c))
+		t.row(percent(c.Share)+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
 		if same := c.Same(); len(same) > 0 {
-			fmt.Fprintf(&w, "%54salso %s\n", "", shortened(same, 6))
+			t.row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}
 	}
+	w.WriteString("\n" + t.String())
 	return w.String()
 }
+
+func twoDigits(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 func shortened(list []string, n int) string {
 	if len(list) <= n {

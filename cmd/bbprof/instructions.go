@@ -280,10 +280,11 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 			_, err := io.WriteString(w, string(disagreementPage(title, list)))
 			return err
 		}
-		fmt.Fprintf(w, "%s\n\n%8s  %8s  %6s  %-45s %-28s %s\n", title, "measured", "model", "factor", "form", "what", "block")
+		t := newTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
-			fmt.Fprintf(w, "%8.2f  %8.2f  %6.2f  %-45s %-28s %s\n", d.Measured.Cycles, d.Model, d.Times(), d.Row.Name, d.What, d.Block)
+			t.row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
 		}
+		fmt.Fprintf(w, "%s\n\n%s", title, t)
 		return nil
 	})
 	if err != nil {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
 // readNumbers reads a table of instructions: bbprof's, one with its first columns, or a text of InstLatx64.
@@ -59,14 +61,14 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	if a.Scale != 1 {
 		fmt.Fprintf(&b, "Numbers of %s are multiplied by %.4f, the median ratio of the latencies.\n\n", name, a.Scale)
 	}
-	fmt.Fprintf(&b, "%-12s%10s%14s%14s%14s\n", "", "compared", "within 2 %", "within 5 %", "within 10 %")
-	for _, t := range []struct {
-		what string
-		of   instructions.Tally
-	}{{"latency", a.Latencies}, {"throughput", a.Throughputs}} {
-		of := func(n int) float64 { return 100 * float64(n) / float64(max(1, t.of.Compared)) }
-		fmt.Fprintf(&b, "%-12s%10d%12.1f %%%12.1f %%%12.1f %%\n", t.what, t.of.Compared, of(t.of.Within2), of(t.of.Within5), of(t.of.Within10))
+	t := newTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
+	row := func(what string, of instructions.Tally) {
+		share := func(n int) string { return percent(score.Number(float64(n) / float64(max(1, of.Compared)))) + " %" }
+		t.row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
 	}
+	row("latency", a.Latencies)
+	row("throughput", a.Throughputs)
+	b.WriteString(t.String())
 	if a.Means > 0 {
 		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
 	}
