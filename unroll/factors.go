@@ -55,8 +55,9 @@ const (
 	fewInstructions = 3
 	shortBytes      = 5
 	largeOpCache    = 4096 // operations
-	// fewShare is opCacheShare for them. With it all blocks of a corpus ran as fast on Redwood Cove.
-	fewShare = 0.42
+	// fewShare is opCacheShare for them. With 0.42 of it, straight-line code of 17 to 24 instructions a window, which takes three
+	// lines, left Redwood Cove's op cache for the decoders after some 35 windows (docs/front-end.md).
+	fewShare = 0.25
 )
 
 // Shares of the front end that the longer image may take. The shorter one, the sampler and

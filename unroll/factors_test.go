@@ -194,7 +194,7 @@ func TestSmaller(t *testing.T) {
 			t.Errorf("below %v: %v, %v", pairs[i], f, ok)
 		}
 	}
-	large := FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}} // of which 215 may be used by few instructions
+	large := FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}} // of which 128 may be used by few instructions
 	for _, c := range []struct {
 		name  string
 		insts []asm.Inst
@@ -205,11 +205,11 @@ func TestSmaller(t *testing.T) {
 		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
 		{"of a smaller one", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 511, OpsPerLine: 8, Window: 64}}, Factors{128, 512}},
 		{"2 of 8 bytes: 128 lines for 512 copies", repeat(t, 2, nop8...), large, Factors{256, 512}},
-		{"3 of 8 bytes: 192 lines", repeat(t, 3, nop8...), large, Factors{256, 512}},
-		{"3 of 1 byte: 192 lines, and 240 for 640 copies", repeat(t, 3, nop...), large, Factors{256, 512}},
-		{"2 of 1 byte: 192 lines for 768 copies", repeat(t, 2, nop...), large, Factors{256, 768}},
-		{"2 of 5 bytes", repeat(t, 2, nop5...), large, Factors{256, 640}},
-		{"2 of 6 bytes", repeat(t, 2, nop6...), large, Factors{256, 512}},
+		{"3 of 8 bytes: 144 lines for 384 copies, which are too many for few instructions alone", repeat(t, 3, nop8...), large, Factors{128, 384}},
+		{"3 of 1 byte: 192 lines for 512 copies", repeat(t, 3, nop...), large, Factors{128, 384}},
+		{"2 of 1 byte: 160 lines for 640 copies", repeat(t, 2, nop...), large, Factors{256, 512}},
+		{"2 of 5 bytes: 160 lines for 512 copies", repeat(t, 2, nop5...), large, Factors{128, 384}},
+		{"2 of 6 bytes: 192 lines for 512 copies", repeat(t, 2, nop6...), large, Factors{128, 384}},
 		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
 		{"3 of 8 bytes, of which L1I holds 384 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 384 * 2, OpCache: large.OpCache}, Factors{128, 384}},
 	} {
