@@ -184,7 +184,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	for _, choice := range j.in.Choices() {
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
 	}
-	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(b.measuring, b.columns)
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(resultfile.Flags{Options: b.measuring, Captured: j.states != nil}, b.columns)
 	if b.mapping {
 		j.schema = j.schema.WithMapping()
 	}

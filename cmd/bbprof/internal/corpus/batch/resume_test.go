@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/profiler"
 )
 
 // TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
@@ -347,8 +346,8 @@ func TestResumeOddName(t *testing.T) {
 
 // TestResumeWiderFile: bbprof wrote the columns of -mode both in every run. Such a file is resumed and keeps them.
 func TestResumeWiderFile(t *testing.T) {
-	narrow := schema.Filled(profiler.Options{}, nil)
-	if narrow.Index("loop_cycles") >= 0 || narrow.Index("second_init") >= 0 || len(narrow) != len(schema)-9 {
+	narrow := schema.Filled(resultfile.Flags{}, nil)
+	if narrow.Index("loop_cycles") >= 0 || narrow.Index("second_init") >= 0 || len(narrow) != len(schema)-12 {
 		t.Fatalf("%q", narrow.Names())
 	}
 	corpus := text(20)

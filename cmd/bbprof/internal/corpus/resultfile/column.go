@@ -37,8 +37,8 @@ type Column struct {
 	// differ in it.
 	PerRow bool
 	of     func(*Entry) string // nil of a column that is carried through from the input
-	// with reports whether a run with these options fills it; nil of a column that any run may fill.
-	with func(profiler.Options) bool
+	// with reports whether a run with these flags fills it; nil of a column that any run may fill.
+	with func(Flags) bool
 }
 
 // mistyped says that a cell does not have the column's type.
@@ -142,14 +142,14 @@ func Columns(disasm bool) []Column {
 		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
-		{Name: "copies_within", Type: Integer, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
-		{Name: "leaves", Type: Text, of: captured(func(c *profiler.CapturedReport) string {
+		{Name: "copies_within", Type: Integer, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
+		{Name: "leaves", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string {
 			if c.Leaves == nil {
 				return ""
 			}
 			return c.Leaves.Error()
 		})},
-		{Name: "put_back", Type: Text, of: captured(func(c *profiler.CapturedReport) string { return strings.Join(c.PutBack, " ") })},
+		{Name: "put_back", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return strings.Join(c.PutBack, " ") })},
 		{Name: "detail", Type: Text, of: text(detail)},
 		{Name: "impossible", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Impossible) })},
 
@@ -205,9 +205,17 @@ func Columns(disasm bool) []Column {
 	}...)
 }
 
-func bothModes(o profiler.Options) bool { return o.Mode == profiler.Both }
+// Flags are those of a run that decide which columns it fills.
+type Flags struct {
+	Options  profiler.Options
+	Captured bool // blocks start from states of a program
+}
 
-func twoStates(o profiler.Options) bool { return strings.Contains(o.Init, ",") }
+func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
+
+func twoStates(f Flags) bool { return strings.Contains(f.Options.Init, ",") }
+
+func fromCaptured(f Flags) bool { return f.Captured }
 
 // speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
 // and one layout at which it holds, for -layout.
@@ -341,10 +349,10 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// Filled has the columns that a run with these options may fill, and those that asked names.
-func (s Schema) Filled(o profiler.Options, asked []string) Schema {
+// Filled has the columns that a run with these flags may fill, and those that asked names.
+func (s Schema) Filled(f Flags, asked []string) Schema {
 	return slices.DeleteFunc(slices.Clone(s), func(c Column) bool {
-		return c.with != nil && !c.with(o) && !slices.Contains(asked, c.Name)
+		return c.with != nil && !c.with(f) && !slices.Contains(asked, c.Name)
 	})
 }
 
