@@ -92,3 +92,17 @@ func TestAgainst(t *testing.T) {
 		}
 	}
 }
+
+// TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.
+func TestBaselineSetup(t *testing.T) {
+	cells := map[string]string{"hex": "8b0500000000", "cycles": "1", "ci_low": "1", "ci_high": "1", "address": "0x401136", "set": "rdi=0x12346600"}
+	cell := func(name string) string { return cells[name] }
+	row, err := baselineRow(1, cell)
+	if err != nil || row.At != 0x401136 || row.Set.String() != "rdi=0x12346600" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	cells["set"] = "x"
+	if _, err := baselineRow(1, cell); err == nil || !strings.Contains(err.Error(), "set: ") {
+		t.Error(err)
+	}
+}

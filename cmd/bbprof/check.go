@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -194,7 +196,7 @@ func (c *checking) replace(rows []check.Block, std streams) error {
 		if s.rows[i].Rejection != nil && rows[i].Measured() {
 			return fmt.Errorf("-blocks: %s: %w", c.blocks, s.rows[i].Rejection)
 		}
-		rows[i].Code = s.rows[i].Code
+		rows[i].Code, rows[i].At, rows[i].Set = s.rows[i].Code, s.rows[i].At, s.rows[i].Set
 	}
 	return nil
 }
@@ -344,7 +346,17 @@ func baselineRow(row int, cell func(name string) string) (check.Block, error) {
 			return check.Block{}, fmt.Errorf("%s is %q, not a number", name, cell(name))
 		}
 	}
-	return check.NewBlock(row, code, v[0], v[1], v[2])
+	block, err := check.NewBlock(row, code, v[0], v[1], v[2])
+	if err != nil {
+		return block, err
+	}
+	block.At = input.Address(cell(input.AddressColumn))
+	if set := cell(input.SetColumn); set != "" {
+		if block.Set, err = initial.ParseSet(set); err != nil {
+			return block, fmt.Errorf("%s: %w", input.SetColumn, err)
+		}
+	}
+	return block, nil
 }
 
 // against says in what the baseline's conditions differ from those here: unlike lists what makes

@@ -1,6 +1,12 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
 
 // Block is a row of a baseline: a block with what it took. Cycles are per iteration.
 type Block struct {
@@ -8,6 +14,13 @@ type Block struct {
 	Code   []byte
 	Cycles float64 // 0 if it was not measured
 	Half   float64 // half of its 95 % interval
+	At     uint64  // where it stands in its program, 0 if that is not known
+	Set    initial.Set
+}
+
+// setup is that of the baseline's measurement.
+func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
+	return profiler.Setup{At: b.At, Set: b.Set, Tolerate: tolerate}
 }
 
 // leastHalf is half of the last digit that a file has: what was rounded to no interval still has one.
