@@ -203,8 +203,9 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 		return nil, err
 	}
 	var blocks, results strings.Builder
+	fmt.Fprintf(&blocks, "hex,%s\n", input.AddressColumn)
 	for _, m := range sample {
-		blocks.WriteString(m.Hex + "\n")
+		fmt.Fprintf(&blocks, "%s,%#x\n", m.Hex, input.Address(m.Address))
 	}
 	in, err := input.Open([]string{"-"}, strings.NewReader(blocks.String()), "", resultfile.Reserved())
 	if err != nil {

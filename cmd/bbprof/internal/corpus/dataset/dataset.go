@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -94,8 +95,9 @@ type list struct {
 
 // Measured is a block with its cycles.
 type Measured struct {
-	Hex    string
-	Cycles float64
+	Hex     string
+	Cycles  float64
+	Address string // where it stood, as the column has it
 }
 
 // newTally writes what follows from the rows to the files that open gives.
@@ -141,6 +143,9 @@ func (t *tally) add(cells []string) error {
 		var m Measured
 		if _, err := fmt.Sscan(cell("cycles"), &m.Cycles); err != nil {
 			return fmt.Errorf("block %s: cycles are %q, not a number", cell("hex"), cell("cycles"))
+		}
+		if at := t.at(input.AddressColumn); at >= 0 {
+			m.Address = cells[at]
 		}
 		if m.Hex = cell("hex"); cell("set") == "" {
 			t.sample = append(t.sample, m)

@@ -27,7 +27,7 @@ func results(t *testing.T, core cpu.Name, n int) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	schema := resultfile.SchemaOf([]string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "source", "speeds", "category", "set", "run", "run_header", "count"})
+	schema := resultfile.SchemaOf([]string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "source", "speeds", "category", "set", "run", "run_header", "count", "address"})
 	out, err := resultfile.NewWriter(f, resultfile.CSV, schema)
 	if err != nil {
 		t.Fatal(err)
@@ -35,9 +35,9 @@ func results(t *testing.T, core cpu.Name, n int) string {
 	for i := range n {
 		code := hex.EncodeToString([]byte{0x48, 0x81, 0xc0, byte(i), byte(i >> 8), 0, 0}) + strings.Repeat("90", i%40) // add rax, i; nops
 		app := fmt.Sprint("app", i*i%5)
-		row := []string{code, "ok", "", fmt.Sprintf("%d.2500", 1+i%7), "1.0000", "2.0000", app, fmt.Sprint(1 + i%2), "scalar", "", run.ID(), "", fmt.Sprint(i)}
+		row := []string{code, "ok", "", fmt.Sprintf("%d.2500", 1+i%7), "1.0000", "2.0000", app, fmt.Sprint(1 + i%2), "scalar", "", run.ID(), "", fmt.Sprint(i), "0x401136"}
 		if i%10 == 9 {
-			row = []string{code, "rejected", "sigsegv", "", "", "", app, "", "scalar", "", run.ID(), "", ""}
+			row = []string{code, "rejected", "sigsegv", "", "", "", app, "", "scalar", "", run.ID(), "", "", ""}
 		}
 		if i == 0 {
 			row[11] = run.String()
@@ -62,8 +62,8 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 	}
 	sheet, err = source.Write(dir,
 		func(_ *Sheet, sample []Measured) (*Agreement, error) {
-			if len(sample) == 0 {
-				t.Error("nothing to measure again")
+			if len(sample) == 0 || sample[0].Address != "0x401136" {
+				t.Errorf("to be measured again, where they stand in their program: %+v", sample)
 			}
 			return nil, nil
 		})
@@ -309,7 +309,7 @@ func TestAgrees(t *testing.T) {
 	var sample []Measured
 	again := map[string]float64{}
 	for i := range 100 {
-		sample = append(sample, Measured{fmt.Sprint(i), 1})
+		sample = append(sample, Measured{Hex: fmt.Sprint(i), Cycles: 1})
 		again[fmt.Sprint(i)] = 1
 	}
 	agrees := func() bool { return Compare(resultfile.Host{}, sample, again).Agrees() }
