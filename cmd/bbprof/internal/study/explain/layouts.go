@@ -143,7 +143,7 @@ func (q *question) measureGrid(width int) (*grid, error) {
 	g := &grid{}
 	for p := range g.cycles {
 		for n := range width {
-			r, err := q.measure(q.at(p*timing.PlaceBytes, leastNops+n))
+			r, err := q.measureOffsets(q.at(p*timing.PlaceBytes, leastNops+n))
 			if err != nil || len(r.LayoutCycles) < timing.DispatchOffsets {
 				return nil, err
 			}
@@ -158,6 +158,17 @@ func (q *question) measureGrid(width int) (*grid, error) {
 		g.shift[offset] = slices.Index(g.misfit(offset), slices.Min(g.misfit(offset)))
 	}
 	return g, nil
+}
+
+// measureOffsets measures in a set-up, again as long as windows of some dispatch offset are missing that other work
+// disturbed.
+func (q *question) measureOffsets(s profiler.Setup) (r profiler.Result, err error) {
+	for range tries {
+		if r, err = q.measure(s); err != nil || len(r.LayoutCycles) == timing.DispatchOffsets {
+			break
+		}
+	}
+	return r, err
 }
 
 // misfit is, for each number of nops, how far cycles at a dispatch offset are from those at none with so many nops
