@@ -28,8 +28,9 @@ type putBack struct {
 	walks []bool
 }
 
-// detour is how far twice moves a register too little the first time: too far for cores that add small constants
-// for nothing while renaming (Golden Cove and later).
+// detour is how far twice moves a register too little the first time where a register says how far to move it: too
+// far for cores that add small constants for nothing while renaming (Golden Cove and later). Where a constant says
+// so, twice moves by two of about its size, which cost what the one does, or nothing likewise.
 const detour = 1 << 24
 
 // planPutBack is the put-back for a block that took a state to another; ok is false if there is none.
@@ -60,19 +61,20 @@ func planPutBack(insts []asm.Inst, before, after *initial.Captured) (p putBack, 
 		}
 		by := before.GPR[r] - after.GPR[r]
 		start.GPR[r], again.GPR[r] = after.GPR[r], after.GPR[r]
-		if d := int64(by); d >= math.MinInt32+detour && d <= math.MaxInt32 {
+		if d := int64(by); d >= math.MinInt32/2 && d <= math.MaxInt32/2 {
 			moveBy(once, r, int32(d))
-			moveBy(twice, r, int32(d-detour))
-		} else {
-			if len(free) == 0 {
-				return p, false
-			}
-			start.GPR[free[0]], again.GPR[free[0]] = by, by-detour
-			addTo(once, r, free[0])
-			addTo(twice, r, free[0])
-			free = free[1:]
+			moveBy(twice, r, int32(2*d))
+			moveBy(twice, r, int32(-d))
+			continue
 		}
+		if len(free) == 0 {
+			return p, false
+		}
+		start.GPR[free[0]], again.GPR[free[0]] = by, by-detour
+		addTo(once, r, free[0])
+		addTo(twice, r, free[0])
 		moveBy(twice, r, detour)
+		free = free[1:]
 	}
 	p.code, p.twice = once.Bytes(), twice.Bytes()
 	start.Address -= uint64(len(p.code))

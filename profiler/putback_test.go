@@ -19,17 +19,18 @@ func TestPlanPutBack(t *testing.T) {
 		change    map[asm.Reg]uint64 // what a copy adds
 		want      string             // the code; "" is none
 		start     map[asm.Reg]uint64 // beside the change, what the first copy starts with
+		twice     string             // "" is whatever it is
 	}{
-		{"a pointer that walks", "488b07" + "4883c708", map[asm.Reg]uint64{asm.RDI: 8}, "488dbff8ffffff", nil},
-		{"a counter that no address depends on", "488b07" + "48ffc1", map[asm.Reg]uint64{asm.RCX: 1}, "", nil},
-		{"a register that is written before it is read", "4889c7" + "488b07", map[asm.Reg]uint64{asm.RDI: 8}, "", nil},
-		{"an index that a counter feeds", "488b04cf" + "4801d1" + "48ffc2", map[asm.Reg]uint64{asm.RCX: 8, asm.RDX: 1}, "488d89f8ffffff" + "488d92ffffffff", nil},
-		{"a list, far", "488b3f", map[asm.Reg]uint64{asm.RDI: far}, "4a8d7c3f00", map[asm.Reg]uint64{asm.R15: 1<<64 - far}},
-		{"a pointer that the copies do not wait for", "8b07" + "4889f7", map[asm.Reg]uint64{asm.RDI: far}, "bf00700000", nil},
-		{"a push", "50", map[asm.Reg]uint64{asm.RSP: 1<<64 - 8}, "488da42408000000", nil},
-		{"a divisor", "48ffc9" + "31d2" + "48f7f1", map[asm.Reg]uint64{asm.RCX: 1}, "488d89ffffffff", nil},
-		{"nothing changed", "488b07" + "4883c708" + "4883ef08", nil, "", nil},
-		{"no register is free", "488b3f" + "4801c8" + "4801da" + "4801f5" + "4d01c8" + "4d01d3" + "4d01e5" + "4d01f7", map[asm.Reg]uint64{asm.RDI: far}, "", nil},
+		{"a pointer that walks", "488b07" + "4883c708", map[asm.Reg]uint64{asm.RDI: 8}, "488dbff8ffffff", nil, "488dbff0ffffff" + "488dbf08000000"},
+		{"a counter that no address depends on", "488b07" + "48ffc1", map[asm.Reg]uint64{asm.RCX: 1}, "", nil, ""},
+		{"a register that is written before it is read", "4889c7" + "488b07", map[asm.Reg]uint64{asm.RDI: 8}, "", nil, ""},
+		{"an index that a counter feeds", "488b04cf" + "4801d1" + "48ffc2", map[asm.Reg]uint64{asm.RCX: 8, asm.RDX: 1}, "488d89f8ffffff" + "488d92ffffffff", nil, ""},
+		{"a list, far", "488b3f", map[asm.Reg]uint64{asm.RDI: far}, "4a8d7c3f00", map[asm.Reg]uint64{asm.R15: 1<<64 - far}, ""},
+		{"a pointer that the copies do not wait for", "8b07" + "4889f7", map[asm.Reg]uint64{asm.RDI: far}, "bf00700000", nil, ""},
+		{"a push", "50", map[asm.Reg]uint64{asm.RSP: 1<<64 - 8}, "488da42408000000", nil, ""},
+		{"a divisor", "48ffc9" + "31d2" + "48f7f1", map[asm.Reg]uint64{asm.RCX: 1}, "488d89ffffffff", nil, ""},
+		{"nothing changed", "488b07" + "4883c708" + "4883ef08", nil, "", nil, ""},
+		{"no register is free", "488b3f" + "4801c8" + "4801da" + "4801f5" + "4d01c8" + "4d01d3" + "4d01e5" + "4d01f7", map[asm.Reg]uint64{asm.RDI: far}, "", nil, ""},
 	} {
 		insts, err := asm.Decode(unhex(t, c.hex))
 		if err != nil {
@@ -50,6 +51,9 @@ func TestPlanPutBack(t *testing.T) {
 		}
 		if !ok {
 			continue
+		}
+		if got := hex.EncodeToString(p.twice); c.twice != "" && got != c.twice {
+			t.Errorf("%s: twice %s, want %s", c.name, got, c.twice)
 		}
 		for r, v := range c.start {
 			if p.start.GPR[r] != v {

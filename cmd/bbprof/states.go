@@ -19,8 +19,8 @@ func statesCommand() *command {
 		synopsis: []string{"states [flags] FILE...  (of bbprof capture)"},
 		about: `Each block of some files of bbprof capture is measured in the state of one visit, in the BHive
 paper's initial state and with distinct pointers. Where the first two differ by more than 5 %, the
-cause is looked for by changing one thing of a state at a time until the cycles are those of the
-other:
+cause is looked for by changing one thing of a state at a time, until that makes the difference or
+four fifths of it go:
   equal pointers                distinct pointers give the program's cycles
   flags, subnormal numbers,     the program's state with clear flags, the paper's mxcsr, vector
   contents of vector registers  registers of zero gives the paper's cycles

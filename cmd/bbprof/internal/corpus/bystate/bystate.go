@@ -43,7 +43,7 @@ type Comparison struct {
 	// Reason is why there are no cycles in the captured state, and PaperReason likewise.
 	Reason      verdict.Reason `json:"reason,omitempty"`
 	PaperReason verdict.Reason `json:"paper_reason,omitempty"`
-	// Cause is of the difference from the paper's state, if there is one: what, changed alone, makes it go.
+	// Cause is of the difference from the paper's state, if there is one: what, changed alone, makes it or most of it go.
 	Cause Cause `json:"cause,omitempty"`
 	// Change is which change that was, and Changed the cycles with it.
 	Change  string  `json:"change,omitempty"`
@@ -89,11 +89,19 @@ func Compare(ctx context.Context, p measure.Profiler, b Block) (c Comparison, er
 	if c.Distinct, _, err = m.in(profiler.Setup{Init: &states[1]}); err != nil || !Apart(c.Captured, c.Paper) {
 		return c, err
 	}
-	if c.Distinct > 0 && !Apart(c.Captured, c.Distinct) {
+	if explains(c.Distinct, c.Captured, c.Paper) {
 		c.Cause, c.Change, c.Changed = EqualPointers, "the state distinct", c.Distinct
 		return c, nil
 	}
 	return c, c.find(m, changes(b))
+}
+
+// mostly is what share of the difference between two states a change has to make go.
+const mostly = 0.8
+
+// explains reports whether a change that gives these cycles leads from one state's to those of the other.
+func explains(cycles, want, from float64) bool {
+	return Apart(cycles, from) && (!Apart(cycles, want) || math.Abs(cycles-want) <= (1-mostly)*math.Abs(from-want))
 }
 
 // find tries changes until one gives the cycles of the other state.
@@ -107,7 +115,7 @@ func (c *Comparison) find(m measurer, all []change) error {
 		if ch.setup.Captured == nil {
 			want, from = c.Captured, c.Paper
 		}
-		if cycles > 0 && !Apart(cycles, want) && Apart(cycles, from) {
+		if explains(cycles, want, from) {
 			c.Cause, c.Change, c.Changed = ch.cause, ch.what, cycles
 			return nil
 		}

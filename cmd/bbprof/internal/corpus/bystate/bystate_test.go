@@ -77,6 +77,20 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestExplains(t *testing.T) {
+	for _, c := range []struct {
+		cycles, want, from float64
+		explains           bool
+	}{
+		{1, 1, 2, true}, {1.04, 1, 2, true}, {1.4, 1.51, 8.99, true}, {1.19, 1, 2, true}, {1.21, 1, 2, false},
+		{2, 1, 2, false}, {0, 1, 2, false}, {3.9, 4, 3, true},
+	} {
+		if got := explains(c.cycles, c.want, c.from); got != c.explains {
+			t.Errorf("%v on the way from %v to %v: %t", c.cycles, c.from, c.want, got)
+		}
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	s := Summarize([]Comparison{
 		{Hex: "90", Captured: 1, Paper: 1.04, Distinct: 1.2},
