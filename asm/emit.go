@@ -66,7 +66,6 @@ func (e *Emitter) PC() uint64 { return e.base + uint64(len(e.code)) }
 func (e *Emitter) Raw(b ...byte) { e.code = append(e.code, b...) }
 
 func (e *Emitter) imm32(v uint32) { e.code = binary.LittleEndian.AppendUint32(e.code, v) }
-func (e *Emitter) imm64(v uint64) { e.code = binary.LittleEndian.AppendUint64(e.code, v) }
 
 // RawRelative appends bytes of which the four at field are relative to rip.
 func (e *Emitter) RawRelative(field int, b ...byte) {
@@ -150,7 +149,7 @@ func (e *Emitter) MovImm(r Reg, v uint64) {
 		e.imm32(uint32(v))
 	default:
 		e.Raw(0x48|hi, 0xb8|lo)
-		e.imm64(v)
+		e.code = binary.LittleEndian.AppendUint64(e.code, v)
 	}
 }
 

@@ -144,7 +144,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			if m.Index == AL {
 				e.Raw(0x0f, 0xb6, 0xc0) // movzx eax, al
 			}
-			e.leaMem(RAX, m)
+			e.memOp(RAX, m, true, 0x8d) // lea, with rax for al
 			e.Store(at, RAX)
 		case captureGPR:
 			if saved && c.reg == numAX {
@@ -173,10 +173,6 @@ func (p *Probe) After(e *Emitter, i int, log uint64) {
 		}
 	}
 }
-
-// leaMem is lea r, m, without a segment base, a vector index or rip; with al as index it
-// takes rax for it.
-func (e *Emitter) leaMem(r Reg, m Mem) { e.memOp(r, m, true, 0x8d) }
 
 // Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It
 // faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.

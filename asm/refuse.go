@@ -1,6 +1,10 @@
 package asm
 
-import "github.com/bbprof/bbprof/verdict"
+import (
+	"encoding/hex"
+
+	"github.com/bbprof/bbprof/verdict"
+)
 
 // A refusal is why an instruction must not run in a profile.
 type refusal struct {
@@ -126,4 +130,9 @@ func (d *rawInst) refusal() refusal {
 		}
 	}
 	return d.form.refusal
+}
+
+// Verdict names the instruction for a rejection; index is its place in the block, from 0.
+func (in *Inst) Verdict(index int) *verdict.Inst {
+	return &verdict.Inst{Index: index, Offset: in.Offset, Text: in.Text(), Hex: hex.EncodeToString(in.Bytes)}
 }

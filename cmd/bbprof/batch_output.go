@@ -118,7 +118,8 @@ func (d destination) finish(out *batch.Output) error {
 	if err := out.InPlace(); err != nil {
 		return err
 	}
-	if err := convertFile([]string{d.journal}, d.path, d.format, d.columns); err != nil {
+	from := []string{d.journal}
+	if err := writeWhole(d.path, from, func(w io.Writer) error { return convertTo(w, from, os.Stdin, d.format, d.columns) }); err != nil {
 		return &convertError{err}
 	}
 	if err := out.InPlace(); err != nil {

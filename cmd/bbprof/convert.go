@@ -107,12 +107,6 @@ func formatFlag(f *flags, format *resultfile.Format) {
 		"(docs/formats.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
 }
 
-// convertFile writes to a file of that name once all is there: gzip or zstd, if its name says
-// so.
-func convertFile(files []string, name string, format resultfile.Format, columns []string) error {
-	return writeWhole(name, files, func(w io.Writer) error { return convertTo(w, files, os.Stdin, format, columns) })
-}
-
 // writeResults writes to standard output, or to the file that -o names.
 func writeResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
 	if output == "" || output == "-" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -153,7 +155,7 @@ func (c *scoring) run(std streams) error {
 	}
 	s := newScored(t, models, c.seed, c.worst)
 	if c.report != "" {
-		if err := s.writePage(c.report, c.files); err != nil {
+		if err := writeWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, s.page(c.files)) }); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -16,10 +15,6 @@ import (
 // pageBlocks is how many blocks a page shows at most: a browser sorts and searches so many at once, and
 // the page stays of a size to send.
 const pageBlocks = 2000
-
-func (s *scored) writePage(name string, files []string) error {
-	return writeWhole(name, files, func(w io.Writer) error { return htmlreport.Write(w, s.page(files)) })
-}
 
 func (s *scored) page(files []string) *htmlreport.Page {
 	t := s.truth

@@ -87,12 +87,6 @@ func (w workers) close() {
 	}
 }
 
-// clock is what times; all are on one kind of core, so it is the same for all.
-func (w workers) clock() string {
-	clock, _ := w[0].Clock()
-	return string(clock)
-}
-
 func (w workers) measurers() (list []batch.Measurer) {
 	for _, p := range w {
 		list = append(list, p)

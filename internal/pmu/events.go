@@ -2,6 +2,7 @@ package pmu
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -199,4 +200,21 @@ func genericEvents(d Device) []Event {
 		events = append(events, Event{Role: role, Why: "the kernel has no generic event for it, and bbprof does not know this core's own"})
 	}
 	return events
+}
+
+// MarshalJSON leaves out the settings that could not be read.
+func (p PMU) MarshalJSON() ([]byte, error) {
+	type plain PMU // without this method
+	return json.Marshal(struct {
+		plain
+		Paranoid *int `json:"perf_event_paranoid,omitempty"`
+		RDPMC    *int `json:"rdpmc_setting,omitempty"`
+	}{plain(p), known(p.Paranoid), known(p.RDPMC)})
+}
+
+func known(level int) *int {
+	if level == UnknownLevel {
+		return nil
+	}
+	return &level
 }

@@ -87,7 +87,8 @@ func readHost(sys System) Host {
 	}
 	governors := map[string]bool{}
 	for _, cpu := range h.CPUsAllowed {
-		h.Cores = append(h.Cores, Core{cpu, without(parseList(file(cpus+"cpu%d/topology/thread_siblings_list", cpu)), cpu)})
+		siblings := parseList(file(cpus+"cpu%d/topology/thread_siblings_list", cpu))
+		h.Cores = append(h.Cores, Core{cpu, slices.DeleteFunc(siblings, func(n int) bool { return n == cpu })})
 		governors[file(cpus+"cpu%d/cpufreq/scaling_governor", cpu)] = true
 	}
 	for g := range governors {
@@ -167,10 +168,6 @@ func List(list []int) string {
 		i = j + 1
 	}
 	return strings.Join(parts, ",")
-}
-
-func without(list []int, n int) []int {
-	return slices.DeleteFunc(list, func(m int) bool { return m == n })
 }
 
 // MarshalJSON leaves out a user that is not known.

@@ -50,7 +50,7 @@ type canvas interface {
 func newCanvas(format string, width, height float64) (canvas, error) {
 	switch format {
 	case "svg":
-		return newSVG(width, height), nil
+		return &svg{width: width, height: height}, nil
 	case "png":
 		return newPNG(width, height)
 	case "pdf":

@@ -18,8 +18,6 @@ type svg struct {
 	body          bytes.Buffer
 }
 
-func newSVG(width, height float64) *svg { return &svg{width: width, height: height} }
-
 // number has as many decimals as print can show.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
 

@@ -168,7 +168,7 @@ func (t *Tally) Report(w io.Writer) {
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}
-	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"), t.took(), t.Rate())
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"), time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond), t.Rate())
 	if t.Duplicates > 0 {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", words.Plural(t.Duplicates, "row"))
 	}
@@ -197,10 +197,6 @@ func (t *Tally) Report(w io.Writer) {
 		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
 		fmt.Fprintf(w, "bbprof: interval width %%%s\n", t.Width.line(100, "%.2f"))
 	}
-}
-
-func (t *Tally) took() time.Duration {
-	return time.Duration(t.Seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
 func bar(n, most int64) string {

@@ -95,7 +95,7 @@ func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
 	kind, number := elf.R_X86_64(info&0xffffffff), uint32(info>>32)
 	size := relocationSize(kind)
 	if size == 0 || offset > uint64(len(data)) || uint64(len(data))-offset < uint64(size) {
-		if kind != elf.R_X86_64_NONE && !isHint(kind) {
+		if kind != elf.R_X86_64_NONE && kind != elf.R_X86_64_TLSDESC_CALL { // the latter only marks an instruction
 			r.o.stats.BadRelocations++
 		}
 		return
@@ -125,9 +125,6 @@ func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
 	}
 	s.filled = append(s.filled, fill{int(offset), size})
 }
-
-// isHint reports whether a relocation only marks an instruction.
-func isHint(k elf.R_X86_64) bool { return k == elf.R_X86_64_TLSDESC_CALL }
 
 // relocationSize is how many bytes a relocation fills, 0 if it is not known.
 func relocationSize(k elf.R_X86_64) int {

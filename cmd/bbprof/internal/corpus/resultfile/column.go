@@ -63,10 +63,6 @@ const runHeader = "run_header"
 // cycleDecimals are finer than any interval.
 const cycleDecimals = 4
 
-func evidences() []verdict.Reason {
-	return []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch}
-}
-
 // firstColumns stay first and keep their names. Those of the input follow, then the others.
 const firstColumns = 6
 
@@ -173,7 +169,7 @@ func Columns(disasm bool) []Column {
 		})},
 		{Name: "counters", Type: Text, of: text(counters)},
 	}...)
-	for _, reason := range evidences() {
+	for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch} {
 		columns = append(columns, Column{Name: "evidence_" + string(reason), Type: Text, of: text(func(r *profiler.Result) string {
 			for _, e := range r.Evidence {
 				if e.Invariant == reason {

@@ -1,10 +1,13 @@
 package predict
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
 // Core is what models have to be told of a kind of core, and the widths for its lower bound.
@@ -92,4 +95,26 @@ func CoreNames() string {
 		names = append(names, c.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// LowerBounds is the source that predicts the lower bound of a core's widths.
+func LowerBounds(c Core) Source { return widths{c} }
+
+type widths struct{ core Core }
+
+func (w widths) String() string {
+	return fmt.Sprintf("max(n/%d, loads/%d, stores/%d), the widths of %s", w.core.Issue, w.core.Loads, w.core.Stores, w.core.Name)
+}
+
+func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
+	out := make([]score.Prediction, len(blocks))
+	for i, b := range blocks {
+		insts, err := asm.DecodeHex(b)
+		if err != nil {
+			out[i] = score.Failed(oneLine(err.Error()))
+			continue
+		}
+		out[i].Cycles, _ = w.core.LowerBound(insts)
+	}
+	return out, nil
 }
