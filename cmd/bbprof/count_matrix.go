@@ -94,6 +94,8 @@ type matrixResult struct {
 	Builds   []matrix.Cell `json:"builds"`
 	Lost     int           `json:"lost"`
 	judged   bool
+	// Incomplete says that it was interrupted: Builds lack those that were not counted to the end.
+	Incomplete bool `json:"incomplete,omitzero"`
 }
 
 func (c *counting) countMatrix(ctx context.Context, std streams) error {
@@ -114,10 +116,14 @@ func (c *counting) countMatrix(ctx context.Context, std streams) error {
 	p.Done = done.step
 	cells, err := matrix.Run(ctx, p)
 	done.end()
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
+	if stopped(err) && len(cells) > 0 {
+		r.judged, r.Incomplete = false, true
+		return cmp.Or(c.out.write(std, r, r.report()), err)
+	}
 	if err != nil {
 		return err
 	}
-	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
 	if r.judged {
 		matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
 		for _, cell := range cells {
@@ -187,6 +193,9 @@ func (r matrixResult) report() string {
 			times.row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
 		}
 		w.WriteString(times.String())
+	}
+	if r.Incomplete {
+		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
 	}
 	if r.judged {
 		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", plural(len(r.Builds), "build"), r.Lost)

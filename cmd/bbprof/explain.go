@@ -54,11 +54,11 @@ and a usual one, and then measures in turn, at the slowest,
   pages of the code        code and static data on other pages, at the same places in them
   aliasing accesses        what a load and a store with equal low 12 bits belong to (stack, heap, or
                            a block of malloc) moved until they differ
-in cycles of the whole program; each interval contains the true median with 95 % probability. If the
-start of the stack is confirmed, all sizes are run again with the stack held: is there a spread left?
-Aliasing accesses are looked for in the first -window instructions of -trace FUNC, which should be
-the function that the time is spent in. Where in its page the code stands is the linker's choice:
-bbprof compare -link.
+in cycles of the whole program; each interval contains the true median with 95 % probability. If
+the start of the stack is confirmed, all sizes are run again with the stack held: is there a spread
+left? Aliasing accesses are looked for in the first -window instructions of -trace FUNC, which
+should be the function that the time is spent in. Where in its page the code stands is the linker's
+choice: bbprof compare -link.
 `,
 		examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -unroll 100,200 -hex HEX

@@ -127,8 +127,12 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0\n"},
 		{[]string{"explain", "-json", "-rounds", "100000", "--", "true"}, `"incomplete":true`},
+		{[]string{"count", "-matrix", "gcc", "-levels", "O0", "-func", "triangle", "-runs", "100000", "../../testdata/programs/sums.c"}, "incomplete: interrupted; builds"},
 	} {
 		t.Run(strings.Join(c.args[:2], " "), func(t *testing.T) {
+			if c.args[0] == "count" {
+				require.Tool(t, require.GCC, "gcc")
+			}
 			for wait := 500 * time.Millisecond; ; wait *= 2 {
 				code, stdout, stderr := interrupted(t, c.args, wait)
 				if disturbed(stderr) || stdout == "" && wait < 20*time.Second { // nothing was measured yet

@@ -36,9 +36,10 @@ least 6 runs and is otherwise empty. The program runs with your rights and uncon
 not protect your files from it. All processes that it starts are ended with it.
 
 -trace FUNC adds what -window N instructions from the first call of FUNC on do, with each value: a
-block's columns, as totals. -events counts events in runs of their own, adds a column for each, and
-ranks them by their correlation with the cycles; all stands for every event that this CPU or, where
-it counts none, the kernel can count. docs/environment.md tells more.
+block's columns, as totals, each load held against the last -stores N stores. -events counts
+events in runs of their own, adds a column for each, and ranks them by their correlation with the
+cycles; all stands for every event that this CPU or, where it counts none, the kernel can count.
+docs/environment.md tells more.
 `,
 		examples: `bbprof sweep -code 0:63 -hex 4801c0
 bbprof sweep -data 0:8192:16 -plot stack.svg -hex '8b 44 24 f8 89 44 24 fc' > stack.csv
@@ -76,6 +77,7 @@ type sweeping struct {
 	programs programFlags
 	traced   string // the function from which on a window is traced
 	window   int
+	stores   int // that a load is held against; 0 is the store buffer
 }
 
 // Groups of flags that do not go together.
@@ -114,6 +116,7 @@ func (s *sweeping) declare(f *flags) {
 	f.text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
 	s.window = 3000
 	f.number(&s.window, 1, "window", "so many instructions with each value")
+	f.number(&s.stores, 0, "stores", "hold each load against the last N stores only (default: as many as the store buffer holds)").fallback = ""
 	f.section(blockTitle)
 	s.block.add(f)
 	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")

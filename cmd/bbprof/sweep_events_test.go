@@ -5,7 +5,21 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 )
+
+// TestWriteTracesSoFar: a value whose window was not traced before Ctrl-C has empty cells, and keeps its cycles.
+func TestWriteTracesSoFar(t *testing.T) {
+	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}, Cycles: []float64{7}}}
+	var w strings.Builder
+	if err := ofPrograms("env").write(&w, swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(w.String(), "\n")
+	if lines[1] != "0,5,,,1,1,2,0,0,0,0,0,0,0,3,4" || lines[2] != "16,7,,,1"+strings.Repeat(",", len(tracedColumns)) {
+		t.Error(w.String())
+	}
+}
 
 // TestScreen: the event that goes along with the cycles comes first, what does not vary last, and a count is pointed
 // out from more than 25 % between the fastest value and the slowest on.

@@ -109,13 +109,14 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 
 func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect().Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := progress(notes, len(setups), "windows")
 	defer done.end()
 	var traces []trace.Counts
 	for i, setup := range setups {
 		counts, err := trace.Count(ctx, c, setup, w)
 		if err != nil {
-			return nil, err
+			return traces, err
 		}
 		traces = append(traces, counts)
 		done.step(i + 1)
@@ -144,7 +145,11 @@ func (f *programFactor) write(out io.Writer, got swept) error {
 		row := []string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))}
 		if got.traces != nil {
 			for _, c := range tracedColumns {
-				row = append(row, whole(c.of(p, got.traces[i])))
+				cell := ""
+				if i < len(got.traces) { // not interrupted before
+					cell = whole(c.of(p, got.traces[i]))
+				}
+				row = append(row, cell)
 			}
 		}
 		for _, e := range got.events {

@@ -65,39 +65,46 @@ type built struct {
 	cycles   [][]float64 // by size, then by run
 }
 
-// Run compiles and counts. An *program.Error says that a compiler, the source or the function is to blame.
+// Run compiles and counts. An *suggest.Error says that a compiler, the source or the function is to blame. If ctx
+// ends, its error comes with the builds that were counted, and the rounds of timing that were complete.
 func Run(ctx context.Context, p Plan) ([]Cell, error) {
 	dir, err := os.MkdirTemp("", "bbprof-matrix")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	var all []*built
-	done := 0
-	for i, b := range p.Builds {
-		to := filepath.Join(dir, strconv.Itoa(i), "program")
-		if err := os.Mkdir(filepath.Dir(to), 0o755); err != nil {
-			return nil, err
-		}
-		if err := b.compile(ctx, p.Source, to); err != nil {
-			return nil, err
-		}
-		one, err := p.count(ctx, b, to, func() { done++; p.Done(done) })
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	if p.Runs > 0 {
-		if err := p.time(ctx, all, func() { done++; p.Done(done) }); err != nil {
-			return nil, err
-		}
+	all, err := p.all(ctx, dir)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
 	}
 	var cells []Cell
 	for _, b := range all {
 		cells = append(cells, b.cell)
 	}
-	return cells, nil
+	return cells, err
+}
+
+// all are the builds, counted and, if the plan says so, timed.
+func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
+	done := 0
+	for i, b := range p.Builds {
+		to := filepath.Join(dir, strconv.Itoa(i), "program")
+		if err := os.Mkdir(filepath.Dir(to), 0o755); err != nil {
+			return all, err
+		}
+		if err := b.compile(ctx, p.Source, to); err != nil {
+			return all, err
+		}
+		one, err := p.count(ctx, b, to, func() { done++; p.Done(done) })
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	if p.Runs > 0 {
+		err = p.time(ctx, all, func() { done++; p.Done(done) })
+	}
+	return all, err
 }
 
 func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
@@ -133,19 +140,34 @@ func (p Plan) time(ctx context.Context, all []*built, done func()) error {
 	}
 	defer r.Close()
 	random := rand.New(rand.NewPCG(1, 3))
-	for range p.Runs {
-		for _, i := range random.Perm(len(all) * len(p.Sizes)) {
-			b, size := all[i/len(p.Sizes)], i%len(p.Sizes)
-			sample, err := r.Run(ctx, b.commands[size], program.Setup{})
-			if err != nil {
-				return err
-			}
-			b.cycles[size] = append(b.cycles[size], sample.Cycles)
-			done()
-		}
+	rounds := 0
+	for ; rounds < p.Runs && err == nil; rounds++ {
+		err = p.round(ctx, r, random, all, done)
+	}
+	if err != nil {
+		rounds-- // the last is not complete
 	}
 	for _, b := range all {
-		b.cell.Timing = timing(p.Sizes, b.cycles, b.cell.Growth)
+		for size := range b.cycles {
+			b.cycles[size] = b.cycles[size][:rounds]
+		}
+		if rounds > 0 {
+			b.cell.Timing = timing(p.Sizes, b.cycles, b.cell.Growth)
+		}
+	}
+	return err
+}
+
+// round times each program once.
+func (p Plan) round(ctx context.Context, r *program.Runner, random *rand.Rand, all []*built, done func()) error {
+	for _, i := range random.Perm(len(all) * len(p.Sizes)) {
+		b, size := all[i/len(p.Sizes)], i%len(p.Sizes)
+		sample, err := r.Run(ctx, b.commands[size], program.Setup{})
+		if err != nil {
+			return err
+		}
+		b.cycles[size] = append(b.cycles[size], sample.Cycles)
+		done()
 	}
 	return nil
 }
