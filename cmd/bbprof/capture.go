@@ -38,9 +38,9 @@ alone (mode 0600). With -mask it holds what decides about the block's time, such
 fixed byte in place of the rest; nothing is kept of what the block left.
 
 The program computes what it computes without bbprof, with your rights and unconfined. Address
-randomisation is off, and the random bytes that the kernel gives it are fixed, so that a program
-with one thread that asks for no other random numbers, time or process number has the same states
-in every capture. Where it has several threads, a visit is taken while the others stand still.
+randomisation is off, and the random bytes that the kernel gives it are the same in every run, keys
+that it makes of them too: a program with one thread that asks for no time or process number has
+the same states in every capture. Where it has several threads, a visit is taken while the others stand still.
 Processes that it starts run, but nothing is taken of them.
 `,
 		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.5 ms; -first bounds how many
@@ -100,6 +100,7 @@ func (c *capturingStates) declare(f *flags) {
 	f.seed(&c.options.Seed, "draws other visits")
 	f.section("How the program runs")
 	cpuFlag(f, &c.options.CPUs, "the CPU to run on")
+	f.toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
 	runFlags(f, &c.options.Timeout, &c.stdin, "10m")
 }
 

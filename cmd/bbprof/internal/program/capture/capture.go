@@ -50,6 +50,7 @@ type Options struct {
 	CPUs    []int // to run on: the first; default the last that is allowed
 	Streams program.Streams
 	Timeout time.Duration
+	Random  bool // the program gets other random bytes in every run
 }
 
 // Report says what became of each block, and of the program.
@@ -147,8 +148,10 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 	for _, b := range blocks {
 		k.watched = append(k.watched, &watched{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
 	}
-	if err := k.FixRandom(); err != nil {
-		return nil, err
+	if !k.options.Random {
+		if err := k.FixRandom(); err != nil {
+			return nil, err
+		}
 	}
 	objects, err := c.Objects(k.Process)
 	if err != nil {

@@ -231,6 +231,10 @@ func TestRandom(t *testing.T) {
 	if !cmp.Equal(visits, again, cmp.Comparer(func(a, b initial.Page) bool { return a == b })) {
 		t.Error("another run gives other states")
 	}
+	others, _ := run(t, c, Options{Samples: 20, Random: true}, block)
+	if len(others) != 12 || others[0].After.GPR[0] == visits[0].After.GPR[0] {
+		t.Errorf("left alone, the program gets the same random bytes: %d visits", len(others))
+	}
 	values := map[uint64]bool{}
 	for _, v := range visits {
 		values[v.After.GPR[0]] = true
