@@ -40,8 +40,8 @@ fixed byte in place of the rest; nothing is kept of what the block left.
 The program computes what it computes without bbprof, with your rights and unconfined. Address
 randomisation is off, and the random bytes that the kernel gives it are the same in every run, keys
 that it makes of them too: a program with one thread that asks for no time or process number has
-the same states in every capture. Where it has several threads, a visit is taken while the others stand still.
-Processes that it starts run, but nothing is taken of them.
+the same states in every capture. Where it has several threads, a visit is taken while the others
+stand still. Processes that it starts run, but nothing is taken of them.
 `,
 		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.5 ms; -first bounds how many
 visits of a block are counted, after which it costs nothing. Standard output is the program's own.
