@@ -35,9 +35,9 @@ func ablateCommand() *command {
   other initial states           for blocks that fail in the paper's
 
 With -hex, a block is measured whatever its addresses and its size say, until invalid traces are
-rejected; misses are those of a whole run, of as many copies as the last column says, as the paper has them.
-They are predicted from addresses and sizes, or counted where hardware counters can be read; the
-last line says which. For a corpus, a block counts as measured if it is
+rejected; misses are those of a whole run, of as many copies as the last column says, as the paper
+has them. They are predicted from addresses and sizes, or counted where hardware counters can be
+read; the last line says which. For a corpus, a block counts as measured if it is
 stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
 invalid traces are rejected. Beside the shares stand the paper's.
 `,

@@ -51,7 +51,7 @@ lines tell the mean speed-up over the suite, and in which layouts b looks best a
   won             in how many layouts a, or b, took less
   alone           what a comparison in one layout alone would have said, by its repetitions
   contrary        of linked programs: how many of those contradict the verdict
-  proposal        of linked programs: the mean of all differences, as if no two layouts shared a link
+  proposal        of linked programs: the mean of all differences, as if no layouts shared a link
   median          of linked programs: that of all differences, and its interval, by ranks
   detects         the true difference that so many layouts find in 4 of 5 runs; "no difference"
                   says nothing of a smaller one. More layouts find smaller ones

@@ -131,7 +131,7 @@ func (c *counting) run(std streams) error {
 }
 
 func parseRatio(s string) (float64, error) {
-	r, err := parseShare(s)
+	r, err := parseShareOrMore(s)
 	if err != nil || r == 0 {
 		return 0, errors.New("write a number above 0, such as 1.1 for 10 % more, or 110%")
 	}

@@ -134,13 +134,13 @@ func (e *extracting) run(std streams) error {
 	var stats extract.Stats
 	err := writeResults(e.out.file, e.files, std.out, func(w io.Writer) (err error) {
 		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
-		if err == nil && e.options.Func != nil && stats.Functions == 0 {
-			return badUsage("-func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address", e.options.Func)
-		}
 		return err
 	})
 	if err != nil {
 		return badInput(err)
+	}
+	if e.options.Func != nil && stats.Functions == 0 {
+		fmt.Fprintf(e.out.notes(std), "bbprof: -func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address\n", e.options.Func)
 	}
 	for _, note := range e.notes(stats) {
 		fmt.Fprintln(e.out.notes(std), "bbprof: "+note)

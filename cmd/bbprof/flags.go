@@ -263,16 +263,22 @@ func parseName[T ~string](s string, names []T) (T, error) {
 
 // parseShare reads a fraction such as 0.005, or percent such as 0.5%.
 func parseShare(s string) (float64, error) {
+	v, err := parseShareOrMore(s)
+	if err == nil && v > 1 && !strings.Contains(s, "%") { // it was meant as percent
+		return 0, fmt.Errorf("write %s%% for percent; a fraction is at most 1", strings.TrimSpace(s))
+	}
+	return v, err
+}
+
+// parseShareOrMore reads a number from 0 on, or percent.
+func parseShareOrMore(s string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {
 		v /= 100
 	}
-	switch {
-	case err != nil || !(v >= 0 && v < math.Inf(1)):
+	if err != nil || !(v >= 0 && v < math.Inf(1)) {
 		return 0, errors.New("write a fraction such as 0.05, or 5%")
-	case v > 1 && !percent: // it was meant as percent
-		return 0, fmt.Errorf("write %s%% for percent; a fraction is at most 1", number)
 	}
 	return v, nil
 }
