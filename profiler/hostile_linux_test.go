@@ -228,7 +228,7 @@ func TestEnds(t *testing.T) {
 		"self-modifying":              {"488d1d00000000 c60390", []verdict.Reason{""}}, // of what it takes for its code
 		"a page for each copy":        {"4881c300100000 8a03", []verdict.Reason{"", verdict.L1DMiss, verdict.AliasFrame}},
 		"slow divisions, large":       {"31d2 48f7f1 31d2 48f7f1 31d2 48f7f1", []verdict.Reason{"", verdict.SIGFPE}},
-		"locked, across two lines":    {"f0480183 3d000000", []verdict.Reason{verdict.Misaligned, verdict.SIGBUS, verdict.Timeout}},
+		"locked, across two lines":    {"bb3d563412 f0480103", []verdict.Reason{verdict.Misaligned, verdict.SIGBUS, verdict.Timeout}},
 	} {
 		began := time.Now()
 		r := b.walk(unhex(t, compact(c.hex)))

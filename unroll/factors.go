@@ -44,7 +44,7 @@ var pairs = [...]Factors{
 // fewPairs are what blocks of at most fewInstructions get where a large op cache holds them. The first copies
 // execute or retire faster than later ones are renamed: on Redwood Cove up to 300 instructions that need no execution take 1/8 cycle
 // each instead of 1/6, and moves are steady from some 700 on (docs/front-end.md, "Six slots a cycle").
-var fewPairs = [...]Factors{{128, 384}, {256, 512}}
+var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
 // shortPairs are for those of them whose instructions have at most shortBytes on average: the more copies the two images
 // differ by, the narrower the interval. With longer instructions the front end does not keep up over so many
@@ -55,8 +55,8 @@ const (
 	fewInstructions = 3
 	shortBytes      = 5
 	largeOpCache    = 4096 // operations
-	// fewShare is opCacheShare for them. With 0.42 of it, straight-line code of 17 to 24 instructions a window, which takes three
-	// lines, left Redwood Cove's op cache for the decoders after some 35 windows (docs/front-end.md).
+	// fewShare is opCacheShare for them. With more, some straight-line code of three lines a window leaves Redwood Cove's op
+	// cache for the decoders after some 35 windows (docs/front-end.md).
 	fewShare = 0.25
 )
 
@@ -80,17 +80,22 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
-	if p, ok := fe.largest(pairs[:], insts, opCacheShare); ok {
+	short := len(insts) <= fewInstructions && fe.OpCache.Lines*fe.OpCache.OpsPerLine >= largeOpCache
+	share := opCacheShare
+	if short {
+		share = fewShare
+	}
+	if p, ok := fe.largest(pairs[:], insts, share); ok {
 		f, fits = p, true
 	}
-	if len(insts) > fewInstructions || fe.OpCache.Lines*fe.OpCache.OpsPerLine < largeOpCache {
+	if !short {
 		return f, fits, nil
 	}
 	few := fewPairs[:]
 	if length(insts) <= shortBytes*len(insts) {
 		few = append(few, shortPairs[:]...)
 	}
-	if p, ok := fe.largest(few, insts, fewShare); ok {
+	if p, ok := fe.largest(few, insts, share); ok {
 		f = p
 	}
 	return f, fits, nil

@@ -205,13 +205,14 @@ func TestSmaller(t *testing.T) {
 		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
 		{"of a smaller one", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 511, OpsPerLine: 8, Window: 64}}, Factors{128, 512}},
 		{"2 of 8 bytes: 128 lines for 512 copies", repeat(t, 2, nop8...), large, Factors{256, 512}},
-		{"3 of 8 bytes: 144 lines for 384 copies, which are too many for few instructions alone", repeat(t, 3, nop8...), large, Factors{128, 384}},
-		{"3 of 1 byte: 192 lines for 512 copies", repeat(t, 3, nop...), large, Factors{128, 384}},
+		{"3 of 8 bytes: 120 lines for 320 copies, 144 for 384", repeat(t, 3, nop8...), large, Factors{128, 320}},
+		{"3 of 1 byte: 120 lines for 320 copies", repeat(t, 3, nop...), large, Factors{128, 320}},
 		{"2 of 1 byte: 160 lines for 640 copies", repeat(t, 2, nop...), large, Factors{256, 512}},
 		{"2 of 5 bytes: 160 lines for 512 copies", repeat(t, 2, nop5...), large, Factors{128, 384}},
-		{"2 of 6 bytes: 192 lines for 512 copies", repeat(t, 2, nop6...), large, Factors{128, 384}},
+		{"2 of 6 bytes: 144 lines for 384 copies", repeat(t, 2, nop6...), large, Factors{128, 320}},
 		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
-		{"3 of 8 bytes, of which L1I holds 384 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 384 * 2, OpCache: large.OpCache}, Factors{128, 384}},
+		{"3 of 8 bytes, of which L1I holds 256 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 256 * 2, OpCache: large.OpCache}, Factors{64, 256}},
+		{"3 of 9 bytes: 135 lines for 320 copies", repeat(t, 3, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0), large, Factors{64, 256}},
 	} {
 		if got, fits := choose(t, c.insts, c.fe); got != c.want || !fits {
 			t.Errorf("%s: %v, fits %v; want %v", c.name, got, fits, c.want)
