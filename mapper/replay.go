@@ -87,23 +87,26 @@ func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
 		plan.Replay.Left = left
 		factors, ok := t.Program.Factors.Few(left.Copy)
 		if !ok || t.Fixed {
-			return m, left.tooEarly(m.Factors)
+			return m, left.tooEarly()
 		}
 		t.Program.Factors = factors
 	}
 }
 
-// LeavesEarly reports whether fewer copies stay within the captured state than tell what a copy of many
-// takes. Of 90 blocks that stay within theirs, in 40 % the time from so few copies was off by more than 5 %: the first
-// of them start on an empty core.
-func (m *Mapped) LeavesEarly() bool {
-	return m.Plan.Replay != nil && m.Plan.Replay.Left != nil && (m.Factors.Long-m.Factors.Short)*len(m.Insts) < leastInsts && !m.task.Fixed
+// LeavesEarly is the rejection of a block of which fewer copies stay within the captured state than tell what one of
+// many takes: the first start on an empty core. Of 90 blocks that stay within theirs, in 40 % the time from so few
+// was off by more than 5 %. It is nil for numbers of copies of the user's choice.
+func (m *Mapped) LeavesEarly() error {
+	replay := m.Plan.Replay
+	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
+		return nil
+	}
+	return replay.Left.tooEarly()
 }
 
-// tooEarly is the rejection where too few copies stay within the state for any of these factors.
-func (l *Left) tooEarly(f unroll.Factors) *verdict.Rejection {
+func (l *Left) tooEarly() error {
 	return &verdict.Rejection{Reason: verdict.LeavesState, Inst: l.Why.Inst, Address: l.Why.Address, Detail: fmt.Sprintf(
-		"only %d of %d copies stay within the captured state; copy %d leaves it: %s: %s", l.Copy, f.Long, l.Copy+1, l.Why.Reason, l.Why.Detail)}
+		"copy %d leaves the captured state, too early to tell what one of many copies takes: %s: %s", l.Copy+1, l.Why.Reason, l.Why.Detail)}
 }
 
 // mappable refuses pages that cannot be mapped for what they are.

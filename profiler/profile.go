@@ -33,9 +33,8 @@ type reached struct {
 	repeated repeated
 	mapped   *mapper.Mapped
 	measured measured
-	loop     *looped      // beside it, in mode both
-	restored *restoration // of a captured state before each copy, where copies leave it
-	warnings []string     // on the loop
+	loop     *looped  // beside it, in mode both
+	warnings []string // on the loop
 }
 
 // profile is what happens to a block: each step makes a value of those before. A *verdict.Rejection
@@ -58,18 +57,6 @@ func (s *session) profile(b Block) (Result, error) {
 }
 
 func (s *session) steps(j job) (r reached, err error) {
-	r, err = s.prepared(j)
-	if leavesEarly(r.mapped, err) {
-		return s.restored(j, r, err)
-	}
-	if err != nil {
-		return r, err
-	}
-	return s.timed(j, r)
-}
-
-// prepared is the steps before anything is timed.
-func (s *session) prepared(j job) (r reached, err error) {
 	code := j.Code
 	if j.Setup.Captured == nil {
 		code = placed(j.Code, j.Setup.At)
@@ -80,12 +67,12 @@ func (s *session) prepared(j job) (r reached, err error) {
 	if r.repeated, err = j.repeat(r.decoded, s.cpu.FrontEnd); err != nil {
 		return r, err
 	}
-	r.mapped, err = s.prepare(j, r.decoded, r.repeated)
-	return r, err
-}
-
-// timed is the steps after them.
-func (s *session) timed(j job, r reached) (_ reached, err error) {
+	if r.mapped, err = s.prepare(j, r.decoded, r.repeated); err != nil {
+		return r, err
+	}
+	if err = r.mapped.LeavesEarly(); err != nil {
+		return r, err
+	}
 	j.vectorBits = r.decoded.vectorBits
 	if j.Mode == Loop {
 		loop, err := s.asLoop(r.mapped)

@@ -23,14 +23,6 @@ type CapturedReport struct {
 	Within int `json:"copies_within,omitempty"`
 	// Leaves is how the copy after them leaves it.
 	Leaves *verdict.Rejection `json:"leaves,omitempty"`
-	// PutBack are the registers that were put back before each copy, because copies leave the state too early.
-	PutBack []string `json:"put_back,omitempty"`
-	// Once and Twice are the cycles with each of them put back once and twice: what once costs is at most the
-	// difference, and Cycles lie between Once and Once less that.
-	Once  float64 `json:"put_back_once_cycles,omitzero"`
-	Twice float64 `json:"put_back_twice_cycles,omitzero"`
-	// Set are those with each of them set, so that no copy waits for an earlier one through it; 0 where that was not asked.
-	Set float64 `json:"put_back_set_cycles,omitzero"`
 }
 
 // Address is hexadecimal text in JSON.

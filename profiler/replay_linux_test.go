@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -286,38 +286,21 @@ func TestLeavesState(t *testing.T) {
 	}
 }
 
-// TestPutBackMeasures: a block whose copies leave their state is measured with its pointer put back, and takes what
-// it takes where the pointer stays.
-func TestPutBackMeasures(t *testing.T) {
-	p := start(t, Options{})
-	const body = "f20f51c0" + "f20f51c0" + "488b07" // two square roots, one after the other, and a load
+// TestLeavesEarly: too few copies within the state give no number, unless the user asks for so many.
+func TestLeavesEarly(t *testing.T) {
 	state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}}}
-	state.MXCSR, state.GPR[asm.RDI] = initial.DefaultMXCSR, heapPage
-	state.Vectors = []initial.Vector{{Reg: 0, Bits: 128, Words: [8]uint64{0x4000_0000_0000_0000}}}
-	for range 5 {
-		stays, err := p.Profile(t.Context(), Block{Code: unhex(t, body+"4883c700"), Setup: Setup{Captured: state}})
+	state.MXCSR, state.GPR[asm.RDI] = initial.DefaultMXCSR, heapPage+layout.PageSize-4*8
+	block := Block{Code: unhex(t, "488b07"+"4883c708"), Setup: Setup{Captured: state}} // four copies reach the page's end
+	for _, c := range []struct {
+		unroll *unroll.Factors
+		early  bool
+	}{{nil, true}, {&unroll.Factors{Short: 2, Long: 4}, false}, {&unroll.Factors{Short: 2, Long: 5}, true}} {
+		r, err := start(t, Options{Unroll: c.unroll}).Profile(t.Context(), block)
 		if err != nil {
 			t.Fatal(err)
 		}
-		walks, err := p.Profile(t.Context(), Block{Code: unhex(t, body+"4881c700100000"), Setup: Setup{Captured: state}})
-		if err != nil {
-			t.Fatal(err)
+		if early := r.Reason == verdict.LeavesState; early != c.early || r.Captured.Within != 4 && early {
+			t.Errorf("%v: %s %v, %d copies within; want too early: %v", c.unroll, r.Status, r.Rejection, r.Captured.Within, c.early)
 		}
-		if stays.Status != OK || walks.Status != OK {
-			t.Logf("stays: %v, walks: %v", stays.Rejection, walks.Rejection)
-			continue
-		}
-		c := walks.Captured
-		if c.Within != 1 || !slices.Equal(c.PutBack, []string{"rdi"}) || c.Once == 0 || c.Twice == 0 {
-			t.Errorf("%+v; want 1 copy within, and rdi put back", c)
-		}
-		if stays.Captured.PutBack != nil || stays.Captured.Within != 0 {
-			t.Errorf("%+v; want nothing put back where no copy leaves", stays.Captured)
-		}
-		if walks.CILow > 1.05*stays.CIHigh || walks.CIHigh < 0.95*stays.CILow {
-			t.Errorf("%.3f cycles put back, and %.3f where the pointer stays", walks.Cycles, stays.Cycles)
-		}
-		return
 	}
-	t.Error("never measured in five tries")
 }

@@ -194,7 +194,6 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	}
 	if c := j.Setup.Captured; c != nil {
 		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: Address(c.Address), Pages: len(c.Pages)}
-		r.restored.report(&result)
 	}
 	if r.repeated.crowded {
 		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)
@@ -249,7 +248,7 @@ func (r *Result) addMapped(m *mapper.Mapped, detail bool) {
 	if m.Plan.Frames > 0 { // it came to an attempt
 		r.Init = m.Plan.Init
 	}
-	if m.Plan.Replay != nil && r.Captured.PutBack == nil {
+	if m.Plan.Replay != nil {
 		r.Captured.addLeft(m.Plan.Replay.Left)
 	}
 	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long

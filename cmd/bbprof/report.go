@@ -124,9 +124,6 @@ func (w *reporter) captured(c *profiler.CapturedReport) {
 	if c.Leaves != nil {
 		w.line("", "%s within it, then %v", stay(c.Within), c.Leaves)
 	}
-	if len(c.PutBack) > 0 {
-		w.line("", "put back before each copy: %s; with that %.3f cycles, done twice %.3f", strings.Join(c.PutBack, ", "), c.Once, c.Twice)
-	}
 }
 
 func stay(copies int) string {

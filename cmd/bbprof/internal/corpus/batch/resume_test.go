@@ -347,7 +347,7 @@ func TestResumeOddName(t *testing.T) {
 // TestResumeWiderFile: bbprof wrote the columns of -mode both in every run. Such a file is resumed and keeps them.
 func TestResumeWiderFile(t *testing.T) {
 	narrow := schema.Filled(resultfile.Flags{}, nil)
-	if narrow.Index("loop_cycles") >= 0 || narrow.Index("second_init") >= 0 || len(narrow) != len(schema)-12 {
+	if narrow.Index("loop_cycles") >= 0 || narrow.Index("second_init") >= 0 || len(narrow) != len(schema)-11 {
 		t.Fatalf("%q", narrow.Names())
 	}
 	corpus := text(20)

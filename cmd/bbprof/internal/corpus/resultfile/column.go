@@ -145,7 +145,6 @@ func Columns(disasm bool) []Column {
 			}
 			return c.Leaves.Error()
 		})},
-		{Name: "put_back", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return strings.Join(c.PutBack, " ") })},
 		{Name: "detail", Type: Text, of: text(detail)},
 		{Name: "impossible", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Impossible) })},
 
