@@ -12,21 +12,10 @@ import (
 // as stay within the state, or as tell what the rest access. Nothing is timed. The error is a
 // *verdict.Rejection where copies in a row cannot run, else as that of Profile.
 func (p *Profiler) Accesses(ctx context.Context, code []byte, c *initial.Captured) (list []asm.Access, err error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	b := Block{Code: code, Setup: Setup{Captured: c}}
-	refused := p.do(ctx, func(s *session) {
-		s.window = s.windowFor(b)
-		if err = s.ready(); err == nil {
-			kill := context.AfterFunc(ctx, s.child.Kill)
-			list, err = s.accesses(s.job(b))
-			kill()
-		}
+	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
+		list, err = s.accesses(s.job(b))
+		return err
 	})
-	if refused != nil {
-		return nil, refused
-	}
 	return list, err
 }
 

@@ -41,22 +41,32 @@ func (r *CapturedReport) addLeft(left *mapper.Left) {
 // that were captured. The error is a *verdict.Rejection if the block does not run to its end
 // there, else as that of Profile.
 func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
-	if err := c.Check(); err != nil {
-		return nil, err
+	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
+		after, err = s.replayOnce(b)
+		return err
+	})
+	return after, err
+}
+
+// inState hands a block that starts from a captured state to do, with a child that is ready for it.
+func (p *Profiler) inState(ctx context.Context, code []byte, c *initial.Captured, do func(*session, Block) error) error {
+	err := c.Check()
+	if err != nil {
+		return err
 	}
 	b := Block{Code: code, Setup: Setup{Captured: c}}
 	refused := p.do(ctx, func(s *session) {
 		s.window = s.windowFor(b)
 		if err = s.ready(); err == nil {
 			kill := context.AfterFunc(ctx, s.child.Kill)
-			after, err = s.replayOnce(b)
+			err = do(s, b)
 			kill()
 		}
 	})
 	if refused != nil {
-		return nil, refused
+		return refused
 	}
-	return after, err
+	return err
 }
 
 func (s *session) replayOnce(b Block) (*initial.Captured, error) {
