@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -24,7 +23,7 @@ type fake struct {
 	lists  [][]tracee.Op
 	frames [layout.MaxFrames][layout.PageSize]byte
 	onDo   func()
-	image  unroll.Image // in a dry run
+	image  harness.Image // in a dry run
 }
 
 func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
@@ -53,7 +52,7 @@ func (f *fake) Frame(i int) []byte { return f.frames[i][:] }
 const limitOfPlan = 3 * time.Second
 
 // plan is that of a block of nops, unless bytes are given, and its image.
-func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
+func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 	t.Helper()
 	if len(code) == 0 {
 		code = []byte{0x90}
@@ -63,7 +62,7 @@ func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
 		t.Fatal(err)
 	}
 	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := unroll.BuildDryRun(insts, 3, unroll.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}})
+	im, err := harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,7 @@ func plan(t *testing.T, code ...byte) (Plan, unroll.Image) {
 }
 
 // fault is a stop at the first copy's first byte.
-func fault(im unroll.Image, sig, code int, addr uint64) tracee.Stop {
+func fault(im harness.Image, sig, code int, addr uint64) tracee.Stop {
 	return tracee.Stop{FailedOp: -1, Signal: sig, Code: code, Addr: addr, Regs: tracee.Regs{RIP: im.First}}
 }
 

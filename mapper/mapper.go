@@ -23,9 +23,9 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -33,7 +33,7 @@ import (
 type Child interface {
 	// Do works through a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
-	// Try is Do for a dry run of an image, see unroll.BuildDryRun, with system calls ahead of it.
+	// Try is Do for a dry run of an image, see harness.BuildDryRun, with system calls ahead of it.
 	Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error)
 	// Frame is a frame's memory, shared with the child.
 	Frame(i int) []byte
@@ -77,7 +77,7 @@ func (p Plan) home() uint64 {
 }
 
 // try has the child do a dry run of an image.
-func (p Plan) try(c Child, ops []tracee.Op, im unroll.Image) (tracee.Stop, error) {
+func (p Plan) try(c Child, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
 	stop, err := c.Try(ops, im.At+p.shift(), im.End()+p.shift(), p.Limit)
 	stop.Regs.RIP -= p.shift()
 	return stop, err
@@ -107,7 +107,7 @@ type Mapping struct {
 // left with the pages mapped and the frames as the block left them.
 //
 // If some pages were known, too_many_pages holds only for a block that asks for those.
-func mapPages(c Child, p Plan, im unroll.Image) (Mapping, error) {
+func mapPages(c Child, p Plan, im harness.Image) (Mapping, error) {
 	if p.Replay != nil {
 		m, _, err := p.replay(c, im)
 		return m, err
@@ -120,7 +120,7 @@ func mapPages(c Child, p Plan, im unroll.Image) (Mapping, error) {
 	return m, err
 }
 
-func (p Plan) searchAgain(c Child, im unroll.Image, stops int) (Mapping, error) {
+func (p Plan) searchAgain(c Child, im harness.Image, stops int) (Mapping, error) {
 	m, err := p.search(c, im)
 	m.Stops += stops
 	return m, err
@@ -132,7 +132,7 @@ func tooMany(err error) bool {
 }
 
 // search is mapPages with whatever comes of the pages to begin with.
-func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
+func (p Plan) search(c Child, im harness.Image) (Mapping, error) {
 	var pass passage
 	m, err := p.searchBy(c, im, &pass)
 	if pass.used && !tooMany(err) { // pages may be there that the block did not ask for
@@ -142,7 +142,7 @@ func (p Plan) search(c Child, im unroll.Image) (Mapping, error) {
 	return m, err
 }
 
-func (p Plan) searchBy(c Child, im unroll.Image, pass *passage) (Mapping, error) {
+func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
@@ -221,7 +221,7 @@ func (p Plan) fresh() []tracee.Op {
 
 // RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
 // with these pages before.
-func (p Plan) RunOnce(c Child, im unroll.Image) error {
+func (p Plan) RunOnce(c Child, im harness.Image) error {
 	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)

@@ -25,18 +25,18 @@ func (p Program) size() int {
 }
 
 // build lays out so many iterations from at on.
-func (p Program) build(at uint64, iterations int, h unroll.Harness) (unroll.Image, error) {
+func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
 	if p.Loop != nil {
-		return unroll.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
+		return harness.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
 	}
-	return unroll.Build(at, p.Insts, iterations, h)
+	return harness.Build(at, p.Insts, iterations, h)
 }
 
-func (p Program) buildDryRun(iterations int, h unroll.Harness) (unroll.Image, error) {
+func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, error) {
 	if p.Loop != nil {
-		return unroll.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
+		return harness.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
 	}
-	return unroll.BuildDryRun(p.Insts, iterations, h)
+	return harness.BuildDryRun(p.Insts, iterations, h)
 }
 
 // third are the smaller number of iterations and one halfway to the larger.
@@ -60,13 +60,13 @@ type Place struct {
 type Placer struct {
 	Place
 	Program
-	Harness unroll.Harness // around the copies, but for its clock and memory
-	Offset  *int           // of the first copy from the start of a page; nil is anywhere
+	Harness harness.Harness // around the copies, but for its clock and memory
+	Offset  *int            // of the first copy from the start of a page; nil is anywhere
 }
 
 // harness is what stands around copies that are laid out in the child, where they are to run, over
 // whatever stands there.
-func (p Placer) harness() unroll.Harness {
+func (p Placer) harness() harness.Harness {
 	h := p.Harness
 	h.Clock, h.Memory = p.Clock, p.codeAt
 	if p.Offset != nil {
@@ -75,7 +75,7 @@ func (p Placer) harness() unroll.Harness {
 	return h
 }
 
-func (p Placer) image(at uint64, iterations int) (unroll.Image, error) {
+func (p Placer) image(at uint64, iterations int) (harness.Image, error) {
 	im, err := p.build(at, iterations, p.harness())
 	if p.Offset != nil && err == nil {
 		// The first copy is as far from the image's start wherever that is.
@@ -86,7 +86,7 @@ func (p Placer) image(at uint64, iterations int) (unroll.Image, error) {
 
 // pair lays both images out and puts them into the child, shift bytes after at unless Offset says
 // where.
-func (p Placer) pair(at, shift uint64) (short, long unroll.Image, err error) {
+func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
 	if p.Offset != nil {
 		shift = 0
 	}
@@ -104,7 +104,7 @@ func (p Placer) pair(at, shift uint64) (short, long unroll.Image, err error) {
 	return short, long, nil
 }
 
-func (p Placer) dryRun(iterations int) (unroll.Image, error) {
+func (p Placer) dryRun(iterations int) (harness.Image, error) {
 	im, err := p.buildDryRun(iterations, p.harness())
 	if err != nil {
 		return im, err
@@ -124,7 +124,7 @@ func (p Placer) tooLarge() error {
 }
 
 // put writes an image to the child, unless it was laid out there.
-func (p Placer) put(im unroll.Image) {
+func (p Placer) put(im harness.Image) {
 	if to := p.codeAt(im.At); &to[0] != &im.Code[0] {
 		copy(to, im.Code)
 	}
@@ -149,7 +149,7 @@ const startStep = 5 * 64 / 16
 // Replicates lays out an image pair for each of these starts of the first copy in its cache line, as
 // far as there is room. In L1I all pairs stand in the same sets, the start's shift aside. The mapped
 // block has the last of them then.
-func (m *Mapped) Replicates(starts []int, read harness.Clock) (pairs [][2]unroll.Image, err error) {
+func (m *Mapped) Replicates(starts []int, read harness.Clock) (pairs [][2]harness.Image, err error) {
 	at := m.Images
 	for _, start := range starts {
 		short, long, err := m.startingAt(start, read).pair(at, uint64(start)*startStep)
@@ -160,7 +160,7 @@ func (m *Mapped) Replicates(starts []int, read harness.Clock) (pairs [][2]unroll
 			return nil, err
 		}
 		m.Short, m.Long, m.start = short, long, start
-		pairs = append(pairs, [2]unroll.Image{short, long})
+		pairs = append(pairs, [2]harness.Image{short, long})
 		at = congruent(at, long.End())
 	}
 	return pairs, nil
@@ -189,7 +189,7 @@ func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
 
 // Third places an image of the third number of iterations after the last replicate, and completes
 // the list of words to restore for it. It is not ok without such a number or without room.
-func (m *Mapped) Third(read harness.Clock) (im unroll.Image, ok bool, err error) {
+func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error) {
 	third, ok := m.ThirdFactors()
 	if !ok {
 		return im, false, nil

@@ -41,12 +41,12 @@ func TestCodeOffset(t *testing.T) {
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
-				m := Mapped{Placer: Placer{place, program, unroll.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
+				m := Mapped{Placer: Placer{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
 					if _, err := m.Replicates([]int{start}, place.Clock); err != nil {
 						t.Fatal(err)
 					}
-					for _, im := range []unroll.Image{m.Short, m.Long} {
+					for _, im := range []harness.Image{m.Short, m.Long} {
 						if got := int(im.First % layout.PageSize); got != offset {
 							t.Errorf("decoders %v, loop %v: first copy of %d at %d, want %d", decoders, program.Loop != nil, im.Copies, got, offset)
 						}
@@ -114,7 +114,7 @@ func TestReplicates(t *testing.T) {
 			}
 		}
 		if c.offset != nil {
-			for _, im := range []unroll.Image{first[0], first[1], second[0], second[1], third} {
+			for _, im := range []harness.Image{first[0], first[1], second[0], second[1], third} {
 				if im.First%64 != uint64(offset)%64 {
 					t.Errorf("%s: a first copy at %#x", c.name, im.First)
 				}

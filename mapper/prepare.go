@@ -40,8 +40,8 @@ type Task struct {
 	// Open gives a place with a live child, a new one if the last attempt cost the child.
 	Open    func() (Place, error)
 	Program Program
-	Harness unroll.Harness // around the copies, but for its initial state, clock and memory
-	Offset  *int           // of the first copy from the start of a page; nil is anywhere
+	Harness harness.Harness // around the copies, but for its initial state, clock and memory
+	Offset  *int            // of the first copy from the start of a page; nil is anywhere
 	// Fixed keeps the numbers of copies; else a block may get fewer of them.
 	Fixed   bool
 	Frames  int  // AutoFrames or a number
@@ -74,7 +74,7 @@ type Mapped struct {
 	Mapping
 	Plan        Plan
 	Built       unroll.Factors // that images were laid out for
-	Short, Long unroll.Image   // where they stand now
+	Short, Long harness.Image  // where they stand now
 	start       int            // of their first copies in a cache line
 	Trace       invariants.Trace
 	Restore     []uint64 // words that a run changes, to put back before the next

@@ -77,7 +77,7 @@ func (b *bench) task(code []byte) Task {
 	everything.Filled, _, _ = asm.X87Stack(insts)
 	t := Task{
 		Open: b.open, Program: Program{Insts: insts, Factors: factors}, StoreBuffer: b.cpu.Core.StoreBuffer,
-		Harness: unroll.Harness{Reset: everything, Features: b.cpu.Features},
+		Harness: harness.Harness{Reset: everything, Features: b.cpu.Features},
 		Late:    func() bool { return false },
 		Judge: func(m *Mapped) (Judged, error) {
 			if f := invariants.AliasFrame(m.Trace, b.cpu.Core); f.Rejection != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -39,19 +38,19 @@ func child(t *testing.T) *tracee.Tracee {
 
 // mapReal maps copies of a block in a real child and gives the image for what comes after. Nothing is refused here: what must not run
 // in a profile serves to raise signals.
-func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, unroll.Image, Mapping, error) {
+func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, harness.Image, Mapping, error) {
 	t.Helper()
 	insts, err := asm.Decode(code)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Insts, p.Init = insts, initial.Paper()
-	frame := unroll.Harness{Init: p.Init, Reset: harness.Reset{Flags: true}, Clock: harness.TSC}
-	dry, err := unroll.BuildDryRun(insts, copies, frame)
+	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true}, Clock: harness.TSC}
+	dry, err := harness.BuildDryRun(insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}
-	im, err := unroll.Build(layout.Code, insts, copies, frame)
+	im, err := harness.Build(layout.Code, insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
 	}

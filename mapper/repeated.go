@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 )
 
 // A string instruction with a large count asks for a thousand pages in a row, each after a run through
@@ -31,7 +31,7 @@ type address struct {
 }
 
 // begin maps pages ahead of a repeated string instruction that asked for the last page, and returns the steps.
-func (w *passage) begin(p Plan, m *Mapping, stop tracee.Stop, im unroll.Image) (ops []tracee.Op) {
+func (w *passage) begin(p Plan, m *Mapping, stop tracee.Stop, im harness.Image) (ops []tracee.Op) {
 	index, regs, ok := p.locate(stop, im)
 	if !ok || w.on || len(m.Pages) <= steadyPages {
 		return nil
@@ -78,7 +78,7 @@ func (w *passage) undo(m *Mapping) {
 
 // passed reports whether a fault proves that the block asked for all pages that were mapped ahead: the same
 // instruction stands beyond them, by as many rounds as its count has gone down.
-func (w *passage) passed(p Plan, m *Mapping, stop tracee.Stop, im unroll.Image) bool {
+func (w *passage) passed(p Plan, m *Mapping, stop tracee.Stop, im harness.Image) bool {
 	if !w.on {
 		return true
 	}

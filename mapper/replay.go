@@ -8,9 +8,9 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -125,7 +125,7 @@ func (p Plan) mappable() error {
 }
 
 // replay runs an image on the captured pages, in a dry run. The error is a *Left if a copy leaves them.
-func (p Plan) replay(c Child, im unroll.Image) (m Mapping, stop tracee.Stop, err error) {
+func (p Plan) replay(c Child, im harness.Image) (m Mapping, stop tracee.Stop, err error) {
 	m = Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	before := len(ops)

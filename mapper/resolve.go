@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // resolve finds the page that a fault asks for, or says why none would help.
-func (p Plan) resolve(stop tracee.Stop, im unroll.Image) (Page, error) {
+func (p Plan) resolve(stop tracee.Stop, im harness.Image) (Page, error) {
 	index, regs, ok := p.locate(stop, im)
 	if !ok {
 		return Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
@@ -63,7 +63,7 @@ func (p Plan) forbidden(addr uint64) string {
 
 // locate finds the instruction that a stop is about. A trap is reported after its
 // instruction, everything else at it; so is int1 on AMD under a hypervisor.
-func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Regs, ok bool) {
+func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Regs, ok bool) {
 	rip := stop.Regs.RIP
 	index, ok = p.at(rip, im)
 	if (stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS) && !(ok && p.Insts[index].Mnemonic == "int1") {
@@ -83,7 +83,7 @@ func (p Plan) locate(stop tracee.Stop, im unroll.Image) (index int, regs asm.Reg
 
 // at is the instruction that the byte at an address belongs to, in any copy: every copy means
 // the addresses of a block at Home.
-func (p Plan) at(addr uint64, im unroll.Image) (index int, ok bool) {
+func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
 	_, offset, ok := im.Locate(addr)
 	for i := range p.Insts {
 		if p.Insts[i].Offset <= offset {

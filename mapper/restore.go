@@ -7,8 +7,8 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -147,7 +147,7 @@ func (m *Mapped) findStored() error {
 }
 
 // addDirty adds to that list the words that another image leaves changed, unless it is complete.
-func (m *Mapped) addDirty(im unroll.Image) error {
+func (m *Mapped) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 || m.complete && m.Loop == nil {
 		return nil
 	}

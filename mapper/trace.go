@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/unroll"
 )
 
 // maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
@@ -38,7 +37,7 @@ func (m *Mapped) trace() error {
 	if copies < 1 {
 		return m.tooLarge()
 	}
-	image, err := unroll.BuildProbed(m.Long.End(), m.Insts, copies, m.harness(), probe)
+	image, err := harness.BuildProbed(m.Long.End(), m.Insts, copies, m.harness(), probe)
 	if err != nil {
 		return err
 	}

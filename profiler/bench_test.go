@@ -83,9 +83,9 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapper.Task, err 
 }
 
 // build lays copies of a mapped block out after its images.
-func (b bench) build(m *mapper.Mapped, copies int) unroll.Image {
+func (b bench) build(m *mapper.Mapped, copies int) harness.Image {
 	b.t.Helper()
-	im, err := unroll.Build(m.Long.End(), m.Insts, copies, harnessOf(m))
+	im, err := harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func (b bench) build(m *mapper.Mapped, copies int) unroll.Image {
 }
 
 // harnessOf is what stands around the copies of a mapped block.
-func harnessOf(m *mapper.Mapped) unroll.Harness {
+func harnessOf(m *mapper.Mapped) harness.Harness {
 	h := m.Harness
 	h.Clock = m.Clock
 	return h
@@ -113,13 +113,13 @@ type machine struct {
 //
 // The epilogue needs registers and flags for itself, so it is replaced: by stores of what
 // ptrace's general registers leave out, which change nothing, and an int3.
-func (b bench) run(m *mapper.Mapped, im unroll.Image) machine {
+func (b bench) run(m *mapper.Mapped, im harness.Image) machine {
 	b.t.Helper()
 	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.Fresh, 1)})
 }
 
 // runAfter is run with something before the image.
-func (b bench) runAfter(r *mapper.Mapped, im unroll.Image, ahead []tracee.Op) machine {
+func (b bench) runAfter(r *mapper.Mapped, im harness.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
 		saved      = layout.Control - 4096 // of the log, whose end these few copies do not reach

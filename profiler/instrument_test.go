@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -80,7 +79,7 @@ func (b bench) sameState(r *mapper.Mapped) (difference string, ok bool) {
 		return "", false
 	}
 	plain := b.build(r, r.Factors.Long)
-	probed, err := unroll.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe)
+	probed, err := harness.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe)
 	if err != nil {
 		b.t.Fatal(err)
 	}

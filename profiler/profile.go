@@ -175,7 +175,7 @@ func (s *session) task(j job, d decoded, r repeated) mapper.Task {
 	return mapper.Task{
 		Open:        s.open,
 		Program:     mapper.Program{Insts: d.insts, Factors: r.factors},
-		Harness:     unroll.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops},
+		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
@@ -324,7 +324,7 @@ func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {
 	return b.pair(b.Short, im, factors), ok, err
 }
 
-func (b timedBlock) pair(short, long unroll.Image, f unroll.Factors) timing.Pair {
+func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pair {
 	shift := layout.Shift(b.Plan.Window)
 	return timing.Pair{
 		Short: timing.Image{Entry: short.At + shift, Iterations: f.Short},
@@ -349,7 +349,7 @@ type judged struct {
 // judge decides whether the samples are those of an undisturbed, steady block.
 func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err error) {
 	r.windows = len(t.Windows)
-	misses := func(im unroll.Image) float64 {
+	misses := func(im harness.Image) float64 {
 		return float64(invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I))
 	}
 	r.runL1IMisses = misses(m.Long)

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
-	"github.com/bbprof/bbprof/unroll"
 )
 
 // x87Shapes are all x87 instructions: each register form, and each memory form at [rbx].
@@ -53,8 +52,8 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r.Harness = unroll.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
-	image, err := unroll.Build(r.Images, insts, copies, harnessOf(r))
+	r.Harness = harness.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
+	image, err := harness.Build(r.Images, insts, copies, harnessOf(r))
 	if err != nil {
 		b.t.Fatal(err)
 	}

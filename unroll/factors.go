@@ -1,6 +1,13 @@
-// Package unroll decides how often a block is repeated, lays the copies out as code images,
-// and derives the throughput from the times of two of them. It is pure: no operating system,
-// no clock.
+// Package unroll decides how often a block is repeated, and derives the throughput from the times
+// of two code images.
+//
+// A block's time is the difference between the times of a longer and a shorter image, divided by the
+// difference of their copies, so that what runs before and after the copies cancels out (BHive,
+// IISWC 2019, Equation 2). [Choose] picks the two numbers of copies: the more, the narrower the
+// interval, as long as both images stay in the op cache and in L1I of a [FrontEnd]. [Throughput] is
+// the quotient. [ChooseLoop] and [ChooseShortLoop] pick the numbers for a counted loop over copies.
+//
+// The package is pure: no operating system, no clock. It does not make the images.
 package unroll
 
 import (

@@ -3,14 +3,9 @@ package unroll
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"testing"
 
-	"golang.org/x/arch/x86/x86asm"
-
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
-	"github.com/bbprof/bbprof/internal/layout"
 )
 
 func TestFreeCounter(t *testing.T) {
@@ -112,122 +107,5 @@ func TestChooseShortLoop(t *testing.T) {
 				t.Errorf("%d instructions: %v runs %v times, want %v", n, l, l.Iterations(), f)
 			}
 		}
-	}
-}
-
-// TestBuildLoop reads both forms back with another decoder: registers and flags are the
-// initial state's at the first copy, and the branch leads there.
-func TestBuildLoop(t *testing.T) {
-	const copies, iterations = 5, 300
-	for _, counter := range []Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
-		for size := 1; size <= 40; size++ { // every place of the branch in its window
-			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im, err := BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if im.First%64 != 0 || !bytes.HasPrefix(im.Code[im.First-im.At:], bytes.Repeat(block, copies)) {
-				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.First)
-			}
-			e := asm.NewEmitter(im.At)
-			harness.Prologue(e, plain.Init, plain.Reset, plain.Features)
-			before := im.Code[len(e.Bytes()) : im.First-im.At]
-			got := read(t, e.PC(), before)
-			want := []string{"MOV " + name32(counter.Reg) + ", 0x12c"}
-			if counter.Memory {
-				want = []string{"MOV EAX, 0x12c", "MOV [SlotLoop], RAX", "MOV EAX, 0x12345600"}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v: ahead of the copies stands %q, want %q", counter, got, want)
-			}
-			at := im.First + uint64(copies*size)
-			got = read(t, at, im.Code[at-im.At:])[:2]
-			want = []string{"DEC " + strings.ToUpper(counter.String()), "JNE first"}
-			if counter.Memory {
-				want[0] = "DEC [SlotLoop]"
-			}
-			jne := at
-			code := im.Code[at-im.At:]
-			for {
-				in, err := x86asm.Decode(code, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if in.Op == x86asm.JNE {
-					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.First {
-						t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
-					}
-					from, end := jne, jne+uint64(in.Len)
-					if !counter.Memory {
-						from -= decBytes
-					}
-					if from/32 != end/32 {
-						t.Errorf("%v, %d bytes: the branch from %#x to %#x touches a 32-byte boundary", counter, size, from, end)
-					}
-					break
-				}
-				jne, code = jne+uint64(in.Len), code[in.Len:]
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v, %d bytes: after the copies comes %q, want %q", counter, size, got, want)
-			}
-		}
-	}
-}
-
-// name32 is the name of a register's lower half.
-func name32(r asm.Reg) string {
-	return (x86asm.EAX + x86asm.Reg(r)).String()
-}
-
-// read disassembles code without its nops, with names for what its addresses mean.
-func read(t *testing.T, pc uint64, code []byte) (out []string) {
-	t.Helper()
-	for len(code) > 0 {
-		in, err := x86asm.Decode(code, 64)
-		if err != nil {
-			t.Fatalf("% x: %v", code[:min(len(code), 15)], err)
-		}
-		pc, code = pc+uint64(in.Len), code[in.Len:]
-		if in.Op == x86asm.NOP || in.Op == x86asm.XCHG {
-			continue
-		}
-		s := in.Op.String()
-		for i, a := range in.Args {
-			if a == nil {
-				break
-			}
-			text := a.String()
-			switch a := a.(type) {
-			case x86asm.Mem:
-				if a.Base == x86asm.RIP && pc+uint64(int64(int32(a.Disp))) == layout.SlotLoop {
-					text = "[SlotLoop]"
-				}
-			case x86asm.Rel:
-				text = "first"
-			}
-			s += map[bool]string{true: " ", false: ", "}[i == 0] + text
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// The decoders' entry is a window that no op cache holds, and keeps the alignment.
-func TestLeaveOpCache(t *testing.T) {
-	f := plain
-	f.Decoders = true
-	insts := decode(t, nop5...)
-	im, err := Build(layout.Code, insts, 3, f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hot := buildAt(t, layout.Code, insts, 3)
-	if im.First != hot.First+128 || im.First%64 != 0 {
-		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.First, hot.First)
-	}
-	before := im.Code[hot.First-im.At : im.First-im.At]
-	if !bytes.Equal(before[61:], append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...)) {
-		t.Errorf("ahead of the copies stands % x", before)
 	}
 }

@@ -1,5 +1,6 @@
-// Package harness emits the code that the child runs around copies of a block, and what times it:
+// Package harness emits the code that the child runs:
 //
+//   - images of a block's copies, in a row or in a loop, for timing, for a dry run or to log accesses;
 //   - prologue and epilogue of an image: restore the initial state, run the copies, note the time;
 //   - the sampler, which runs images in turn and keeps the samples of an idle core;
 //   - waiting for an idle core, and choosing how many runs a sample has;

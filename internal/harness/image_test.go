@@ -1,10 +1,9 @@
-package unroll
+package harness
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -14,13 +13,28 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// decode makes instructions of bytes that are known to be some.
+func decode(t testing.TB, code ...byte) []asm.Inst {
+	t.Helper()
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return insts
+}
+
+var (
+	nop  = []byte{0x90}
+	nop2 = []byte{0x66, 0x90}
+	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
+)
+
 // plain surrounds the copies with the least.
-var plain = Harness{Init: initial.Paper(), Clock: harness.TSC}
+var plain = Harness{Init: initial.Paper(), Clock: TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
@@ -48,7 +62,7 @@ func TestBuildLayout(t *testing.T) {
 				t.Errorf("the copies are % x", got[:len(want)])
 			}
 			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
-			harness.Epilogue(e, im.At, harness.TSC)
+			Epilogue(e, im.At, TSC)
 			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
 				t.Errorf("after the copies comes % x, not the epilogue", got[copies*len(block):])
 			}
@@ -187,12 +201,6 @@ func TestRelocationReach(t *testing.T) {
 	// space promises.
 	if reach := math.MaxInt32 - int64(layout.Home-layout.Code); reach>>20 < 1792 {
 		t.Errorf("reach is %d MiB", reach>>20)
-	}
-}
-
-func TestFactorsString(t *testing.T) {
-	if s := fmt.Sprint(Factors{16, 48}); s != "16,48" {
-		t.Error(s)
 	}
 }
 

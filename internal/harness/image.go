@@ -1,4 +1,4 @@
-package unroll
+package harness
 
 import (
 	"encoding/binary"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -49,9 +48,9 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 // Harness is what stands around the copies.
 type Harness struct {
 	Init     initial.State
-	Reset    harness.Reset
+	Reset    Reset
 	Features asm.Features
-	Clock    harness.Clock
+	Clock    Clock
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
 	// far as the core stays with those until the next taken branch.
 	Decoders bool
@@ -112,12 +111,12 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	}
 	e := asm.NewEmitterIn(im.At, memory)
 	if s.dryRun {
-		harness.DryRunPrologue(e, h.Init, h.Reset, h.Features)
+		DryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {
-		harness.Prologue(e, h.Init, h.Reset, h.Features)
+		Prologue(e, h.Init, h.Reset, h.Features)
 	}
 	if h.Decoders {
-		harness.LeaveOpCache(e)
+		LeaveOpCache(e)
 	}
 	if s.before != nil {
 		s.before(e)
@@ -150,7 +149,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.dryRun {
 		e.Int3()
 	} else {
-		harness.Epilogue(e, im.At, h.Clock)
+		Epilogue(e, im.At, h.Clock)
 	}
 	im.Code = e.Bytes()
 	return im, nil
@@ -174,7 +173,7 @@ func (h Harness) lead(e *asm.Emitter) {
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
-		log = harness.LogAt(s.probe, k)
+		log = LogAt(s.probe, k)
 	}
 	from := e.PC()
 	for i := range insts {
