@@ -14,44 +14,49 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// LineBytes are what no access of a result crosses, and the widest alignment that matters.
-const LineBytes = 64
+// lineBytes are what no access of a result crosses, and the widest alignment that matters.
+const lineBytes = 64
 
-// Operand is where an access goes, if that may be moved.
-type Operand struct {
-	At    int64
-	Width int64 // bytes accessed, 0 of an address alone
-	Align int64 // without which the instruction faults, 1 for none
+// operand is where an access goes, if that may be moved.
+type operand struct {
+	at    int64
+	width int64 // bytes accessed, 0 of an address alone
+	align int64 // without which the instruction faults, 1 for none
+
+	// Of a rip-relative operand:
+	field int   // of its displacement, in the block
+	disp  int64 // as written
+	move  int64 // by how much it is to be moved
 }
 
 // wants is the alignment of a whole variable of the operand's width; an address is that of any.
-func (o Operand) wants() int64 {
-	if o.Width == 0 || o.Width >= LineBytes {
-		return LineBytes
+func (o operand) wants() int64 {
+	if o.width == 0 || o.width >= lineBytes {
+		return lineBytes
 	}
-	return max(o.Align, 1<<bits.Len64(uint64(o.Width-1)))
+	return max(o.align, 1<<bits.Len64(uint64(o.width-1)))
 }
 
 // harmed reports whether the operand, moved so, makes its instruction fault or cross a line.
-func (o Operand) harmed(move int64) bool {
-	at := o.At + move
-	return at&(o.Align-1) != 0 || o.Width > 0 && at>>6 != (at+min(o.Width, LineBytes)-1)>>6
+func (o operand) harmed(move int64) bool {
+	at := o.at + move
+	return at&(o.align-1) != 0 || o.width > 0 && at>>6 != (at+min(o.width, lineBytes)-1)>>6
 }
 
-// BestMove is the smallest distance at which the fewest operands fault or cross a line, and among those the
+// bestMove is the smallest distance at which the fewest operands fault or cross a line, and among those the
 // fewest accesses and then the fewest addresses lack the alignment of a whole variable. harmed is how many
 // fault or cross a line all the same.
-func BestMove(operands []Operand) (move int64, harmed int) {
+func bestMove(operands []operand) (move int64, harmed int) {
 	best := [3]int{math.MaxInt}
-	for by := range int64(LineBytes) {
+	for by := range int64(lineBytes) {
 		var cost [3]int
 		for _, o := range operands {
 			if o.harmed(by) {
 				cost[0]++
 			}
-			if (o.At+by)&(o.wants()-1) != 0 {
+			if (o.at+by)&(o.wants()-1) != 0 {
 				which := 1
-				if o.Width == 0 {
+				if o.width == 0 {
 					which = 2
 				}
 				cost[which]++
@@ -64,19 +69,28 @@ func BestMove(operands []Operand) (move int64, harmed int) {
 	return move, best[0]
 }
 
-// movable are the reasons that registers which start elsewhere may remove: within a line, and within a page.
-var movable = map[verdict.Reason]bool{verdict.Misaligned: true, verdict.UnalignedOperand: true, verdict.Alias4K: true}
+// Movable reports whether registers that start elsewhere may remove what a block is rejected for.
+func Movable(reason verdict.Reason) bool {
+	return slices.Contains([]verdict.Reason{verdict.Misaligned, verdict.UnalignedOperand, verdict.Alias4K}, reason)
+}
 
-// moved is a state with those registers moved whose accesses a reason is about, so that fewer are. What a user has set is left
-// alone. ok is false where no register helps.
-func (t Task) moved(state initial.State, reason verdict.Reason) (_ initial.State, ok bool) {
+// Mover moves registers of the initial state of a block.
+type Mover struct {
+	Insts       []asm.Inst
+	Copies      int // that run in a row
+	StoreBuffer int // entries, which bound how far back a load may find a store
+}
+
+// Move gives the state with those registers moved whose accesses a movable reason is about, so that fewer are. What a user
+// has set is left alone. ok is false where no register helps.
+func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State, ok bool) {
 	users, err := initial.ParseSet(state.Set)
 	if err != nil && state.Set != "" {
 		return state, false
 	}
-	best := t.withinLine
+	best := m.withinLine
 	if reason == verdict.Alias4K {
-		best = t.withinPage
+		best = m.withinPage
 	}
 	var set []string
 	next := state
@@ -100,20 +114,20 @@ func (t Task) moved(state initial.State, reason verdict.Reason) (_ initial.State
 }
 
 // alignCopies are looked at for alignment: those of a block that advances by 4 bytes a copy go through a line.
-const alignCopies = LineBytes / 4
+const alignCopies = lineBytes / 4
 
 // withinLine is by how much to move a register so that as few accesses as possible cross a line or lack the alignment that an
 // instruction demands; 0 if none does.
-func (t Task) withinLine(state initial.State, r asm.Reg) uint64 {
-	var operands []Operand
+func (m Mover) withinLine(state initial.State, r asm.Reg) uint64 {
+	var operands []operand
 	harmed := false
-	for _, a := range t.followed(state, r, alignCopies) {
+	for _, a := range m.followed(state, r, alignCopies) {
 		if !a.carried {
 			continue
 		}
-		o := Operand{At: int64(a.addr), Width: int64(a.Width), Align: 1}
+		o := operand{at: int64(a.addr), width: int64(a.Width), align: 1}
 		if !a.Implicit {
-			o.Align = max(1, a.align)
+			o.align = max(1, a.align)
 		}
 		operands = append(operands, o)
 		harmed = harmed || o.harmed(0)
@@ -121,19 +135,19 @@ func (t Task) withinLine(state initial.State, r asm.Reg) uint64 {
 	if !harmed {
 		return 0
 	}
-	by, _ := BestMove(operands)
+	by, _ := bestMove(operands)
 	return uint64(by)
 }
 
 // withinPage is by how many lines to move a register so that as few loads as possible alias an earlier store; 0 if none does.
-func (t Task) withinPage(state initial.State, r asm.Reg) (best uint64) {
-	all := t.followed(state, r, t.Program.Factors.Long)
+func (m Mover) withinPage(state initial.State, r asm.Reg) (best uint64) {
+	all := m.followed(state, r, m.Copies)
 	if !slices.ContainsFunc(all, func(a following) bool { return a.carried }) {
 		return 0
 	}
-	fewest := aliases(all, 0, t.StoreBuffer)
-	for by := uint64(LineBytes); by < layout.PageSize && fewest > 0; by += LineBytes {
-		if n := aliases(all, by, t.StoreBuffer); n < fewest {
+	fewest := aliases(all, 0, m.StoreBuffer)
+	for by := uint64(lineBytes); by < layout.PageSize && fewest > 0; by += lineBytes {
+		if n := aliases(all, by, m.StoreBuffer); n < fewest {
 			best, fewest = by, n
 		}
 	}
@@ -179,14 +193,13 @@ type following struct {
 }
 
 // followed are the accesses of the first copies as far as they are known.
-func (t Task) followed(state initial.State, r asm.Reg, copies int) (all []following) {
-	insts := t.Program.Insts
-	before := asm.Follow(insts, copies, harness.Start(state))
-	state.GPR[r] += LineBytes
-	for i, after := range asm.Follow(insts, copies, harness.Start(state)) {
+func (m Mover) followed(state initial.State, r asm.Reg, copies int) (all []following) {
+	before := asm.Follow(m.Insts, copies, harness.Start(state))
+	state.GPR[r] += lineBytes
+	for i, after := range asm.Follow(m.Insts, copies, harness.Start(state)) {
 		if a := before[i]; a.Known {
-			in := &insts[a.Inst]
-			all = append(all, following{&in.Mem[a.Mem], a.Addr, int64(in.Align), after.Known && after.Addr == a.Addr+LineBytes})
+			in := &m.Insts[a.Inst]
+			all = append(all, following{&in.Mem[a.Mem], a.Addr, int64(in.Align), after.Known && after.Addr == a.Addr+lineBytes})
 		}
 	}
 	return all

@@ -9,11 +9,10 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestMoved(t *testing.T) {
+func TestMove(t *testing.T) {
 	for _, tt := range []struct {
 		name, hex, set, want string
 	}{
@@ -53,8 +52,7 @@ func TestMoved(t *testing.T) {
 		if strings.Contains(tt.name, "alias") {
 			reason = verdict.Alias4K
 		}
-		task := Task{Program: Program{Insts: insts, Factors: unroll.Factors{Short: 32, Long: 96}}, StoreBuffer: 56}
-		got, ok := task.moved(state, reason)
+		got, ok := Mover{Insts: insts, Copies: 96, StoreBuffer: 56}.Move(state, reason)
 		if ok != (tt.want != "") {
 			t.Errorf("%s: moved %v, to %s", tt.name, ok, got.Set)
 		} else if diff := cmp.Diff(tt.want, got.Set); ok && diff != "" {

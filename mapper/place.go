@@ -1,214 +1,84 @@
 package mapper
 
 import (
-	"fmt"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/unroll"
-	"github.com/bbprof/bbprof/verdict"
 )
 
-// Program is a block repeated: copies in a row or, if Loop is set, a counted loop of them.
-type Program struct {
-	Insts   []asm.Inst
-	Factors unroll.Factors // iterations of the shorter and of the longer image
-	Loop    *unroll.Loop
-}
-
-// size is the length of one copy in bytes.
-func (p Program) size() int {
-	last := p.Insts[len(p.Insts)-1]
-	return last.Offset + len(last.Bytes)
-}
-
-// build lays out so many iterations from at on.
-func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
-	if p.Loop != nil {
-		return harness.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
-	}
-	return harness.Build(at, p.Insts, iterations, h)
-}
-
-func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, error) {
-	if p.Loop != nil {
-		return harness.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
-	}
-	return harness.BuildDryRun(p.Insts, iterations, h)
-}
-
-// third are the smaller number of iterations and one halfway to the larger.
-func (p Program) third() unroll.Factors {
-	third := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
-	if p.Loop != nil {
-		third.Long -= third.Long % p.Loop.Copies // whole iterations of the loop
-	}
-	return third
-}
-
-// Place is where images are laid out and run.
-type Place struct {
-	Child  *tracee.Tracee
-	Fresh  uint64        // image that puts back all state that a block can change
-	Images uint64        // where images may begin
-	Clock  harness.Clock // that images read at their end
-}
-
-// Placer lays out images of a program.
-type Placer struct {
-	Place
-	Program
-	Harness harness.Harness // around the copies, but for its clock and memory
-	Offset  *int            // of the first copy from the start of a page; nil is anywhere
-}
-
-// harness is what stands around copies that are laid out in the child, where they are to run, over
-// whatever stands there.
-func (p Placer) harness() harness.Harness {
-	h := p.Harness
-	h.Clock, h.Memory = p.Clock, p.codeAt
-	if p.Offset != nil {
-		h.Offset = *p.Offset % 64 // what is left are whole lines, which image has to find
-	}
-	return h
-}
-
-func (p Placer) image(at uint64, iterations int) (harness.Image, error) {
-	im, err := p.build(at, iterations, p.harness())
-	if p.Offset != nil && err == nil {
-		// The first copy is as far from the image's start wherever that is.
-		return p.build(im.At+(uint64(*p.Offset)-im.First)%layout.PageSize, iterations, p.harness())
-	}
-	return im, err
-}
-
-// pair lays both images out and puts them into the child, shift bytes after at unless Offset says
-// where.
-func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
-	if p.Offset != nil {
-		shift = 0
-	}
-	if short, err = p.image(at+shift, p.Factors.Short); err != nil {
-		return short, long, err
-	}
-	if long, err = p.image(short.End(), p.Factors.Long); err != nil {
-		return short, long, err
-	}
-	if long.End() > layout.CodeEnd {
-		return short, long, p.tooLarge()
-	}
-	p.put(short)
-	p.put(long)
-	return short, long, nil
-}
-
-func (p Placer) dryRun(iterations int) (harness.Image, error) {
-	im, err := p.buildDryRun(iterations, p.harness())
+// Place changes a block's rip-relative displacements for a block that is to stand at the start of a page, so that its
+// operands are where in a page they are in its program. If it stands at an address of its program, the address within a
+// page is added to each displacement: constants that a program keeps aligned would else be misaligned. If that is not
+// known, at is 0, and each operand gets the alignment that its width wants, as compilers place them.
+func Place(code []byte, at uint64) []byte {
+	insts, err := asm.Decode(code)
 	if err != nil {
-		return im, err
+		return code // which the caller finds as well
 	}
-	if im.End() > layout.DryRunCode+layout.DryRunCodeSize {
-		return im, p.tooLarge()
+	operands := relativeOperands(insts)
+	if at != 0 {
+		moveAll(operands, int64(at%layout.PageSize))
+	} else {
+		align(operands)
 	}
-	p.put(im)
-	return im, nil
-}
-
-func (p Placer) tooLarge() error {
-	return &verdict.Rejection{
-		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.size(), layout.CodeSize>>10),
-	}
-}
-
-// put writes an image to the child, unless it was laid out there.
-func (p Placer) put(im harness.Image) {
-	if to := p.codeAt(im.At); &to[0] != &im.Code[0] {
-		copy(to, im.Code)
-	}
-}
-
-// codeAt is the child's memory from an address on to the end of the region for code, or of that
-// for dry runs; nil elsewhere.
-func (p Placer) codeAt(at uint64) []byte {
-	switch {
-	case at >= layout.Code && at < layout.CodeEnd:
-		return p.Child.Code()[at-layout.Code:]
-	case at >= layout.DryRunCode && at < layout.DryRunCode+layout.DryRunCodeSize:
-		return p.Child.DryRunCode()[at-layout.DryRunCode:]
-	}
-	return nil
-}
-
-// startStep is how far an image moves with its first copy's start in a cache line: five lines for each
-// 16 bytes, so that starts differ in the sets of L1I and of the op cache too.
-const startStep = 5 * 64 / 16
-
-// Replicates lays out an image pair for each of these starts of the first copy in its cache line, as
-// far as there is room. In L1I all pairs stand in the same sets, the start's shift aside. The mapped
-// block has the last of them then.
-func (m *Mapped) Replicates(starts []int, read harness.Clock) (pairs [][2]harness.Image, err error) {
-	at := m.Images
-	for _, start := range starts {
-		short, long, err := m.startingAt(start, read).pair(at, uint64(start)*startStep)
-		if err != nil {
-			if len(pairs) > 0 && reasonOf(err) == verdict.CodeExceedsL1I {
-				break
+	moved := code
+	for _, o := range operands {
+		if v := o.disp + o.move; o.move != 0 && v <= math.MaxInt32 {
+			if &moved[0] == &code[0] {
+				moved = slices.Clone(code)
 			}
-			return nil, err
+			binary.LittleEndian.PutUint32(moved[o.field:], uint32(v))
 		}
-		m.Short, m.Long, m.start = short, long, start
-		pairs = append(pairs, [2]harness.Image{short, long})
-		at = congruent(at, long.End())
 	}
-	return pairs, nil
+	return moved
 }
 
-// startingAt lays out images whose first copy is so many bytes into its cache line, unless Offset
-// says where.
-func (m *Mapped) startingAt(start int, read harness.Clock) Placer {
-	p := m.Placer
-	p.Clock = read
-	p.Harness.Offset = start
-	return p
-}
-
-// congruent is the first address from end on that stands where at does in a page, and so in L1I.
-func congruent(at, end uint64) uint64 {
-	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
-}
-
-// ThirdFactors are the smaller number of iterations and a third one; ok is false if there is none, or if the longer
-// image is timed alone.
-func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
-	f = m.third()
-	return f, f.Long > f.Short && f.Short > 0
-}
-
-// Third places an image of the third number of iterations after the last replicate, and completes
-// the list of words to restore for it. It is not ok without such a number or without room.
-func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error) {
-	third, ok := m.ThirdFactors()
-	if !ok {
-		return im, false, nil
+// relativeOperands are the rip-relative operands of a block, from the start of a page, at which the block stands.
+func relativeOperands(insts []asm.Inst) (list []operand) {
+	for i := range insts {
+		in := &insts[i]
+		if in.RIPDisp == 0 {
+			continue
+		}
+		field := in.Bytes[in.RIPDisp:]
+		o := operand{field: in.Offset + in.RIPDisp, disp: int64(int32(binary.LittleEndian.Uint32(field)))}
+		o.at, o.align = int64(in.Offset+len(in.Bytes))+o.disp, max(1, int64(in.Align))
+		for _, m := range in.Mem {
+			if m.Base == asm.RIP {
+				o.width = max(o.width, int64(m.Width))
+			}
+		}
+		list = append(list, o)
 	}
-	p := m.startingAt(m.start, read)
-	im, err = p.image(congruent(m.Long.At, m.Long.End()), third.Long)
-	if err != nil || im.End() > layout.CodeEnd {
-		return im, false, err
-	}
-	p.put(im)
-	return im, true, m.addDirty(im)
+	return list
 }
 
-// CodeBytes is how much code runs: bbprof's own at the start of the region and both images,
-// with the little that lies between them unless the set-up makes that much.
-func (m *Mapped) CodeBytes() int {
-	if m.Offset == nil {
-		whole := (m.Short.At - m.Images) &^ (layout.PageSize - 1) // pages that other images stand on
-		return int(m.Long.End() - whole - layout.Code)
+func moveAll(operands []operand, move int64) {
+	for i := range operands {
+		operands[i].move = move
 	}
-	return int(m.Images-layout.Code) + len(m.Short.Code) + len(m.Long.Code)
+}
+
+// align moves all operands by one distance, so that they keep their places to each other. Only where that
+// leaves one of them harmed, each group of operands that are far from the others is moved by itself.
+func align(operands []operand) {
+	move, harmed := bestMove(operands)
+	moveAll(operands, move)
+	if harmed == 0 {
+		return
+	}
+	slices.SortStableFunc(operands, func(a, b operand) int { return cmp.Compare(a.at, b.at) })
+	for from := 0; from < len(operands); {
+		to, end := from, int64(math.MinInt64)
+		for ; to < len(operands) && (to == from || operands[to].at < end+lineBytes); to++ {
+			end = max(end, operands[to].at+operands[to].width)
+		}
+		move, _ := bestMove(operands[from:to])
+		moveAll(operands[from:to], move)
+		from = to
+	}
 }

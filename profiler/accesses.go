@@ -5,7 +5,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/internal/mapping"
 )
 
 // Accesses lists what copies of a block access that start from a captured state, in program order: of as many copies
@@ -30,7 +30,7 @@ func (s *session) accesses(j job) ([]asm.Access, error) {
 	}
 	task := s.task(j, d, r)
 	task.Late = s.allow(mapLimit).over
-	task.Judge = func(m *mapper.Mapped) (mapper.Judged, error) { return mapper.Judged{}, nil }
+	task.Judge = func(m *mapping.Mapped) (mapping.Judged, error) { return mapping.Judged{}, nil }
 	m, err := task.Replayed(j.Setup.Captured)
 	if err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -55,7 +55,7 @@ func openBench(t testing.TB) bench {
 
 // block decodes, refuses, maps and traces a block with some copies in one initial state. No rule
 // judges the trace.
-func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapper.Mapped, error) {
+func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapping.Mapped, error) {
 	b.t.Helper()
 	task, err := b.unjudged(code, frames, copies)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapp
 }
 
 // unjudged is a block that is to have so many copies on so many frames, whatever its trace shows.
-func (b bench) unjudged(code []byte, frames, copies int) (task mapper.Task, err error) {
+func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err error) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
@@ -77,13 +77,13 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapper.Task, err 
 	j := b.job(Block{Code: code})
 	j.Unroll, j.Frames = &unroll.Factors{Short: 1, Long: copies}, frames
 	task = b.task(j, d, repeated{factors: *j.Unroll})
-	task.Judge = func(*mapper.Mapped) (mapper.Judged, error) { return mapper.Judged{}, nil }
+	task.Judge = func(*mapping.Mapped) (mapping.Judged, error) { return mapping.Judged{}, nil }
 	task.Late = func() bool { return false }
 	return task, nil
 }
 
 // build lays copies of a mapped block out after its images.
-func (b bench) build(m *mapper.Mapped, copies int) harness.Image {
+func (b bench) build(m *mapping.Mapped, copies int) harness.Image {
 	b.t.Helper()
 	im, err := harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m))
 	if err != nil {
@@ -93,7 +93,7 @@ func (b bench) build(m *mapper.Mapped, copies int) harness.Image {
 }
 
 // harnessOf is what stands around the copies of a mapped block.
-func harnessOf(m *mapper.Mapped) harness.Harness {
+func harnessOf(m *mapping.Mapped) harness.Harness {
 	h := m.Harness
 	h.Clock = m.Clock
 	return h
@@ -113,13 +113,13 @@ type machine struct {
 //
 // The epilogue needs registers and flags for itself, so it is replaced: by stores of what
 // ptrace's general registers leave out, which change nothing, and an int3.
-func (b bench) run(m *mapper.Mapped, im harness.Image) machine {
+func (b bench) run(m *mapping.Mapped, im harness.Image) machine {
 	b.t.Helper()
 	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.Fresh, 1)})
 }
 
 // runAfter is run with something before the image.
-func (b bench) runAfter(r *mapper.Mapped, im harness.Image, ahead []tracee.Op) machine {
+func (b bench) runAfter(r *mapping.Mapped, im harness.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
 		saved      = layout.Control - 4096 // of the log, whose end these few copies do not reach

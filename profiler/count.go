@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -63,7 +64,7 @@ func newStepper() (*session, error) {
 // count maps a block as for a measurement and then steps through copies of it.
 func (s *session) count(b Block) (copies, instructions int, err error) {
 	j := job{Block: b, Options: Options{FrontEnd: OpCache}, states: s.states}
-	d, err := decode(placed(b.Code, b.Setup.At))
+	d, err := decode(mapper.Place(b.Code, b.Setup.At))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -35,7 +35,7 @@ type CounterReport struct {
 
 // readEvents adds to tallies what only the kernel can read: with the TSC as clock all events,
 // otherwise those of software. The images stand where they were timed last.
-func (s *session) readEvents(j job, m *mapper.Mapped, tallies timing.Tallies) (timing.Tallies, error) {
+func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (timing.Tallies, error) {
 	var events []pmu.Event
 	for _, e := range slices.Concat(s.pmu.Events, s.asked) {
 		if e.Available && e.Role != pmu.Cycles && (e.Software() || s.counters() == nil) {
@@ -49,7 +49,7 @@ func (s *session) readEvents(j job, m *mapper.Mapped, tallies timing.Tallies) (t
 		tallies = timing.Tallies{}
 	}
 	err := s.reader().Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), events, tallies)
-	return tallies, mapper.Unexpected(err)
+	return tallies, mapping.Unexpected(err)
 }
 
 func (s *session) reader() timing.Reader {

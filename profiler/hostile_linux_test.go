@@ -18,7 +18,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -186,7 +186,7 @@ func TestNoSystemCall(t *testing.T) {
 
 // frameWordAt reads a word of the block's memory by its address, after a run in the paper's
 // state on one frame.
-func frameWordAt(r *mapper.Mapped, addr uint64) uint64 {
+func frameWordAt(r *mapping.Mapped, addr uint64) uint64 {
 	f := r.Child.Frame(0)[addr%layout.PageSize:]
 	var v uint64
 	for i := range 8 {
@@ -241,7 +241,7 @@ func TestEnds(t *testing.T) {
 		}
 		t.Logf("%s: %s in %v", name, r.Reason, took.Round(time.Millisecond))
 		// One run may outlast its limit as long as none is over: the states share one limit.
-		if most := mapLimit + 2*mapper.RunLimit + childRunLimit + 5*time.Second; took > most {
+		if most := mapLimit + 2*mapping.RunLimit + childRunLimit + 5*time.Second; took > most {
 			t.Errorf("%s took %v, more than %v", name, took, most)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
-	"github.com/bbprof/bbprof/mapper"
 )
 
 // TestImpossible: the whole interval has to lie below what the core can do.
@@ -33,7 +33,7 @@ func TestImpossible(t *testing.T) {
 		}
 		s := &session{}
 		s.cpu.DispatchWidth = c.width
-		m := &mapper.Mapped{Placer: mapper.Placer{Program: mapper.Program{Insts: insts}}}
+		m := &mapping.Mapped{Placer: mapping.Placer{Program: mapping.Program{Insts: insts}}}
 		got, why := s.impossible(m, timing.Timed{Estimate: stat.Estimate{Value: c.cycles, Half: c.half}})
 		if got != c.want || (why == "") != (got == "") || !strings.Contains(why, c.says) {
 			t.Errorf("%s: %q, %q, want %q", c.name, got, why, c.want)

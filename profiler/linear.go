@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -97,7 +97,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 	for i, offsets := range rounds {
 		got, err := s.timer.TimeThird(block, pair, offsets, plan)
 		if err != nil {
-			return r, 0, mapper.Unexpected(err)
+			return r, 0, mapping.Unexpected(err)
 		}
 		r.timed = r.timed.After(got)
 		if len(got.Windows) == 0 && len(windows) == 0 {

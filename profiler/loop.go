@@ -6,20 +6,20 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // looped is a block as a loop.
 type looped struct {
-	mapped   *mapper.Mapped
+	mapped   *mapping.Mapped
 	crowded  bool // a copy exceeds the share of the op cache
 	warnings []string
 	measured measured
 }
 
 // asLoop maps a block that is mapped as copies in a row again, as a loop.
-func (s *session) asLoop(copies *mapper.Mapped) (l looped, err error) {
+func (s *session) asLoop(copies *mapping.Mapped) (l looped, err error) {
 	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, s.allow(mapLimit).over)
 	l.mapped = m
 	if !fits {
@@ -31,7 +31,7 @@ func (s *session) asLoop(copies *mapper.Mapped) (l looped, err error) {
 
 // measureLoop takes a block that was measured as copies in a row through the same steps as a loop. A
 // loop that cannot be measured is a warning, and nil.
-func (s *session) measureLoop(j job, copies *mapper.Mapped) (_ *looped, warnings []string, err error) {
+func (s *session) measureLoop(j job, copies *mapping.Mapped) (_ *looped, warnings []string, err error) {
 	l, err := s.asLoop(copies)
 	if err == nil {
 		l.measured, err = s.measure(j, l.mapped, false)

@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
@@ -31,7 +32,7 @@ type job struct {
 type reached struct {
 	decoded  decoded
 	repeated repeated
-	mapped   *mapper.Mapped
+	mapped   *mapping.Mapped
 	measured measured
 	loop     *looped  // beside it, in mode both
 	warnings []string // on the loop
@@ -56,10 +57,21 @@ func (s *session) profile(b Block) (Result, error) {
 	return result, err
 }
 
+// asWritten names the instruction of a rejection as the user wrote it.
+func asWritten(err error, code []byte) {
+	var r *verdict.Rejection
+	if !errors.As(err, &r) || r.Inst == nil {
+		return
+	}
+	if insts, err := asm.Decode(code); err == nil && r.Inst.Index < len(insts) {
+		r.Inst = insts[r.Inst.Index].Verdict(r.Inst.Index)
+	}
+}
+
 func (s *session) steps(j job) (r reached, err error) {
 	code := j.Code
 	if j.Setup.Captured == nil {
-		code = placed(j.Code, j.Setup.At)
+		code = mapper.Place(j.Code, j.Setup.At)
 	}
 	if r.decoded, err = decode(code); err != nil {
 		return r, err
@@ -155,7 +167,7 @@ func (j job) repeat(d decoded, frontEnd unroll.FrontEnd) (repeated, error) {
 }
 
 // prepare maps the block and traces it, in a state in which all its accesses are harmless.
-func (s *session) prepare(j job, d decoded, r repeated) (*mapper.Mapped, error) {
+func (s *session) prepare(j job, d decoded, r repeated) (*mapping.Mapped, error) {
 	task := s.task(j, d, r)
 	task.Late = s.allow(mapLimit).over
 	if j.Setup.Captured != nil {
@@ -171,10 +183,10 @@ func (s *session) prepare(j job, d decoded, r repeated) (*mapper.Mapped, error) 
 }
 
 // task is what the mapper has to know of a block.
-func (s *session) task(j job, d decoded, r repeated) mapper.Task {
-	return mapper.Task{
+func (s *session) task(j job, d decoded, r repeated) mapping.Task {
+	return mapping.Task{
 		Open:        s.open,
-		Program:     mapper.Program{Insts: d.insts, Factors: r.factors},
+		Program:     mapping.Program{Insts: d.insts, Factors: r.factors},
 		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
@@ -182,12 +194,12 @@ func (s *session) task(j job, d decoded, r repeated) mapper.Task {
 		NoPages:     j.Setup.NoMapping,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
 		Move:        len(j.states) > len(s.compared) && len(j.states) > 1,
-		Judge:       func(m *mapper.Mapped) (mapper.Judged, error) { return s.judgeTrace(j, m) },
+		Judge:       func(m *mapping.Mapped) (mapping.Judged, error) { return s.judgeTrace(j, m) },
 	}
 }
 
 // judgeTrace applies the rules to the accesses.
-func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err error) {
+func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, err error) {
 	core := s.cpu.Core
 	if f := invariants.Contained(m.Trace); f.Rejection != nil {
 		return judged, f.Rejection // it can have written to frames, and to nothing else
@@ -221,7 +233,7 @@ func (s *session) judgeTrace(j job, m *mapper.Mapped) (judged mapper.Judged, err
 }
 
 // ownLines is how many lines of each L1D set bbprof itself uses while it times a block.
-func (s *session) ownLines(m *mapper.Mapped) (own [layout.PageSize / 64]int) {
+func (s *session) ownLines(m *mapping.Mapped) (own [layout.PageSize / 64]int) {
 	use := func(from, bytes uint64) {
 		for line := from / 64; line <= (from+bytes-1)/64; line++ {
 			own[line%uint64(len(own))]++
@@ -254,7 +266,7 @@ func (j job) tolerates(err error, warnings *[]string) bool {
 
 // measured is a program that was timed, and what its samples say.
 type measured struct {
-	mapped   *mapper.Mapped
+	mapped   *mapping.Mapped
 	timed    timing.Timed
 	judged   judged
 	warnings []string
@@ -262,7 +274,7 @@ type measured struct {
 
 // measure times a program, checks that its time grows in line with its length, counts events that
 // only the kernel can read, if it is to, and judges the samples.
-func (s *session) measure(j job, m *mapper.Mapped, events bool) (r measured, err error) {
+func (s *session) measure(j job, m *mapping.Mapped, events bool) (r measured, err error) {
 	r.mapped = m
 	if r.timed, err = s.time(j, m); err != nil {
 		return r, err
@@ -280,13 +292,13 @@ func (s *session) measure(j job, m *mapper.Mapped, events bool) (r measured, err
 }
 
 // time takes as many replicates as the interval needs.
-func (s *session) time(j job, m *mapper.Mapped) (timing.Timed, error) {
+func (s *session) time(j job, m *mapping.Mapped) (timing.Timed, error) {
 	t, err := s.timer.Time(timedBlock{m}, j.plan(m))
-	return t, mapper.Unexpected(err)
+	return t, mapping.Unexpected(err)
 }
 
 // plan says how to time a mapped block.
-func (j job) plan(m *mapper.Mapped) timing.Plan {
+func (j job) plan(m *mapping.Mapped) timing.Plan {
 	p := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
@@ -299,7 +311,7 @@ func (j job) plan(m *mapper.Mapped) timing.Plan {
 }
 
 // timedBlock is a mapped block as timing.Block.
-type timedBlock struct{ *mapper.Mapped }
+type timedBlock struct{ *mapping.Mapped }
 
 // Replicates implements timing.Block.
 func (b timedBlock) Replicates(places []int, read harness.Clock) (pairs []timing.Pair, err error) {
@@ -347,7 +359,7 @@ type judged struct {
 }
 
 // judge decides whether the samples are those of an undisturbed, steady block.
-func (s *session) judge(j job, m *mapper.Mapped, t timing.Timed) (r judged, err error) {
+func (s *session) judge(j job, m *mapping.Mapped, t timing.Timed) (r judged, err error) {
 	r.windows = len(t.Windows)
 	misses := func(im harness.Image) float64 {
 		return float64(invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I))

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/mapper"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -31,7 +31,7 @@ type Address uint64
 // MarshalText writes it as a report does.
 func (a Address) MarshalText() ([]byte, error) { return []byte(hexadecimal(uint64(a))), nil }
 
-func (r *CapturedReport) addLeft(left *mapper.Left) {
+func (r *CapturedReport) addLeft(left *mapping.Left) {
 	if r != nil && left != nil {
 		r.Within, r.Leaves = left.Copy, left.Why
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -244,7 +245,7 @@ func (r *Result) warn(format string, args ...any) {
 }
 
 // addMapped tells of pages and trace.
-func (r *Result) addMapped(m *mapper.Mapped, detail bool) {
+func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
 	if m.Plan.Frames > 0 { // it came to an attempt
 		r.Init = m.Plan.Init
 	}
@@ -275,7 +276,7 @@ func (r *Result) addMeasured(m measured) {
 	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
 }
 
-func reportLoop(m *mapper.Mapped) *LoopReport {
+func reportLoop(m *mapping.Mapped) *LoopReport {
 	l := m.Loop
 	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Counter.String()}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -220,11 +220,11 @@ func (s *session) ready() error {
 }
 
 // open is the place where blocks are laid out, in a live child.
-func (s *session) open() (mapper.Place, error) {
+func (s *session) open() (mapping.Place, error) {
 	if err := s.ready(); err != nil {
-		return mapper.Place{}, err
+		return mapping.Place{}, err
 	}
-	return mapper.Place{Child: s.child, Fresh: s.timer.Fresh(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
+	return mapping.Place{Child: s.child, Fresh: s.timer.Fresh(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
 }
 
 func (s *session) close() { s.discard() }

@@ -11,9 +11,9 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/timing"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -127,7 +127,7 @@ func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
 	r, err := p.Profile(context.Background(), Block{
 		Code: unhex(t, "488b03"+"4881c300100000"), // mov rax, [rbx]; add rbx, 4096
-		Setup: Setup{Unroll: &unroll.Factors{Short: mapper.MaxPages / 2, Long: mapper.MaxPages}, Frames: 1,
+		Setup: Setup{Unroll: &unroll.Factors{Short: mapping.MaxPages / 2, Long: mapping.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.Nonlinear, verdict.Unstable}},
 	})
 	switch {
@@ -135,7 +135,7 @@ func TestManyPages(t *testing.T) {
 		t.Fatal(err)
 	case r.Reason.Noise(), r.Reason == verdict.Timeout: // of a second for so many faults
 		require.Skip(t, require.Idle, "%v", r.Rejection)
-	case r.Status != OK || r.Pages != mapper.MaxPages:
+	case r.Status != OK || r.Pages != mapping.MaxPages:
 		t.Errorf("%s: %v%s, %d pages", r.Status, r.Rejection, r.Failure, r.Pages)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -122,7 +122,7 @@ const impossibleShare = 0.015
 
 // impossible says that cycles are fewer than the core needs to rename the instructions, each of which takes a slot
 // at least, or than a chain through registers takes, if they are.
-func (s *session) impossible(m *mapper.Mapped, t timing.Timed) (which Impossible, why string) {
+func (s *session) impossible(m *mapping.Mapped, t timing.Timed) (which Impossible, why string) {
 	width := s.cpu.DispatchWidth
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
 	switch high := t.Estimate.High() / (1 - impossibleShare); {

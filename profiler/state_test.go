@@ -8,13 +8,13 @@ import (
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/simulated"
-	"github.com/bbprof/bbprof/mapper"
 )
 
 // preparedBlock is a block as far as it goes without timing, and the session that it is in.
 type preparedBlock struct {
-	*mapper.Mapped
+	*mapping.Mapped
 	s *session
 }
 
@@ -47,15 +47,15 @@ func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 }
 
 // prepareBlock takes a block through the steps before timing.
-func (s *session) prepareBlock(b Block) (*mapper.Mapped, error) {
+func (s *session) prepareBlock(b Block) (*mapping.Mapped, error) {
 	j := s.job(b)
 	d, err := decode(b.Code)
 	if err != nil {
-		return &mapper.Mapped{}, err
+		return &mapping.Mapped{}, err
 	}
 	r, err := j.repeat(d, s.cpu.FrontEnd)
 	if err != nil {
-		return &mapper.Mapped{}, err
+		return &mapping.Mapped{}, err
 	}
 	return s.prepare(j, d, r)
 }

@@ -5,16 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // verdict takes a block in the paper's state to the point where timing would start.
-func (b bench) verdict(code []byte, frames int) (*mapper.Mapped, verdict.Reason) {
+func (b bench) verdict(code []byte, frames int) (*mapping.Mapped, verdict.Reason) {
 	b.t.Helper()
 	if err := b.ready(); err != nil {
 		b.t.Fatal(err)
@@ -163,5 +165,15 @@ func TestTolerate(t *testing.T) {
 	}
 	if _, reason := b.verdict(code, 2); reason != verdict.Alias4K {
 		t.Errorf("on two: %s, which nobody tolerates", reason)
+	}
+}
+
+// TestAsWritten: a rejection names the instruction with the displacement that the user wrote.
+func TestAsWritten(t *testing.T) {
+	code := []byte{0x66, 0x0f, 0x6f, 0x05, 0x01, 0, 0, 0} // movdqa xmm0, [rip+1]
+	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
+	asWritten(r, code)
+	if diff := cmp.Diff("movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

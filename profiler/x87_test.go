@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 )
 
 // x87Shapes are all x87 instructions: each register form, and each memory form at [rbx].
@@ -46,7 +46,7 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := &mapper.Mapped{Plan: mapper.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
+	r := &mapping.Mapped{Plan: mapping.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
 	r.Insts = insts
 	r.Place, err = b.open()
 	if err != nil {

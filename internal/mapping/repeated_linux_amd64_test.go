@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -67,8 +68,8 @@ func TestRepeatedLikeOneByOne(t *testing.T) {
 
 type outcome struct {
 	Rejected verdict.Rejection
-	Pages    []Page // of a block that runs
-	Count    int    // of them, whether it does or not
+	Pages    []mapper.Page // of a block that runs
+	Count    int           // of them, whether it does or not
 	stops    int
 }
 

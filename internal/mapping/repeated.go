@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 )
 
 // A string instruction with a large count asks for a thousand pages in a row, each after a run through
@@ -58,11 +59,11 @@ func (w *passage) begin(p Plan, m *Mapping, stop tracee.Stop, im harness.Image) 
 			break
 		}
 		next[soonest] += layout.PageSize
-		if slices.ContainsFunc(m.Pages, func(q Page) bool { return q.Addr == page }) {
+		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page }) {
 			continue
 		}
 		frame := len(m.Pages) % p.Frames
-		m.Pages = append(m.Pages, Page{Addr: page, Frame: frame, Inst: index, Fault: page, Copy: copy})
+		m.Pages = append(m.Pages, mapper.Page{Addr: page, Frame: frame, Inst: index, Fault: page, Copy: copy})
 		ops = append(ops, tracee.MapFrame(page, frame))
 	}
 	return ops

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -148,7 +149,7 @@ func TestNoRoomToTrace(t *testing.T) {
 }
 
 func TestStays(t *testing.T) {
-	onPage := Mapping{Pages: []Page{{Addr: 0x1000}}}
+	onPage := Mapping{Pages: []mapper.Page{{Addr: 0x1000}}}
 	trace := func(addrs ...uint64) invariants.Trace { // one access a copy
 		tr := invariants.Trace{Copies: len(addrs)}
 		for i, a := range addrs {

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -130,7 +131,7 @@ func (p Plan) replay(c Child, im harness.Image) (m Mapping, stop tracee.Stop, er
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	before := len(ops)
 	for i, page := range p.Replay.Captured.Pages {
-		m.Pages = append(m.Pages, Page{Addr: page.Address, Frame: i, Fault: page.Address})
+		m.Pages = append(m.Pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
 		ops = append(ops, tracee.MapFrame(page.Address, i))
 	}
 	p.Refill(c)

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"encoding/csv"
@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -90,7 +91,7 @@ func (b *bench) task(code []byte) Task {
 }
 
 // begin maps a task in the paper's state on one frame, beginning with some pages, and traces it.
-func (b *bench) begin(t Task, known []Page) (*Mapped, error) {
+func (b *bench) begin(t Task, known []mapper.Page) (*Mapped, error) {
 	b.t.Helper()
 	place, err := b.open()
 	if err != nil {
@@ -183,18 +184,18 @@ func TestWrongPagesToBeginWith(t *testing.T) {
 			return 0
 		}
 		asked := first.Pages
-		begin := func(known []Page) {
+		begin := func(known []mapper.Page) {
 			m, err := b.begin(task, known)
 			if d := cmp.Diff(asked, m.Pages); err != nil || m.Factors != first.Factors || d != "" {
 				t.Errorf("%x begins with %+v: %v; %s", code, known, err, d)
 			}
 		}
-		unasked := Page{Addr: 0x7f00_0000_0000}
-		begin([]Page{unasked})
-		begin(append([]Page{unasked}, asked...))
-		var many []Page
+		unasked := mapper.Page{Addr: 0x7f00_0000_0000}
+		begin([]mapper.Page{unasked})
+		begin(append([]mapper.Page{unasked}, asked...))
+		var many []mapper.Page
 		for i := range uint64(steadyPages) {
-			many = append(many, Page{Addr: unasked.Addr + i*0x1000})
+			many = append(many, mapper.Page{Addr: unasked.Addr + i*0x1000})
 		}
 		begin(many)                                                                // and with one more there are too many
 		if half := len(asked) / 2; half > 0 && asked[0].Inst != asked[half].Inst { // one instruction's pages only ever come in its own order
@@ -324,7 +325,7 @@ func TestStoresOfWhatIsThere(t *testing.T) {
 // ownBlocks are those of testdata/blocks-own.csv.
 func ownBlocks(t *testing.T) (blocks [][]byte) {
 	t.Helper()
-	f, err := os.Open("../testdata/blocks-own.csv")
+	f, err := os.Open("../../testdata/blocks-own.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -124,7 +125,7 @@ func TestMapLists(t *testing.T) {
 		}
 	}
 	if got := m.Pages; len(got) != 3 ||
-		got[0] != (Page{0x1234_5000, 0, 0, 0x1234_5678, 0}) || got[1] != (Page{0x1234_6000, 1, 0, 0x1234_6000, 0}) || got[2] != (Page{0, 0, 0, 0xfff, 0}) {
+		got[0] != (mapper.Page{Addr: 0x1234_5000, Frame: 0, Inst: 0, Fault: 0x1234_5678}) || got[1] != (mapper.Page{Addr: 0x1234_6000, Frame: 1, Inst: 0, Fault: 0x1234_6000}) || got[2] != (mapper.Page{Addr: 0, Frame: 0, Inst: 0, Fault: 0xfff}) {
 		t.Errorf("pages %+v", got)
 	}
 	if again := m.Remap(); !equal(again, append(append([]tracee.Op{}, want[0][:2]...), want[1][0], want[2][0], want[3][0])) {
@@ -369,7 +370,7 @@ func TestDirty(t *testing.T) {
 	p.Frames = 2
 	c := &fake{t: t, image: im}
 	p.Refill(c)
-	m := Mapping{Pages: []Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
+	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
 	if d := m.Dirty(c, p.Init); len(d) != 0 {
 		t.Errorf("after a refill: %#x", d)
 	}

@@ -1,18 +1,11 @@
-// Package mapper gives a block the memory that it asks for. It runs the block, and for each
-// access to a page that is not there maps that page onto a frame and starts over with
-// registers, flags and memory as at first, until the block runs to its end: the method of
-// the BHive paper (IISWC 2019, section 3.1). A fault that no page would help becomes a
-// rejection that names the instruction and the address.
+// Package mapping gives a block the memory that it asks for, as package mapper describes, in bbprof's child. It
+// also runs the instrumented copy, and it decides when a block is mapped again.
 //
 // [Task.Prepare] does all of this, with its retries: with other initial states, with a frame for
 // each page, with fewer copies. It returns a [Mapped]: the pages, the trace of all accesses, what
 // the rules say of it, and the images at their places in the child. [Mapped.AsLoop] and
 // [Mapped.Again] prepare the same block as a loop or with fewer copies.
-//
-// Package profiler is its one user: a [Child] is made of bbprof's internal packages, so no other
-// program can start one. What another program sees of this package is the [Page] in a
-// profiler.Result: an address, its frame, and the instruction that asked for it.
-package mapper
+package mapping
 
 import (
 	"encoding/binary"
@@ -26,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -52,7 +46,7 @@ type Plan struct {
 	Ahead   []tracee.Op   // of the first run
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
 	// the block does ask for them is for confirm to find out.
-	Known    []Page
+	Known    []mapper.Page
 	OneByOne bool   // map no page before it is asked for, see passage
 	Fresh    uint64 // image to run first, which puts back all state that a block can change; 0: no image
 	// Replay is the captured state to start from, if it is one; Window is the child's.
@@ -83,18 +77,9 @@ func (p Plan) try(c Child, ops []tracee.Op, im harness.Image) (tracee.Stop, erro
 	return stop, err
 }
 
-// Page is one virtual page of the block and the frame that it stands on.
-type Page struct {
-	Addr  uint64 `json:"address"`
-	Frame int    `json:"frame"`
-	Inst  int    `json:"instruction"` // the instruction that asked for it, from 0
-	Fault uint64 `json:"fault"`       // the address that it asked for
-	Copy  int    `json:"-"`           // of the block, that the instruction stands in
-}
-
 // Mapping is a set of pages with which the block runs to its end.
 type Mapping struct {
-	Pages []Page
+	Pages []mapper.Page
 	Stops int // of the child, while mapping
 	Full  int // the copy that asked for one page more than there may be, if one did
 	Known int // how many pages, the first, were there before any was asked for
@@ -177,7 +162,7 @@ func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error
 		if p.NoPages {
 			return m, &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing is mapped", Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault}
 		}
-		if slices.ContainsFunc(m.Pages, func(q Page) bool { return q.Addr == page.Addr }) {
+		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
 		if !pass.passed(p, &m, stop, im) {

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
 )
 
 // confirm holds the pages that were there from the start against what a run with them accessed: each
@@ -25,22 +26,22 @@ func (m *Mapping) confirm(p Plan, accesses []asm.Access) bool {
 		for _, a := range accesses[:n] {
 			for addr := layout.PageOf(a.Addr); addr < a.Addr+uint64(a.Width); addr += layout.PageSize {
 				if i := on.page(addr); i >= 0 && !touched[i] {
-					touched[i], asked[i] = true, known[i].askedBy(p.Insts, accesses[:n])
+					touched[i], asked[i] = true, askedBy(&known[i], p.Insts, accesses[:n])
 					left--
 				}
 			}
 		}
 		accesses = accesses[n:]
 	}
-	var pages []Page
+	var pages []mapper.Page
 	for i, q := range known {
-		if asked[i] && !slices.ContainsFunc(found, func(f Page) bool { return f.Copy == q.Copy && f.Inst == q.Inst }) {
+		if asked[i] && !slices.ContainsFunc(found, func(f mapper.Page) bool { return f.Copy == q.Copy && f.Inst == q.Inst }) {
 			pages = append(pages, q)
 		}
 	}
 	confirmed := len(pages) == len(known)
 	pages = append(pages, found...)
-	slices.SortStableFunc(pages, func(a, b Page) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.Inst, b.Inst)) })
+	slices.SortStableFunc(pages, func(a, b mapper.Page) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.Inst, b.Inst)) })
 	for i, q := range pages {
 		confirmed = confirmed && q.Frame == i%p.Frames
 	}
@@ -51,7 +52,7 @@ func (m *Mapping) confirm(p Plan, accesses []asm.Access) bool {
 // askedBy notes how an instruction, of which these are the accesses, asks for the page, being the
 // first to touch it. Where they do not tell at which address, the step that was noted before has to be
 // this one, or askedBy is false.
-func (q *Page) askedBy(insts []asm.Inst, accesses []asm.Access) bool {
+func askedBy(q *mapper.Page, insts []asm.Inst, accesses []asm.Access) bool {
 	const widest = 64 // bytes: wider ones are made in parts, as are those of no power of two
 	a := accesses[0]
 	in := &insts[a.Inst]
@@ -67,7 +68,7 @@ func (q *Page) askedBy(insts []asm.Inst, accesses []asm.Access) bool {
 
 // finder finds pages by their addresses. Successive accesses mostly are to one page.
 type finder struct {
-	pages []Page
+	pages []mapper.Page
 	last  int
 }
 
@@ -76,7 +77,7 @@ func (f *finder) page(addr uint64) int {
 	if f.pages[f.last].Addr == addr {
 		return f.last
 	}
-	i := slices.IndexFunc(f.pages, func(p Page) bool { return p.Addr == addr })
+	i := slices.IndexFunc(f.pages, func(p mapper.Page) bool { return p.Addr == addr })
 	if i >= 0 {
 		f.last = i
 	}

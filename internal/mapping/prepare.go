@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -163,7 +164,8 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 			state, ok = states[i], true
 		}
 		for ; !ok && len(failed) > 0; failed = failed[1:] {
-			state, ok = t.moved(failed[0].state, failed[0].reason)
+			mover := mapper.Mover{Insts: t.Program.Insts, Copies: t.Program.Factors.Long, StoreBuffer: t.StoreBuffer}
+			state, ok = mover.Move(failed[0].state, failed[0].reason)
 		}
 		if !ok {
 			break
@@ -184,7 +186,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 		if !ofContext[reason] || t.Late() {
 			break
 		}
-		if t.Move && i < len(states) && movable[reason] && len(failed) < mostMoved {
+		if t.Move && i < len(states) && mapper.Movable(reason) && len(failed) < mostMoved {
 			failed = append(failed, failure{state, reason})
 		}
 		t.Program = m.Program // with as many copies as did
@@ -239,7 +241,7 @@ func (t *Task) set(place Place, state initial.State) {
 }
 
 // foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
-func (t Task) foreseen(state initial.State) (pages []Page) {
+func (t Task) foreseen(state initial.State) (pages []mapper.Page) {
 	if !reaches(t.Program.Insts) {
 		return nil
 	}
@@ -247,7 +249,7 @@ func (t Task) foreseen(state initial.State) (pages []Page) {
 		return nil
 	}
 	for _, a := range asm.Foresee(t.Program.Insts, t.Program.Factors.Long, harness.Start(state)) {
-		pages = append(pages, Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
+		pages = append(pages, mapper.Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
 	}
 	return pages
 }
@@ -272,7 +274,7 @@ func (m *Mapped) Again(fewer unroll.Factors, late func() bool) (*Mapped, error) 
 
 // harmless maps and traces the block and has the trace judged. A block that moves on comes to
 // alias or to crowd the cache by itself after some copies: it gets no more than that.
-func (t Task) harmless(place Place, plan Plan, known []Page) (*Mapped, error) {
+func (t Task) harmless(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
 	for {
 		var m *Mapped
 		var err error
@@ -298,7 +300,7 @@ func (t Task) harmless(place Place, plan Plan, known []Page) (*Mapped, error) {
 
 // confirmed maps the block and traces it. Where mapping began with known pages, each has to be in
 // the trace as if the block had asked for it, or mapping begins with less.
-func (t Task) confirmed(place Place, plan Plan, known []Page) (*Mapped, error) {
+func (t Task) confirmed(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
 	for try := 0; ; try++ {
 		m, err := t.mapped(place, plan, known)
 		if err != nil {
@@ -322,7 +324,7 @@ func (t Task) confirmed(place Place, plan Plan, known []Page) (*Mapped, error) {
 
 // mapped maps as many copies as the longer image has, in a dry run. A block that moves on with
 // every copy gets no more copies than steadyPages do for, rather than a page for each.
-func (t Task) mapped(place Place, plan Plan, known []Page) (*Mapped, error) {
+func (t Task) mapped(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
 	for {
 		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		if err := m.layOut(); err != nil {
@@ -340,7 +342,7 @@ func (t Task) mapped(place Place, plan Plan, known []Page) (*Mapped, error) {
 		}
 		full := m.Full
 		if m.Known > 0 { // it may only have them because they were known
-			asked, ok := []Page(nil), false
+			asked, ok := []mapper.Page(nil), false
 			if fewer {
 				asked, ok = m.asksForAll(full)
 			}
@@ -371,7 +373,7 @@ func (m *Mapped) layOut() (err error) {
 }
 
 // search maps so many copies in a dry run, beginning with known pages.
-func (m *Mapped) search(copies int, known []Page) error {
+func (m *Mapped) search(copies int, known []mapper.Page) error {
 	im, err := m.dryRun(copies)
 	if err != nil {
 		return err
@@ -383,17 +385,17 @@ func (m *Mapped) search(copies int, known []Page) error {
 }
 
 // beginWith are the pages among the known ones that the copies ask for, as many as there may be.
-func (m *Mapped) beginWith(known []Page) []Page {
+func (m *Mapped) beginWith(known []mapper.Page) []mapper.Page {
 	if m.Plan.NoPages {
 		return nil
 	}
-	known = slices.DeleteFunc(slices.Clone(known), func(q Page) bool { return q.Copy >= m.Factors.Long })
+	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= m.Factors.Long })
 	return known[:min(len(known), m.Plan.Pages)]
 }
 
 // asksForAll traces so many copies, fewer than there were, on the pages that are mapped, and gives
 // those pages if the copies ask for all of them.
-func (m *Mapped) asksForAll(copies int) (pages []Page, ok bool) {
+func (m *Mapped) asksForAll(copies int) (pages []mapper.Page, ok bool) {
 	some := *m
 	if copies == 0 || some.search(copies, m.Pages) != nil {
 		return nil, false

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"encoding/binary"
@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -191,7 +192,7 @@ func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
 	}
 }
 
-// Page 0 is mapped with the right to, and explained without.
+// mapper.Page 0 is mapped with the right to, and explained without.
 func TestPageZero(t *testing.T) {
 	c := child(t)
 	_, _, m, err := mapReal(t, c, usual, 2, code([]byte{0x31, 0xdb}, load)) // xor ebx, ebx
@@ -326,7 +327,7 @@ func TestKnownPagesOfRealBlocks(t *testing.T) {
 	if _, _, again, err := mapReal(t, c, known, 3, b); err != nil || again.Stops != 1 || !slices.Equal(again.Pages, m.Pages) {
 		t.Errorf("%v: %+v, at first %+v", err, again, m)
 	}
-	known.Known = append([]Page{{Addr: 0x2_0000}}, m.Pages[:1]...)
+	known.Known = append([]mapper.Page{{Addr: 0x2_0000}}, m.Pages[:1]...)
 	_, im, more, err := mapReal(t, c, known, 3, b)
 	if err != nil || more.Stops != 2 || more.Known != 2 || len(more.Pages) != 3 {
 		t.Errorf("%v: %+v", err, more)

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -67,12 +68,12 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 }
 
 // frames are the pages of a mapping, each with its frame, in the order of their addresses.
-func frames(m Mapping) []Page {
-	var pages []Page
+func frames(m Mapping) []mapper.Page {
+	var pages []mapper.Page
 	for _, p := range m.Pages {
-		pages = append(pages, Page{Addr: p.Addr, Frame: p.Frame})
+		pages = append(pages, mapper.Page{Addr: p.Addr, Frame: p.Frame})
 	}
-	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(pages, func(a, b mapper.Page) int { return cmp.Compare(a.Addr, b.Addr) })
 	return pages
 }
 

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"fmt"
@@ -7,18 +7,19 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // resolve finds the page that a fault asks for, or says why none would help.
-func (p Plan) resolve(stop tracee.Stop, im harness.Image) (Page, error) {
+func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	index, regs, ok := p.locate(stop, im)
 	if !ok {
-		return Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
+		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
 	}
 	in := &p.Insts[index]
-	reject := func(reason verdict.Reason, addr *uint64, format string, args ...any) (Page, error) {
-		return Page{}, &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: in.Verdict(index), Address: addr}
+	reject := func(reason verdict.Reason, addr *uint64, format string, args ...any) (mapper.Page, error) {
+		return mapper.Page{}, &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: in.Verdict(index), Address: addr}
 	}
 	addr := stop.Addr
 	switch {
@@ -27,7 +28,7 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (Page, error) {
 			return reject(verdict.Unmappable, &addr, "%s", why)
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
-		return Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
+		return mapper.Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
 
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
 		return p.protection(index, regs)
@@ -95,7 +96,7 @@ func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
 
 // protection explains a general protection or stack fault, for which the CPU reports no
 // address: an operand is non-canonical, or not aligned as the instruction demands.
-func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
+func (p Plan) protection(index int, regs asm.Regs) (mapper.Page, error) {
 	in := &p.Insts[index]
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)
@@ -103,7 +104,7 @@ func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
 			if canonical(addr) {
 				addr = last
 			}
-			return Page{}, &verdict.Rejection{
+			return mapper.Page{}, &verdict.Rejection{
 				Reason:  verdict.Unmappable,
 				Detail:  fmt.Sprintf("%#x is not canonical: its upper bits are not all equal", addr),
 				Inst:    in.Verdict(index),
@@ -114,7 +115,7 @@ func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)
 		if in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0 {
-			return Page{}, &verdict.Rejection{
+			return mapper.Page{}, &verdict.Rejection{
 				Reason:  verdict.UnalignedOperand,
 				Detail:  fmt.Sprintf("%#x is not a multiple of %d, as the instruction demands", addr, in.Align),
 				Inst:    in.Verdict(index),
@@ -122,7 +123,7 @@ func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
 			}
 		}
 	}
-	return Page{}, &verdict.Rejection{
+	return mapper.Page{}, &verdict.Rejection{
 		Reason: verdict.SIGSEGV,
 		Detail: "a general protection fault that no operand's address explains",
 		Inst:   in.Verdict(index),
@@ -132,7 +133,7 @@ func (p Plan) protection(index int, regs asm.Regs) (Page, error) {
 // alignmentCheck explains an access that is not aligned by its own width, where the kernel
 // knows no address either. The flag makes the CPU check every access; without it, only Linux
 // asks for a check, of locked accesses that cross a cache line (split_lock_detect=fatal).
-func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) (Page, error) {
+func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) (mapper.Page, error) {
 	const alignmentFlag = 1 << 18 // AC (SDM vol. 1, 3.4.3.3)
 	in := &p.Insts[index]
 	r := &verdict.Rejection{Reason: verdict.SIGBUS, Inst: in.Verdict(index)}
@@ -147,7 +148,7 @@ func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) (Page, 
 			break
 		}
 	}
-	return Page{}, r
+	return mapper.Page{}, r
 }
 
 // canonical reports whether bits 63 to 47 are equal (SDM vol. 1, 3.3.7.1), as 4-level paging

@@ -1,4 +1,4 @@
-package mapper
+package mapping
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestMapBeginsWithKnownPages(t *testing.T) {
 	p, im := plan(t)
 	p.Frames = 2
-	p.Known = []Page{{Addr: 0x5000, Frame: 1}, {Addr: 0x3000}, {Addr: 0x9000}}
+	p.Known = []mapper.Page{{Addr: 0x5000, Frame: 1}, {Addr: 0x3000}, {Addr: 0x9000}}
 	c := &fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x7008)}}
 	m, err := mapPages(c, p, im)
 	if err != nil {
@@ -27,7 +28,7 @@ func TestMapBeginsWithKnownPages(t *testing.T) {
 	if m.Stops != 2 || len(c.lists) != 2 || !equal(c.lists[0], first) || !equal(c.lists[1], []tracee.Op{tracee.MapFrame(0x7000, 1)}) {
 		t.Errorf("%d stops: %v", m.Stops, c.lists)
 	}
-	if want := []Page{{Addr: 0x5000}, {Addr: 0x3000, Frame: 1}, {Addr: 0x9000}, {Addr: 0x7000, Frame: 1, Fault: 0x7008}}; m.Known != 3 || !slices.Equal(m.Pages, want) {
+	if want := []mapper.Page{{Addr: 0x5000}, {Addr: 0x3000, Frame: 1}, {Addr: 0x9000}, {Addr: 0x7000, Frame: 1, Fault: 0x7008}}; m.Known != 3 || !slices.Equal(m.Pages, want) {
 		t.Errorf("%d known of %+v", m.Known, m.Pages)
 	}
 }
@@ -35,7 +36,7 @@ func TestMapBeginsWithKnownPages(t *testing.T) {
 // A rejection is that of a block that begins with no page: it names the pages that it asked for.
 func TestRejectedWithKnownPages(t *testing.T) {
 	p, im := plan(t)
-	p.Known = []Page{{Addr: 0x3000}}
+	p.Known = []mapper.Page{{Addr: 0x3000}}
 	for name, script := range map[string][]tracee.Stop{
 		"a fault that no page helps against": {fault(im, tracee.SIGFPE, 1, 0), fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x7000), fault(im, tracee.SIGFPE, 1, 0)},
 		"a known page cannot be mapped":      {{FailedOp: 2, Errno: 1}, fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x7000), fault(im, tracee.SIGFPE, 1, 0)},
@@ -54,7 +55,7 @@ func TestMoreKnownPagesThanFit(t *testing.T) {
 	p, im := plan(t)
 	p.Pages = 2 * layout.MaxDryRunOps
 	for i := range uint64(layout.MaxDryRunOps) {
-		p.Known = append(p.Known, Page{Addr: i * layout.PageSize})
+		p.Known = append(p.Known, mapper.Page{Addr: i * layout.PageSize})
 	}
 	c := &fake{t: t, image: im}
 	if m, err := mapPages(c, p, im); err != nil || m.Known != len(m.Pages) || len(c.lists[0]) != layout.MaxDryRunOps-1 {
@@ -69,37 +70,37 @@ func TestConfirm(t *testing.T) {
 	at := func(copy, inst, mem int, addr uint64, width int) asm.Access {
 		return asm.Access{Copy: copy, Inst: inst, Mem: mem, Addr: addr, Width: width, Elem: width}
 	}
-	a := Page{Addr: 0x3000, Inst: 0, Fault: 0x3008}
-	b := Page{Addr: 0x5000, Inst: 1, Fault: 0x5010}
-	other := Page{Addr: 0x7000, Inst: 1, Fault: 0x7000}
+	a := mapper.Page{Addr: 0x3000, Inst: 0, Fault: 0x3008}
+	b := mapper.Page{Addr: 0x5000, Inst: 1, Fault: 0x5010}
+	other := mapper.Page{Addr: 0x7000, Inst: 1, Fault: 0x7000}
 	for _, c := range []struct {
 		name     string
 		frames   int
-		known    []Page
-		found    []Page
+		known    []mapper.Page
+		found    []mapper.Page
 		accesses []asm.Access
-		want     []Page
+		want     []mapper.Page
 		ok       bool
 	}{
-		{"none", 1, nil, []Page{a}, nil, []Page{a}, true},
-		{"all as known", 1, []Page{a, b}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
-		{"and others in between", 1, []Page{a, b}, []Page{{Addr: 0x9000, Inst: 2}},
-			[]asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 0, 0, 0x9000, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b, {Addr: 0x9000, Inst: 2}}, true},
-		{"at another step", 1, []Page{a}, nil, []asm.Access{at(1, 1, 0, 0x3ff8, 8), at(2, 0, 0, 0x3008, 8)}, []Page{{Addr: 0x3000, Copy: 1, Inst: 1, Fault: 0x3ff8}}, true},
-		{"by the last bytes of a page", 1, []Page{a}, nil, []asm.Access{at(0, 0, 0, 0x3ff9, 8)}, nil, false},
-		{"after one that was found", 1, []Page{b}, []Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
-		{"the same on two frames", 2, []Page{b}, []Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, false},
-		{"in another order", 1, []Page{b, a}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, true},
-		{"first in a way that does not tell where", 1, []Page{a}, nil, []asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x3020, 8), at(1, 0, 0, 0x3008, 8)}, nil, false},
-		{"not touched", 1, []Page{a, other, b}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []Page{a, b}, false},
-		{"touched not even by the next byte", 1, []Page{a}, nil, []asm.Access{at(0, 0, 0, 0x2ff8, 8)}, nil, false},
-		{"one instruction on two pages, as before", 1, []Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}, {Addr: 0x5000, Inst: 2, Fault: 0x5010}}, nil,
-			[]asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x5010, 8)}, []Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}, {Addr: 0x5000, Inst: 2, Fault: 0x5010}}, true},
-		{"and one of them new", 1, []Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}}, []Page{{Addr: 0x5000, Inst: 2, Fault: 0x5010}},
-			[]asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x5010, 8)}, []Page{{Addr: 0x5000, Inst: 2, Fault: 0x5010}}, false},
-		{"and not as before", 1, []Page{{Addr: 0x3000, Inst: 2, Fault: 0x3010}}, nil, []asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x3020, 8)}, nil, false},
-		{"32 bytes", 1, []Page{a}, nil, []asm.Access{at(0, 3, 0, 0x3020, 32)}, []Page{{Addr: 0x3000, Inst: 3, Fault: 0x3020}}, true},
-		{"512 bytes, in whatever order", 1, []Page{a}, nil, []asm.Access{at(0, 4, 0, 0x3040, 512)}, nil, false},
+		{"none", 1, nil, []mapper.Page{a}, nil, []mapper.Page{a}, true},
+		{"all as known", 1, []mapper.Page{a, b}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b}, true},
+		{"and others in between", 1, []mapper.Page{a, b}, []mapper.Page{{Addr: 0x9000, Inst: 2}},
+			[]asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 0, 0, 0x9000, 8), at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b, {Addr: 0x9000, Inst: 2}}, true},
+		{"at another step", 1, []mapper.Page{a}, nil, []asm.Access{at(1, 1, 0, 0x3ff8, 8), at(2, 0, 0, 0x3008, 8)}, []mapper.Page{{Addr: 0x3000, Copy: 1, Inst: 1, Fault: 0x3ff8}}, true},
+		{"by the last bytes of a page", 1, []mapper.Page{a}, nil, []asm.Access{at(0, 0, 0, 0x3ff9, 8)}, nil, false},
+		{"after one that was found", 1, []mapper.Page{b}, []mapper.Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b}, true},
+		{"the same on two frames", 2, []mapper.Page{b}, []mapper.Page{a}, []asm.Access{at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b}, false},
+		{"in another order", 1, []mapper.Page{b, a}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b}, true},
+		{"first in a way that does not tell where", 1, []mapper.Page{a}, nil, []asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x3020, 8), at(1, 0, 0, 0x3008, 8)}, nil, false},
+		{"not touched", 1, []mapper.Page{a, other, b}, nil, []asm.Access{at(0, 0, 0, 0x3008, 8), at(0, 1, 0, 0x5010, 8)}, []mapper.Page{a, b}, false},
+		{"touched not even by the next byte", 1, []mapper.Page{a}, nil, []asm.Access{at(0, 0, 0, 0x2ff8, 8)}, nil, false},
+		{"one instruction on two pages, as before", 1, []mapper.Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}, {Addr: 0x5000, Inst: 2, Fault: 0x5010}}, nil,
+			[]asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x5010, 8)}, []mapper.Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}, {Addr: 0x5000, Inst: 2, Fault: 0x5010}}, true},
+		{"and one of them new", 1, []mapper.Page{{Addr: 0x3000, Inst: 2, Fault: 0x3008}}, []mapper.Page{{Addr: 0x5000, Inst: 2, Fault: 0x5010}},
+			[]asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x5010, 8)}, []mapper.Page{{Addr: 0x5000, Inst: 2, Fault: 0x5010}}, false},
+		{"and not as before", 1, []mapper.Page{{Addr: 0x3000, Inst: 2, Fault: 0x3010}}, nil, []asm.Access{at(0, 2, 0, 0x3008, 8), at(0, 2, 1, 0x3020, 8)}, nil, false},
+		{"32 bytes", 1, []mapper.Page{a}, nil, []asm.Access{at(0, 3, 0, 0x3020, 32)}, []mapper.Page{{Addr: 0x3000, Inst: 3, Fault: 0x3020}}, true},
+		{"512 bytes, in whatever order", 1, []mapper.Page{a}, nil, []asm.Access{at(0, 4, 0, 0x3040, 512)}, nil, false},
 	} {
 		m := Mapping{Known: len(c.known)}
 		for i, q := range slices.Concat(c.known, c.found) {
@@ -119,7 +120,7 @@ func TestConfirm(t *testing.T) {
 
 // Each word once, by the first page on its frame, whichever page it was stored through.
 func TestStored(t *testing.T) {
-	m := Mapping{Pages: []Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
+	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
 	store := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width, Write: true} }
 	for _, c := range []struct {
 		name     string
