@@ -360,7 +360,7 @@ func huntText(model string, threshold float64, f *hunt.Found) string {
 	t := newTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		t.row(percent(c.Share)+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
+		t.row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
 		if same := c.Same(); len(same) > 0 {
 			t.row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}

@@ -63,7 +63,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	}
 	t := newTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
 	row := func(what string, of instructions.Tally) {
-		share := func(n int) string { return percent(score.Number(float64(n)/float64(max(1, of.Compared)))) + " %" }
+		share := func(n int) string { return score.Number(float64(n)/float64(max(1, of.Compared))).Percent() + " %" }
 		t.row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
 	}
 	row("latency", a.Latencies)

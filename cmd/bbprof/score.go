@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/internal/stat"
 )
 
 func scoreCommand() *command {
@@ -153,13 +152,29 @@ func (c *scoring) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	s := newScored(t, models, c.seed, c.worst)
+	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected, Sensitive: t.sensitive}
+	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
+	files := strings.Join(c.files, ", ")
 	if c.report != "" {
-		if err := writeWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, s.page(c.files)) }); err != nil {
+		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", versionText(), files), Facts: t.facts(), Measured: t.blocks}
+		if err := writeWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return c.out.write(std, s.json(), s.text(c.files))
+	return c.out.write(std, r, scoreText(r, files, t.weighted(), c.worst > 0))
+}
+
+// facts say what was measured on what, for the page.
+func (t *truth) facts() []htmlreport.Fact {
+	run := t.run
+	facts := []htmlreport.Fact{
+		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: t.core.Name}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
+		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started}, {Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
+	}
+	if len(run.Workers) > 0 {
+		facts = append(facts, htmlreport.Fact{Name: "Workers", Value: fmt.Sprint(len(run.Workers))})
+	}
+	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
 }
 
 // predictAll gives the predictions of all models and of what they are compared with.
@@ -208,89 +223,6 @@ func sourceError(name string, err error) error {
 	return fmt.Errorf("-model %s: %w", name, err)
 }
 
-type scored struct {
-	truth    *truth
-	models   []score.Model
-	figures  []score.Figures // of each model
-	groups   []scoredGrouping
-	pairs    []score.Pair
-	mistakes [][]score.Mistake // of each model
-	worst    int               // how many blocks to list
-}
-
-// scoredGrouping is the figures by one property.
-type scoredGrouping struct {
-	name   string
-	groups []scoredGroup
-}
-
-type scoredGroup struct {
-	score.Group
-	figures []score.Figures // of each model
-}
-
-const maxMistakes = 10
-
-func newScored(t *truth, models []score.Model, seed uint64, worst int) *scored {
-	s := &scored{truth: t, models: models, worst: worst, figures: make([]score.Figures, len(models)), mistakes: make([][]score.Mistake, len(models))}
-	all := make([]int, len(t.blocks))
-	for i := range all {
-		all[i] = i
-	}
-	inParallel(len(models), func(m int) {
-		s.figures[m] = score.Of(t.blocks, models[m].Predictions, all, score.All, seed)
-	})
-	for _, g := range score.Groupings() {
-		grouping := scoredGrouping{name: g.Name}
-		for _, group := range g.Split(t.blocks) {
-			scored := scoredGroup{group, make([]score.Figures, len(models))}
-			inParallel(len(models), func(m int) {
-				scored.figures[m] = score.Of(t.blocks, models[m].Predictions, group.Blocks, score.Errors, seed)
-			})
-			grouping.groups = append(grouping.groups, scored)
-		}
-		if len(grouping.groups) > 1 {
-			s.groups = append(s.groups, grouping)
-		}
-	}
-	var candidates []score.Model
-	for _, m := range models {
-		if m.Kind != score.Again {
-			candidates = append(candidates, m)
-		}
-	}
-	s.pairs = score.Pairs(t.blocks, candidates)
-	index := score.NewIndex(t.blocks, score.Properties)
-	inParallel(len(models), func(m int) {
-		if models[m].Kind != score.Candidate {
-			return
-		}
-		each := max(3, (worst+maxMistakes-1)/maxMistakes)
-		s.mistakes[m] = cutOffenders(index.Mistakes(models[m].Predictions, maxMistakes, each), max(worst, maxMistakes))
-	})
-	return s
-}
-
-// cutOffenders keeps n blocks of all groups together, of the most expensive groups first one each.
-func cutOffenders(mistakes []score.Mistake, n int) []score.Mistake {
-	left := n
-	keep := make([]int, len(mistakes))
-	for more := true; more && left > 0; {
-		more = false
-		for i := range mistakes {
-			if left > 0 && keep[i] < len(mistakes[i].Worst) {
-				keep[i]++
-				left--
-				more = true
-			}
-		}
-	}
-	for i := range mistakes {
-		mistakes[i].Worst = mistakes[i].Worst[:keep[i]]
-	}
-	return mistakes
-}
-
 // inParallel calls do for 0 to n-1, on all CPUs.
 func inParallel(n int, do func(int)) {
 	const atATime = 1024 // enough for taking turns not to matter, if n is large
@@ -317,11 +249,4 @@ func inParallel(n int, do func(int)) {
 		})
 	}
 	working.Wait()
-}
-
-// interval is an interval as JSON: two numbers, null where there is none.
-type interval [2]score.Number
-
-func intervalOf(i stat.Interval) interval {
-	return interval{score.Number(i.Low), score.Number(i.High)}
 }

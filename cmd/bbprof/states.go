@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/bystate"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -152,7 +153,7 @@ func stateReport(s bystate.Summary, top int) string {
 		if c.Change != "" {
 			fmt.Fprintf(&out, " (%s gives %.3f)", c.Change, c.Changed)
 		}
-		fmt.Fprintf(&out, "\n    %s\n", blockText(c.Hex))
+		fmt.Fprintf(&out, "\n    %s\n", score.Text(c.Hex))
 	}
 	return out.String()
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // table lines up cells in columns, two spaces apart.
@@ -109,9 +109,7 @@ func jsonLines[T any](w io.Writer, values []T) error {
 }
 
 // byCount are what is counted, the most frequent first.
-func byCount[K cmp.Ordered](n map[K]int) []K {
-	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
-}
+func byCount[K cmp.Ordered](n map[K]int) []K { return words.ByCount(n) }
 
 // frequent is byCount with the counts.
 func frequent[K cmp.Ordered](n map[K]int) (list []string) {

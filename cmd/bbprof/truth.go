@@ -220,13 +220,6 @@ func (t *truth) hexes() []string {
 	return list
 }
 
-func (t *truth) rejections() (n int) {
-	for _, rows := range t.rejected {
-		n += rows
-	}
-	return n
-}
-
 func (t *truth) weighted() bool {
 	return slices.ContainsFunc(t.blocks, func(b score.Block) bool { return b.Weight > 0 })
 }

@@ -3,7 +3,10 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +43,11 @@ func Plural[N int | int64](n N, thing string) string {
 		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// ByCount are the things that are counted, the most frequent first.
+func ByCount[K cmp.Ordered](n map[K]int) []K {
+	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }
 
 // Error says what is wrong with a program or a file that the user named, not with bbprof or the host.

@@ -4,8 +4,11 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 var (
@@ -37,6 +40,10 @@ type document struct {
 }
 
 func (d *document) head() {
+	title := "Measured blocks"
+	if d.Core != "" {
+		title += " on " + d.Core
+	}
 	d.Printf(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -53,7 +60,7 @@ func (d *document) head() {
 <p class="made">%s <button id="theme" type="button">Light or dark</button></p>
 </header>
 <main>
-`, d.Title, markup.HTML(style), d.Title, d.Made)
+`, title, markup.HTML(style), title, d.Made)
 }
 
 func (d *document) measured() {
@@ -61,18 +68,23 @@ func (d *document) measured() {
 	for _, f := range d.Facts {
 		d.Printf("<div><dt>%s</dt><dd>%s</dd></div>", f.Name, f.Value)
 	}
-	d.Printf("</dl>\n" + `<ul class="counts">`)
-	for _, c := range d.Counts {
-		d.Printf("<li><b>%d</b> %s</li>", c.N, c.Name)
+	d.Printf("</dl>\n"+`<ul class="counts"><li><b>%d</b> blocks measured</li>`, len(d.Measured))
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{d.Rejections(), "rejected"}, {d.Sensitive, "sensitive to the initial state, left out"}, {d.Repeated, "rows repeat a block"}} {
+		if c.n > 0 {
+			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
+		}
 	}
 	d.Printf("</ul>\n")
-	if len(d.Reasons) > 0 {
-		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Reasons))
+	if len(d.Rejected) > 0 {
+		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Rejected))
 	}
-	if len(d.Widths) > 0 {
-		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks whose interval is at most so wide.</figcaption></figure>\n", widthCurve(d.Page))
+	if svg := widthCurve(d.Page); svg != "" {
+		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks whose interval is at most so wide.</figcaption></figure>\n", svg)
 	}
-	if len(d.Weights) > 0 {
+	if d.weighted() {
 		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
 	}
 	d.Printf("</section>\n\n")
@@ -86,12 +98,12 @@ func (d *document) models() {
 	d.Printf("</tr></thead>\n<tbody>")
 	for i, m := range d.Models {
 		class := ""
-		if m.Baseline {
+		if m.Kind != score.Candidate {
 			class = "baseline"
 		}
 		d.Printf(`<tr class="%s"><td class="text">%s%s<small>%s</small></td>`, class, key(i), m.Name, m.Source)
-		for _, f := range m.Figures {
-			d.Printf(`<td data-v="%s">%s%s</td>`, sortable(f.Value), f.Text, small(f.Note))
+		for _, f := range figuresOf(&m.Figures) {
+			d.Printf(`<td data-v="%s">%s%s</td>`, sortable(float64(f.Number)), f.text, small(f.note))
 		}
 		d.Printf("</tr>\n")
 	}
@@ -110,8 +122,8 @@ func (d *document) models() {
 	}
 	d.Printf("</figcaption></figure>\n" + `<div class="heats">`)
 	for _, m := range d.Models {
-		if len(m.Errors) > 0 {
-			d.Printf("<figure>%s<figcaption>%s: a stronger colour is more blocks, on a logarithmic scale</figcaption></figure>", heatMap(m), m.Name)
+		if m.Predicted > 0 {
+			d.Printf("<figure>%s<figcaption>%s: a stronger colour is more blocks, on a logarithmic scale</figcaption></figure>", heatMap(d.Page, &m), m.Name)
 		}
 	}
 	d.Printf("</div>\n</section>\n\n")
@@ -136,9 +148,10 @@ func (d *document) groups() {
 		d.Printf("<h3>By %s</h3>\n"+`<div class="scroll"><table class="sortable">`+"\n"+`<thead><tr><th class="text">%s</th><th>Blocks</th>`, g.Name, g.Name)
 		d.modelNames()
 		d.Printf("</tr></thead>\n<tbody>")
-		for _, group := range g.Groups {
-			d.Printf(`<tr><td class="text">%s</td><td data-v="%d">%d</td>`, group.Name, group.Blocks, group.Blocks)
-			for _, mape := range group.MAPE {
+		for i, group := range g.Groups {
+			d.Printf(`<tr><td class="text">%s</td><td data-v="%d">%d</td>`, group.Name, len(group.Blocks), len(group.Blocks))
+			for _, m := range d.Models {
+				mape := float64(m.Groups[g.Name][i].MAPE)
 				d.Printf(`<td class="s%d" data-v="%s">%s</td>`, shade(mape), sortable(mape), percent(mape))
 			}
 			d.Printf("</tr>\n")
@@ -166,8 +179,8 @@ func (d *document) mistakes() {
 		}
 		if len(m.Failures) > 0 {
 			d.Printf("<details><summary>%s: why there is no prediction</summary><ul>", m.Name)
-			for _, f := range m.Failures {
-				d.Printf("<li>%d: %s</li>", f.N, f.Name)
+			for _, why := range words.ByCount(m.Failures) {
+				d.Printf("<li>%d: %s</li>", m.Failures[why], why)
 			}
 			d.Printf("</ul></details>\n")
 		}
@@ -175,27 +188,25 @@ func (d *document) mistakes() {
 	d.Printf("</section>\n\n")
 }
 
-func (d *document) mistake(m Mistake) {
+func (d *document) mistake(m score.Mistake) {
 	d.Printf(`<li><details><summary>%s</summary><div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>`+
-		"<th>Share of error</th></tr></thead>\n<tbody>", m.Line)
-	for _, b := range m.Worst {
-		d.Printf(`<tr><td class="text code">%s</td><td>%s</td>`, b.shown(), b.cycles())
-		for _, p := range b.Predictions {
-			d.Printf("<td>%s<small>%s</small></td>", number(p, 2), offBy(b, p))
-		}
-		d.Printf("<td>%s</td></tr>\n", b.Share)
+		"<th>Share of error</th></tr></thead>\n<tbody>", m)
+	for _, o := range m.Worst {
+		b := &d.Measured[o.Block]
+		d.Printf(`<tr><td class="text code">%s</td><td>%s</td><td>%s<small>%s</small></td><td>%s %%</td></tr>`+"\n",
+			shown(b), cycles(b), number(o.Predicted, 2), offBy(b, o.Predicted), o.Share.Percent())
 	}
 	d.Printf("</tbody></table></div></details></li>")
 }
 
 // shown is a block as a reader sees it.
-func (b Block) shown() markup.HTML {
+func shown(b *score.Block) markup.HTML {
 	var w markup.Writer
-	w.Printf("%s<small>%s</small>%s", b.Text, b.Hex, small(b.Evidence))
+	w.Printf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(b.Evidence))
 	return w.HTML()
 }
 
-func (b Block) cycles() markup.HTML {
+func cycles(b *score.Block) markup.HTML {
 	var w markup.Writer
 	w.Printf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
 	return w.HTML()
@@ -203,25 +214,31 @@ func (b Block) cycles() markup.HTML {
 
 func (d *document) blocks() {
 	d.Printf("<section>\n<h2>Blocks</h2>\n" + `<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
-	if d.Left > 0 {
-		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(d.Blocks), d.By, d.Left)
+	list, by := d.shown()
+	if left := len(d.Measured) - len(list); left > 0 {
+		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(list), by, left)
 	}
 	d.Printf(`<div class="scroll"><table class="sortable cards" id="blocks">` + "\n" +
 		`<thead><tr><th class="text">Block</th><th class="text">Category</th><th class="text">Bound by</th><th>Cycles</th>`)
-	weighted := len(d.Weights) > 0
+	weighted := d.weighted()
 	if weighted {
 		d.Printf("<th>Weight</th>")
 	}
 	d.modelNames()
 	d.Printf("</tr></thead>\n<tbody>")
-	for _, b := range d.Blocks {
+	for _, i := range list {
+		b := &d.Measured[i]
 		d.Printf(`<tr><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
-			`<td data-label="Cycles" data-v="%s">%s</td>`, b.shown(), b.Category, b.Bound, sortable(b.Cycles), b.cycles())
+			`<td data-label="Cycles" data-v="%s">%s</td>`, shown(b), b.Category, b.Bound, sortable(b.Cycles), cycles(b))
 		if weighted {
 			d.Printf(`<td data-label="Weight" data-v="%s">%v</td>`, sortable(b.Weight), b.Weight)
 		}
-		for i, p := range b.Predictions {
-			d.Printf(`<td data-label="%s" data-v="%s">%s<small>%s</small></td>`, d.Models[i].Name, sortable(p), number(p, 2), offBy(b, p))
+		for _, m := range d.Models {
+			v := math.NaN()
+			if p := m.Predictions.At(i); p.Known() {
+				v = p.Cycles
+			}
+			d.Printf(`<td data-label="%s" data-v="%s">%s<small>%s</small></td>`, m.Name, sortable(v), number(v, 2), offBy(b, v))
 		}
 		d.Printf("</tr>\n")
 	}

@@ -4,100 +4,95 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
 // Page is all that a page shows.
 type Page struct {
-	Title   string
-	Made    string // by whom and when
-	Facts   []Fact // what was measured on what
-	Counts  []Count
-	Reasons []Count   // why blocks were rejected, the most frequent first
-	Widths  []float64 // of the intervals: half of each, as a share of the cycles
-
-	Models    []Model
-	Pairs     []string // a sentence each
-	Groupings []Grouping
-	Weights   []float64 // of the blocks; nil where they have none
-
-	Blocks []Block // in the order to show
-	Left   int     // how many measured blocks are not among them
-	By     string  // by what they were chosen
+	*score.Report
+	Made     string // by whom and of what
+	Facts    []Fact // what was measured on what
+	Measured []score.Block
 }
 
 type Fact struct{ Name, Value string }
 
-type Count struct {
-	Name string
-	N    int
-}
-
-// Model is one model's column, line and pictures.
-type Model struct {
-	Name, Source string
-	Baseline     bool // no model but what models are compared with
-	Figures      []Figure
-	Blocks       int       // measured
-	Errors       []float64 // of the blocks that it predicts, as shares
-	Heat         Heat
-	Failures     []Count
-	Mistakes     []Mistake
-}
-
-// Heat counts blocks by measured and predicted cycles.
-type Heat struct {
-	Bins    [bins][bins]int // by measured, then predicted
-	Outside int
-}
-
-// Heat maps have bins of 0.1 cycles up to 10.
-const (
-	binsPerCycle = 10
-	heatCycles   = 10
-	bins         = binsPerCycle * heatCycles
-)
-
-func (h *Heat) Add(measured, predicted float64) {
-	if measured >= heatCycles || predicted >= heatCycles {
-		h.Outside++
-		return
-	}
-	h.Bins[int(measured*binsPerCycle)][int(predicted*binsPerCycle)]++
-}
-
-type Figure struct {
-	Value float64
-	Text  string
-	Note  string // its interval
-}
-
-type Grouping struct {
-	Name   string
-	Groups []Group
-}
-
-type Group struct {
-	Name   string
-	Blocks int
-	MAPE   []float64
-}
-
-type Mistake struct {
-	Line  string
-	Worst []Block
-}
-
-type Block struct {
-	Hex, Text, Category, Bound, Evidence string
-	Cycles, Low, High, Weight            float64
-	Predictions                          []float64 // of each model, NaN where there is none; of a mistake, the one
-	Share                                string    // of the error, of a mistake
-}
-
 // FigureNames head the table of models.
 var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
+
+// figure is a cell of that table.
+type figure struct {
+	score.Number
+	text, note string // the note is its interval
+}
+
+func figuresOf(f *score.Figures) (all []figure) {
+	share := func(n score.Number, name string) {
+		one := figure{n, n.Percent(), ""}
+		if i, ok := f.Intervals.Of(name); ok {
+			one.note = score.Interval(i).Percent()
+		}
+		all = append(all, one)
+	}
+	share(f.Coverage, "coverage")
+	share(f.MAPE, "mape")
+	share(f.Excess, "excess")
+	share(f.MedianError, "median_error")
+	for i, l := range score.Limits() {
+		share(f.Within[i], fmt.Sprintf("within_%d", l))
+	}
+	rank := func(n score.Number, name string) {
+		one := figure{n, n.Correlation(), ""}
+		if i, ok := f.Intervals.Of(name); ok {
+			one.note = fmt.Sprintf("%.3f–%.3f", i.Low, i.High)
+		}
+		all = append(all, one)
+	}
+	rank(f.TauB, "tau_b")
+	rank(f.TauBRounded, "tau_b_rounded")
+	rank(f.Pearson, "pearson")
+	return all
+}
+
+// weighted reports whether blocks have weights.
+func (p *Page) weighted() bool {
+	return slices.ContainsFunc(p.Measured, func(b score.Block) bool { return b.Weight > 0 })
+}
+
+// mostBlocks is how many blocks a page shows at most: a browser sorts and searches so many at once, and
+// the page stays of a size to send.
+const mostBlocks = 2000
+
+// shown are the blocks to list, by their index: those with the largest excess error of any model or, without models,
+// the least precise.
+func (p *Page) shown() (list []int, by string) {
+	key := make([]float64, len(p.Measured))
+	by = "the least precise"
+	for i := range p.Measured {
+		b := &p.Measured[i]
+		key[i] = (b.High - b.Low) / b.Cycles
+		list = append(list, i)
+	}
+	candidate := func(m score.Judged) bool { return m.Kind == score.Candidate }
+	if slices.ContainsFunc(p.Models, candidate) {
+		by = "those with the largest excess error"
+		clear(key)
+	}
+	for _, m := range p.Models {
+		for i := range p.Measured {
+			if q := m.Predictions.At(i); candidate(m) && q.Known() {
+				key[i] = max(key[i], score.Excess(&p.Measured[i], q))
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(key[b], key[a]) })
+	return list[:min(mostBlocks, len(list))], by
+}
 
 func number(v float64, digits int) string {
 	if math.IsNaN(v) {
@@ -137,7 +132,7 @@ func shade(mape float64) int {
 }
 
 // offBy is a prediction's error with its sign, as percent.
-func offBy(b Block, predicted float64) string {
+func offBy(b *score.Block, predicted float64) string {
 	if math.IsNaN(predicted) {
 		return ""
 	}

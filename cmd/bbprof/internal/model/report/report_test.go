@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,40 +12,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
 // samplePage has something in every part of a page.
 func samplePage() *Page {
 	p := &Page{
-		Title: `Blocks of <"A" & B>`, Made: "Written by a test.",
-		Facts:   []Fact{{"CPU", "Some CPU"}, {"Kernel", "6.1"}},
-		Counts:  []Count{{"blocks measured", 30}, {"rejected", 7}},
-		Reasons: []Count{{"unstable", 5}, {"alias_4k", 2}},
-		Pairs:   []string{"new is better than old"},
-		By:      "the worst", Left: 4,
+		Report: &score.Report{Core: `<"A" & B>`, Rejected: map[string]int{"unstable": 5, "alias_4k": 2}},
+		Made:   "Written by a test.",
+		Facts:  []Fact{{"CPU", "Some CPU"}, {"Kernel", "6.1"}},
 	}
-	for name, scale := range map[string]float64{"old": 2, "new": 1.01} {
-		m := Model{Name: name, Source: name + ".csv", Blocks: 31, Failures: []Count{{"no such instruction", 1}}}
-		for range FigureNames {
-			m.Figures = append(m.Figures, Figure{Value: scale, Text: number(scale, 2), Note: "1–2"})
-		}
-		for i := range 30 {
-			measured := float64(i+1) / 2
-			m.Heat.Add(measured, measured*scale)
-			m.Errors = append(m.Errors, scale-1)
-		}
-		m.Mistakes = []Mistake{{Line: "instruction imul", Worst: []Block{{Hex: "90", Text: "nop", Cycles: 1, Low: 1, High: 1, Predictions: []float64{2}, Share: "5 %"}}}}
-		p.Models = append(p.Models, m)
-	}
-	p.Groupings = []Grouping{{Name: "category", Groups: []Group{{"load", 20, []float64{0.01, 0.6}}, {"store", 10, []float64{0.3, math.NaN()}}}}}
+	var falling, none []score.Prediction
 	for i := range 30 {
-		b := Block{Hex: fmt.Sprintf("%02x", i), Text: fmt.Sprintf("add rax, 0x%x", i), Category: "scalar", Bound: "front end", Evidence: "inferred: l1d_miss",
-			Cycles: float64(i + 1), Low: float64(i+1) * 0.99, High: float64(i+1) * 1.01, Weight: float64(i), Predictions: []float64{float64(30 - i), math.NaN()}}
-		p.Blocks = append(p.Blocks, b)
-		p.Widths = append(p.Widths, 0.01)
-		p.Weights = append(p.Weights, b.Weight)
+		cycles := float64(i + 1)
+		p.Measured = append(p.Measured, score.Block{Hex: fmt.Sprintf("4883c0%02x", i), Category: "scalar", Bound: "front end", Evidence: "inferred: l1d_miss",
+			Cycles: cycles, Low: cycles * 0.99, High: cycles * 1.01, Weight: float64(i), Instructions: 1 + i/20})
+		falling, none = append(falling, score.Prediction{Cycles: 30 - float64(i)}), append(none, score.Failed("no such instruction"))
 	}
+	p.Judge(p.Measured, []score.Model{
+		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: score.Collect(falling)},
+		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: score.Collect(none)},
+	}, 1, 0, func(n int, do func(int)) {
+		for i := range n {
+			do(i)
+		}
+	})
 	return p
 }
 
@@ -66,7 +57,7 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 			t.Errorf("the page refers to another file: %s", found)
 		}
 	}
-	if !strings.Contains(text, "Blocks of &lt;&#34;A&#34; &amp; B&gt;") {
+	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
@@ -76,7 +67,7 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 
 // What has no models, weights or rejections has no such parts.
 func TestPageOfMeasurementsAlone(t *testing.T) {
-	text := written(t, &Page{Title: "T", Blocks: []Block{{Hex: "90", Text: "nop", Cycles: 1, Low: 1, High: 1}}})
+	text := written(t, &Page{Report: &score.Report{}, Measured: []score.Block{{Hex: "90", Cycles: 1, Low: 1, High: 1}}})
 	for _, heading := range []string{"Models", "Weights", "Rejected", "mistakes"} {
 		if strings.Contains(text, "<h2>"+heading) || strings.Contains(text, "<h3>"+heading) {
 			t.Errorf("there is a heading %s without any", heading)
@@ -126,7 +117,7 @@ func TestPageInChromium(t *testing.T) {
 		}
 		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
 		driven, _, _ = strings.Cut(driven, "</pre>")
-		want := "falling 1d|rising 00|model 00|missing 00|found 1d 1 of 30 blocks|theme dark|width true"
+		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|found 4883c01d 1 of 30 blocks|theme dark|width true"
 		if driven != want {
 			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
 		}

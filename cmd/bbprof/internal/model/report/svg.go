@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // colors is how many colours of lines the style sheet has.
@@ -90,42 +92,74 @@ func errorCurves(p *Page) markup.HTML {
 	c.x, c.y = logarithmic(0.001, 10), linear(1)
 	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
 	for i, m := range p.Models {
-		c.distribution(m.Errors, m.Blocks, fmt.Sprintf("c%d", i%colors+1))
+		var errors []float64
+		for k := range p.Measured {
+			if q := m.Predictions.At(k); q.Known() {
+				errors = append(errors, score.Error(&p.Measured[k], q))
+			}
+		}
+		c.distribution(errors, len(p.Measured), fmt.Sprintf("c%d", i%colors+1))
 	}
 	return c.done()
 }
 
+// widthCurve is "" where no block has an interval.
 func widthCurve(p *Page) markup.HTML {
+	var widths []float64 // half of each interval, as a share of the cycles
+	for _, b := range p.Measured {
+		if b.High > b.Low {
+			widths = append(widths, (b.High-b.Low)/2/b.Cycles)
+		}
+	}
+	if len(widths) == 0 {
+		return ""
+	}
 	c := newChart("Half-widths of the measurements' intervals", 640, 240)
 	c.x, c.y = logarithmic(0.0001, 0.1), linear(1)
 	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
-	c.distribution(p.Widths, len(p.Widths), "c1")
+	c.distribution(widths, len(widths), "c1")
 	return c.done()
 }
 
 // heatLevels is how many colours the style sheet has for heat maps.
 const heatLevels = 8
 
+// Heat maps have bins of 0.1 cycles up to 10.
+const (
+	binsPerCycle = 10
+	heatCycles   = 10
+	bins         = binsPerCycle * heatCycles
+)
+
 // heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
-func heatMap(m Model) markup.HTML {
+func heatMap(p *Page, m *score.Judged) markup.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
 	c.x, c.y = linear(heatCycles), linear(heatCycles)
 	var ticks []tick
 	for v := 0; v <= heatCycles; v += 2 {
 		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
 	}
-	most := 0
-	for _, column := range m.Heat.Bins {
-		most = max(most, slices.Max(column[:]))
+	var heat [bins][bins]int // by measured, then predicted
+	most, outside := 0, 0
+	for i, b := range p.Measured {
+		switch q := m.Predictions.At(i); {
+		case !q.Known():
+		case b.Cycles >= heatCycles || q.Cycles >= heatCycles:
+			outside++
+		default:
+			n := &heat[int(b.Cycles*binsPerCycle)][int(q.Cycles*binsPerCycle)]
+			*n++
+			most = max(most, *n)
+		}
 	}
 	name := "measured, cycles"
-	if m.Heat.Outside > 0 {
-		name += fmt.Sprintf(" (%d blocks lie outside)", m.Heat.Outside)
+	if outside > 0 {
+		name += fmt.Sprintf(" (%d blocks lie outside)", outside)
 	}
 	c.axes(ticks, ticks, name, "predicted, cycles")
 	paths := make([]strings.Builder, heatLevels)
 	w, h := (c.width-c.left-c.right)/bins, (c.height-c.top-c.bottom)/bins
-	for x, column := range m.Heat.Bins {
+	for x, column := range heat {
 		for y, n := range column {
 			if n == 0 {
 				continue
@@ -148,9 +182,12 @@ func heatMap(m Model) markup.HTML {
 
 // weightCurve shows how many blocks hold how much of the weight.
 func weightCurve(p *Page) markup.HTML {
-	weights := slices.Clone(p.Weights)
-	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
+	var weights []float64
 	sum := 0.0
+	for _, b := range p.Measured {
+		weights = append(weights, b.Weight)
+	}
+	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
 	for _, w := range weights {
 		sum += w
 	}
@@ -180,19 +217,19 @@ func weightCurve(p *Page) markup.HTML {
 	return c.done()
 }
 
-func bars(counts []Count) markup.HTML {
+func bars(counts map[string]int) markup.HTML {
 	const rowHeight, names, numbers = 20, 170, 70
 	height := float64(rowHeight*len(counts) + 4)
 	c := newChart("Rejected blocks by reason", 640, height)
 	most := 1
 	for _, n := range counts {
-		most = max(most, n.N)
+		most = max(most, n)
 	}
-	for i, n := range counts {
+	for i, name := range words.ByCount(counts) {
 		y := float64(i*rowHeight) + 2
-		width := float64(n.N) / float64(most) * (640 - names - numbers)
+		width := float64(counts[name]) / float64(most) * (640 - names - numbers)
 		c.Printf(`<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
-			names-8, y+14, n.Name, names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, n.N)
+			names-8, y+14, name, names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, counts[name])
 	}
 	return c.done()
 }

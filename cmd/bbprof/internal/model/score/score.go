@@ -7,6 +7,7 @@
 package score
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -43,11 +44,11 @@ func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 
 
 // Model is the predictions of one model, in the order of the blocks.
 type Model struct {
-	Name string
-	Kind Kind
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
 	// Source says where the predictions are from.
-	Source      string
-	Predictions Predictions
+	Source      string      `json:"source"`
+	Predictions Predictions `json:"-"`
 }
 
 // Predictions are those of many blocks. Numbers stand apart from texts, of which there are few.
@@ -92,21 +93,63 @@ var limits = [...]int{1, 5, 10, 25}
 
 // Figures say how good a model is on some blocks.
 type Figures struct {
-	Blocks    int // measured
-	Predicted int // of these
+	Blocks    int `json:"blocks"`    // measured
+	Predicted int `json:"predicted"` // of these
 
-	Coverage     Number // share predicted
-	MAPE         Number // mean |m − p| / m
-	MAPEWeighted Number // the same, weighted
-	MAPEFailures Number // a failure counted as an error of 100 %
-	MedianError  Number
-	Excess       Number // mean error outside the interval
-	TauB         Number
-	TauBRounded  Number // of values rounded to Step
-	Pearson      Number
-	Within       [len(limits)]Number
+	Coverage     Number    `json:"coverage"`          // share predicted
+	MAPE         Number    `json:"mape"`              // mean |m − p| / m
+	MAPEWeighted Number    `json:"mape_weighted"`     // the same, weighted
+	MAPEFailures Number    `json:"mape_failures_100"` // a failure counted as an error of 100 %
+	MedianError  Number    `json:"median_error"`
+	TauB         Number    `json:"tau_b"`
+	TauBRounded  Number    `json:"tau_b_rounded"` // of values rounded to Step
+	Pearson      Number    `json:"pearson"`
+	Within       Shares    `json:"within"`
+	Excess       Number    `json:"excess"` // mean error outside the interval
+	Intervals    Intervals `json:"intervals"`
+}
 
-	Intervals []stat.Interval // in the order of Names; nil if not asked for
+// Shares are those of errors within each of Limits.
+type Shares [len(limits)]Number
+
+// MarshalJSON names each share by its limit.
+func (s Shares) MarshalJSON() ([]byte, error) {
+	by := map[string]Number{}
+	for i, l := range limits {
+		by[strconv.Itoa(l)] = s[i]
+	}
+	return json.Marshal(by)
+}
+
+// Interval is an interval, in JSON two numbers.
+type Interval stat.Interval
+
+// MarshalJSON writes null where there is no number.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]Number{Number(i.Low), Number(i.High)})
+}
+
+// Intervals are those of the figures, in the order of Names; nil if not asked for.
+type Intervals []stat.Interval
+
+// Of is the interval of a figure by its name; ok is false where there is none.
+func (all Intervals) Of(name string) (i stat.Interval, ok bool) {
+	if at := slices.Index(Names(), name); at < len(all) {
+		i = all[at]
+		return i, !math.IsNaN(i.Low)
+	}
+	return i, false
+}
+
+// MarshalJSON names the intervals that there are.
+func (all Intervals) MarshalJSON() ([]byte, error) {
+	by := map[string]Interval{}
+	for _, name := range Names() {
+		if i, ok := all.Of(name); ok {
+			by[name] = Interval(i)
+		}
+	}
+	return json.Marshal(by)
 }
 
 func Limits() []int { return limits[:] }
@@ -272,13 +315,14 @@ func middle(sorted []float64) float64 {
 
 // Pair is a paired test of two models on the blocks that both predict.
 type Pair struct {
-	A, B       string
-	Blocks     int
-	Difference float64       // mean error of A less that of B: B is better where it is above 0
-	Interval   stat.Interval // of Difference
-	P          float64       // adjusted for the number of pairs (Holm)
-	BetterA    int           // blocks that A predicts better, beyond the measurement's interval
-	BetterB    int
+	A          string   `json:"a"`
+	B          string   `json:"b"`
+	Blocks     int      `json:"blocks"`
+	Difference Number   `json:"mape_difference"` // mean error of A less that of B: B is better where it is above 0
+	Interval   Interval `json:"interval"`        // of Difference
+	P          Number   `json:"p_adjusted"`      // for the number of pairs (Holm)
+	BetterA    int      `json:"better_a"`        // blocks that A predicts better, beyond the measurement's interval
+	BetterB    int      `json:"better_b"`
 }
 
 // Pairs tests every two models.
@@ -291,11 +335,11 @@ func Pairs(blocks []Block, models []Model) []Pair {
 		for j := i + 1; j < len(models); j++ {
 			pair := pairOf(blocks, &models[i], &models[j])
 			pairs = append(pairs, pair)
-			ps = append(ps, pair.P)
+			ps = append(ps, float64(pair.P))
 		}
 	}
 	for i, p := range stat.Holm(ps) {
-		pairs[i].P = p
+		pairs[i].P = Number(p)
 	}
 	return pairs
 }
@@ -317,7 +361,7 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 		}
 	}
 	test := stat.OneSample(differences)
-	pair.Blocks, pair.Difference, pair.P = len(differences), test.Mean, test.P
-	pair.Interval = stat.Interval{Low: test.Low, High: test.High}
+	pair.Blocks, pair.Difference, pair.P = len(differences), Number(test.Mean), Number(test.P)
+	pair.Interval = Interval{Low: test.Low, High: test.High}
 	return pair
 }

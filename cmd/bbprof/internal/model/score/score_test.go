@@ -151,8 +151,8 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		switch {
 		case test.blamed == "" && found[0].What != Others:
 			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
-		case test.blamed != "" && (found[0].What != test.blamed || found[0].Slow != test.slow):
-			t.Errorf("%s: blames %q (too slow: %v), want %q (%v)", test.name, found[0].What, found[0].Slow, test.blamed, test.slow)
+		case test.blamed != "" && (found[0].What != test.blamed || (found[0].Direction == TooSlow) != test.slow):
+			t.Errorf("%s: blames %q (too slow: %v), want %q (%v)", test.name, found[0].What, found[0].Direction == TooSlow, test.blamed, test.slow)
 		}
 	}
 
@@ -198,7 +198,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
 	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
-	want := []Mistake{{What: Others, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
+	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}

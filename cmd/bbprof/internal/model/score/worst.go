@@ -11,21 +11,36 @@ import (
 // Mistake is a group of blocks that a model gets wrong in the same direction and that have a property
 // in common.
 type Mistake struct {
-	What    string // the property, such as "instruction imul r64, r64"
-	Slow    bool   // the model takes the blocks for slower than they are
-	Blocks  int    // with the property
-	Wrong   int    // of these, predicted outside the interval in this direction
-	Share   Number // of the model's whole excess error
-	Removed Number // share of it that would go if these blocks were predicted as well as all others
-	Ratio   Number // predicted / measured, the median of those that are wrong
-	Worst   []Offender
+	What      string     `json:"what"`           // the property, such as "instruction imul r64, r64"
+	Direction Direction  `json:"direction"`      // which way the predictions are wrong
+	Blocks    int        `json:"blocks"`         // with the property
+	Wrong     int        `json:"wrong"`          // of these, predicted outside the interval in this direction
+	Share     Number     `json:"share_of_error"` // of the model's whole excess error
+	Removed   Number     `json:"removed"`        // share of it that would go if these blocks were predicted as well as all others
+	Ratio     Number     `json:"median_ratio"`   // predicted / measured, the median of those that are wrong
+	Worst     []Offender `json:"worst"`
 }
 
+// Direction is which way predictions are wrong.
+type Direction string
+
+const (
+	TooFast   Direction = "too fast"
+	TooSlow   Direction = "too slow"
+	EitherWay Direction = "either way"
+)
+
+// Offender is a block that is predicted wrong.
 type Offender struct {
-	Block     int // its index
-	Predicted float64
-	Excess    float64
-	Share     Number // of the model's whole excess error
+	Block     int     `json:"-"` // its index
+	Hex       string  `json:"hex"`
+	Text      string  `json:"text"`
+	Cycles    float64 `json:"cycles"`
+	Low       float64 `json:"ci_low"`
+	High      float64 `json:"ci_high"`
+	Predicted float64 `json:"predicted"`
+	Excess    float64 `json:"excess"`
+	Share     Number  `json:"share_of_error"` // of the model's whole excess error
 }
 
 // A group has to hold so much of the error, and so much of that has to be above what other blocks of
@@ -200,7 +215,7 @@ func compareBool(a, b bool) int {
 
 // take sets the errors of a property aside and tells of them.
 func (s *search) take(c suspect, worst int) Mistake {
-	m := Mistake{What: s.names[c.property].Name, Slow: c.direction == 1, Blocks: c.blocks,
+	m := Mistake{What: s.names[c.property].Name, Direction: [...]Direction{TooFast, TooSlow}[c.direction], Blocks: c.blocks,
 		Share: Number(c.excess / s.total), Removed: Number(c.removed / s.total)}
 	var wrong []int
 	for i := range s.blocks {
@@ -217,7 +232,7 @@ func (s *search) take(c suspect, worst int) Mistake {
 }
 
 func (s *search) rest(worst int) Mistake {
-	m := Mistake{What: Others}
+	m := Mistake{What: Others, Direction: EitherWay}
 	var (
 		wrong  []int
 		excess float64
@@ -248,23 +263,29 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	for _, i := range wrong {
 		b, p := &s.blocks[i], s.predictions.At(i)
 		ratios = append(ratios, p.Cycles/b.Cycles)
-		offenders = append(offenders, Offender{i, p.Cycles, Excess(b, p), Number(s.excess[direction(b, p)][i] / s.total)})
+		offenders = append(offenders, Offender{Block: i, Hex: b.Hex, Cycles: b.Cycles, Low: b.Low, High: b.High,
+			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})
 	}
 	slices.Sort(ratios)
 	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
 	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
+	for i := range m.Worst {
+		m.Worst[i].Text = Text(m.Worst[i].Hex)
+	}
 }
 
-// Direction says which way the predictions are wrong.
-func (m *Mistake) Direction() string {
-	switch {
-	case m.What == Others:
-		return "either way"
-	case m.Slow:
-		return "too slow"
+// Text is a block's instructions, "" if its digits are none.
+func Text(digits string) string {
+	insts, err := asm.DecodeHex(digits)
+	if err != nil {
+		return ""
 	}
-	return "too fast"
+	var list []string
+	for i := range insts {
+		list = append(list, insts[i].Text())
+	}
+	return strings.Join(list, "; ")
 }
 
 // A Property is what a block is, has or does.
