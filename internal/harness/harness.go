@@ -196,10 +196,13 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.JnzShort(loop)
 	e.Bind(none)
 	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
-	// in one of two modes (docs/front-end.md). A locked access waits until it is drained (SDM vol.
-	// 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
-	e.Xchg(layout.SlotScratch, asm.RAX)
+	// in one of two modes (docs/front-end.md).
+	drainStores(e)
 }
+
+// drainStores appends what waits until all stores have left the store buffer for L1D, and changes rax. A locked access
+// waits for that (SDM vol. 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
+func drainStores(e *asm.Emitter) { e.Xchg(layout.SlotScratch, asm.RAX) }
 
 // Epilogue appends what follows the last copy: wait for it, note the time in the table at
 // layout.Times under the number of runs left, run again from entry or, after the last of

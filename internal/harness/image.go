@@ -149,6 +149,10 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.dryRun {
 		e.Int3()
 	} else {
+		if h.Reset.Memory {
+			// Without this the stores that fit the store buffer cost nothing in the shorter image.
+			drainStores(e)
+		}
 		Epilogue(e, im.At, h.Clock)
 	}
 	im.Code = e.Bytes()
