@@ -70,6 +70,28 @@ func TestBuildLayout(t *testing.T) {
 	}
 }
 
+// TestStoresDrained: an image of a block that stores waits for its stores before it ends, and no other does.
+func TestStoresDrained(t *testing.T) {
+	insts := decode(t, 0x48, 0x89, 0x03) // mov [rbx], rax
+	for _, stores := range []bool{false, true} {
+		h := plain
+		h.Reset.Memory = stores
+		im, err := Build(layout.Code, insts, 3, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := im.First + 3*3
+		e := asm.NewEmitter(end)
+		if stores {
+			e.Xchg(layout.SlotScratch, asm.RAX)
+		}
+		harness.Epilogue(e, im.At, harness.TSC)
+		if got := im.Code[end-im.At:]; !bytes.Equal(got, e.Bytes()) {
+			t.Errorf("stores %v: after the copies comes % x, want % x", stores, got, e.Bytes())
+		}
+	}
+}
+
 // TestLeadNops: the first copy keeps its place whatever the number of nops before it.
 func TestLeadNops(t *testing.T) {
 	insts := decode(t, 0x48, 0x01, 0xd8) // add rax, rbx
