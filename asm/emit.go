@@ -168,8 +168,11 @@ func (e *Emitter) Store(addr uint64, r Reg) { e.ripOp(0x89, r, addr) }
 // Lea is lea r, [rip+…] of addr.
 func (e *Emitter) Lea(r Reg, addr uint64) { e.ripOp(0x8d, r, addr) }
 
-// Xchg is xchg [addr], r, which is always locked.
-func (e *Emitter) Xchg(addr uint64, r Reg) { e.ripOp(0x87, r, addr) }
+// LockNot is lock not qword [addr], which changes no register and no flag.
+func (e *Emitter) LockNot(addr uint64) {
+	e.Raw(0xf0)
+	e.ripOp(0xf7, RDX, addr) // /2
+}
 
 // SubMem is sub r, [addr].
 func (e *Emitter) SubMem(r Reg, addr uint64) { e.ripOp(0x2b, r, addr) }

@@ -200,9 +200,9 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	drainStores(e)
 }
 
-// drainStores appends what waits until all stores have left the store buffer for L1D, and changes rax. A locked access
-// waits for that (SDM vol. 3, "Store Buffer"), and unlike mfence leaves the op cache in charge.
-func drainStores(e *asm.Emitter) { e.Xchg(layout.SlotScratch, asm.RAX) }
+// drainStores appends what waits until all stores have left the store buffer for L1D. A locked access waits for that (SDM
+// vol. 3, "Store Buffer"), and unlike mfence leaves the op cache in charge. It changes no register and no flag.
+func drainStores(e *asm.Emitter) { e.LockNot(layout.SlotScratch) }
 
 // Epilogue appends what follows the last copy: wait for it, note the time in the table at
 // layout.Times under the number of runs left, run again from entry or, after the last of

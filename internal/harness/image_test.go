@@ -83,9 +83,9 @@ func TestStoresDrained(t *testing.T) {
 		end := im.First + 3*3
 		e := asm.NewEmitter(end)
 		if stores {
-			e.Xchg(layout.SlotScratch, asm.RAX)
+			e.LockNot(layout.SlotScratch)
 		}
-		harness.Epilogue(e, im.At, harness.TSC)
+		Epilogue(e, im.At, TSC)
 		if got := im.Code[end-im.At:]; !bytes.Equal(got, e.Bytes()) {
 			t.Errorf("stores %v: after the copies comes % x, want % x", stores, got, e.Bytes())
 		}
