@@ -270,7 +270,7 @@ func TestPrologueParts(t *testing.T) {
 		{7, "add rsi,0x8", 0},
 		{8, "dec rcx", 0},
 		{9, "jne ", loop},
-		{10, "xchg QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
+		{10, "lock not QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
 	} {
 		if l := memory[want.i]; !strings.HasPrefix(l.text, want.prefix) || l.target != want.target {
 			t.Errorf("memory, step %d: %q means %#x, want %q and %#x", want.i, l.text, l.target, want.prefix, want.target)
