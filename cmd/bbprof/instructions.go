@@ -397,10 +397,15 @@ var instructionColumns = func() []instructionColumn {
 
 // noteOf says of a number that is no instruction's one time that it is not.
 func noteOf(m *instructions.Measured) string {
-	if m == nil || m.Mean == "" {
+	switch {
+	case m == nil:
 		return ""
+	case m.Mean != "":
+		return "mean: " + m.Mean
+	case m.Varies > 0:
+		return fmt.Sprintf("varies: the interval holds %d measurements", m.Varies)
 	}
-	return "mean: " + m.Mean
+	return ""
 }
 
 func writeInstructions(w io.Writer, format resultfile.Format, rows []instructions.Row) error {
@@ -431,9 +436,13 @@ func instructionsSummary(rows []instructions.Row) string {
 	count := map[string]int{}
 	for i := range rows {
 		count[string(rows[i].Status)]++
-		if noteOf(rows[i].Latency)+noteOf(rows[i].Throughput) != "" {
-			count["mean"]++
+		notes := noteOf(rows[i].Latency) + noteOf(rows[i].Throughput)
+		for _, kind := range []string{"mean", "varies"} {
+			if strings.Contains(notes, kind+":") {
+				count[kind]++
+			}
 		}
 	}
-	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time, %d not", plural(len(rows), "form"), count["ok"], count["mean"], len(rows)-count["ok"])
+	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time and %d whose throughput varies, %d not",
+		plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
 }

@@ -69,6 +69,10 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	row("latency", a.Latencies)
 	row("throughput", a.Throughputs)
 	b.WriteString(t.String())
+	if n := a.Throughputs.Varying; n > 0 {
+		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in one of the tables, within an interval that the other's meets: with them %s %% agree.\n",
+			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
+	}
 	if a.Means > 0 {
 		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
 	}

@@ -18,6 +18,7 @@ type Numbers struct {
 	Latency, Throughput float64
 	Shown               float64 // the largest latency between operands that assembly shows
 	Alone               float64 // the throughput of a block in which no dependency is broken
+	Low, High           float64 // of a throughput that varies; else 0
 	Mean                string  // which of the numbers are means of what has no one time
 }
 
@@ -53,9 +54,12 @@ func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, 
 		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
 		n.Shown, n.Alone = shown(n.Form, cell("latencies")), alone(cell("throughputs"))
 		for _, what := range []string{latencyMode, "throughput"} {
-			if cell(what+"_note") != "" {
+			if strings.HasPrefix(cell(what+"_note"), "mean") {
 				n.Mean += what
 			}
+		}
+		if strings.HasPrefix(cell("throughput_note"), "varies") {
+			n.Low, n.High = number(cell("throughput_low")), number(cell("throughput_high"))
 		}
 		t.Forms = append(t.Forms, n)
 	}
@@ -128,7 +132,10 @@ type Difference struct {
 }
 
 // Tally counts the numbers that two tables both have.
-type Tally struct{ Compared, Within2, Within5, Within10 int }
+type Tally struct {
+	Compared, Within2, Within5, Within10 int
+	Varying                              int // differ, though the interval of one that varies holds the other
+}
 
 func (t *Tally) add(here, there float64) {
 	t.Compared++
@@ -141,6 +148,18 @@ func (t *Tally) add(here, there float64) {
 
 // slack is what numbers of two digits differ by though they mean the same, in cycles.
 const slack = 0.02
+
+// within reports whether the interval of a throughput that varies meets the other's, or the other itself.
+func within(here, there Numbers) bool {
+	varies := false
+	for _, n := range []*Numbers{&here, &there} {
+		varies = varies || n.High > 0
+		if n.High == 0 {
+			n.Low, n.High = n.Throughput, n.Throughput
+		}
+	}
+	return varies && here.Low <= there.High && there.Low <= here.High
+}
 
 func near(here, there, share float64) bool {
 	return math.Abs(here-there) <= max(share*there, slack)
@@ -197,7 +216,12 @@ func Compare(here, there Table) Agreement {
 		case strings.Contains(n.Mean, what) || strings.Contains(other[n.Form].Mean, what):
 			a.Means++
 		default:
-			if t.add(here, there); !near(here, there, limit) {
+			t.add(here, there)
+			switch {
+			case near(here, there, limit):
+			case what == "throughput" && limit == latencyShare && within(n, other[n.Form]):
+				t.Varying++
+			default:
 				a.Differ = append(a.Differ, Difference{n.Form, what, here, there})
 			}
 		}

@@ -72,13 +72,13 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 	list := []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 1}, {Form: "shl r64, cl", Latency: 1, Throughput: 1},
 		{Form: "imul r64, r64", Latency: 3, Throughput: 2}, {Form: "vmulps xmm, xmm, xmm", Latency: 4, Throughput: 0.5}}
 	got := Compare(here, Table{Published: true, Forms: list})
-	want := Agreement{Scale: 1.01, Latencies: Tally{4, 3, 3, 3}, Throughputs: Tally{3, 3, 3, 3}, Means: 1,
+	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3}, Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
 		Differ: []Difference{{"vmulps xmm, xmm, xmm", latencyMode, 3.03, 4.04}}}
 	if diff := cmp.Diff(want, got, number); diff != "" {
 		t.Errorf("published (-want +got)\n%s", diff)
 	}
 	got = Compare(here, Table{Forms: list})
-	want = Agreement{Scale: 1, Latencies: Tally{4, 1, 1, 2}, Throughputs: Tally{3, 2, 2, 2}, Means: 1, Differ: []Difference{
+	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2}, Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
 		{"adc r64, r64", latencyMode, 1.09, 1}, {"adc r64, r64", "throughput", 0.5, 1}, {"shl r64, cl", latencyMode, 2, 1},
 		{"vmulps xmm, xmm, xmm", latencyMode, 3.03, 4}}}
 	if diff := cmp.Diff(want, got, number); diff != "" {
@@ -89,5 +89,26 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 	}
 	if _, err := ReadTable([]string{"form", "cycles"}, nil); err == nil {
 		t.Error("a table without latencies is read")
+	}
+}
+
+// TestCompareVarying: throughputs that vary agree with those that their interval meets, and with no others; so they
+// do not with published ones.
+func TestCompareVarying(t *testing.T) {
+	const columns = "form|latency|throughput|throughput_low|throughput_high|throughput_note\n"
+	here := tableOf(t, columns+`vandps ymm, ymm, m256||0.37|0.36|0.42|varies: the interval holds 4 measurements
+vaddps xmm, xmm, xmm||0.5|0.49|0.51|
+imul r64, r64||1|0.99|1.01|`)
+	there := tableOf(t, columns+`vandps ymm, ymm, m256||0.42|0.419|0.421|
+vaddps xmm, xmm, xmm||0.6|0.5|0.7|varies: the interval holds 3 measurements
+imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
+	got := Compare(here, there)
+	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{"imul r64, r64", "throughput", 1, 1.1}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	there.Published = true
+	if got := Compare(here, there); got.Throughputs.Varying != 0 {
+		t.Errorf("%d published throughputs vary", got.Throughputs.Varying)
 	}
 }

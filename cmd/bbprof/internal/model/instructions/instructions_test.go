@@ -251,7 +251,8 @@ func TestLoops(t *testing.T) {
 }
 
 // TestDoubt: what takes no simple share of a cycle, or several times, in a row of copies is measured there once more
-// and then twice in a loop; the faster loop counts, unless one of the four is beyond doubt.
+// and then twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval
+// holds all.
 func TestDoubt(t *testing.T) {
 	noisy := &verdict.Rejection{Reason: verdict.ContextSwitch}
 	for _, c := range []struct {
@@ -260,14 +261,16 @@ func TestDoubt(t *testing.T) {
 		loop []float64 // 0 is rejected
 		want float64
 		mode string
+		high float64 // of an interval that holds all; 0: of one measurement
 	}{
-		{"sure", []float64{0.502}, nil, 0.502, ""},
-		{"disturbed", []float64{0.505, 0.501}, nil, 0.501, ""},
-		{"bound unevenly", []float64{0.85, 0.85}, []float64{0.5}, 0.5, "loop"},
-		{"no simple share", []float64{0.85, 0.85}, []float64{0.69, 0.68}, 0.68, "loop"},
-		{"one loop", []float64{0.85, 0.85}, []float64{0, 0.68}, 0.68, "loop"},
-		{"no loop", []float64{0.85, 0.84}, []float64{0, 0}, 0.84, ""},
-		{"row rejected", []float64{0}, []float64{0, 0.5}, 0.5, "loop"},
+		{"sure", []float64{0.502}, nil, 0.502, "", 0},
+		{"disturbed", []float64{0.505, 0.501}, nil, 0.501, "", 0},
+		{"bound unevenly", []float64{0.85, 0.85}, []float64{0.5}, 0.5, "loop", 0},
+		{"no simple share", []float64{0.85, 0.85}, []float64{0.69, 0.68}, 0.68, "loop", 0.85},
+		{"the same", []float64{0.69, 0.69}, []float64{0.69, 0.68}, 0.68, "loop", 0},
+		{"one loop", []float64{0.85, 0.85}, []float64{0, 0.68}, 0.68, "loop", 0.85},
+		{"no loop", []float64{0.85, 0.84}, []float64{0, 0}, 0.84, "", 0},
+		{"row rejected", []float64{0}, []float64{0, 0.5}, 0.5, "loop", 0},
 	} {
 		rows, loops := c.rows, c.loop
 		take := func(list *[]float64) (float64, *verdict.Rejection) {
@@ -301,6 +304,13 @@ func TestDoubt(t *testing.T) {
 		m := got[0].Throughput
 		if m == nil || math.Abs(m.Cycles()-c.want) > 1e-9 || strings.Contains(m.Flags, "loop") != (c.mode == "loop") {
 			t.Errorf("%s: %+v, want %v cycles %s", c.name, m, c.want, c.mode)
+		}
+		high, note := c.want, c.high > 0
+		if note {
+			high = c.high
+		}
+		if want := high + 0.01/11; m != nil && (math.Abs(m.Value.High-want) > 1e-9 || m.Varies > 0 != note) {
+			t.Errorf("%s: up to %v, %d measurements, want %v", c.name, m.Value.High, m.Varies, want)
 		}
 		if len(rows)+len(loops) > 0 {
 			t.Errorf("%s: not measured again: %v in a row, %v in a loop", c.name, rows, loops)

@@ -88,6 +88,7 @@ type job struct {
 	rejected verdict.Reason
 	result   profiler.Result
 	kept     []attempt
+	varies   int // how many measurements differ, none of them beyond doubt; the result's interval holds all
 	rows     int // measurements in a row of copies
 	loops    int
 }
@@ -150,14 +151,26 @@ func (j *job) again(width int) (next repetition, more bool) {
 	return inLoop, j.loops < 2
 }
 
+// differing is how far measurements of one block differ that are not of one time, as a share.
+const differing = 0.02
+
 // settle chooses among the results: the last if it is not in doubt, else the fastest of those in a loop, which are last.
+// Throughputs that differ, all in doubt, have an interval that holds them all.
 func (j *job) settle(width int) {
 	sound := j.result.Status == profiler.OK && !j.doubtful(width)
 	best := j.kept[len(j.kept)-1]
+	all := best.result
+	slowest, fastest := all.Cycles, all.Cycles
 	for _, a := range j.kept {
 		if !sound && best.repeat == inLoop && a.repeat == inLoop && a.result.Cycles < best.result.Cycles {
 			best = a
 		}
+		slowest, fastest = max(slowest, a.result.Cycles), min(fastest, a.result.Cycles)
+		all.CILow, all.CIHigh = min(all.CILow, a.result.CILow), max(all.CIHigh, a.result.CIHigh)
+	}
+	if !sound && j.probe.Kind == Throughput && slowest > (1+differing)*fastest {
+		j.varies = len(j.kept)
+		best.result.CILow, best.result.CIHigh = all.CILow, all.CIHigh
 	}
 	j.result, j.repeat, j.kept = best.result, best.repeat, nil
 }

@@ -22,6 +22,7 @@ type Measured struct {
 	Value  Value
 	Block  string // hexadecimal
 	Mean   string // why the number is the mean of what has no one time; empty if it is not
+	Varies int    // how many measurements the interval holds that differ; 0 if they do not
 	Flags  string // with which, beside the initial state, bbprof measures the block again
 	Result Outcome
 }
@@ -77,7 +78,7 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	}
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
-		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Flags: j.flags(), Result: outcome(&j.result)}
+		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
 		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
 		}
