@@ -378,7 +378,7 @@ var instructionColumns = func() []instructionColumn {
 		cycles("load_latency", func(r *instructions.Row) *instructions.Measured { return r.Load }, value),
 		cycles("store_to_load", func(r *instructions.Row) *instructions.Measured { return r.StoreToLoad }, value),
 		text("latencies", func(r *instructions.Row) string {
-			return r.List(instructions.Latency, instructions.LoadLatency, instructions.StoreToLoad)
+			return r.List(instructions.Latency, instructions.Beside, instructions.LoadLatency, instructions.StoreToLoad)
 		}),
 		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
 		text("reason", func(r *instructions.Row) string { return r.Reason }),

@@ -73,13 +73,21 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in one of the tables, within an interval that the other's meets: with them %s %% agree.\n",
 			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
+	if n := a.Latencies.Others; n > 0 {
+		fmt.Fprintf(&b, "\nOf the latencies that differ by more than 2 %%, %d are as another that was measured of the form, named beside them: with them %s %% agree.\n",
+			n, score.Number(float64(a.Latencies.Within2+n)/float64(a.Latencies.Compared)).Percent())
+	}
 	if a.Means > 0 {
 		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
 	}
 	for _, kind := range a.Kinds() {
 		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, plural(len(kind), "form"))
 		for _, d := range kind {
-			fmt.Fprintf(&b, "  %8.2f %8.2f  %s\n", d.Here, d.There, d.Form)
+			fmt.Fprintf(&b, "  %8.2f %8.2f  %s", d.Here, d.There, d.Form)
+			if d.Other != "" {
+				fmt.Fprintf(&b, " (%s)", d.Other)
+			}
+			b.WriteString("\n")
 		}
 	}
 	if len(there.Unmatched) > 0 {

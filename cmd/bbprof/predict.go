@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -65,6 +66,9 @@ func (c *predictingBlocks) run(std streams) error {
 	predictions, err := source.Predict(ctx, blocks)
 	if err != nil {
 		return sourceError(c.models[0].name, err)
+	}
+	if !slices.ContainsFunc(predictions, func(p score.Prediction) bool { return !p.Died }) {
+		return badUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, plural(len(blocks), "block"), predictions[0].Failure)
 	}
 	return c.out.stream(std, func(w io.Writer) error { return writePredictions(w, blocks, predictions, c.out.json) })
 }

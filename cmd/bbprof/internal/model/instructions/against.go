@@ -16,6 +16,7 @@ import (
 type Numbers struct {
 	Form                string
 	Latency, Throughput float64
+	Pairs               string  // every latency, as the column latencies has them
 	Shown               float64 // the largest latency between operands that assembly shows
 	Alone               float64 // the throughput of a block in which no dependency is broken
 	Low, High           float64 // of a throughput that varies; else 0
@@ -52,7 +53,8 @@ func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, 
 			return ""
 		}
 		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
-		n.Shown, n.Alone = shown(n.Form, cell("latencies")), alone(cell("throughputs"))
+		n.Pairs = cell("latencies")
+		n.Shown, n.Alone = shown(n.Form, n.Pairs), alone(cell("throughputs"))
 		for _, what := range []string{latencyMode, "throughput"} {
 			if strings.HasPrefix(cell(what+"_note"), "mean") {
 				n.Mean += what
@@ -116,6 +118,18 @@ func larger(a, b float64) float64 {
 	return a
 }
 
+// otherLatency is that of a form's which is as there, if it has no address and no memory in it; empty if none is.
+func otherLatency(latencies string, there float64) string {
+	for text := range strings.SplitSeq(latencies, "; ") {
+		pair, value, ok := strings.Cut(text, ": ")
+		value, _, _ = strings.Cut(value, " ")
+		if ok && !strings.HasPrefix(pair, "address") && !strings.HasSuffix(pair, "to m") && near(number(value), there, latencyShare) {
+			return text
+		}
+	}
+	return ""
+}
+
 func alone(throughputs string) float64 {
 	for text := range strings.SplitSeq(throughputs, "; ") {
 		if value, ok := strings.CutPrefix(text, "alone: "); ok {
@@ -129,12 +143,14 @@ func alone(throughputs string) float64 {
 type Difference struct {
 	Form, What  string
 	Here, There float64
+	Other       string // another latency of the form here that is as there: of which operands, or values, or through one unit
 }
 
 // Tally counts the numbers that two tables both have.
 type Tally struct {
 	Compared, Within2, Within5, Within10 int
-	Varying                              int // differ, though the interval of one that varies holds the other
+	Varying                              int // throughputs that differ, though the interval of one that varies holds the other
+	Others                               int // latencies that differ, though another of the form's is as there
 }
 
 func (t *Tally) add(here, there float64) {
@@ -189,8 +205,8 @@ func Compare(here, there Table) Agreement {
 		other[n.Form] = n
 	}
 	latency, throughput := func(n Numbers) float64 { return n.Latency }, func(n Numbers) float64 { return n.Throughput }
-	limit := latencyShare
-	if there.Published {
+	limit, published := latencyShare, there.Published
+	if published {
 		limit = throughputShare
 		latency = func(n Numbers) float64 { return n.Shown }
 		throughput = func(n Numbers) float64 {
@@ -222,7 +238,13 @@ func Compare(here, there Table) Agreement {
 			case what == "throughput" && limit == latencyShare && within(n, other[n.Form]):
 				t.Varying++
 			default:
-				a.Differ = append(a.Differ, Difference{n.Form, what, here, there})
+				d := Difference{Form: n.Form, What: what, Here: here, There: there}
+				if what == latencyMode && published {
+					if d.Other = otherLatency(n.Pairs, there); d.Other != "" {
+						t.Others++
+					}
+				}
+				a.Differ = append(a.Differ, d)
 			}
 		}
 	}

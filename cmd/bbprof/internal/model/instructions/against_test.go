@@ -73,14 +73,14 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 		{Form: "imul r64, r64", Latency: 3, Throughput: 2}, {Form: "vmulps xmm, xmm, xmm", Latency: 4, Throughput: 0.5}}
 	got := Compare(here, Table{Published: true, Forms: list})
 	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3}, Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
-		Differ: []Difference{{"vmulps xmm, xmm, xmm", latencyMode, 3.03, 4.04}}}
+		Differ: []Difference{{Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4.04}}}
 	if diff := cmp.Diff(want, got, number); diff != "" {
 		t.Errorf("published (-want +got)\n%s", diff)
 	}
 	got = Compare(here, Table{Forms: list})
 	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2}, Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
-		{"adc r64, r64", latencyMode, 1.09, 1}, {"adc r64, r64", "throughput", 0.5, 1}, {"shl r64, cl", latencyMode, 2, 1},
-		{"vmulps xmm, xmm, xmm", latencyMode, 3.03, 4}}}
+		{Form: "adc r64, r64", What: latencyMode, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
+		{Form: "shl r64, cl", What: latencyMode, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4}}}
 	if diff := cmp.Diff(want, got, number); diff != "" {
 		t.Errorf("of bbprof (-want +got)\n%s", diff)
 	}
@@ -103,12 +103,39 @@ imul r64, r64||1|0.99|1.01|`)
 vaddps xmm, xmm, xmm||0.6|0.5|0.7|varies: the interval holds 3 measurements
 imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
 	got := Compare(here, there)
-	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{"imul r64, r64", "throughput", 1, 1.1}}}
+	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{Form: "imul r64, r64", What: "throughput", Here: 1, There: 1.1}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	there.Published = true
 	if got := Compare(here, there); got.Throughputs.Varying != 0 {
 		t.Errorf("%d published throughputs vary", got.Throughputs.Varying)
+	}
+}
+
+// TestCompareOther: a published latency that another of the form's here agrees with is told which, unless that is a
+// load's or a store's.
+func TestCompareOther(t *testing.T) {
+	here := tableOf(t, `form|latency|throughput|latencies
+shld r64, r64, cl|4||1 to 1: 3.00; 2 to 1: 4.00 (less general to general)
+vaddph zmm, zmm, zmm|4.9||2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99
+vaddpd zmm, zmm, zmm|3.5||2 to 1: 3.50; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99
+imul r64, r64|3||2 to 1: 3.00; 2 to m: 4.00; address to 1: 4.00`)
+	there := Table{Published: true}
+	for form, latency := range map[string]float64{"shld r64, r64, cl": 3, "vaddph zmm, zmm, zmm": 4, "vaddpd zmm, zmm, zmm": 3, "imul r64, r64": 4} {
+		there.Forms = append(there.Forms, Numbers{Form: form, Latency: latency})
+	}
+	got := Compare(here, there)
+	var others []string
+	for _, d := range got.Differ {
+		others = append(others, d.Other)
+	}
+	want := []string{"1 to 1: 3.00", "2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", ""}
+	if diff := cmp.Diff(want, others); diff != "" || got.Latencies.Others != 2 {
+		t.Errorf("%d others (-want +got)\n%s", got.Latencies.Others, diff)
+	}
+	there.Published = false
+	if got := Compare(here, there); got.Latencies.Others != 0 {
+		t.Errorf("%d others in a table of bbprof's", got.Latencies.Others)
 	}
 }

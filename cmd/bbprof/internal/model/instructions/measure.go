@@ -70,6 +70,9 @@ func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries, wid
 			known[b] = j.value(known)
 		}
 	}
+	for _, j := range q.added {
+		ofPlan[j.plan] = append(ofPlan[j.plan], j)
+	}
 	rows := make([]Row, len(plans))
 	for i := range plans {
 		rows[i] = newRow(&plans[i], ofPlan[i], known)
@@ -125,7 +128,7 @@ func (j *job) doubtful(width int) bool {
 		wide := j.result.CIHigh-j.result.CILow > 0.02*c
 		return wide || !simple(c/links) || j.repeat == inRow && c*float64(width) < links
 	}
-	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && math.Abs(c-math.Round(c)) > off*c
+	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
 
 // simple reports whether cycles are what one to six units leave that do each instruction in a cycle, or halves.
@@ -223,6 +226,7 @@ type queue struct {
 	changed sync.Cond
 	jobs    []*job
 	aside   []*job // rejected for noise
+	added   []*job // planned by what others took; in jobs, too
 	next    int
 	done    int
 	flying  int
@@ -310,6 +314,10 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 			return
 		}
 		j.settle(q.width)
+		for _, probe := range j.besides() {
+			added := &job{plan: j.plan, probe: probe, bits: j.bits}
+			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
+		}
 		q.report()
 		return
 	}

@@ -21,6 +21,7 @@ const (
 	StoreToLoad             // from a source through memory and a load back to it, together
 	Throughput              // cycles an instruction, if none waits for another
 	Bridge
+	Beside // from one operand to another, through one of two units
 )
 
 // A Probe is a block whose cycles tell one thing about a form.
@@ -32,6 +33,7 @@ type Probe struct {
 	Bridges []bridge // in each link
 	Others  float64  // cycles of other instructions in each link that take one each
 	Note    string
+	Fill    float64         // of a chain beside others: how many of them a link
 	Stated  bool            // Note names the values that it was measured at
 	Set     initial.Set     // what registers hold first, beside the initial state
 	Unroll  *unroll.Factors // nil: what the profiler chooses

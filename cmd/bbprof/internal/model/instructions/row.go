@@ -78,6 +78,9 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	}
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
+		if j.probe.Kind == Beside && j.repeat == asMean {
+			continue // of several times, which units would tell apart
+		}
 		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
 		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
@@ -92,11 +95,12 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 				m.Mean = string(j.rejected)
 				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 			}
-		} else {
+		} else if m.Kind != Beside {
 			missing = append(missing, fmt.Sprintf("%s: %s: %s", m.what(), m.Result.Reason, m.Result.Detail))
 		}
 		row.All = append(row.All, m)
 	}
+	row.All = units(row.All)
 	row.choose()
 	missing = append(missing, row.dropBound()...)
 	if row.Throughput == nil && row.Latency == nil && row.Load == nil {
@@ -207,8 +211,11 @@ func (r *Row) List(kinds ...Kind) string {
 			continue
 		}
 		text := strings.TrimSpace(m.Pair) + ": " + m.Value.String()
-		if m.Kind == Throughput {
+		switch m.Kind {
+		case Throughput:
 			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
+		case Beside:
+			text = m.besideText() + ": " + m.Value.String()
 		}
 		if len(m.Bridges) > 0 {
 			var names []string

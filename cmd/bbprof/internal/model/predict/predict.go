@@ -265,6 +265,7 @@ func (s *isolation) blame(block int, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out[block] = score.Failed(oneLine(err.Error()))
+	s.out[block].Died = true
 	s.failed++
 	if !s.answered && s.failed >= hopeless {
 		return usage("it has failed at each of %d blocks: %w", s.failed, err)

@@ -34,10 +34,11 @@ type Block struct {
 type Prediction struct {
 	Cycles  float64
 	Failure string
+	Died    bool // the tool failed at this block alone, instead of answering
 }
 
 // Failed is a prediction that there is not.
-func Failed(why string) Prediction { return Prediction{math.NaN(), why} }
+func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failure: why} }
 
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }

@@ -1,0 +1,112 @@
+package instructions
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// unlike is a core with two units: a chain alone takes mean cycles a link; beside enough vpermd it takes one, beside
+// enough vpslld the other. Fewer fillers leave the mean, and more than fit take their own time.
+func unlike(mean, besideVpermd, besideVpslld float64) scripted {
+	return func(text string) (float64, *verdict.Rejection) {
+		words := strings.Fields(text)
+		permutes, shifts := strings.Count(text, "vpermd"), strings.Count(text, "vpslld")
+		fillers, links := permutes+shifts, len(words)-permutes-shifts
+		fill, one := float64(fillers)/float64(links), besideVpermd
+		if shifts > 0 {
+			one = besideVpslld
+		}
+		switch {
+		case fillers == 0 && strings.HasPrefix(text, "vaddph vaddph vaddph"): // the throughput
+			return float64(links) / 2, nil
+		case fillers == 0 || fill < one-1:
+			return mean * float64(links), nil
+		}
+		return max(one, fill) * float64(links), nil
+	}
+}
+
+// TestUnits: the latency of a 512-bit form that two unlike units, or the ways between them, make has that of each unit,
+// and no other has.
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		mean, vpermd, vpslld float64
+		latencies            string
+	}{
+		{"crossing costs", 4.9, 4, 4, "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 4.00; 2 to 1 beside 3.5 vpslld zmm, zmm, i8: 4.00"},
+		{"a whole mean", 5, 4, 4, "2 to 1: 5.00; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 4.00; 2 to 1 beside 3.5 vpslld zmm, zmm, i8: 4.00"},
+		{"unlike units", 3.5, 3, 4, "2 to 1: 3.50; 2 to 1 beside 2.5 vpermd zmm, zmm, zmm: 3.00; 2 to 1 beside 3.5 vpslld zmm, zmm, i8: 4.00"},
+		{"slower than a mean can be", 3.5, 5, 5, "2 to 1: 3.50"},
+		{"one unit", 4, 4, 4, "2 to 1: 4.00"},
+		{"short", 2.4, 2, 2, "2 to 1: 2.40"},
+	} {
+		rows, err := Measure(context.Background(), []Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, Beside)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
+		}
+		if got := rows[0].Latency; got.Kind != Latency || got.Cycles() != c.mean {
+			t.Errorf("%s: the row has %v, want that of the chain alone", c.name, got.Value)
+		}
+	}
+}
+
+// TestBeside: the fillers are one less behind every second link and write what no chain uses.
+func TestBeside(t *testing.T) {
+	p := planOf(t, "vaddph zmm, zmm, zmm")
+	j := &job{probe: p.Probes[0], bits: 512}
+	j.result.Status, j.result.Cycles = profiler.OK, 2.6
+	list := j.besides()
+	if len(list) != 2*2 {
+		t.Fatalf("%d chains, want two of each filler", len(list))
+	}
+	if diff := cmp.Diff("vaddph zmm1, zmm1, zmm14; vpermd zmm16, zmm28, zmm29; vpermd zmm17, zmm28, zmm29; vaddph zmm1, zmm1, zmm14; vpermd zmm18, zmm28, zmm29",
+		textOf(t, list[0].Code)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestKept: a chain beside fillers counts if it takes longer than they do, otherwise than alone, a whole number of
+// cycles and no more than alone, rounded up; of several that with the most fillers.
+func TestKept(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		alone   float64
+		fillers []float64
+		beside  []float64
+		want    float64 // 0 is none
+	}{
+		{"through one unit", 4.9, []float64{3.5}, []float64{4}, 4},
+		{"a mixture", 4.9, []float64{3.5}, []float64{4.3}, 0},
+		{"as long as the fillers take", 4.9, []float64{3.95}, []float64{4}, 0},
+		{"as alone", 4.99, []float64{4.5}, []float64{5}, 0},
+		{"rounded up", 3.5, []float64{3.5}, []float64{4.02}, 4.02},
+		{"more than that", 3.5, []float64{3.5}, []float64{5}, 0},
+		{"more than a whole number", 3, []float64{2.5}, []float64{4}, 0},
+		{"the most fillers", 10.9, []float64{6.5, 7.5, 5.5}, []float64{9, 8, 10}, 8},
+	} {
+		all := []Measured{{Probe: Probe{Kind: Latency}, Value: Value{Cycles: c.alone}}}
+		for i := range c.fillers {
+			all = append(all, Measured{Probe: Probe{Kind: Beside, Fill: c.fillers[i]}, Value: Value{Cycles: c.beside[i]}})
+		}
+		for i := range all {
+			all[i].Result.Status = profiler.OK
+		}
+		got := 0.0
+		for _, m := range units(all)[1:] {
+			got += m.Value.Cycles
+		}
+		if got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
