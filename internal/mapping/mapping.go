@@ -46,9 +46,8 @@ type Plan struct {
 	Ahead   []tracee.Op   // of the first run
 	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
 	// the block does ask for them is for confirm to find out.
-	Known    []mapper.Page
-	OneByOne bool   // map no page before it is asked for, see passage
-	Fresh    uint64 // image to run first, which puts back all state that a block can change; 0: no image
+	Known []mapper.Page
+	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
 	// Replay is the captured state to start from, if it is one; Window is the child's.
 	Replay *Replay
 	Window uint64
@@ -100,14 +99,10 @@ func mapPages(c Child, p Plan, im harness.Image) (Mapping, error) {
 	m, err := p.search(c, im)
 	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
 		p.Known = nil
-		m, err = p.searchAgain(c, im, m.Stops)
+		stops := m.Stops
+		m, err = p.search(c, im)
+		m.Stops += stops
 	}
-	return m, err
-}
-
-func (p Plan) searchAgain(c Child, im harness.Image, stops int) (Mapping, error) {
-	m, err := p.search(c, im)
-	m.Stops += stops
 	return m, err
 }
 
@@ -118,16 +113,6 @@ func tooMany(err error) bool {
 
 // search is mapPages with whatever comes of the pages to begin with.
 func (p Plan) search(c Child, im harness.Image) (Mapping, error) {
-	var pass passage
-	m, err := p.searchBy(c, im, &pass)
-	if pass.used && !tooMany(err) { // pages may be there that the block did not ask for
-		p.OneByOne = true
-		return p.searchAgain(c, im, m.Stops)
-	}
-	return m, err
-}
-
-func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
@@ -141,14 +126,12 @@ func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error
 		stop, err := p.try(c, ops, im)
 		m.Stops++
 		if err != nil {
-			pass.undo(&m)
 			return m, p.timeout(err)
 		}
 		if stop.Done {
 			return m, p.ended(stop)
 		}
 		if p.Late != nil && p.Late() {
-			pass.undo(&m)
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
@@ -165,11 +148,8 @@ func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error
 		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
-		if !pass.passed(p, &m, stop, im) {
-			return m, errNotPassed
-		}
-		if len(m.Pages) >= p.Pages {
-			m.Full, _, _ = im.Locate(stop.Regs.RIP)
+		if len(m.Pages) >= p.Pages || p.willExceed(m, &p.Insts[page.Inst], stop.Regs) {
+			m.Full = page.Copy
 			return m, &verdict.Rejection{
 				Reason:  verdict.TooManyPages,
 				Detail:  fmt.Sprintf("%d copies touch more than %d pages", im.Copies, p.Pages),
@@ -180,13 +160,8 @@ func (p Plan) searchBy(c Child, im harness.Image, pass *passage) (Mapping, error
 		page.Frame = len(m.Pages) % p.Frames
 		m.Pages = append(m.Pages, page)
 		ops = []tracee.Op{tracee.MapFrame(page.Addr, page.Frame)}
-		if !p.OneByOne {
-			ops = append(ops, pass.begin(p, &m, stop, im)...)
-		}
 	}
 }
-
-var errNotPassed = errors.New("pages were mapped that no fault has asked for")
 
 // ended checks how a block that has run to its end leaves the CPU.
 func (p Plan) ended(stop tracee.Stop) error {

@@ -163,7 +163,7 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		{"trap flag", []byte{0x68, 0x02, 0x03, 0, 0, 0x9d, 0x90, 0x66, 0x90}, verdict.SIGTRAP, 2, nil, ""},
 		{"alignment check", []byte{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, verdict.SIGBUS, 2, at(0x1234_5601), "alignment-check"},
 		{"syscall", []byte{0x90, 0x0f, 0x05}, verdict.Syscall, 1, nil, ""},
-		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1235_5000), "16"}, // rep stosb
+		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1234_5600), "16"}, // rep stosb
 	} {
 		_, _, _, err := mapReal(t, c, usual, 2, b.code)
 		var r *verdict.Rejection
