@@ -3,7 +3,6 @@ package program
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,11 +54,11 @@ func (c Command) ToEntry(p *debuggee.Process) error {
 
 // loaded are the functions of a name in the shared libraries that a program has loaded, or in one of them.
 func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	maps, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range libraries(string(maps)) {
+	for _, l := range libraries(maps) {
 		file := filepath.Base(l.path)
 		if in != "" && file != filepath.Base(in) {
 			continue
@@ -81,29 +80,22 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	if err := c.ToEntry(p); err != nil {
 		return nil, err
 	}
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	maps, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
 	objects := map[string]uint64{}
-	for line := range strings.Lines(string(maps)) {
-		var start, end, offset uint64
-		var mode string
-		_, path, ok := strings.Cut(line, "/")
-		path = "/" + strings.TrimSuffix(path, "\n")
-		if _, known := objects[path]; !ok || known {
+	for _, m := range maps {
+		if _, known := objects[m.Name]; known || !strings.HasPrefix(m.Name, "/") {
 			continue
 		}
-		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &mode, &offset); err != nil {
-			continue
-		}
-		file, err := elf.Open(path)
+		file, err := elf.Open(m.Name)
 		if err != nil {
 			continue // a file of data
 		}
 		for _, s := range file.Progs {
-			if s.Type == elf.PT_LOAD && s.Off&^0xfff == offset {
-				objects[path] = start - offset - (s.Vaddr - s.Off)
+			if s.Type == elf.PT_LOAD && s.Off&^0xfff == m.Offset {
+				objects[m.Name] = m.Low - m.Offset - (s.Vaddr - s.Off)
 				break
 			}
 		}
@@ -117,20 +109,12 @@ type library struct {
 	base uint64 // where its first byte stands
 }
 
-// libraries are the files of a process's mappings (proc_pid_maps(5)) that start with their first byte,
-// but for the program itself, which comes first.
-func libraries(maps string) (all []library) {
-	for line := range strings.Lines(maps) {
-		var l library
-		var end, offset uint64
-		var mode string
-		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &l.base, &end, &mode, &offset); err != nil || offset != 0 {
-			continue
-		}
-		_, path, ok := strings.Cut(line, "/")
-		l.path = "/" + strings.TrimSuffix(path, "\n")
-		if ok && !slices.ContainsFunc(all, func(other library) bool { return other.path == l.path }) {
-			all = append(all, l)
+// libraries are the files of a process's mappings that start with their first byte, but for the program itself, which
+// comes first.
+func libraries(maps []debuggee.Mapping) (all []library) {
+	for _, m := range maps {
+		if m.Offset == 0 && strings.HasPrefix(m.Name, "/") && !slices.ContainsFunc(all, func(other library) bool { return other.path == m.Name }) {
+			all = append(all, library{m.Name, m.Low})
 		}
 	}
 	return all[min(len(all), 1):]

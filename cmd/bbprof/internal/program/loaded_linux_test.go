@@ -9,23 +9,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestLibraries(t *testing.T) {
-	const maps = `555555554000-555555555000 r--p 00000000 fe:01 1 /tmp/prog
-555555555000-555555556000 r-xp 00001000 fe:01 1 /tmp/prog
-7ffff7dc0000-7ffff7de6000 r--p 00000000 fe:01 2 /lib/a library.so.6
-7ffff7de6000-7ffff7f3c000 r-xp 00026000 fe:01 2 /lib/a library.so.6
-7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0 [vdso]
-7ffff7fcb000-7ffff7fcc000 r--p 00000000 fe:01 3 /lib/ld.so
-`
+	maps := []debuggee.Mapping{{Low: 0x555555554000, Name: "/tmp/prog"}, {Low: 0x555555555000, Offset: 0x1000, Name: "/tmp/prog"},
+		{Low: 0x7ffff7dc0000, Name: "/lib/a library.so.6"}, {Low: 0x7ffff7de6000, Offset: 0x26000, Name: "/lib/a library.so.6"},
+		{Low: 0x7ffff7fc9000, Name: "[vdso]"}, {Low: 0x7ffff7fcb000, Name: "/lib/ld.so"}}
 	want := []library{{"/lib/a library.so.6", 0x7ffff7dc0000}, {"/lib/ld.so", 0x7ffff7fcb000}}
 	if diff := cmp.Diff(want, libraries(maps), cmp.AllowUnexported(library{})); diff != "" {
 		t.Error(diff)
 	}
-	if got := libraries(""); len(got) != 0 {
+	if got := libraries(nil); len(got) != 0 {
 		t.Error(got)
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"debug/elf"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
@@ -15,21 +13,16 @@ import (
 // Symbols name what stands at an address of a running program.
 type Symbols struct {
 	named  []elf.Symbol // of the program itself, by address in memory
-	ranges []mapping
-}
-
-type mapping struct {
-	low, high uint64
-	name      string
+	ranges []debuggee.Mapping
 }
 
 // Symbols reads the names of a program that is stopped.
 func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	maps, err := p.Maps()
 	if err != nil {
 		return Symbols{}, err
 	}
-	s := Symbols{ranges: mappings(string(maps))}
+	s := Symbols{ranges: maps}
 	start, err := p.Entry()
 	if err != nil {
 		return Symbols{}, err
@@ -50,21 +43,6 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	return s, err
 }
 
-// mappings are those of proc_pid_maps(5), named by file or as the kernel names them.
-func mappings(maps string) (all []mapping) {
-	for line := range strings.Lines(maps) {
-		var m mapping
-		if _, err := fmt.Sscanf(line, "%x-%x", &m.low, &m.high); err != nil {
-			continue
-		}
-		if f := strings.Fields(line); len(f) > 5 {
-			m.name = filepath.Base(strings.Join(f[5:], " "))
-		}
-		all = append(all, m)
-	}
-	return all
-}
-
 // Name is a symbol and the offset from it, where the address lies in it; else the mapping, such as [stack].
 func (s Symbols) Name(addr uint64) string {
 	i, exact := slices.BinarySearchFunc(s.named, addr, func(one elf.Symbol, addr uint64) int { return cmp.Compare(one.Value, addr) })
@@ -74,10 +52,10 @@ func (s Symbols) Name(addr uint64) string {
 	if i >= 0 && addr < s.named[i].Value+max(s.named[i].Size, 1) {
 		return offset(demangled(s.named[i].Name), addr-s.named[i].Value)
 	}
-	for _, m := range s.ranges {
-		if m.low <= addr && addr < m.high {
-			return cmp.Or(m.name, "memory without a name")
-		}
+	if m := debuggee.Find(s.ranges, addr); m != nil && m.Name != "" {
+		return filepath.Base(m.Name)
+	} else if m != nil {
+		return "memory without a name"
 	}
 	return "memory that is not mapped"
 }

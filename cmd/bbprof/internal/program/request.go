@@ -82,7 +82,7 @@ func (c Command) toRequest(p *debuggee.Process, r Request) error {
 	if end != nil {
 		return &Error{Subject: c.Name, Problem: fmt.Sprintf("there is no call %d of malloc this time: %v", r.Number, end), Remedy: unsteady}
 	}
-	regs, err := p.Registers(thread)
+	regs, err := p.Regs(thread)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -67,6 +68,35 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 		return nil, nil, c.Blame(err)
 	}
 	return p, done, nil
+}
+
+// Control says how a program runs under control.
+type Control struct {
+	CPUs    []int // to run on: the first; default the last that is allowed
+	Timeout time.Duration
+	Setup   Setup
+	Streams Streams
+}
+
+// Control starts a command, hands it to do before its first instruction, on a thread that belongs to it, as ptrace
+// demands, and ends it. The error is context.DeadlineExceeded if the time was up, ctx's if that ended, or else do's.
+func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Process) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	ptracethread.Run(func() {
+		if _, err = Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
+			return
+		}
+		p, done, startErr := c.Start(ctx, o.Setup, o.Streams)
+		if err = startErr; err != nil {
+			return
+		}
+		defer done()
+		if err = c.Blame(do(p)); ctx.Err() != nil {
+			err = ctx.Err()
+		}
+	})
+	return err
 }
 
 // shiftImage moves a program's own code and static data, where it can be moved.

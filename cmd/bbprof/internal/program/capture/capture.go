@@ -10,9 +10,9 @@ package capture
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -22,7 +22,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/ptracethread"
 )
 
 // Block is a block of a program, or of a library that it loads.
@@ -73,35 +72,24 @@ type Outcome struct {
 
 // Run runs a program and yields the visits that are kept, block after block. What was captured until ctx
 // ended, or the time was up, or something failed, is yielded too before the error is returned.
-func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (r Report, err error) {
-	ptracethread.Run(func() { r, err = onThread(ctx, c, s, blocks, o, yield) })
-	return r, err
-}
-
-func onThread(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
+func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if _, err := program.Pin(o.CPUs); err != nil {
+	k := &capturing{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
+	var end *debuggee.End
+	err := c.Control(ctx, program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Setup: s, Streams: o.Streams}, func(p *debuggee.Process) (err error) {
+		k.Process = p
+		end, err = k.run(c, blocks)
+		return err
+	})
+	if k.Process == nil { // it was not started
 		return Report{}, err
-	}
-	p, done, err := c.Start(ctx, s, o.Streams)
-	if err != nil {
-		return Report{}, err
-	}
-	defer done()
-	k := &capturing{Process: p, layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
-	end, err := k.run(c, blocks)
-	switch {
-	case ctx.Err() == context.DeadlineExceeded:
-		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	default:
-		err = c.Blame(err)
 	}
 	r := k.report(end)
-	r.Stopped = ctx.Err() != nil
+	timedOut := errors.Is(err, context.DeadlineExceeded)
+	r.Stopped = timedOut || errors.Is(err, context.Canceled)
+	if timedOut {
+		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+	}
 	for i, w := range k.watched {
 		for _, v := range w.inOrder() {
 			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured(), Accesses: v.accesses}
@@ -274,9 +262,4 @@ func (k *capturing) report(end *debuggee.End) (r Report) {
 		r.Blocks = append(r.Blocks, Outcome{Visits: w.sampler.seen, Kept: kept, Out: w.out, Lost: maps.Clone(w.lost)})
 	}
 	return r
-}
-
-func (k *capturing) memoryMap() (memoryMap, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", k.ID()))
-	return parseMaps(string(text)), err
 }

@@ -83,7 +83,7 @@ type following struct {
 	*capturing
 	w      *watched
 	thread int
-	maps   memoryMap
+	maps   []debuggee.Mapping
 	pages  map[uint64]*touched
 	list   []asm.Access
 }
@@ -103,7 +103,7 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 		return nil, "the program has changed the block", k.pass(w, thread)
 	}
 	var err error
-	if f.maps, err = k.memoryMap(); err != nil {
+	if f.maps, err = k.Maps(); err != nil {
 		return nil, "", err
 	}
 	start, err := k.State(thread)
@@ -169,7 +169,7 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 			return "control left it", nil
 		}
 		if in.Compares() {
-			after, err := f.Registers(f.thread)
+			after, err := f.Regs(f.thread)
 			if err != nil {
 				return "", err
 			}
@@ -195,7 +195,7 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 		return f.layout.machine(s), err
 	}
 	var err error
-	m.Regs, err = f.Registers(f.thread)
+	m.Regs, err = f.Regs(f.thread)
 	return m, err
 }
 
@@ -248,55 +248,18 @@ func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
 
 // read reads a page for the first time.
 func (f *following) read(addr uint64, t *touched) (why string) {
-	m := f.maps.find(addr)
+	m := debuggee.Find(f.maps, addr)
 	switch {
 	case addr >= userEnd:
 		return "it touches the kernel's addresses"
 	case m == nil:
 		return "it touches an address where nothing is mapped" // and gets a signal, or the stack grows
-	case m.name == "[vdso]" || strings.HasPrefix(m.name, "[vvar") || m.name == "[vsyscall]":
-		return "it touches " + m.name + ", which is the kernel's"
+	case m.Name == "[vdso]" || strings.HasPrefix(m.Name, "[vvar") || m.Name == "[vsyscall]":
+		return "it touches " + m.Name + ", which is the kernel's"
 	}
 	if err := f.Page(addr, &t.data); err != nil {
 		return "it touches a page that cannot be read"
 	}
-	t.writable = m.writable
+	t.writable = m.Writable
 	return ""
-}
-
-// memoryMap are the mappings of a program, in ascending order.
-type memoryMap []mapping
-
-type mapping struct {
-	low, high uint64
-	writable  bool
-	name      string
-}
-
-// parseMaps reads proc_pid_maps(5).
-func parseMaps(text string) (all memoryMap) {
-	for line := range strings.Lines(text) {
-		var m mapping
-		var mode string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &m.low, &m.high, &mode); err != nil {
-			continue
-		}
-		m.writable = len(mode) > 1 && mode[1] == 'w'
-		if fields := strings.Fields(line); len(fields) > 5 {
-			m.name = fields[5]
-		}
-		all = append(all, m)
-	}
-	return all
-}
-
-func (all memoryMap) find(addr uint64) *mapping {
-	i, exact := slices.BinarySearchFunc(all, addr, func(m mapping, addr uint64) int { return cmp.Compare(m.low, addr) })
-	if !exact {
-		i--
-	}
-	if i >= 0 && addr < all[i].high {
-		return &all[i]
-	}
-	return nil
 }

@@ -10,23 +10,6 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-func TestParseMaps(t *testing.T) {
-	all := parseMaps("555555554000-555555556000 r--p 00000000 fe:00 123   /bin/a b\n" +
-		"7ffff7fc1000-7ffff7fc5000 r--p 00000000 00:00 0    [vvar]\nnonsense\n7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0  [stack]\n")
-	for addr, want := range map[uint64]string{0x555555553fff: "", 0x555555554000: "/bin/a", 0x555555555fff: "/bin/a", 0x555555556000: "", 0x7ffff7fc1008: "[vvar]", 0x7ffffffde000: "[stack]", 1 << 47: ""} {
-		got := ""
-		if m := all.find(addr); m != nil {
-			got = m.name
-			if m.writable != (got == "[stack]") {
-				t.Errorf("%#x: writable %v", addr, m.writable)
-			}
-		}
-		if got != want {
-			t.Errorf("%#x is in %q, want %q", addr, got, want)
-		}
-	}
-}
-
 // TestXSave: each component is found where the layout says.
 func TestXSave(t *testing.T) {
 	l := xsaveLayout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}

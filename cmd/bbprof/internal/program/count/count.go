@@ -14,10 +14,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
-	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -141,40 +142,25 @@ func (o *Options) defaults() {
 	}
 }
 
-// countOnce runs the program once, on a thread of its own: ptrace obeys only the thread that
-// started the program.
-func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) (calls []Call, notes []string, err error) {
-	ptracethread.Run(func() { calls, notes, err = onThread(ctx, c, f, o) })
-	return calls, notes, err
-}
-
-func onThread(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if _, err := program.Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
-		return nil, nil, err
-	}
-	p, done, err := c.Start(ctx, program.Setup{}, program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-
-	s := session{Process: p, opts: o, name: f.Name}
-	err = s.count(c, f)
-	timedOut := errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+// countOnce runs the program once.
+func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
+	s := session{opts: o, name: f.Name}
+	control := program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Streams: program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true}}
+	err := c.Control(ctx, control, func(p *debuggee.Process) error {
+		s.Process = p
+		return s.count(c, f)
+	})
+	timedOut := errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, calls(s.whole()), f.Name),
+			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
 	case err != nil:
-		return nil, nil, c.Blame(err)
+		return nil, nil, err
 	case len(s.calls) == 0:
 		return nil, nil, &program.Error{
 			Subject: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
@@ -182,13 +168,6 @@ func onThread(ctx context.Context, c program.Command, f program.Function, o Opti
 		}
 	}
 	return s.calls, s.notes, nil
-}
-
-func calls(n int) string {
-	if n == 1 {
-		return "1 call"
-	}
-	return fmt.Sprintf("%d calls", n)
 }
 
 type session struct {
@@ -254,7 +233,7 @@ func (s *session) ended() {
 	case s.end.Exec:
 		s.notes = append(s.notes, fmt.Sprintf("%v, and was ended", s.end))
 	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
-		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", calls(len(s.calls)), s.end))
+		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", words.Plural(len(s.calls), "call"), s.end))
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
 	}
@@ -290,18 +269,18 @@ type frame struct {
 	g, depth uint64
 }
 
-func (s *session) newFrame(isGo bool, at debuggee.Regs) (frame, error) {
-	back, err := s.Word(at.RSP)
+func (s *session) newFrame(isGo bool, at asm.Regs) (frame, error) {
+	back, err := s.Word(at.GPR[asm.RSP])
 	if err != nil {
 		return frame{}, err
 	}
 	if _, err := s.Word(back); err != nil {
 		back = 0
 	}
-	f := frame{entry: at.RIP, back: back, sp: at.RSP}
+	f := frame{entry: at.RIP, back: back, sp: at.GPR[asm.RSP]}
 	if isGo {
-		if low, high, ok := s.stackOf(at.R14); ok && low <= at.RSP && at.RSP < high {
-			f.g, f.depth = at.R14, high-at.RSP
+		if low, high, ok := s.stackOf(at.GPR[asm.R14]); ok && low <= at.GPR[asm.RSP] && at.GPR[asm.RSP] < high {
+			f.g, f.depth = at.GPR[asm.R14], high-at.GPR[asm.RSP]
 		}
 	}
 	return f, nil
@@ -318,34 +297,34 @@ func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
 
 // returned reports whether the registers are those right after the frame's return: of a
 // recursive call that returns to the same place the stack is still deeper.
-func (s *session) returned(f frame, at debuggee.Regs) bool {
+func (s *session) returned(f frame, at asm.Regs) bool {
 	if f.back == 0 || at.RIP != f.back {
 		return false
 	}
 	if f.g == 0 {
-		return at.RSP > f.sp
+		return at.GPR[asm.RSP] > f.sp
 	}
 	return s.isAbove(f, at)
 }
 
 // isAbove reports whether the registers are those of the frame's goroutine, with the frame no longer on its
 // stack.
-func (s *session) isAbove(f frame, at debuggee.Regs) bool {
-	low, high, ok := s.stackOf(at.R14)
-	return ok && at.R14 == f.g && low <= at.RSP && at.RSP <= high && high-at.RSP < f.depth
+func (s *session) isAbove(f frame, at asm.Regs) bool {
+	low, high, ok := s.stackOf(at.GPR[asm.R14])
+	return ok && at.GPR[asm.R14] == f.g && low <= at.GPR[asm.RSP] && at.GPR[asm.RSP] <= high && high-at.GPR[asm.RSP] < f.depth
 }
 
 // left reports whether the instruction between two stack pointers took the frame off its stack, by
 // a return or by a jump to where a caller waits for one. That something runs on another stack is
 // neither, nor is a signal's handler on one.
-func (s *session) left(f frame, before uint64, at debuggee.Regs) bool {
+func (s *session) left(f frame, before uint64, at asm.Regs) bool {
 	if f.back == 0 {
 		return false
 	}
 	if f.g != 0 {
-		return before != at.RSP && s.isAbove(f, at)
+		return before != at.GPR[asm.RSP] && s.isAbove(f, at)
 	}
-	return before <= f.sp && f.sp < at.RSP && (at.RIP == f.back || s.OneMapping(f.sp, at.RSP))
+	return before <= f.sp && f.sp < at.GPR[asm.RSP] && (at.RIP == f.back || s.OneMapping(f.sp, at.GPR[asm.RSP]))
 }
 
 func (s *session) byStep(f frame, thread int) (Call, error) {
@@ -355,7 +334,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	if err := s.breakAtReturn(f); err != nil { // for other threads: see Foreign
 		return Call{}, err
 	}
-	s.Foreign(func(_ int, at debuggee.Regs) bool { return s.returned(f, at) })
+	s.Foreign(func(_ int, at asm.Regs) bool { return s.returned(f, at) })
 	var call Call
 	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
@@ -390,7 +369,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			call.Left = !call.Returned
 			return call, nil
 		}
-		before = step.Regs.RSP
+		before = step.Regs.GPR[asm.RSP]
 	}
 }
 

@@ -23,14 +23,6 @@ type Config struct {
 	Files [3]*os.File // standard input, output and error
 }
 
-// Regs are the registers that tell where a thread is.
-type Regs struct {
-	RIP, RSP uint64
-	R14      uint64 // the goroutine in Go's internal calling convention
-	RAX      uint64 // the number of a system call that is about to be made
-	RSI      uint64 // its second argument
-}
-
 // State is all that user code sees in the registers of a thread.
 type State struct {
 	asm.Regs
@@ -41,7 +33,7 @@ type State struct {
 // Stop is why Run came back: a thread stands at a breakpoint, or the program is gone.
 type Stop struct {
 	Thread int
-	Regs   Regs
+	Regs   asm.Regs
 	End    *End
 }
 
@@ -60,7 +52,7 @@ type Step struct {
 	// Again says that it was such a round and that the instruction goes on: it is to be counted
 	// once, with its last round.
 	Again bool
-	Regs  Regs
+	Regs  asm.Regs
 	// Elsewhere is another thread that stands at a breakpoint that foreign took for its own.
 	Elsewhere int
 	// Gone says that the thread has ended, End that the program has.

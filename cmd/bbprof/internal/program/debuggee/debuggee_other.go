@@ -33,12 +33,11 @@ func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {},
 func (p *Process) ID() int                                  { return 0 }
 func (p *Process) Kill()                                    {}
 func (p *Process) Close()                                   {}
-func (p *Process) Foreign(func(int, Regs) bool)             {}
+func (p *Process) Foreign(func(int, asm.Regs) bool)         {}
 func (p *Process) Run() (Stop, error)                       { return Stop{}, elsewhere() }
 func (p *Process) Step(int) (Step, error)                   { return Step{}, elsewhere() }
 func (p *Process) RunTo(int, uint64) (Step, error)          { return Step{}, elsewhere() }
-func (p *Process) Regs(int) (Regs, error)                   { return Regs{}, elsewhere() }
-func (p *Process) Registers(int) (asm.Regs, error)          { return asm.Regs{}, elsewhere() }
+func (p *Process) Regs(int) (asm.Regs, error)               { return asm.Regs{}, elsewhere() }
 func (p *Process) State(int) (State, error)                 { return State{}, elsewhere() }
 func (p *Process) Page(uint64, *[4096]byte) error           { return elsewhere() }
 func (p *Process) FixRandom() error                         { return elsewhere() }

@@ -13,9 +13,9 @@ func (p *Process) ShiftHeap(bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
-	var saved unix.PtraceRegs
-	if err := unix.PtraceGetRegs(p.pid, &saved); err != nil {
-		return fault(err, "reading registers")
+	saved, err := registers(p.pid)
+	if err != nil {
+		return err
 	}
 	call, done, err := p.caller(saved)
 	if err != nil {
@@ -51,10 +51,7 @@ func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args .
 		if _, err := unix.PtracePokeText(p.pid, at, code[:]); err != nil {
 			return fault(err, "writing the code at %#x", at)
 		}
-		if err := unix.PtraceSetRegs(p.pid, &saved); err != nil {
-			return fault(err, "writing registers")
-		}
-		return nil
+		return setRegisters(p.pid, saved)
 	}
 	return call, done, nil
 }
@@ -67,8 +64,8 @@ func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uin
 		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8}[i] = a
 	}
 	regs.Orig_rax = ^uint64(0) // it is not in a system call that the kernel would restart
-	if err := unix.PtraceSetRegs(p.pid, &regs); err != nil {
-		return 0, fault(err, "writing registers")
+	if err := setRegisters(p.pid, regs); err != nil {
+		return 0, err
 	}
 	t := p.tasks[p.pid]
 	p.restart(t, unix.PTRACE_SINGLESTEP)
@@ -80,8 +77,6 @@ func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uin
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
 		return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
 	}
-	if err := unix.PtraceGetRegs(p.pid, &regs); err != nil {
-		return 0, fault(err, "reading registers")
-	}
-	return regs.Rax, nil
+	regs, err = registers(p.pid)
+	return regs.Rax, err
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,22 +15,25 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	if bytes == 0 {
 		return nil
 	}
-	var saved unix.PtraceRegs
-	if err := unix.PtraceGetRegs(p.pid, &saved); err != nil {
-		return fault(err, "reading registers")
-	}
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
+	saved, err := registers(p.pid)
 	if err != nil {
-		return fault(err, "reading the program's mappings")
+		return err
+	}
+	maps, err := p.Maps()
+	if err != nil {
+		return err
 	}
 	call, done, err := p.caller(saved)
 	if err != nil {
 		return err
 	}
-	for _, m := range within(string(maps), low, high) {
+	for _, m := range maps {
+		if m.Low < low || high <= m.Low {
+			continue
+		}
 		const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
-		to := m[0] - uint64(bytes)
-		got, err := call(unix.SYS_MREMAP, m[0], m[1]-m[0], m[1]-m[0], flags, to)
+		to := m.Low - uint64(bytes)
+		got, err := call(unix.SYS_MREMAP, m.Low, m.High-m.Low, m.High-m.Low, flags, to)
 		if err != nil {
 			return err
 		}
@@ -45,17 +46,6 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	}
 	p.imageShift = uint64(bytes)
 	return p.shiftAuxiliary(saved.Rsp, uint64(bytes))
-}
-
-// within are the mappings of proc_pid_maps(5) from low to high.
-func within(maps string, low, high uint64) (all [][2]uint64) {
-	for line := range strings.Lines(maps) {
-		var m [2]uint64
-		if _, err := fmt.Sscanf(line, "%x-%x", &m[0], &m[1]); err == nil && low <= m[0] && m[0] < high {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // shiftAuxiliary lowers the addresses in the auxiliary vector at the start of the stack that lie in the program.
@@ -82,13 +72,13 @@ func (p *Process) shiftAuxiliary(rsp, by uint64) error {
 
 // Divert has a thread that stands at the first instruction of a function call another one, with two arguments.
 func (p *Process) Divert(id int, function, first, second uint64) error {
-	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(id, &regs); err != nil {
-		return fault(err, "reading registers")
+	regs, err := registers(id)
+	if err != nil {
+		return err
 	}
 	regs.Rip, regs.Rdi, regs.Rsi = function, first, second // System V ABI for AMD64, 3.2.3
-	if err := unix.PtraceSetRegs(id, &regs); err != nil {
-		return fault(err, "writing registers")
+	if err := setRegisters(id, regs); err != nil {
+		return err
 	}
 	if t := p.tasks[id]; t != nil {
 		t.at = nil

@@ -10,21 +10,39 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Registers reads all that addresses are computed from; RIP is that of the instruction to come.
-func (p *Process) Registers(id int) (asm.Regs, error) {
-	r, _, err := general(id)
-	return r, err
+// Regs reads all that addresses are computed from; RIP is that of the instruction to come.
+func (p *Process) Regs(id int) (asm.Regs, error) {
+	t := p.tasks[id]
+	if t != nil && t.at != nil {
+		return *t.at, nil
+	}
+	regs, _, err := general(id)
+	if t != nil && err == nil {
+		t.at = &regs
+	}
+	return regs, err
 }
 
 func general(id int) (regs asm.Regs, flags uint64, err error) {
-	var r unix.PtraceRegs
-	if err := unix.PtraceGetRegs(id, &r); err != nil {
-		return asm.Regs{}, 0, fault(err, "reading registers")
-	}
+	r, err := registers(id)
 	return asm.Regs{
 		GPR: [16]uint64{r.Rax, r.Rcx, r.Rdx, r.Rbx, r.Rsp, r.Rbp, r.Rsi, r.Rdi, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15},
 		RIP: r.Rip, FSBase: r.Fs_base, GSBase: r.Gs_base,
-	}, r.Eflags, nil
+	}, r.Eflags, err
+}
+
+func registers(id int) (r unix.PtraceRegs, err error) {
+	if err := unix.PtraceGetRegs(id, &r); err != nil {
+		return r, fault(err, "reading registers")
+	}
+	return r, nil
+}
+
+func setRegisters(id int, r unix.PtraceRegs) error {
+	if err := unix.PtraceSetRegs(id, &r); err != nil {
+		return fault(err, "writing registers")
+	}
+	return nil
 }
 
 // State reads all registers of a stopped thread.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,9 +46,9 @@ func (p *Process) ShiftStack(bytes int) error {
 	if bytes < 0 || bytes%16 != 0 { // System V ABI for AMD64, 3.4.1: rsp is a multiple of 16
 		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes, not by %d", bytes)
 	}
-	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(p.pid, &regs); err != nil {
-		return fault(err, "reading registers")
+	regs, err := registers(p.pid)
+	if err != nil {
+		return err
 	}
 	block, err := p.startBlock(regs.Rsp)
 	if err != nil {
@@ -59,10 +58,7 @@ func (p *Process) ShiftStack(bytes int) error {
 	if _, err := unix.PtracePokeData(p.pid, uintptr(regs.Rsp), block); err != nil {
 		return fault(err, "moving the start of the stack")
 	}
-	if err := unix.PtraceSetRegs(p.pid, &regs); err != nil {
-		return fault(err, "writing registers")
-	}
-	return nil
+	return setRegisters(p.pid, regs)
 }
 
 // startBlock reads what the kernel lays at the stack pointer (System V ABI for AMD64, figure
@@ -109,17 +105,9 @@ func (p *Process) startBlock(at uint64) ([]byte, error) {
 // OneMapping reports whether two addresses are in the same mapping: of two places of stack, whether
 // they are of one stack.
 func (p *Process) OneMapping(a, b uint64) bool {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.pid))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(maps)) {
-		var low, high uint64 // proc_pid_maps(5)
-		if _, err := fmt.Sscanf(line, "%x-%x", &low, &high); err == nil && low <= a && a < high {
-			return low <= b && b < high
-		}
-	}
-	return false
+	maps, _ := p.Maps()
+	m := Find(maps, a)
+	return m != nil && m == Find(maps, b)
 }
 
 // CPUTime is the CPU time of the program so far, in user mode and kernel, of all its threads.

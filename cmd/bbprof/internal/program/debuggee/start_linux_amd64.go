@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/sigchld"
 	"github.com/bbprof/bbprof/verdict"
@@ -33,7 +34,7 @@ type Process struct {
 
 	// foreign says whether a breakpoint that another thread stands at, while the one that is
 	// stepped waits, ends the step.
-	foreign func(thread int, at Regs) bool
+	foreign func(thread int, at asm.Regs) bool
 }
 
 // Start starts a program, with address randomisation off, and stops it before its first

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
 )
 
 // Foreign sets what [Process.Step] asks of a breakpoint that another thread reaches while the
 // stepped one waits in a system call: true ends the step.
-func (p *Process) Foreign(f func(thread int, at Regs) bool) { p.foreign = f }
+func (p *Process) Foreign(f func(thread int, at asm.Regs) bool) { p.foreign = f }
 
 // Step has a thread execute one instruction while all others stand still, as under gdb's
 // scheduler-locking: nothing can preempt it, and a Go program's runtime finds no time to. The
@@ -39,7 +41,7 @@ func (p *Process) Step(id int) (Step, error) {
 type stepping struct {
 	*Process
 	t         *task
-	before    Regs
+	before    asm.Regs
 	delivered bool // a signal goes with it
 }
 
@@ -122,7 +124,7 @@ func (s *stepping) run() (Step, error) {
 			s.t.running = false
 			step, err := s.trapped()
 			if err == nil && step.Executed && s.kind() == pushFlags {
-				err = s.clearTrap(step.Regs.RSP)
+				err = s.clearTrap(step.Regs.GPR[asm.RSP])
 			}
 			return step, err
 		}
@@ -190,12 +192,12 @@ func (s *stepping) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere in
 
 // waits reports whether a system call waits for others by its nature; their numbers are those
 // of arch/x86/entry/syscalls/syscall_64.tbl.
-func waits(r Regs) bool {
-	switch r.RAX {
+func waits(r asm.Regs) bool {
+	switch r.GPR[asm.RAX] {
 	case unix.SYS_SCHED_YIELD, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
 		return true
 	case unix.SYS_FUTEX:
-		switch r.RSI & 0x7f { // linux/futex.h: without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
+		switch r.GPR[asm.RSI] & 0x7f { // linux/futex.h: without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
 		case 0, 6, 9, 11, 13: // WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2
 			return true
 		}

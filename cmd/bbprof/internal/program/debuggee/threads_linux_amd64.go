@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/asm"
 )
 
 // task is a thread of the program, or a child of it that is still traced.
@@ -16,7 +18,7 @@ type task struct {
 	running bool
 	stopDue bool        // a SIGSTOP of ours has not arrived yet
 	deliver unix.Signal // to be passed on when it goes on
-	at      *Regs       // where it stands, if that has been asked for since it stopped
+	at      *asm.Regs   // where it stands, if that has been asked for since it stopped
 }
 
 type kind int
@@ -241,22 +243,6 @@ func trapCode(id int) (int32, error) {
 		return 0, e
 	}
 	return si.code, nil
-}
-
-func (p *Process) Regs(id int) (Regs, error) {
-	t := p.tasks[id]
-	if t != nil && t.at != nil {
-		return *t.at, nil
-	}
-	var r unix.PtraceRegs
-	if err := unix.PtraceGetRegs(id, &r); err != nil {
-		return Regs{}, fault(err, "reading registers")
-	}
-	regs := Regs{RIP: r.Rip, RSP: r.Rsp, R14: r.R14, RAX: r.Rax, RSI: r.Rsi}
-	if t != nil {
-		t.at = &regs
-	}
-	return regs, nil
 }
 
 func (p *Process) Break(addr uint64) error {

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
-	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/invariants"
 )
 
@@ -59,36 +58,23 @@ type Access struct {
 
 // Count runs a program in a set-up up to the end of the window, where it is ended.
 func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (counts Counts, err error) {
-	ptracethread.Run(func() { counts, err = onThread(ctx, c, s, w) })
-	return counts, err
-}
-
-func onThread(ctx context.Context, c program.Command, s program.Setup, w Window) (Counts, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(w.Timeout, time.Minute))
-	defer cancel()
-	if _, err := program.Pin(w.CPUs); err != nil {
-		return Counts{}, err
-	}
 	f, err := c.Exe.Function(w.Function)
 	if err != nil {
 		return Counts{}, err
 	}
-	p, done, err := c.Start(ctx, s, program.Streams{Stdin: w.Stdin})
-	if err != nil {
-		return Counts{}, err
+	control := program.Control{CPUs: w.CPUs, Timeout: cmp.Or(w.Timeout, time.Minute), Setup: s, Streams: program.Streams{Stdin: w.Stdin}}
+	err = c.Control(ctx, control, func(p *debuggee.Process) error {
+		t := tracer{Process: p, command: c, setup: s, w: w, insts: map[uint64]*asm.Inst{}}
+		err := t.run(f)
+		if err == nil {
+			counts, err = t.counts()
+		}
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
 	}
-	defer done()
-	t := tracer{Process: p, command: c, setup: s, w: w, insts: map[uint64]*asm.Inst{}}
-	err = t.run(f)
-	switch {
-	case ctx.Err() == context.DeadlineExceeded:
-		return Counts{}, &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
-	case ctx.Err() != nil:
-		return Counts{}, ctx.Err()
-	case err != nil:
-		return Counts{}, c.Blame(err)
-	}
-	return t.counts()
+	return counts, err
 }
 
 type tracer struct {
@@ -142,7 +128,7 @@ func (t *tracer) run(f program.Function) error {
 	}
 	t.index = map[uint64]int{}
 	for t.steps < t.w.Instructions {
-		regs, err := t.Registers(stop.Thread)
+		regs, err := t.Regs(stop.Thread)
 		if err != nil {
 			return err
 		}
@@ -191,7 +177,7 @@ func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
 
 // request runs a thread that stands at the start of malloc until it returns, with no breakpoint there meanwhile.
 func (t *tracer) request(a program.Allocator, thread int) error {
-	regs, err := t.Registers(thread)
+	regs, err := t.Regs(thread)
 	if err != nil {
 		return err
 	}
@@ -217,7 +203,7 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 			break
 		}
 		if step.Executed {
-			b.at = step.Regs.RAX
+			b.at = step.Regs.GPR[asm.RAX]
 			break
 		}
 	}

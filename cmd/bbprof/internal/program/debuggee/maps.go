@@ -1,0 +1,54 @@
+package debuggee
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Mapping is one of a process, as proc_pid_maps(5) lists them.
+type Mapping struct {
+	Low, High, Offset uint64
+	Writable          bool
+	Name              string // the file's path, or what the kernel calls it, such as [stack]; "" of memory without a name
+}
+
+// Maps are the program's mappings, in ascending order.
+func (p *Process) Maps() ([]Mapping, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
+	if err != nil {
+		return nil, fault(err, "reading the program's mappings")
+	}
+	return parseMaps(string(text)), nil
+}
+
+func parseMaps(text string) (all []Mapping) {
+	for line := range strings.Lines(text) {
+		var m Mapping
+		var mode, device string
+		var inode uint64
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %d", &m.Low, &m.High, &mode, &m.Offset, &device, &inode); err != nil {
+			continue
+		}
+		m.Writable = len(mode) > 1 && mode[1] == 'w'
+		if at := strings.IndexAny(line, "/["); at >= 0 {
+			m.Name = strings.TrimSuffix(line[at:], "\n")
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// Find is the mapping that an address is in, or nil.
+func Find(all []Mapping, addr uint64) *Mapping {
+	i, exact := slices.BinarySearchFunc(all, addr, func(m Mapping, addr uint64) int { return cmp.Compare(m.Low, addr) })
+	if !exact {
+		i--
+	}
+	if i >= 0 && addr < all[i].High {
+		return &all[i]
+	}
+	return nil
+}
