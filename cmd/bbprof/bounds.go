@@ -172,13 +172,20 @@ func (b *bounding) corpus(std streams) error {
 	meter := progress(b.out.notes(std), len(blocks), "blocks")
 	defer meter.end()
 	return b.out.stream(std, func(w io.Writer) error {
-		out := newBoundsWriter(w, b.out.json)
+		rows, lines, table := 0, json.NewEncoder(w), csv.NewWriter(w)
+		if !b.out.json {
+			table.Write(bounds.Columns()) // errors stay, for Error
+		}
 		err := inOrder(ctx, workers, blocks, b.ask, func(a bounds.Answer) error {
-			err := out.write(a)
-			meter.step(out.rows)
-			return err
+			rows++
+			meter.step(rows)
+			if b.out.json {
+				return lines.Encode(a)
+			}
+			table.Write(a.Row())
+			return table.Error()
 		})
-		out.flush()
+		table.Flush()
 		return err
 	})
 }
@@ -229,34 +236,4 @@ func inOrder(ctx context.Context, workers workers, blocks []string, ask bounds.O
 		}
 	}
 	return nil
-}
-
-type boundsWriter struct {
-	csv  *csv.Writer
-	json *json.Encoder
-	rows int
-}
-
-func newBoundsWriter(w io.Writer, asJSON bool) *boundsWriter {
-	if asJSON {
-		return &boundsWriter{json: json.NewEncoder(w)}
-	}
-	out := &boundsWriter{csv: csv.NewWriter(w)}
-	out.csv.Write(bounds.Columns()) // errors stay, for Error
-	return out
-}
-
-func (w *boundsWriter) write(a bounds.Answer) error {
-	w.rows++
-	if w.json != nil {
-		return w.json.Encode(a)
-	}
-	w.csv.Write(a.Row())
-	return w.csv.Error()
-}
-
-func (w *boundsWriter) flush() {
-	if w.csv != nil {
-		w.csv.Flush()
-	}
 }

@@ -132,25 +132,16 @@ type predictionJSON struct {
 }
 
 func writePredictions(w io.Writer, blocks []string, predictions []score.Prediction, asJSON bool) error {
-	if asJSON {
-		lines := make([]predictionJSON, len(predictions))
-		for i, p := range predictions {
-			lines[i] = predictionJSON{Hex: blocks[i], Failure: p.Failure}
-			if p.Known() {
-				lines[i].Cycles = &p.Cycles
-			}
+	lines, rows := []predictionJSON{}, [][]string{{"hex", "cycles", "failure"}}
+	for i, p := range predictions {
+		line, row := predictionJSON{Hex: blocks[i], Failure: p.Failure}, []string{blocks[i], "", p.Failure}
+		if p.Known() {
+			line.Cycles, row[1] = &p.Cycles, strconv.FormatFloat(p.Cycles, 'g', 8, 64)
 		}
+		lines, rows = append(lines, line), append(rows, row)
+	}
+	if asJSON {
 		return jsonLines(w, lines)
 	}
-	out := csv.NewWriter(w)
-	out.Write([]string{"hex", "cycles", "failure"}) // errors stay, for Error
-	for i, p := range predictions {
-		cycles := ""
-		if p.Known() {
-			cycles = strconv.FormatFloat(p.Cycles, 'g', 8, 64)
-		}
-		out.Write([]string{blocks[i], cycles, p.Failure})
-	}
-	out.Flush()
-	return out.Error()
+	return csv.NewWriter(w).WriteAll(rows)
 }

@@ -168,7 +168,7 @@ func readEventList(file string) (events []profiler.Event, err error) {
 }
 
 func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
-	if err := s.writeSweep(std, func(w io.Writer) error { return writeSweepTable(w, points, screened, f) }); err != nil {
+	if err := s.writeSweep(std, sweepTable(points, screened, f)); err != nil {
 		return err
 	}
 	if err := s.plot.draw(blockSubject(points[0].Result.Hex), sweep.Figure(points, f)); err != nil {
@@ -178,13 +178,13 @@ func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f swee
 	return nil
 }
 
-func writeSweepTable(out io.Writer, points []sweep.Point, screened []sweep.Screened, f sweep.Factor) error {
-	w := csv.NewWriter(out)
+// sweepTable is the table with its header.
+func sweepTable(points []sweep.Point, screened []sweep.Screened, f sweep.Factor) [][]string {
 	header := append([]string{f.Name}, strings.Split("status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,splits,page_splits,l1d_misses,l1i_misses", ",")...)
 	for _, s := range screened {
 		header = append(header, s.Column)
 	}
-	w.Write(header)
+	table := [][]string{header}
 	for i, p := range points {
 		r := p.Result
 		row := []string{strconv.Itoa(p.Value), string(r.Status), string(r.Reason), "", "", ""}
@@ -200,10 +200,9 @@ func writeSweepTable(out io.Writer, points []sweep.Point, screened []sweep.Scree
 		for _, s := range screened {
 			row = append(row, countCell(s.Counts[i]))
 		}
-		w.Write(row)
+		table = append(table, row)
 	}
-	w.Flush()
-	return w.Error()
+	return table
 }
 
 // cell has as many decimals as in a batch's results.
@@ -234,22 +233,32 @@ func sweepSummary(points []sweep.Point, f sweep.Factor) string {
 		}
 	}
 	fmt.Fprintf(&w, "bbprof: %d of %d values of %s were measured: %.3f to %.3f cycles, a ratio of %.3f\n", n, len(points), f.Name, low, high, high/low)
+	writeRelations(&w, relations, 12, 3, func(sweep.Related) string { return "" })
+	return w.String()
+}
+
+// writeRelations says how what was counted goes along with the cycles, which get so many decimals, and what stands out.
+// Names get so many columns; more is a line that may follow.
+func writeRelations(w *strings.Builder, relations []sweep.Related, columns, decimals int, more func(sweep.Related) string) {
 	var constant []string
 	for _, r := range relations {
 		if math.IsNaN(r.R) {
 			constant = append(constant, r.Column)
 			continue
 		}
-		fmt.Fprintf(&w, "  %-12s correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f\n", r.Column, r.R, r.Low, r.High)
-		i := slices.IndexFunc(sweep.Columns(), func(c sweep.Column) bool { return c.Name == r.Column })
-		s := sweep.FindSpikes(points, sweep.Columns()[i])
-		fmt.Fprintf(&w, "  %12s more than elsewhere at %s: median %.3f cycles there, %.3f elsewhere\n", "", numbers(s.Predicted), s.There, s.Elsewhere)
-		fmt.Fprintf(&w, "  %12s slower than the usual %.3f cycles by 3 %%: %s, and of those %s\n", "", s.Usual, numbers(s.Slow), numbers(s.Both))
+		line := func(name, format string, args ...any) {
+			fmt.Fprintf(w, "  %-*s %s\n", columns, name, fmt.Sprintf(format, args...))
+		}
+		line(r.Column, "correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f", r.R, r.Correlation.Low, r.Correlation.High)
+		line("", "more than elsewhere at %s: median %.*f cycles there, %.*f elsewhere", numbers(r.Predicted), decimals, r.There, decimals, r.Elsewhere)
+		line("", "slower than the usual %.*f cycles by 3 %%: %s, and of those %s", decimals, r.Usual, numbers(r.Slow), numbers(r.Both))
+		if text := more(r); text != "" {
+			line("", "%s", text)
+		}
 	}
 	if len(constant) > 0 {
-		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
+		fmt.Fprintf(w, "  the same at all values: %s\n", strings.Join(constant, ", "))
 	}
-	return w.String()
 }
 
 func numbers(n []int) string {
@@ -292,17 +301,9 @@ func screening(screened []sweep.Screened) string {
 
 // writeSweep writes a sweep's table, or with -json one object of the factor and its points: the table's columns
 // are the keys, but for the first, which is value. What is not known has no key.
-func (s *sweeping) writeSweep(std streams, table func(io.Writer) error) error {
+func (s *sweeping) writeSweep(std streams, rows [][]string) error {
 	if !s.out.json {
-		return s.out.stream(std, table)
-	}
-	var text bytes.Buffer
-	if err := table(&text); err != nil {
-		return err
-	}
-	rows, err := csv.NewReader(&text).ReadAll()
-	if err != nil {
-		return err
+		return s.out.stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 	}
 	header := rows[0]
 	object := struct {

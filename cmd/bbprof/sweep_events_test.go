@@ -1,23 +1,22 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 )
 
 // TestWriteTracesSoFar: a value whose window was not traced before Ctrl-C has empty cells, and keeps its cycles.
 func TestWriteTracesSoFar(t *testing.T) {
 	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}, Cycles: []float64{7}}}
-	var w strings.Builder
-	if err := ofPrograms("env").write(&w, swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}}}); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(w.String(), "\n")
-	if lines[1] != "0,5,,,1,1,2,0,0,0,0,0,0,0,3,4" || lines[2] != "16,7,,,1"+strings.Repeat(",", len(tracedColumns)) {
-		t.Error(w.String())
+	table := ofPrograms("env").table(swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}}})
+	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,7,,,1" + strings.Repeat(",", len(tracedColumns))}
+	if got := []string{strings.Join(table[1], ","), strings.Join(table[2], ",")}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -29,10 +28,10 @@ func TestScreen(t *testing.T) {
 		runs := []float64{cycles, cycles, cycles, cycles, cycles, cycles}
 		points = append(points, program.Point{Setup: program.Setup{EnvBytes: 16 * i}, Cycles: runs})
 	}
-	text := ofPrograms("env").screen(points, []countColumn{
-		{"same", []float64{7, 7, 7, 7, 7}},
-		{"weak", []float64{100, 130, 100, 125, 100}},
-		{"misses", []float64{100, 100, 100, 126, 100}},
+	text := ofPrograms("env").screen(points, []sweep.Counted{
+		{Name: "same", Values: []float64{7, 7, 7, 7, 7}},
+		{Name: "weak", Values: []float64{100, 130, 100, 125, 100}},
+		{Name: "misses", Values: []float64{100, 100, 100, 126, 100}},
 	}, 6)
 	misses, weak, same := strings.Index(text, "misses "), strings.Index(text, "weak "), strings.Index(text, "the same at all values: same\n")
 	if misses < 0 || weak < misses || same < weak {

@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -51,7 +49,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std strea
 	if err != nil && !(stopped(err) && got.points != nil) {
 		return err
 	}
-	if writeErr := s.writeSweep(std, func(w io.Writer) error { return f.write(w, got) }); writeErr != nil || err != nil {
+	if writeErr := s.writeSweep(std, f.table(got)); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	if got.traces != nil {
@@ -69,8 +67,8 @@ const programRuns = 10
 // swept is what was measured of a program, and counted with each value.
 type swept struct {
 	points []program.Point
-	traces []trace.Counts // nil without -trace
-	events []countColumn  // nil without -events
+	traces []trace.Counts  // nil without -trace
+	events []sweep.Counted // nil without -events
 }
 
 func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) (got swept, err error) {
@@ -124,8 +122,8 @@ func (s *sweeping) trace(ctx context.Context, c program.Command, setups []progra
 	return traces, nil
 }
 
-func (f *programFactor) write(out io.Writer, got swept) error {
-	w := csv.NewWriter(out)
+// table is the table with its header.
+func (f *programFactor) table(got swept) [][]string {
 	header := []string{f.column, "cycles", "ci_low", "ci_high", "runs"}
 	if got.traces != nil {
 		for _, c := range tracedColumns {
@@ -133,12 +131,12 @@ func (f *programFactor) write(out io.Writer, got swept) error {
 		}
 	}
 	for _, e := range got.events {
-		header = append(header, e.name)
+		header = append(header, e.Name)
 	}
-	w.Write(header)
+	table := [][]string{header}
 	for i, p := range got.points {
 		if len(p.Cycles) == 0 { // interrupted before
-			w.Write(append([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"}, make([]string, len(header)-5)...))
+			table = append(table, append([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"}, make([]string, len(header)-5)...))
 			continue
 		}
 		median, low, high := stat.MedianInterval(p.Cycles)
@@ -153,12 +151,11 @@ func (f *programFactor) write(out io.Writer, got swept) error {
 			}
 		}
 		for _, e := range got.events {
-			row = append(row, whole(e.values[i]))
+			row = append(row, whole(e.Values[i]))
 		}
-		w.Write(row)
+		table = append(table, row)
 	}
-	w.Flush()
-	return w.Error()
+	return table
 }
 
 // figure draws the medians, with their intervals if there are enough runs for them.
@@ -188,7 +185,7 @@ func whole(cycles float64) string {
 
 // count sweeps a program again for each event, which is then all that is counted, so that none shares a counter. If
 // ctx ends, its error comes with the events until then.
-func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Command, setups []program.Setup, runs int, notes io.Writer) ([]countColumn, error) {
+func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Command, setups []program.Setup, runs int, notes io.Writer) ([]sweep.Counted, error) {
 	events, note, err := r.Events(ctx, s.opts.Events)
 	if err != nil {
 		if errors.As(err, new(*program.UnknownEventError)) {
@@ -202,16 +199,16 @@ func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Comma
 	each := len(setups) * runs
 	done := progress(notes, len(events)*each, "runs that count")
 	defer done.end()
-	var all []countColumn
+	var all []sweep.Counted
 	for i, e := range events {
 		plan := program.Plan{Runs: runs, Seed: s.seed, Done: func(n int) { done.step(i*each + n) }}
 		points, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, c, setups, plan)
 		if err != nil {
 			return all, err
 		}
-		one := countColumn{name: e.Name}
+		one := sweep.Counted{Name: e.Name}
 		for _, p := range points {
-			one.values = append(one.values, stat.Median(p.Counts))
+			one.Values = append(one.Values, stat.Median(p.Counts))
 		}
 		all = append(all, one)
 	}
@@ -219,20 +216,9 @@ func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Comma
 }
 
 // screen is what events say, the strongest correlation first.
-func (f *programFactor) screen(points []program.Point, events []countColumn, runs int) string {
-	var cycles []float64
-	for _, p := range points {
-		cycles = append(cycles, medianOf(p.Cycles))
-	}
-	strength := func(c countColumn) float64 {
-		if r := sweep.Correlate(c.name, c.values, cycles).R; !math.IsNaN(r) {
-			return math.Abs(r)
-		}
-		return -1 // constant
-	}
-	sorted := slices.Clone(events)
-	sort.SliceStable(sorted, func(i, j int) bool { return strength(sorted[i]) > strength(sorted[j]) })
-	return f.relate(points, sorted, fmt.Sprintf("events of %s a value, each counted alone in runs of its own", plural(runs, "run")))
+func (f *programFactor) screen(points []program.Point, events []sweep.Counted, runs int) string {
+	related := sweep.ByStrength(sweep.RelateTo(f.asPoints(points), events))
+	return f.relate(points, related, fmt.Sprintf("events of %s a value, each counted alone in runs of its own", plural(runs, "run")))
 }
 
 // tracedColumn is something that is counted of a program in one set-up.
@@ -261,57 +247,41 @@ func medianOf(x []float64) float64 {
 	return median
 }
 
-// countColumn is something that was counted of a program with each value.
-type countColumn struct {
-	name   string
-	values []float64
-}
-
 func (f *programFactor) summary(points []program.Point, traces []trace.Counts) string {
-	var all []countColumn
+	var all []sweep.Counted
 	for _, c := range tracedColumns {
-		one := countColumn{name: c.name}
+		one := sweep.Counted{Name: c.name}
 		for i, p := range points {
-			one.values = append(one.values, c.of(p, traces[i]))
+			one.Values = append(one.Values, c.of(p, traces[i]))
 		}
 		all = append(all, one)
 	}
-	return f.relate(points, all, fmt.Sprintf("of %s a value, counted by steps", plural(traces[0].Instructions, "instruction"))) + f.aliases(points, traces)
+	related := sweep.RelateTo(f.asPoints(points), all)
+	return f.relate(points, related, fmt.Sprintf("of %s a value, counted by steps", plural(traces[0].Instructions, "instruction"))) + f.aliases(points, traces)
 }
 
 // changedShare is by how much a count at the slowest value differs from that at the fastest to be pointed out: the
 // share by which "Measurement Bias from Address Aliasing" chooses events.
 const changedShare = 0.25
 
-// relate correlates what was counted with the cycles, in the given order, and finds what stands out in both.
-func (f *programFactor) relate(points []program.Point, all []countColumn, how string) string {
+// relate says how what was counted goes along with the cycles, and what differs between the fastest value and the slowest.
+func (f *programFactor) relate(points []program.Point, related []sweep.Related, how string) string {
 	var w strings.Builder
 	as := f.asPoints(points)
-	var cycles []float64
-	for _, p := range as {
-		cycles = append(cycles, p.Result.Cycles)
+	byCycles := func(a, b sweep.Point) int { return cmp.Compare(a.Result.Cycles, b.Result.Cycles) }
+	fastest, slowest := slices.MinFunc(as, byCycles), slices.MaxFunc(as, byCycles)
+	at := func(one sweep.Point) int {
+		return slices.IndexFunc(as, func(p sweep.Point) bool { return p.Value == one.Value })
 	}
-	fastest, slowest := slices.Min(cycles), slices.Max(cycles)
-	at := [2]int{slices.Index(cycles, fastest), slices.Index(cycles, slowest)}
-	fmt.Fprintf(&w, "bbprof: %.0f to %.0f cycles, a ratio of %.3f; %s:\n", fastest, slowest, slowest/fastest, how)
-	var constant []string
-	for _, c := range all {
-		r := sweep.Correlate(c.name, c.values, cycles)
-		if math.IsNaN(r.R) {
-			constant = append(constant, c.name)
-			continue
+	fast, slow := fastest.Result.Cycles, slowest.Result.Cycles
+	fmt.Fprintf(&w, "bbprof: %.0f to %.0f cycles, a ratio of %.3f; %s:\n", fast, slow, slow/fast, how)
+	writeRelations(&w, related, 17, 0, func(r sweep.Related) string {
+		fast, slow := r.Values[at(fastest)], r.Values[at(slowest)]
+		if math.Abs(slow-fast) <= changedShare*min(math.Abs(fast), math.Abs(slow)) {
+			return ""
 		}
-		fmt.Fprintf(&w, "  %-17s correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f\n", c.name, r.R, r.Low, r.High)
-		s := sweep.Stand(as, c.values)
-		fmt.Fprintf(&w, "  %17s more than elsewhere at %s: median %.0f cycles there, %.0f elsewhere\n", "", numbers(s.Predicted), s.There, s.Elsewhere)
-		fmt.Fprintf(&w, "  %17s slower than the usual %.0f cycles by 3 %%: %s, and of those %s\n", "", s.Usual, numbers(s.Slow), numbers(s.Both))
-		if fast, slow := c.values[at[0]], c.values[at[1]]; math.Abs(slow-fast) > changedShare*min(math.Abs(fast), math.Abs(slow)) {
-			fmt.Fprintf(&w, "  %17s more than 25 %% apart: %.0f at the fastest value (%d), %.0f at the slowest (%d)\n", "", fast, as[at[0]].Value, slow, as[at[1]].Value)
-		}
-	}
-	if len(constant) > 0 {
-		fmt.Fprintf(&w, "  the same at all values: %s\n", strings.Join(constant, ", "))
-	}
+		return fmt.Sprintf("more than 25 %% apart: %.0f at the fastest value (%d), %.0f at the slowest (%d)", fast, fastest.Value, slow, slowest.Value)
+	})
 	return w.String()
 }
 

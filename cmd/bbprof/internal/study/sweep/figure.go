@@ -25,7 +25,7 @@ func Figure(points []Point, f Factor) plot.Figure {
 		if r.R != r.R { // the same everywhere
 			continue
 		}
-		predicted.Series = append(predicted.Series, column(ps, r.Column))
+		predicted.Series = append(predicted.Series, plot.Series{Name: r.Column, X: cycles.X, Y: r.Values})
 		relations = append(relations, fmt.Sprintf("%s: r = %.2f", r.Column, r.R))
 	}
 	if len(predicted.Series) > 0 {
@@ -45,20 +45,4 @@ func Ticks(from, to int) int {
 		step *= 2
 	}
 	return step
-}
-
-// column is a prediction over the points.
-func column(ps []Point, name string) plot.Series {
-	s := plot.Series{Name: name}
-	for _, c := range Columns() {
-		if c.Name != name {
-			continue
-		}
-		for _, p := range ps {
-			if p.Result.Predicted != nil {
-				s.X, s.Y = append(s.X, float64(p.Value)), append(s.Y, c.Of(*p.Result.Predicted))
-			}
-		}
-	}
-	return s
 }

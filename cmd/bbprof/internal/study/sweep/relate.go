@@ -9,23 +9,31 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Column is something that is known of every point beside its cycles.
-type Column struct {
-	Name string
-	Of   func(invariants.Prediction) float64
+// Counted is something that is known of each of some points beside its cycles.
+type Counted struct {
+	Name   string
+	Values []float64
 }
 
-// Columns are what the trace predicts of an iteration, in the order of the table.
-func Columns() []Column {
-	return []Column{
-		{"alias_4k", func(p invariants.Prediction) float64 { return p.Alias4K }},
-		{"forwarded", func(p invariants.Prediction) float64 { return p.Forwarded }},
-		{"alias_frame", func(p invariants.Prediction) float64 { return p.AliasFrame }},
-		{"splits", func(p invariants.Prediction) float64 { return p.Splits }},
-		{"page_splits", func(p invariants.Prediction) float64 { return p.PageSplits }},
-		{"l1d_misses", func(p invariants.Prediction) float64 { return p.L1DMisses }},
-		{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }},
-	}
+// Related is a Counted with what it says of the cycles.
+type Related struct {
+	Counted
+	Correlation
+	Spikes
+}
+
+// predictions are what the trace predicts of an iteration, in the order of the table.
+var predictions = []struct {
+	name string
+	of   func(invariants.Prediction) float64
+}{
+	{"alias_4k", func(p invariants.Prediction) float64 { return p.Alias4K }},
+	{"forwarded", func(p invariants.Prediction) float64 { return p.Forwarded }},
+	{"alias_frame", func(p invariants.Prediction) float64 { return p.AliasFrame }},
+	{"splits", func(p invariants.Prediction) float64 { return p.Splits }},
+	{"page_splits", func(p invariants.Prediction) float64 { return p.PageSplits }},
+	{"l1d_misses", func(p invariants.Prediction) float64 { return p.L1DMisses }},
+	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }},
 }
 
 // Correlation is Pearson's between a column and the cycles.
@@ -37,21 +45,35 @@ type Correlation struct {
 	R, Low, High float64
 }
 
-// Relate correlates every column with the cycles over the points that were measured, the
-// strongest first; columns that do not vary come last.
-func Relate(points []Point) []Correlation {
+// Relate relates what the trace predicts to the cycles of the points that were measured, by strength.
+func Relate(points []Point) []Related {
 	ps := measured(points)
-	var all []Correlation
-	for _, c := range Columns() {
-		var x, y []float64
+	var all []Counted
+	for _, c := range predictions {
+		one := Counted{Name: c.name}
 		for _, p := range ps {
-			if p.Result.Predicted != nil {
-				x, y = append(x, c.Of(*p.Result.Predicted)), append(y, p.Result.Cycles)
-			}
+			one.Values = append(one.Values, c.of(*p.Result.Predicted))
 		}
-		all = append(all, Correlate(c.Name, x, y))
+		all = append(all, one)
 	}
-	slices.SortStableFunc(all, func(a, b Correlation) int { return compareStrength(a.R, b.R) })
+	return ByStrength(RelateTo(ps, all))
+}
+
+// RelateTo relates what was counted to the cycles of points that were all measured.
+func RelateTo(ps []Point, counted []Counted) (all []Related) {
+	var cycles []float64
+	for _, p := range ps {
+		cycles = append(cycles, p.Result.Cycles)
+	}
+	for _, c := range counted {
+		all = append(all, Related{c, Correlate(c.Name, c.Values, cycles), stand(ps, cycles, c.Values)})
+	}
+	return all
+}
+
+// ByStrength puts the strongest correlation first; what does not vary comes last.
+func ByStrength(all []Related) []Related {
+	slices.SortStableFunc(all, func(a, b Related) int { return compareStrength(a.R, b.R) })
 	return all
 }
 
@@ -105,29 +127,11 @@ type Spikes struct {
 	Both      []int
 }
 
-// FindSpikes compares where a column predicts slow points with where they are.
-func FindSpikes(points []Point, c Column) Spikes {
-	ps := measured(points)
-	var column []float64
-	for _, p := range ps {
-		v := 0.0
-		if p.Result.Predicted != nil {
-			v = c.Of(*p.Result.Predicted)
-		}
-		column = append(column, v)
-	}
-	return Stand(ps, column)
-}
-
-// Stand is FindSpikes of points that were all measured, each with the column's value in its place.
-func Stand(ps []Point, column []float64) Spikes {
+// stand compares where a column predicts slow points with where they are.
+func stand(ps []Point, cycles, column []float64) Spikes {
 	var s Spikes
 	if len(ps) == 0 {
 		return s
-	}
-	var cycles []float64
-	for _, p := range ps {
-		cycles = append(cycles, p.Result.Cycles)
 	}
 	s.Usual = median(cycles)
 	least := slices.Min(column)
@@ -158,12 +162,7 @@ func median(x []float64) float64 {
 	return slices.Sorted(slices.Values(x))[(len(x)-1)/2]
 }
 
+// measured are the points with cycles, of which the trace has said what it predicts.
 func measured(points []Point) []Point {
-	var ps []Point
-	for _, p := range points {
-		if p.Result.Status == profiler.OK {
-			ps = append(ps, p)
-		}
-	}
-	return ps
+	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Result.Status != profiler.OK || p.Result.Predicted == nil })
 }

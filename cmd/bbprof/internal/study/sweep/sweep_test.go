@@ -70,7 +70,7 @@ func TestRelate(t *testing.T) {
 			t.Errorf("%s does not vary and has a correlation of %v", r.Column, r.R)
 		}
 	}
-	s := FindSpikes(points, Columns()[0])
+	s := Relate(points)[0]
 	if want := []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -111,7 +111,7 @@ func TestSlowBoundary(t *testing.T) {
 	}{{1.0301, 1}, {1.03, 0}} {
 		points := []Point{{0, ok(1, invariants.Prediction{})}, {1, ok(1, invariants.Prediction{})}, {2, ok(c.low+0.01, invariants.Prediction{})}}
 		points[2].Result.CILow = c.low
-		if s := FindSpikes(points, Columns()[0]); len(s.Slow) != c.slow {
+		if s := Relate(points)[0]; len(s.Slow) != c.slow {
 			t.Errorf("from %v on: %d", c.low, len(s.Slow))
 		}
 	}
