@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -78,7 +77,7 @@ func (a *ablating) run(std streams) error {
 		return err
 	}
 	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		stages, err := ablate.Block(ctx, p, block.Code)
+		stages, err := ablate.Block(ctx, p, block)
 		if err != nil && !(stopped(err) && len(stages) > 0) {
 			return err
 		}
@@ -116,16 +115,16 @@ func (a *ablating) write(std streams, steps any, table string, err error) error 
 }
 
 func (a *ablating) corpus(std streams) error {
-	in, err := input.Open(a.files, std.in, "", nil)
+	in, err := openBlocks(a.files, std.in, "")
 	if err != nil {
 		return &usageError{err}
 	}
 	defer in.Close()
 	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		done := progress(a.out.notes(std), 0, "blocks")
-		shares, err := ablate.Corpus(ctx, p, func() ([]byte, *verdict.Rejection, error) {
+		shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
 			row, err := in.Next()
-			return row.Code, row.Rejection, err
+			return row.Block(), row.Rejection, err
 		}, done.step)
 		done.end()
 		if err != nil && !(stopped(err) && shares[0].Blocks > 0) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/csv"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/profiler"
@@ -160,7 +161,7 @@ func partTable(parts []bounds.Part) *table {
 func (b *bounding) corpus(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	blocks, err := distinctBlocks(b.files, std.in, "")
+	blocks, err := distinctRows(b.files, std.in, "", func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) })
 	if err != nil {
 		return &usageError{err}
 	}
@@ -191,7 +192,7 @@ func (b *bounding) corpus(std streams) error {
 }
 
 // inOrder asks about each block, on all workers at once, and hands the answers on in the blocks' order.
-func inOrder(ctx context.Context, workers workers, blocks []string, ask bounds.Options, done func(bounds.Answer) error) error {
+func inOrder(ctx context.Context, workers workers, blocks []input.Row, ask bounds.Options, done func(bounds.Answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]chan bounds.Answer, len(blocks))
@@ -204,8 +205,7 @@ func inOrder(ctx context.Context, workers workers, blocks []string, ask bounds.O
 	for _, p := range workers {
 		running.Go(func() {
 			for i := range next {
-				code, _ := hex.DecodeString(blocks[i]) // distinctBlocks made the digits
-				a, err := bounds.Find(ctx, p, profiler.Block{Code: code}, ask)
+				a, err := bounds.Find(ctx, p, blocks[i].Block(), ask)
 				if err != nil {
 					cancel(err)
 					return

@@ -240,7 +240,7 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 			return out, nil
 		}
 	}
-	sides, first, err := compare.Blocks(ctx, p, a.Code, b.Code)
+	sides, first, err := compare.Blocks(ctx, p, a.Block(), b.Block())
 	out.A.Init, out.B.Init = first[0].Init.Name, first[1].Init.Name
 	if err == nil {
 		n := 0

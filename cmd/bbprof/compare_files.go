@@ -176,7 +176,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
-	in, err := input.Open([]string{text}, stdin, "", nil)
+	in, err := openBlocks([]string{text}, stdin, "")
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)

@@ -122,6 +122,7 @@ func (e *explaining) run(std streams) error {
 		return err
 	}
 	setup := e.set.setup(&e.opts)
+	setup.At = block.Setup.At
 	if e.opts.NoFTZ {
 		setup.NoFTZ, e.opts.NoFTZ = true, false // so that one arm can do without
 	}

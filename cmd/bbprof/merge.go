@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -153,7 +152,7 @@ func (m *merging) unfinished(r batch.MergeReport, std streams) error {
 	if r.Missing == 0 || len(m.of) == 0 || r.Count == 0 || r.Count > mostShards {
 		return nil
 	}
-	in, err := input.Open(m.of, strings.NewReader(""), m.column, nil)
+	in, err := openBlocks(m.of, strings.NewReader(""), m.column)
 	if err != nil {
 		return badUsage("-of: %w", err)
 	}
@@ -185,12 +184,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	in, err := input.Open(files, strings.NewReader(""), column, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	for _, err := range each(in.Next) {
+	for _, err := range rowsOf(files, strings.NewReader(""), column) {
 		if err != nil {
 			return 0, err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -99,30 +100,50 @@ func (c *predicting) source() (predict.Source, error) {
 	return sources[0], nil
 }
 
-func distinctBlocks(files []string, stdin io.Reader, column string) ([]string, error) {
-	in, err := input.Open(files, stdin, column, nil)
-	if err != nil {
-		return nil, err
+// distinctBlocks are the blocks of some files, each once.
+func distinctBlocks(files []string, stdin io.Reader, column string) (blocks []string, err error) {
+	rows, err := distinctRows(files, stdin, column, input.Row.Hex)
+	for _, row := range rows {
+		blocks = append(blocks, row.Hex())
 	}
-	defer in.Close()
-	var blocks []string
+	return blocks, err
+}
+
+// distinctRows are the rows of some files that hold a block, the first of each key.
+func distinctRows(files []string, stdin io.Reader, column string, key func(input.Row) string) (rows []input.Row, err error) {
 	seen := map[string]bool{}
-	for row, err := range each(in.Next) {
+	for row, err := range rowsOf(files, stdin, column) {
 		if err != nil {
 			return nil, err
 		}
-		if row.Rejection != nil {
+		if row.Rejection != nil || seen[key(row)] {
 			continue
 		}
-		if h := row.Hex(); !seen[h] {
-			seen[h] = true
-			blocks = append(blocks, h)
-		}
+		seen[key(row)] = true
+		rows = append(rows, row)
 	}
-	if len(blocks) == 0 {
+	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: it holds no block", files[0])
 	}
-	return blocks, nil
+	return rows, nil
+}
+
+// openBlocks opens files of blocks, of which the columns address and set hold as they do in a batch.
+func openBlocks(files []string, stdin io.Reader, column string) (*input.Input, error) {
+	return input.Open(files, stdin, column, []string{input.SetColumn})
+}
+
+// rowsOf are the rows of some files of blocks, in their order.
+func rowsOf(files []string, stdin io.Reader, column string) iter.Seq2[input.Row, error] {
+	return func(yield func(input.Row, error) bool) {
+		in, err := openBlocks(files, stdin, column)
+		if err != nil {
+			yield(input.Row{}, err)
+			return
+		}
+		defer in.Close()
+		each(in.Next)(yield)
+	}
 }
 
 type predictionJSON struct {

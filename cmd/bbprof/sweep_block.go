@@ -60,7 +60,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 		return err
 	}
 	base := s.setup.setup(&s.opts)
-	base.Tolerate = tolerateAll()
+	base.At, base.Tolerate = block.Setup.At, tolerateAll()
 	if s.opts.Frames == profiler.AutoFrames {
 		base.Frames = framesEach
 	}

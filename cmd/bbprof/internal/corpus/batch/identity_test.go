@@ -15,12 +15,12 @@ func TestIdentity(t *testing.T) {
 		{relative, 0, 0x3000, true},
 		{plain, 0x1010, 0x1020, true},
 	} {
-		if same := identity(tt.code, tt.a, "") == identity(tt.code, tt.b, ""); same != tt.same {
+		if same := Identity(tt.code, tt.a, "") == Identity(tt.code, tt.b, ""); same != tt.same {
 			t.Errorf("%x at %#x and %#x are the same: %t, want %t", tt.code, tt.a, tt.b, same, tt.same)
 		}
 	}
 	for _, other := range []string{"", "rdi=0x1"} {
-		if identity(plain, 0, "rdi=0x2") == identity(plain, 0, other) {
+		if Identity(plain, 0, "rdi=0x2") == Identity(plain, 0, other) {
 			t.Errorf("a block with rdi=0x2 is the same as with %q", other)
 		}
 	}

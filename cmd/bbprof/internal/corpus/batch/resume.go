@@ -180,7 +180,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 				if address >= 0 {
 					at = input.Address(cells[address])
 				}
-				o.index.add(hash([]byte(identity(code, at, cells[set]))), in.At())
+				o.index.add(hash([]byte(Identity(code, at, cells[set]))), in.At())
 			}
 		}
 		end = in.End()

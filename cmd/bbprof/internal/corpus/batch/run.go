@@ -331,7 +331,7 @@ func (r *run) take(f fed) (*job, error) {
 		e := resultfile.Entry{Row: f.row, Result: f.row.Rejected(), RunID: r.id, RunHeader: r.header}
 		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
 	}
-	id := identity(f.row.Code, f.row.At, r.Set.With(f.row.Set).String())
+	id := Identity(f.row.Code, f.row.At, r.Set.With(f.row.Set).String())
 	visit := ""
 	if r.Visit != nil {
 		visit = r.Visit(&f.row)

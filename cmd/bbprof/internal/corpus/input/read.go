@@ -30,6 +30,11 @@ type Row struct {
 	End       int64              // bytes of all files, as stored, up to about here
 }
 
+// Block is the row's block, to be measured as its columns say.
+func (r Row) Block() profiler.Block {
+	return profiler.Block{Code: r.Code, Setup: profiler.Setup{At: r.At, Set: r.Set}}
+}
+
 // reader takes rows from one stream of text with separated cells. A line is a row, unless it is
 // blank or a comment, which begins with #.
 type reader struct {

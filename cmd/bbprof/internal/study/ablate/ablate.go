@@ -84,6 +84,14 @@ func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
 	return rest
 }
 
+// of is a block in the step's set-up, with what it starts from and where it stands as it says itself.
+func (s Step) of(b profiler.Block) profiler.Block {
+	at, set := b.Setup.At, b.Setup.Set
+	b.Setup = s.Setup
+	b.Setup.At, b.Setup.Set = at, set
+	return b
+}
+
 // Stage is what became of one block at one step.
 type Stage struct {
 	Step   string          `json:"step"`
@@ -95,10 +103,10 @@ const tries = 3
 
 // Block measures a block at each step. The results of p must carry predictions
 // (profiler.Options.Detail). With an error come the steps that were measured before it.
-func Block(ctx context.Context, p measure.Profiler, code []byte) ([]Stage, error) {
+func Block(ctx context.Context, p measure.Profiler, block profiler.Block) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
-		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries)
+		r, err := measure.Undisturbed(ctx, p, s.of(block), tries)
 		if err != nil {
 			return stages, err
 		}
@@ -132,14 +140,14 @@ func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(ma
 // Corpus measures every block of a corpus at each step, a block with all of them before the next,
 // until next gives io.EOF. A rejection in its place is one at every step: a row that holds no block.
 // With an error come the shares of the blocks before it.
-func Corpus(ctx context.Context, p measure.Profiler, next func() ([]byte, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
+func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))
 	for i, s := range steps {
 		shares[i] = Share{Step: s.Name, Paper: s.Paper, Reasons: map[verdict.Reason]int{}}
 	}
 	for n := 1; ; n++ {
-		code, rejection, err := next()
+		block, rejection, err := next()
 		if errors.Is(err, io.EOF) {
 			return shares, nil
 		}
@@ -151,7 +159,7 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() ([]byte, *verdi
 			results[i].Status = profiler.Rejected
 			if rejection != nil {
 				results[i].Reason = rejection.Reason
-			} else if results[i], err = measure.Undisturbed(ctx, p, profiler.Block{Code: code, Setup: s.Setup}, tries); err != nil {
+			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block), tries); err != nil {
 				return shares, err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -59,9 +60,11 @@ type fake struct {
 	calls     int
 	disturbed bool
 	err       error
+	asked     []profiler.Setup
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	f.asked = append(f.asked, b.Setup)
 	if f.calls++; f.err != nil {
 		return profiler.Result{}, f.err
 	}
@@ -87,16 +90,16 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 func TestCorpus(t *testing.T) {
 	rows := []string{"n", "p", "u", "i", "d", "", "e"}
 	done := 0
-	shares, err := Corpus(context.Background(), &fake{}, func() ([]byte, *verdict.Rejection, error) {
+	shares, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
 		if len(rows) == 0 {
-			return nil, nil, io.EOF
+			return profiler.Block{}, nil, io.EOF
 		}
 		row := rows[0]
 		rows = rows[1:]
 		if row == "" {
-			return nil, &verdict.Rejection{Reason: verdict.BadHex}, nil
+			return profiler.Block{}, &verdict.Rejection{Reason: verdict.BadHex}, nil
 		}
-		return []byte(row), nil, nil
+		return profiler.Block{Code: []byte(row)}, nil, nil
 	}, func(n int) { done = n })
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +121,7 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages, err := Block(context.Background(), m, []byte("i"))
+	stages, err := Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: 0x401000, Set: initial.Set{{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +134,11 @@ func TestBlock(t *testing.T) {
 	if err := StageFigure(stages).Draw(&w, "svg"); err != nil {
 		t.Error(err)
 	}
+	for i, s := range m.asked { // what the block says of itself holds at every step
+		if s.At != 0x401000 || len(s.Set) != 1 {
+			t.Errorf("%s: %+v", stages[i].Step, s)
+		}
+	}
 	if m.calls != 9 {
 		t.Errorf("%d measurements", m.calls)
 	}
@@ -138,15 +146,15 @@ func TestBlock(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	missing := &verdict.HostError{Missing: "something"}
-	if _, err := Block(context.Background(), &fake{err: missing}, []byte("p")); !errors.Is(err, missing) {
+	if _, err := Block(context.Background(), &fake{err: missing}, profiler.Block{Code: []byte("p")}); !errors.Is(err, missing) {
 		t.Error(err)
 	}
-	next := func() ([]byte, *verdict.Rejection, error) { return []byte("p"), nil, nil }
+	next := func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{Code: []byte("p")}, nil, nil }
 	if _, err := Corpus(context.Background(), &fake{err: missing}, next, func(int) {}); !errors.Is(err, missing) {
 		t.Error(err)
 	}
 	lost := errors.New("lost")
-	if _, err := Corpus(context.Background(), &fake{}, func() ([]byte, *verdict.Rejection, error) { return nil, nil, lost }, nil); !errors.Is(err, lost) {
+	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{}, nil, lost }, nil); !errors.Is(err, lost) {
 		t.Error(err)
 	}
 }

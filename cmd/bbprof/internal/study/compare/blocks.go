@@ -17,26 +17,29 @@ const tries = 2
 
 // Blocks prepares two blocks for a comparison: both are measured once, to find an initial state
 // that both run with. first are those results. An error is a *SideError if it is about one block.
-func Blocks(ctx context.Context, p measure.Profiler, a, b []byte) (measures [2]Measure, first [2]profiler.Result, err error) {
-	code := [2][]byte{a, b}
-	for i, c := range code {
-		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Tolerate: tolerated()}}, tries); err != nil {
+func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measures [2]Measure, first [2]profiler.Result, err error) {
+	blocks := [2]profiler.Block{a, b}
+	for i, b := range blocks {
+		b.Setup.Tolerate = tolerated()
+		if first[i], err = measure.Number(ctx, p, b, tries); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
 	// Both sides get equal data: the state that one needed is given to the other.
 	init := latest(first[0].Init, first[1].Init)
-	for i, c := range code {
+	for i, b := range blocks {
 		if first[i].Init.Name == init.Name && first[i].Init.Set == init.Set {
 			continue
 		}
-		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: c, Setup: profiler.Setup{Init: &init, Tolerate: tolerated()}}, tries); err != nil {
+		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: profiler.Setup{At: b.Setup.At, Init: &init, Tolerate: tolerated()}}, tries); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
-	for i, c := range code {
+	for i, b := range blocks {
 		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
-			r, err := measure.Number(ctx, p, profiler.Block{Code: c, Setup: l.setup(init)}, tries)
+			setup := l.setup(init)
+			setup.At = b.Setup.At
+			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup}, tries)
 			return r.Cycles, err
 		}
 	}

@@ -52,7 +52,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f, []byte{1}, []byte{2})
+		measure, first, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: 1}}, profiler.Block{Code: []byte{2}, Setup: profiler.Setup{At: 2}})
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection
@@ -68,7 +68,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		for i, m := range measure {
 			v, err := m(context.Background(), Layout{Start: 16, Data: 320})
 			asked := f.asked[len(f.asked)-1]
-			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 {
+			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || asked.Setup.At != uint64(i+1) {
 				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
 			}
 		}
@@ -148,7 +148,7 @@ func TestSpread(t *testing.T) {
 func TestBlocksDisturbed(t *testing.T) {
 	for disturbed := range tries + 1 { // so many times in a row
 		f := &fake{}
-		measures, _, err := Blocks(context.Background(), f, []byte{1}, []byte{2})
+		measures, _, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}}, profiler.Block{Code: []byte{2}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 	t.Helper()
 	says = map[Verdict]int{}
 	for seed := range uint64(seeds) {
-		measure, _, err := Blocks(context.Background(), p, a, b)
+		measure, _, err := Blocks(context.Background(), p, profiler.Block{Code: a}, profiler.Block{Code: b})
 		var pairs []Pair
 		if err == nil {
 			pairs, _, err = Run(context.Background(), Draw(seed, layouts, 3), measure[0], measure[1])
