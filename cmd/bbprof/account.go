@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -106,7 +107,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		instructions = "input_instructions"
 	}
 	var blocks []account.Block
-	for cell, err := range cellsByName(in) {
+	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return nil, err
 		}

@@ -257,23 +257,14 @@ func (s *setupFlags) setup(o *profiler.Options) profiler.Setup {
 
 func parseRegister(name string) (asm.Reg, error) {
 	for r := asm.RAX; r <= asm.R15; r++ {
-		if r.String() == strings.ToLower(strings.TrimSpace(name)) {
+		if r.String() == strings.ToLower(name) {
 			return r, nil
 		}
 	}
 	return 0, fmt.Errorf("%q is not a general register; write its 64-bit name, such as rsp or r8", name)
 }
 
-func parseRegisters(text string) (regs []asm.Reg, err error) {
-	for _, name := range strings.Split(text, ",") {
-		r, err := parseRegister(name)
-		if err != nil {
-			return nil, err
-		}
-		regs = append(regs, r)
-	}
-	return regs, nil
-}
+func parseRegisters(text string) ([]asm.Reg, error) { return listOf(text, parseRegister) }
 
 // tolerateAll lets a block be measured in whatever set-up: what that costs is the question.
 func tolerateAll() []verdict.Reason {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -199,12 +200,12 @@ func inOrder(ctx context.Context, workers workers, blocks []input.Row, ask bound
 	for i := range answers {
 		answers[i] = make(chan bounds.Answer, 1)
 	}
-	next := make(chan int)
+	var next atomic.Int64
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, p := range workers {
 		running.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < len(blocks) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				a, err := bounds.Find(ctx, p, blocks[i].Block(), ask)
 				if err != nil {
 					cancel(err)
@@ -214,16 +215,6 @@ func inOrder(ctx context.Context, workers workers, blocks []input.Row, ask bound
 			}
 		})
 	}
-	running.Go(func() {
-		defer close(next)
-		for i := range blocks {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
 	for i := range answers {
 		select {
 		case a := <-answers[i]:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/capture"
@@ -269,7 +270,7 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 	if file < 0 || column(input.AddressColumn) < 0 {
 		return badUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
 	}
-	for row, err := range each(in.Next) {
+	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return err
 		}

@@ -293,7 +293,7 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
 		}
 	}
-	for cell, err := range cellsByName(in) {
+	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return b, err
 		}

@@ -147,27 +147,23 @@ func (c *comparing) run(std streams) error {
 	case len(a.rows) != len(b.rows):
 		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
 	}
-	ctx, stop := untilSignal()
-	defer stop()
 	if a.kind == aCommand {
+		ctx, stop := untilSignal()
+		defer stop()
 		return c.runs(ctx, a.words, b.words, std)
 	}
-	c.measuring.Waiting = waiting(c.out.notes(std))
-	p, err := profiler.New(c.measuring)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if a.kind == aFile {
-		return c.files(ctx, p, a.rows, b.rows, std)
-	}
-	done := progress(c.out.notes(std), 2*c.layouts*c.repetitions, "measurements")
-	out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.step)
-	done.end()
-	if err != nil && !out.Incomplete {
-		return err
-	}
-	return cmp.Or(c.show(out, std), err)
+	return c.out.profiling(std, c.measuring, func(ctx context.Context, p *profiler.Profiler) error {
+		if a.kind == aFile {
+			return c.files(ctx, p, a.rows, b.rows, std)
+		}
+		done := progress(c.out.notes(std), 2*c.layouts*c.repetitions, "measurements")
+		out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.step)
+		done.end()
+		if err != nil && !out.Incomplete {
+			return err
+		}
+		return cmp.Or(c.show(out, std), err)
+	})
 }
 
 func (c *comparing) check() error {

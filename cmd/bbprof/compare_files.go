@@ -13,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -82,6 +83,36 @@ func adjust(all []*comparison) {
 	}
 }
 
+// comparisons are several that are written together: the pairs of two files, or the programs of a suite.
+type comparisons struct {
+	all  []*comparison
+	what string // each of them is
+	left int    // how many an interrupted run did not reach
+}
+
+// table is a row for each, and how many came to what. name, last and why give a row's first cell, its last one, and
+// that of one which was not measured.
+func (c comparisons) table(sides, lastHeader string, name func(i int) string, last, why func(*comparison) string) string {
+	count := map[compare.Verdict]int{}
+	measured := 0
+	t := newTable(sides, append([]string{c.what}, append(sidesHeader, lastHeader)...)...)
+	for i, out := range c.all {
+		if !out.concluded() {
+			t.row(name(i), "", "", "", "", "", "not measured", why(out))
+			continue
+		}
+		measured++
+		count[out.Verdict]++
+		t.row(append(append([]string{name(i)}, out.sides()...), last(out))...)
+	}
+	text := fmt.Sprintf("%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, plural(len(c.all), c.what),
+		count[compare.Slower], count[compare.Faster], count[compare.Same], len(c.all)-measured)
+	if c.left > 0 {
+		text += fmt.Sprintf("incomplete: interrupted before the last %s\n", plural(c.left, c.what))
+	}
+	return text
+}
+
 // writeFiles writes a row for each pair, and what they say together; left are the pairs that an
 // interrupted run did not reach.
 func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
@@ -91,29 +122,19 @@ func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
 		}
 		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": left})
 	}
-	count := map[compare.Verdict]int{}
+	text := comparisons{all, "pair", left}.table("rrrrlrll", "block of a", func(i int) string { return strconv.Itoa(i + 1) },
+		func(out *comparison) string { return short(out.A.Hex) }, func(out *comparison) string { return short(out.A.Hex) + ": " + out.why() })
 	var differences []float64
-	t := newTable("rrrrlrll", append([]string{"pair"}, append(sidesHeader, "block of a")...)...)
-	for i, out := range all {
-		pair, code := strconv.Itoa(i+1), short(out.A.Hex)
-		if !out.concluded() {
-			t.row(pair, "", "", "", "", "", "not measured", code+": "+out.why())
-			continue
+	for _, out := range all {
+		if out.concluded() {
+			differences = append(differences, out.Mean)
 		}
-		count[out.Verdict]++
-		differences = append(differences, out.Mean)
-		t.row(append(append([]string{pair}, out.sides()...), code)...)
 	}
-	_, err := fmt.Fprintf(w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n",
-		t, plural(len(all), "pair"), count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-len(differences))
-	if err == nil && left > 0 {
-		_, err = fmt.Fprintf(w, "incomplete: interrupted before the last %s\n", plural(left, "pair"))
+	if len(differences) > 1 {
+		mean := stat.OneSample(differences)
+		text += fmt.Sprintf("over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(mean.Mean), signed(mean.Low), signed(mean.High))
 	}
-	if len(differences) < 2 || err != nil {
-		return err
-	}
-	mean := stat.OneSample(differences)
-	_, err = fmt.Fprintf(w, "over all pairs: b against a %s %%, 95 %% interval %s to %s %%\n", signed(mean.Mean), signed(mean.Low), signed(mean.High))
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -188,7 +209,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 	}
 	defer in.Close()
 	s := side{kind: aFile}
-	for row, err := range each(in.Next) {
+	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return s, fmt.Errorf("%s: reading %s: %w", name, text, err)
 		}

@@ -146,33 +146,14 @@ func (c *comparing) showSuite(all []*comparison, left int, std streams) error {
 
 func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int) error {
 	if c.out.json {
-		e := json.NewEncoder(w)
-		for _, out := range all {
-			if err := e.Encode(out); err != nil {
-				return err
-			}
+		if err := jsonLines(w, all); err != nil {
+			return err
 		}
-		return e.Encode(map[string]any{"suite": s, "programs_left": left})
+		return json.NewEncoder(w).Encode(map[string]any{"suite": s, "programs_left": left})
 	}
 	var t reporter
-	programs := newTable("lrrrlrll", append([]string{"program"}, append(sidesHeader, "contrary")...)...)
-	count := map[compare.Verdict]int{}
-	measured := 0
-	for _, out := range all {
-		if !out.concluded() {
-			programs.row(out.Name, "", "", "", "", "", "not measured", out.Failure)
-			continue
-		}
-		measured++
-		count[out.Verdict]++
-		programs.row(append(append([]string{out.Name}, out.sides()...), fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts))...)
-	}
-	t.WriteString(programs.String())
-	fmt.Fprintf(&t, "%s: %d slower, %d faster, %d no difference, %d not measured\n", plural(len(all), "program"),
-		count[compare.Slower], count[compare.Faster], count[compare.Same], len(all)-measured)
-	if left > 0 {
-		fmt.Fprintf(&t, "incomplete: interrupted before the last %s\n", plural(left, "program"))
-	}
+	t.WriteString(comparisons{all, "program", left}.table("lrrrlrll", "contrary", func(i int) string { return all[i].Name },
+		func(out *comparison) string { return fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts) }, func(out *comparison) string { return out.Failure }))
 	if s != nil {
 		suiteLines(&t, s)
 	}

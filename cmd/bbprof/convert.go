@@ -239,7 +239,7 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 
 func copyRows(out resultfile.Writer, in resultfile.Reader, order []int) error {
 	var arranged []string
-	for cells, err := range each(in.Next) {
+	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return &usageError{err}
 		}

@@ -129,12 +129,10 @@ func (c *joining) readFile(r *coreResult, file string, i int) error {
 		return err
 	}
 	defer closer.Close()
-	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high", c.alternatives} {
-		if name != "" && in.Schema().Index(name) < 0 {
-			return fmt.Errorf("it has no column %s; it has %.300s", name, strings.Join(in.Schema().Names(), ", "))
-		}
+	if err := in.Schema().Require("hex", "status", "cycles", "ci_low", "ci_high", c.alternatives); err != nil {
+		return err
 	}
-	for cell, err := range cellsByName(in) {
+	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -41,24 +41,20 @@ func (m *matrixFlags) declare(f *flags) {
 }
 
 func parseList(s string) ([]string, error) {
-	var list []string
-	for _, one := range strings.Split(s, ",") {
-		if one = strings.TrimSpace(one); one == "" {
-			return nil, fmt.Errorf("write names with commas between them")
+	return listOf(s, func(one string) (string, error) {
+		if one == "" {
+			return "", errors.New("write names with commas between them")
 		}
-		list = append(list, one)
-	}
-	return list, nil
+		return one, nil
+	})
 }
 
 func parseSizes(s string) ([]int, error) {
-	var sizes []int
-	for _, one := range strings.Split(s, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(one))
-		if err != nil || n < 1 {
-			return nil, errors.New("write whole numbers from 1 on with commas between them, such as 10,100,1000")
-		}
-		sizes = append(sizes, n)
+	sizes, err := listOf(s, func(one string) (int, error) {
+		return wholeNumber(one, 1, math.MaxInt, "write whole numbers from 1 on with commas between them, such as 10,100,1000")
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(sizes)
 	if sizes = slices.Compact(sizes); len(sizes) < 3 {

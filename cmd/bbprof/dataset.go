@@ -232,7 +232,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 	if err != nil {
 		return nil, err
 	}
-	for cells, err := range each(rows.Next) {
+	for cells, err := range resultfile.Each(rows.Next) {
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -328,17 +329,8 @@ func readUnits(file string) (c bounds.Conflicts, err error) {
 }
 
 func keepUnits(file string, c bounds.Conflicts) {
-	text, err := json.Marshal(c)
-	if err != nil || os.MkdirAll(filepath.Dir(file), 0o755) != nil {
-		return
-	}
-	next, err := os.CreateTemp(filepath.Dir(file), "units-*")
-	if err != nil {
-		return
-	}
-	_, err = next.Write(text)
-	if closed := next.Close(); err != nil || closed != nil || os.Rename(next.Name(), file) != nil {
-		os.Remove(next.Name())
+	if os.MkdirAll(filepath.Dir(file), 0o755) == nil {
+		writeWhole(file, nil, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
 	}
 }
 

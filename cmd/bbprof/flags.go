@@ -292,6 +292,18 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// listOf reads a list with commas between its items.
+func listOf[T any](s string, parse func(string) (T, error)) (list []T, err error) {
+	for _, one := range strings.Split(s, ",") {
+		v, err := parse(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
 func parseAddress(s string) (uint64, error) {
 	at, err := strconv.ParseUint(s, 0, 64)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/host"
@@ -142,7 +143,7 @@ func rowsOf(files []string, stdin io.Reader, column string) iter.Seq2[input.Row,
 			return
 		}
 		defer in.Close()
-		each(in.Next)(yield)
+		resultfile.Each(in.Next)(yield)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -227,21 +228,11 @@ func sourceError(name string, err error) error {
 func inParallel(n int, do func(int)) {
 	const atATime = 1024 // enough for taking turns not to matter, if n is large
 	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
-	var (
-		next    int
-		mu      sync.Mutex
-		working sync.WaitGroup
-	)
+	var next atomic.Int64
+	var working sync.WaitGroup
 	for range min(n, runtime.NumCPU()) {
 		working.Go(func() {
-			for {
-				mu.Lock()
-				from := next
-				next += step
-				mu.Unlock()
-				if from >= n {
-					return
-				}
+			for from := int(next.Add(int64(step))) - step; from < n; from = int(next.Add(int64(step))) - step {
 				for i := from; i < min(n, from+step); i++ {
 					do(i)
 				}

@@ -3,15 +3,11 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -62,39 +58,6 @@ func (t *table) String() string {
 		}
 	}
 	return w.String()
-}
-
-// each is what next gives until io.EOF. After an error nothing follows.
-func each[T any](next func() (T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for {
-			v, err := next()
-			if errors.Is(err, io.EOF) || !yield(v, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// cellsByName are the rows of a result, each as the cell of a column by its name, "" where there is no such column.
-func cellsByName(in resultfile.Reader) iter.Seq2[func(string) string, error] {
-	at := map[string]int{}
-	for i, name := range slices.Backward(in.Schema().Names()) { // of two columns with one name the first counts
-		at[name] = i
-	}
-	return func(yield func(func(string) string, error) bool) {
-		for cells, err := range each(in.Next) {
-			cell := func(name string) string {
-				if i, ok := at[name]; ok {
-					return cells[i]
-				}
-				return ""
-			}
-			if !yield(cell, err) {
-				return
-			}
-		}
-	}
 }
 
 // jsonLines writes an object on a line for each of some values.

@@ -55,10 +55,10 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	return t, nil
 }
 
-// truthColumns are where things stand in a file of results; -1 where they do not.
+// truthColumns are the names of the columns that go by several.
 type truthColumns struct {
-	hex, status, reason, cycles, low, high, weight, application, forwarding, sensitive, header, bound int
-	evidence                                                                                          []int
+	hex, cycles, application string
+	evidence                 []string
 }
 
 func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
@@ -66,28 +66,19 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 	if len(names) == 0 {
 		return c, errors.New("it is empty")
 	}
-	if c.hex, c.cycles, _, err = predict.Columns(names, ""); err != nil {
+	hex, cycles, _, err := predict.Columns(names, "")
+	if err != nil {
 		return c, err
 	}
-	first := func(list ...string) int {
-		for _, name := range list {
-			if i := s.Index(name); i >= 0 {
-				return i
-			}
-		}
-		return -1
-	}
-	c.status, c.reason, c.low, c.high = s.Index("status"), s.Index("reason"), s.Index("ci_low"), s.Index("ci_high")
-	c.weight, c.forwarding = s.Index("weight"), s.Index("self_forwarding_loads")
-	c.sensitive, c.header, c.bound = s.Index("state_sensitive"), s.Index("run_header"), s.Index("bound")
-	c.application = first("application", "app", "program", "source", "input_file", "column_2", "file") // batch names the last but one
-	for i, name := range names {
-		if strings.HasPrefix(name, evidencePrefix) {
-			c.evidence = append(c.evidence, i)
+	c.hex, c.cycles = names[hex], names[cycles]
+	for _, name := range []string{"application", "app", "program", "source", "input_file", "column_2", "file"} { // batch names the last but one
+		if c.application == "" && s.Index(name) >= 0 {
+			c.application = name
 		}
 	}
+	c.evidence = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
 	if by != "" {
-		if c.application = s.Index(by); c.application < 0 {
+		if c.application = by; s.Index(by) < 0 {
 			return c, fmt.Errorf("-by %s: it has no such column; there are %q", by, names)
 		}
 	}
@@ -98,11 +89,11 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 const evidencePrefix = "evidence_"
 
 // evidence is how sure the conditions of a row's number are: which were counted, inferred, not checked.
-func (c *truthColumns) evidenceOf(names []string, cell func(int) string) string {
+func (c *truthColumns) evidenceOf(cell func(string) string) string {
 	by := map[string][]string{}
-	for _, i := range c.evidence {
-		if kind := cell(i); kind != "" {
-			by[kind] = append(by[kind], strings.TrimPrefix(names[i], evidencePrefix))
+	for _, name := range c.evidence {
+		if kind := cell(name); kind != "" {
+			by[kind] = append(by[kind], strings.TrimPrefix(name, evidencePrefix))
 		}
 	}
 	var list []string
@@ -122,24 +113,18 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 	if err != nil {
 		return err
 	}
-	columns, names := in.Schema().Names(), texts{}
-	for cells, err := range each(in.Next) {
+	names, hasStatus := texts{}, in.Schema().Index("status") >= 0
+	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return err
 		}
-		cell := func(i int) string {
-			if i < 0 || i >= len(cells) {
-				return ""
-			}
-			return cells[i]
-		}
-		if text := cell(c.header); text != "" && t.run.Host.Microarchitecture == "" {
+		if text := cell("run_header"); text != "" && t.run.Host.Microarchitecture == "" {
 			if run, err := resultfile.ParseRun(text); err == nil {
 				t.run = run
 			}
 		}
 		t.rows++
-		weight, _ := strconv.ParseFloat(cell(c.weight), 64)
+		weight, _ := strconv.ParseFloat(cell("weight"), 64)
 		if at, again := seen[cell(c.hex)]; again {
 			t.repeated++
 			if at >= 0 {
@@ -149,23 +134,23 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 		}
 		block := cell(c.hex)
 		b := score.Block{Hex: string([]byte(block)), Weight: weight, Application: names.one(cell(c.application)),
-			Forwards: cell(c.forwarding) != "" && cell(c.forwarding) != "0"}
+			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
 		seen[b.Hex] = -1
-		if c.status >= 0 && cell(c.status) != "ok" {
-			t.rejected[names.one(cmp.Or(cell(c.reason), cell(c.status)))]++
+		if hasStatus && cell("status") != "ok" {
+			t.rejected[names.one(cmp.Or(cell("reason"), cell("status")))]++
 			continue
 		}
 		if b.Cycles, err = strconv.ParseFloat(cell(c.cycles), 64); err != nil || !(b.Cycles > 0) || math.IsInf(b.Cycles, 0) {
 			t.rejected["no cycles"]++
 			continue
 		}
-		if sensitive(cell(c.sensitive)) && !o.sensitive {
+		if sensitive(cell("state_sensitive")) && !o.sensitive {
 			t.sensitive++
 			continue
 		}
-		b.Low, b.High = bound(cell(c.low), b.Cycles), bound(cell(c.high), b.Cycles)
-		b.Bound = names.one(cell(c.bound))
-		b.Evidence = names.one(c.evidenceOf(columns, cell))
+		b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
+		b.Bound = names.one(cell("bound"))
+		b.Evidence = names.one(c.evidenceOf(cell))
 		seen[b.Hex] = len(t.blocks)
 		t.blocks = append(t.blocks, b)
 	}

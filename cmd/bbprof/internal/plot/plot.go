@@ -62,6 +62,11 @@ type Series struct {
 	Values    [][]float64 // of Boxes
 }
 
+// Add appends a point with its interval.
+func (s *Series) Add(x, y, low, high float64) {
+	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, low), append(s.High, high)
+}
+
 // Formats are what a figure can be written as.
 func Formats() []string { return []string{"svg", "png", "pdf"} }
 

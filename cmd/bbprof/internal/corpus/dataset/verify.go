@@ -189,11 +189,7 @@ func eachRow(path string, row func(resultfile.Schema, []string) error, opened fu
 	}
 	defer closer.Close()
 	opened(in)
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
+	for cells, err := range resultfile.Each(in.Next) {
 		if err == nil {
 			err = row(in.Schema(), cells)
 		}
@@ -202,6 +198,7 @@ func eachRow(path string, row func(resultfile.Schema, []string) error, opened fu
 		}
 		rows++
 	}
+	return rows, nil
 }
 
 // derived holds what follows from the rows against the datasheet and the other files.

@@ -118,10 +118,8 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	}
 	defer closer.Close()
 	schema := in.Schema()
-	for _, column := range []string{"hex", "status", "set", "run", "run_header", s.Application, s.Weight} {
-		if column != "" && schema.Index(column) < 0 {
-			return fmt.Errorf("it has no column %s; it has %.300s", column, strings.Join(schema.Names(), ", "))
-		}
+	if err := schema.Require("hex", "status", "set", "run", "run_header", s.Application, s.Weight); err != nil {
+		return err
 	}
 	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
 		return fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn)
@@ -132,18 +130,15 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	if !slices.Equal(s.schema.Names(), schema.Names()) {
 		return fmt.Errorf("its columns are not those of %s", s.Inputs[0])
 	}
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = row(schema, cells)
-		}
+	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return err
 		}
+		if err := row(schema, cells); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // Write makes the dataset in a directory that is there and empty. again measures the sample once more; it gives nil where

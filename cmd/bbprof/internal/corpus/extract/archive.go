@@ -30,7 +30,7 @@ func isArchive(r io.ReaderAt) bool {
 func archive(name string, r io.ReaderAt, size int64, member func(name string, r io.ReaderAt) error) error {
 	var magic [len(thinMagic)]byte
 	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) == thinMagic {
-		return &InputError{File: name, Problem: "a thin archive, which holds names alone", Remedy: "name the object files"}
+		return &InputError{Subject: name, Problem: "a thin archive, which holds names alone", Remedy: "name the object files"}
 	}
 	var names []byte
 	for at := int64(len(archiveMagic)); at < size; {
@@ -39,7 +39,7 @@ func archive(name string, r io.ReaderAt, size int64, member func(name string, r 
 			if errors.Is(err, io.EOF) {
 				return truncated(name, at)
 			}
-			return &InputError{File: name, Problem: plain(err)}
+			return &InputError{Subject: name, Problem: plain(err)}
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(h[48:58])), 10, 64)
 		at += memberHeader
@@ -57,7 +57,7 @@ func archive(name string, r io.ReaderAt, size int64, member func(name string, r 
 			}
 			names = make([]byte, n)
 			if _, err := body.ReadAt(names, 0); err != nil && !errors.Is(err, io.EOF) {
-				return &InputError{File: name, Problem: plain(err)}
+				return &InputError{Subject: name, Problem: plain(err)}
 			}
 		default:
 			if !isELF(body) {
@@ -72,7 +72,7 @@ func archive(name string, r io.ReaderAt, size int64, member func(name string, r 
 }
 
 func truncated(name string, at int64) error {
-	return &InputError{File: name, Problem: "a damaged archive: no whole member at byte " + strconv.FormatInt(at, 10)}
+	return &InputError{Subject: name, Problem: "a damaged archive: no whole member at byte " + strconv.FormatInt(at, 10)}
 }
 
 func isELF(r io.ReaderAt) bool {

@@ -43,7 +43,7 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 		p.objects[resolved(name)] = &objectCounts{name: name, counts: c, total: total}
 	}
 	if p.Total == 0 {
-		return nil, &InputError{File: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
+		return nil, &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
 	}
 	return p, nil
 }
@@ -64,7 +64,7 @@ const maxLine = 1 << 24
 func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	}
 	defer f.Close()
 	r := callgrindReader{name: name, objects: map[string]string{}}
@@ -73,11 +73,11 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 	for lines.Scan() {
 		r.line++
 		if err := r.take(lines.Text(), byObject); err != nil {
-			return &InputError{File: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(), Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
+			return &InputError{Subject: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(), Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	}
 	return nil
 }

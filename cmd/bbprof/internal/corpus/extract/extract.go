@@ -87,17 +87,17 @@ func File(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	case info.IsDir():
-		return &InputError{File: name, Problem: "a directory", Remedy: "name a file"}
+		return &InputError{Subject: name, Problem: "a directory", Remedy: "name a file"}
 	case !info.Mode().IsRegular():
-		return &InputError{File: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
+		return &InputError{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
 	}
 	if isArchive(f) {
 		return archive(name, f, info.Size(), func(member string, r io.ReaderAt) error {
@@ -137,7 +137,7 @@ func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err er
 		if o.relocatable { // such as a member of an archive that holds only data
 			return nil
 		}
-		return &InputError{File: in.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
+		return &InputError{Subject: in.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
 	}
 	o.findFunctions()
 	o.addExecuted(counts)

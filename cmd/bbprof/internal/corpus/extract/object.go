@@ -11,20 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // An InputError says what is wrong with a file that the user named.
-type InputError struct {
-	File, Problem, Remedy string
-}
-
-func (e *InputError) Error() string {
-	s := e.File + ": " + e.Problem
-	if e.Remedy != "" {
-		s += "; " + e.Remedy
-	}
-	return s
-}
+type InputError = words.Error
 
 // An object is one ELF file: a program, a shared library, or what an assembler wrote.
 type object struct {
@@ -78,14 +70,14 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	}
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return nil, &InputError{File: name, Problem: "a damaged ELF file: " + plain(err)}
+		return nil, &InputError{Subject: name, Problem: "a damaged ELF file: " + plain(err)}
 	}
 	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
 	switch {
 	case f.Type == elf.ET_CORE:
-		return nil, &InputError{File: name, Problem: "a core dump", Remedy: "name the program that it is of"}
+		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that it is of"}
 	case len(f.Sections) > maxSections:
-		return nil, &InputError{File: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
+		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
 	}
 	for i, s := range f.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Size == 0 || s.Addr+s.Size < s.Addr {
@@ -120,7 +112,7 @@ func checkIdent(name string, r io.ReaderAt) error {
 	var h [20]byte // e_ident, e_type, e_machine
 	n, err := r.ReadAt(h[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	}
 	if n < len(h) || !bytes.HasPrefix(h[:], []byte(elf.ELFMAG)) {
 		problem := "not an ELF file or an archive of them"
@@ -128,13 +120,13 @@ func checkIdent(name string, r io.ReaderAt) error {
 			problem = "an empty file"
 		}
 		if base, ok := strings.CutSuffix(name, filepath.Ext(name)); ok && sources[filepath.Ext(name)] {
-			return &InputError{File: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
+			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
 		}
-		return &InputError{File: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
+		return &InputError{Subject: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
 	}
 	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || elf.Machine(h[18])|elf.Machine(h[19])<<8 != elf.EM_X86_64 {
 		return &InputError{
-			File: name, Remedy: "bbprof extracts x86-64 code alone",
+			Subject: name, Remedy: "bbprof extracts x86-64 code alone",
 			Problem: fmt.Sprintf("an ELF file of %s for %s", bits(h[elf.EI_CLASS]), machine(uint16(h[18])|uint16(h[19])<<8, h[elf.EI_DATA])),
 		}
 	}

@@ -27,25 +27,25 @@ func ReadPerf(name string, r io.Reader) (*Profile, error) {
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		if strings.ContainsRune(line, 0) {
-			return nil, &InputError{File: name, Problem: "not text", Remedy: perfRemedy}
+			return nil, &InputError{Subject: name, Problem: "not text", Remedy: perfRemedy}
 		}
 		if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
 			if err := p.mapped(line[at:]); err != nil {
-				return nil, &InputError{File: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: perfRemedy}
+				return nil, &InputError{Subject: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: perfRemedy}
 			}
 			continue
 		}
 		p.sample(line)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, &InputError{File: name, Problem: plain(err)}
+		return nil, &InputError{Subject: name, Problem: plain(err)}
 	}
 	if len(p.maps) == 0 || p.total == 0 {
 		problem := "it does not say where files were mapped"
 		if len(p.maps) > 0 {
 			problem = "it holds no sample"
 		}
-		return nil, &InputError{File: name, Problem: problem, Remedy: perfRemedy}
+		return nil, &InputError{Subject: name, Problem: problem, Remedy: perfRemedy}
 	}
 	return p.profile(name), nil
 }
@@ -232,7 +232,7 @@ func (p *perfReader) profile(source string) *Profile {
 func ReadPerfFile(name string) (*Profile, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &InputError{File: name, Problem: plain(err)}
+		return nil, &InputError{Subject: name, Problem: plain(err)}
 	}
 	defer f.Close()
 	return ReadPerf(name, f)

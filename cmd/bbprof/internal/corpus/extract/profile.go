@@ -40,10 +40,10 @@ func (p *Profile) of(path string) (counts, error) {
 	}
 	names := p.Files()
 	if len(names) == 0 {
-		return nil, &InputError{File: p.Source, Problem: "it names no file that ran"}
+		return nil, &InputError{Subject: p.Source, Problem: "it names no file that ran"}
 	}
 	return nil, &InputError{
-		File: path, Problem: fmt.Sprintf("nothing of it ran, by %s", p.Source),
+		Subject: path, Problem: fmt.Sprintf("nothing of it ran, by %s", p.Source),
 		Remedy: fmt.Sprintf("what ran is in %s", strings.Join(names[:min(len(names), 5)], ", ")),
 	}
 }

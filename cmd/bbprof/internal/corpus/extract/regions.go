@@ -46,7 +46,7 @@ func (o *object) findRegions() error {
 			lo := at + i + len(markBegin)
 			n := bytes.Index(data[lo:], markEnd)
 			if n < 0 {
-				return &InputError{File: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end", lo-len(markBegin), s.Name)}
+				return &InputError{Subject: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end", lo-len(markBegin), s.Name)}
 			}
 			o.regions = append(o.regions, region{span{s.addr + uint64(lo), s.addr + uint64(lo+n)}, fmt.Sprintf("region %d", len(o.regions)+1)})
 			at = lo + n + len(markEnd)
@@ -105,7 +105,7 @@ func label(name, source string) (string, []string, error) {
 		line  int
 	)
 	fail := func(problem string) error {
-		return &InputError{File: fmt.Sprintf("%s:%d", name, line), Problem: problem}
+		return &InputError{Subject: fmt.Sprintf("%s:%d", name, line), Problem: problem}
 	}
 	for text := range strings.Lines(source) {
 		line++
@@ -142,7 +142,7 @@ func label(name, source string) (string, []string, error) {
 func assembly(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
 	source, err := os.ReadFile(name)
 	if err != nil {
-		return &InputError{File: name, Problem: plain(err)}
+		return &InputError{Subject: name, Problem: plain(err)}
 	}
 	text, marks, err := label(name, string(source))
 	if err != nil {
@@ -163,7 +163,7 @@ func assembly(ctx context.Context, name string, opts Options, stats *Stats, yiel
 	path := filepath.Join(dir, "out.o")
 	err = as.Object(ctx, text, path)
 	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {
-		return &InputError{File: fmt.Sprintf("%s:%d", name, bad.Line), Problem: bad.Tool + ": " + bad.Message}
+		return &InputError{Subject: fmt.Sprintf("%s:%d", name, bad.Line), Problem: bad.Tool + ": " + bad.Message}
 	} else if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const samplesPerSecond = 10000
 // has instructions that valgrind does not know, it runs again and perf samples it.
 func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	if _, err := exec.LookPath(r.Program[0]); err != nil {
-		return nil, &InputError{File: r.Program[0], Problem: "no such program", Remedy: "name one by its path, or one that PATH leads to"}
+		return nil, &InputError{Subject: r.Program[0], Problem: "no such program", Remedy: "name one by its path, or one that PATH leads to"}
 	}
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{File: r.Program[0], Problem: "valgrind counted nothing of it", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted nothing of it", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
 	p, err := ReadCallgrind(files...)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
 	script.Stdout, script.Stderr = &text, &problem
 	if err := script.Run(); err != nil {
-		return nil, &InputError{File: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
+		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
 	}
 	p, err := ReadPerf("perf script", &text)
 	if err != nil {
@@ -155,10 +155,10 @@ func (r *Run) failed(err error, where string) error {
 		return err
 	}
 	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return &InputError{File: r.Program[0], Problem: fmt.Sprintf("ended by signal %d (%v) %s", int(s.Signal()), s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
+		return &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("ended by signal %d (%v) %s", int(s.Signal()), s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
 	}
 	return &InputError{
-		File: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),
+		Subject: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),
 		Remedy: "counts of a failed run would mislead; with -anyexit they are taken all the same",
 	}
 }

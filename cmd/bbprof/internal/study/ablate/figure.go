@@ -17,8 +17,7 @@ func StageFigure(stages []Stage) plot.Figure {
 		case Crashed(r):
 			outcome = "crashed"
 		case r.Status == profiler.OK:
-			cycles.X, cycles.Y = append(cycles.X, float64(i)), append(cycles.Y, r.Cycles)
-			cycles.Low, cycles.High = append(cycles.Low, r.CILow), append(cycles.High, r.CIHigh)
+			cycles.Add(float64(i), r.Cycles, r.CILow, r.CIHigh)
 		default:
 			outcome = string(r.Status)
 		}

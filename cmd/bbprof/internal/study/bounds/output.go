@@ -37,8 +37,7 @@ func Figure(a Answer) plot.Figure {
 		if a.onChain(p.Instruction) {
 			s = &chain
 		}
-		s.X, s.Y = append(s.X, at), append(s.Y, p.Saved.Cycles)
-		s.Low, s.High = append(s.Low, p.Saved.Low), append(s.High, p.Saved.High)
+		s.Add(at, p.Saved.Cycles, p.Saved.Low, p.Saved.High)
 	}
 	if len(chain.X)+len(others.X) > 0 {
 		panel := plot.Panel{Names: parts, Y: "saved without it, cycles", Zero: true}

@@ -88,12 +88,16 @@ func Paired(pairs []Pair) (Conclusion, error) {
 		return Conclusion{}, errFew
 	}
 	c := describe(pairs)
-	c.Method = "paired t-test"
-	c.test = stat.OneSample(c.differences())
-	c.Mean, c.Low, c.High = c.test.Mean, c.test.Low, c.test.High
-	c.Detects = c.test.Detectable(Power)
-	c.judge()
+	c.paired("paired t-test", stat.OneSample(c.differences()))
 	return c, nil
+}
+
+// paired is what a test of differences in percent says.
+func (c *Conclusion) paired(method string, test stat.Test) {
+	c.Method, c.test = method, test
+	c.Mean, c.Low, c.High = test.Mean, test.Low, test.High
+	c.Detects = test.Detectable(Power)
+	c.judge()
 }
 
 // Linked tests programs that were linked many times: pairs hold each link in so many set-ups, one link
@@ -106,16 +110,11 @@ func Linked(pairs []Pair, setups int) (Conclusion, error) {
 	if links < leastLayouts {
 		return Conclusion{}, errFew
 	}
-	c := describe(pairs)
-	c.Method = "paired t-test"
-	c.test = stat.OneSample(c.differences())
+	c, err := Paired(pairs)
 	if setups > 1 {
-		c.Method = fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups)
-		c.test = stat.Crossed(slices.Collect(slices.Chunk(c.differences(), setups)))
+		c.paired(fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups),
+			stat.Crossed(slices.Collect(slices.Chunk(c.differences(), setups))))
 	}
-	c.Mean, c.Low, c.High = c.test.Mean, c.test.Low, c.test.High
-	c.Detects = c.test.Detectable(Power)
-	c.judge()
 	var ofMeans []float64
 	for _, p := range pairs {
 		ofMeans = append(ofMeans, 100*(stat.Mean(p.B)/stat.Mean(p.A)-1))
@@ -125,7 +124,7 @@ func Linked(pairs []Pair, setups int) (Conclusion, error) {
 	if median, low, high := stat.MedianInterval(c.differences()); low > math.Inf(-1) { // JSON has no infinity
 		c.Median = &Estimate{median, low, high}
 	}
-	return c, nil
+	return c, err
 }
 
 // Contrary is how many layouts alone would have said the opposite of the verdict; of no difference, how

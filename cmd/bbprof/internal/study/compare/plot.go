@@ -68,8 +68,7 @@ func FigureAll(all []Conclusion) plot.Figure {
 	differences := plot.Series{Kind: plot.Dots}
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
 	for i, c := range sorted {
-		differences.X, differences.Y = append(differences.X, float64(i+1)), append(differences.Y, c.Mean)
-		differences.Low, differences.High = append(differences.Low, c.Low), append(differences.High, c.High)
+		differences.Add(float64(i+1), c.Mean, c.Low, c.High)
 	}
 	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences}}}}
 }

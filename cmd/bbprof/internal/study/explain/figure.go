@@ -15,10 +15,7 @@ func Figure(e Explanation) plot.Figure {
 			continue
 		}
 		percent := 100 / finding.Without
-		effects.X = append(effects.X, float64(len(f.Names)))
-		effects.Y = append(effects.Y, finding.Effect*percent)
-		effects.Low = append(effects.Low, finding.Low*percent)
-		effects.High = append(effects.High, finding.High*percent)
+		effects.Add(float64(len(f.Names)), finding.Effect*percent, finding.Low*percent, finding.High*percent)
 		f.Names = append(f.Names, finding.Hypothesis)
 	}
 	f.Panels = []plot.Panel{{Y: "effect, % of the cycles without", Zero: true, Series: []plot.Series{effects}}}

@@ -12,10 +12,7 @@ func Figure(points []Point, f Factor) plot.Figure {
 	ps := measured(points)
 	cycles := plot.Series{}
 	for _, p := range ps {
-		cycles.X = append(cycles.X, float64(p.Value))
-		cycles.Y = append(cycles.Y, p.Result.Cycles)
-		cycles.Low = append(cycles.Low, p.Result.CILow)
-		cycles.High = append(cycles.High, p.Result.CIHigh)
+		cycles.Add(float64(p.Value), p.Result.Cycles, p.Result.CILow, p.Result.CIHigh)
 	}
 	first, last := f.Values[0], f.Values[len(f.Values)-1]
 	fig := plot.Figure{X: f.Label, Ticks: Ticks(first, last), Panels: []plot.Panel{{Y: "cycles per iteration", Series: []plot.Series{cycles}}}}
