@@ -175,7 +175,7 @@ func (s *session) launch() (err error) {
 	if c := s.counters(); c != nil {
 		events = c.Events()
 	}
-	s.child, err = tracee.LaunchWith(s.window, s.states[0].FSBase, s.states[0].GSBase, events...)
+	s.child, err = tracee.Launch(s.window, s.states[0].FSBase, s.states[0].GSBase, events...)
 	if refused := (*tracee.CounterError)(nil); errors.As(err, &refused) {
 		return &verdict.HostError{Missing: "the child may not count what the monitor may", Remedy: "use -clock tsc", Err: err}
 	}

@@ -25,7 +25,7 @@ func child(t *testing.T) *tracee.Tracee {
 	t.Helper()
 	runtime.LockOSThread()
 	init := initial.Paper()
-	c, err := tracee.Launch(init.FSBase, init.GSBase)
+	c, err := tracee.Launch(0, init.FSBase, init.GSBase)
 	if err != nil {
 		runtime.UnlockOSThread()
 		require.Measure(t, err)

@@ -211,16 +211,26 @@ func during(k Kernel, group []Attr, do func() error) (Counts, error) {
 		return Counts{}, err
 	}
 	defer CloseAll(k, fds)
-	if err := k.Control(fds[0], Enable); err != nil {
+	return Count(k, fds[0], len(group), do)
+}
+
+// Count is what a group of n events, by its leader, counts while something is done. One that did not count all the time is
+// refused.
+func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
+	if err := k.Control(leader, Reset); err != nil {
+		return Counts{}, fmt.Errorf("resetting counters: %w", err)
+	}
+	if err := k.Control(leader, Enable); err != nil {
+		return Counts{}, fmt.Errorf("enabling counters: %w", err)
+	}
+	err := do()
+	if off := k.Control(leader, Disable); err == nil && off != nil {
+		err = fmt.Errorf("disabling counters: %w", off)
+	}
+	if err != nil {
 		return Counts{}, err
 	}
-	if err := do(); err != nil {
-		return Counts{}, err
-	}
-	if err := k.Control(fds[0], Disable); err != nil {
-		return Counts{}, err
-	}
-	return ReadGroup(k, fds[0], len(group))
+	return ReadGroup(k, leader, n)
 }
 
 // spinIterations makes the loop last some 10 µs: long beside the kernel's own work around it.

@@ -45,9 +45,7 @@ var oneWindow = []int{0}
 // contention probe is on an idle core.
 func (t *TSC) calibrate() error {
 	t.probeIterations = probeIterations
-	if err := t.emit(clock.TSC{StepTicks: 1}); err != nil {
-		return err
-	}
+	t.emit(clock.TSC{StepTicks: 1})
 	got, err := t.run(calibrationPlan(t.multiplyChains(), calibrationSamples, anyReading))
 	if err != nil {
 		return err
@@ -58,9 +56,7 @@ func (t *TSC) calibrate() error {
 	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(floats(w.columns[0])))); more > t.probeIterations {
 		t.probeIterations = more
 	}
-	if err := t.emit(clock.TSC{StepTicks: step}); err != nil {
-		return err
-	}
+	t.emit(clock.TSC{StepTicks: step})
 	if err := t.findIdle(); err != nil {
 		return err
 	}
@@ -213,13 +209,9 @@ func fastestMode(readings []float64) (cycles float64, ok bool) {
 // is awake. Where most readings are not as fast as the fastest, it does not tell.
 func (t *TSC) findIdleStores() error {
 	t.idleStores = 0
-	stop, err := t.child.Do([]tracee.Op{
+	if err := t.child.Complete([]tracee.Op{
 		tracee.Put(layout.SlotOut, layout.Samples), tracee.Put(layout.SlotSamples, calibrationSamples), tracee.Run(t.bursts, 0),
-	}, runLimit)
-	if err == nil {
-		err = stop.Completed("timing bursts of stores")
-	}
-	if err != nil {
+	}, runLimit, "timing bursts of stores"); err != nil {
 		return err
 	}
 	var readings []float64

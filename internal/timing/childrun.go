@@ -131,11 +131,7 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	}
 	list, searches := t.list(p, out)
 	t.yield()
-	stop, err := t.child.Do(list, runLimit)
-	if err == nil {
-		err = stop.Completed("timing")
-	}
-	if err != nil {
+	if err := t.child.Complete(list, runLimit, "timing"); err != nil {
 		return childRun{}, err
 	}
 	got.switches = t.child.Switches()

@@ -98,7 +98,7 @@ func (t *Counters) Events() (events []tracee.Counter) {
 }
 
 // Attach implements Timer. The child has opened the timer's Events.
-func (t *Counters) Attach(child *tracee.Tracee) (err error) {
+func (t *Counters) Attach(child *tracee.Tracee) error {
 	t.child = child
 	if t.script != nil {
 		if err := t.openScripted(); err != nil {
@@ -111,16 +111,16 @@ func (t *Counters) Attach(child *tracee.Tracee) (err error) {
 			next += len(t.passes[i].events)
 		}
 	}
-	t.code, err = emit(t.Config, child, t.passes[0].clock, 0, func(e *asm.Emitter) {
+	t.code = emit(t.Config, child, t.passes[0].clock, 0, func(e *asm.Emitter) {
 		for i := range t.passes {
 			p := &t.passes[i]
 			p.open, p.close = p.clock.Open(e, child.Resume()), p.clock.Close(e, child.Resume())
 		}
 	})
-	if err == nil && t.report.Name == "" {
-		err = t.check()
+	if t.report.Name == "" {
+		return t.check()
 	}
-	return err
+	return nil
 }
 
 // Clock implements Timer: it is that of the first pass.
@@ -203,22 +203,8 @@ func (c *counting) replicate(n int, window func(pass, replicate int, l Layout) e
 // enabled does something while the events of a pass count, and refuses it if they did not
 // count all the time.
 func (t *Counters) enabled(p pass, do func() error) error {
-	if err := t.kernel.Control(p.leader, pmu.Reset); err != nil {
-		return fmt.Errorf("resetting counters: %w", err)
-	}
-	if err := t.kernel.Control(p.leader, pmu.Enable); err != nil {
-		return fmt.Errorf("enabling counters: %w", err)
-	}
-	err := do()
-	if off := t.kernel.Control(p.leader, pmu.Disable); err == nil && off != nil {
-		err = fmt.Errorf("disabling counters: %w", off)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = pmu.ReadGroup(t.kernel, p.leader, len(p.events))
-	var notRunning *pmu.NotRunningError
-	if errors.As(err, &notRunning) {
+	_, err := pmu.Count(t.kernel, p.leader, len(p.events), do)
+	if notRunning := (*pmu.NotRunningError)(nil); errors.As(err, &notRunning) {
 		return taken(err)
 	}
 	return err
@@ -327,15 +313,11 @@ func (c *counting) count(p pass, im Image, offset int, must func(pmu.Event) floa
 // countRuns runs an image in the child between two readings of the kernel's pages.
 func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Readings, err error) {
 	t.child.SetWord(layout.SlotLost, 0)
-	stop, err := t.child.Do(append(setup,
+	if err := t.child.Complete(append(setup,
 		tracee.Run(entry, countedRuns),
 		tracee.UsageBefore(),
 		tracee.Run(p.open, 0), tracee.Run(entry, countedRuns), tracee.Run(p.close, 0),
-		tracee.UsageAfter()), runLimit)
-	if err == nil {
-		err = stop.Completed("counting")
-	}
-	if err != nil {
+		tracee.UsageAfter()), runLimit, "counting"); err != nil {
 		return r, err
 	}
 	r.Switches, r.Lost = t.child.Switches(), t.child.Word(layout.SlotLost)
@@ -451,11 +433,7 @@ func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 // tickChain times a chain's runs by the TSC.
 func (t *Counters) tickChain(c clock.Chain) (ticks []float64, err error) {
 	entry := t.placeChain(c, clock.TSC{}.Emit)
-	stop, err := t.child.Do([]tracee.Op{tracee.Run(entry, countedRuns), tracee.Run(entry, countedRuns)}, runLimit)
-	if err == nil {
-		err = stop.Completed("timing a chain")
-	}
-	if err != nil {
+	if err := t.child.Complete([]tracee.Op{tracee.Run(entry, countedRuns), tracee.Run(entry, countedRuns)}, runLimit, "timing a chain"); err != nil {
 		return nil, err
 	}
 	for left := PaperTimings; left > 0; left-- {

@@ -156,31 +156,11 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 	return nil
 }
 
-// read counts the runs of an image that is mapped and warm. The counts start from where
-// they were, so two reads are subtracted.
+// read counts the runs of an image that is mapped and warm.
 func (r Reader) read(leader, events int, entry uint64, p Plan) (c pmu.Counts, err error) {
-	if err := r.do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmRuns))); err != nil {
+	do := func(ops ...tracee.Op) error { return r.Child.Complete(ops, readLimit, "counting events") }
+	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmRuns))...); err != nil {
 		return c, err
 	}
-	if err := r.Kernel.Control(leader, pmu.Reset); err != nil {
-		return c, fmt.Errorf("resetting events: %w", err)
-	}
-	if err := r.Kernel.Control(leader, pmu.Enable); err != nil {
-		return c, fmt.Errorf("enabling events: %w", err)
-	}
-	if err := r.do([]tracee.Op{tracee.Run(entry, readRuns)}); err != nil {
-		return c, err
-	}
-	if err := r.Kernel.Control(leader, pmu.Disable); err != nil {
-		return c, fmt.Errorf("disabling events: %w", err)
-	}
-	return pmu.ReadGroup(r.Kernel, leader, events)
-}
-
-func (r Reader) do(ops []tracee.Op) error {
-	stop, err := r.Child.Do(ops, readLimit)
-	if err != nil {
-		return err
-	}
-	return stop.Completed("counting events")
+	return pmu.Count(r.Kernel, leader, events, func() error { return do(tracee.Run(entry, readRuns)) })
 }

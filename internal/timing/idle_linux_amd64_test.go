@@ -96,7 +96,7 @@ func bench(t *testing.T) *TSC {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the child is bound to the thread, which ends with the test
 	init := initial.Paper()
-	child, err := tracee.Launch(init.FSBase, init.GSBase)
+	child, err := tracee.Launch(0, init.FSBase, init.GSBase)
 	require.Measure(t, err)
 	t.Cleanup(child.Close)
 	timer := NewUncalibrated(Config{CPU: host.Detect(), Init: init})

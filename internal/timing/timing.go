@@ -221,7 +221,7 @@ func (c *code) Fresh() uint64  { return c.fresh }
 func (c *code) Images() uint64 { return c.images }
 
 // emit writes it to the child. more is appended before the chains.
-func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations int, more func(e *asm.Emitter)) (code, error) {
+func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations int, more func(e *asm.Emitter)) code {
 	c := code{samplers: map[int]sampler{}}
 	e := asm.NewEmitter(layout.Code)
 	chains := clock.Chains()
@@ -249,5 +249,5 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations i
 	harness.Epilogue(e, c.fresh, clock.Emit)
 	c.images = e.PC()
 	copy(child.Code(), e.Bytes())
-	return c, nil
+	return c
 }

@@ -68,13 +68,12 @@ func (t *TSC) Attach(child *tracee.Tracee) error {
 	if t.clock == nil {
 		return t.calibrate()
 	}
-	return t.emit(t.clock) // a replacement: same machine, same clock
+	t.emit(t.clock) // a replacement: same machine, same clock
+	return nil
 }
 
-func (t *TSC) emit(c clock.Clock) (err error) {
-	t.clock = c
-	t.code, err = emit(t.Config, t.child, c, t.probeIterations, nil)
-	return err
+func (t *TSC) emit(c clock.Clock) {
+	t.clock, t.code = c, emit(t.Config, t.child, c, t.probeIterations, nil)
 }
 
 // Clock implements Timer.
@@ -390,23 +389,15 @@ func (t *TSC) learnRate(got childRun) (known, drifts bool) {
 func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	at := placement{Pair: pair, remap: p.Remap, missing: offsets}
+	s := series{TSC: t} // whose counts of what was dropped are not the block's
 	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
 		plan, _ := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
 		got, err := t.run(plan)
 		if err != nil {
 			return timed, err
 		}
-		if got.switches > 0 {
-			continue
-		}
-		if known, drifts := t.learnRate(got); !known || drifts {
-			continue
-		}
-		for _, w := range got.windows {
-			w = w.uninterrupted(t.interrupt())
-			if w.complete && w.samples() > 0 && !w.moved(t.clock, t.rate.ticks) {
-				timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, t.rate.ticks)})
-			}
+		for _, w := range s.keep(got) {
+			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, t.rate.ticks)})
 		}
 	}
 	return timed, nil

@@ -38,7 +38,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 		}
 		counters = append(counters, c)
 	}
-	c, err := Launch(fsBase, gsBase, counters...)
+	c, err := Launch(0, fsBase, gsBase, counters...)
 	var host *verdict.HostError
 	if errors.As(err, &host) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		require.Skip(t, require.Kernel, "%v", err)
@@ -120,7 +120,7 @@ func TestUnknownEvent(t *testing.T) {
 	launchCounting(t, software) // or skip
 	before := descriptors(t)
 	attrs := append(software[:1:1], pmu.Attr{Type: 0x7fff_0000})
-	_, err := Launch(fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
+	_, err := Launch(0, fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
 	var refused *CounterError
 	if !errors.As(err, &refused) || refused.Index != 1 || !errors.Is(err, unix.ENOENT) {
 		t.Errorf("%v", err)

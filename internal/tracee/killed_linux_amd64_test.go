@@ -81,7 +81,7 @@ func TestKilledAnywhereInLaunch(t *testing.T) {
 			}
 		}()
 		<-started
-		c, err := Launch(fsBase, gsBase)
+		c, err := Launch(0, fsBase, gsBase)
 		<-done // before the number can be another's
 		if err == nil {
 			c.Close()

@@ -50,17 +50,12 @@ type Tracee struct {
 	SpeculativeStoreBypass string
 }
 
-// Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run.
-// The calling goroutine must be locked to its thread. fsBase and gsBase are the segment
-// bases of every run until SetBases. The child opens the events of counters, in this order, and maps each at
+// Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run. The calling goroutine must be
+// locked to its thread. Unless window is 0, the child has one (see layout.Window). fsBase and gsBase are the segment bases
+// of every run until SetBases. The child opens the events of counters, in this order, and maps each at
 // layout.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
 // kills meanwhile is a *DeadError.
-func Launch(fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
-	return LaunchWith(0, fsBase, gsBase, counters...)
-}
-
-// LaunchWith launches a child that has a window (see layout.Window), unless that is 0.
-func LaunchWith(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
+func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	t := &Tracee{stub: buildStub(len(counters), window), window: window, pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
 	t.before, _ = cpuClock(t.thread, perThread)
 	defer func() {

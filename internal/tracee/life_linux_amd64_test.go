@@ -36,7 +36,7 @@ const limitOfLists = 30 * time.Millisecond
 // or stopped.
 func monitor(how string) {
 	runtime.LockOSThread()
-	c, err := Launch(fsBase, gsBase)
+	c, err := Launch(0, fsBase, gsBase)
 	if err != nil {
 		fmt.Println("launch:", err)
 		return
@@ -131,7 +131,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 	}
 	for i := range 200 {
-		c, err := Launch(fsBase, gsBase)
+		c, err := Launch(0, fsBase, gsBase)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +379,7 @@ func TestSideBySide(t *testing.T) {
 			runtime.LockOSThread()
 			var failed error
 			for range each {
-				c, err := Launch(fsBase, gsBase)
+				c, err := Launch(0, fsBase, gsBase)
 				if err != nil {
 					failed = err
 					break

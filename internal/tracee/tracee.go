@@ -267,3 +267,12 @@ func (s Stop) Completed(doing string) error {
 	}
 	return &StopError{doing, s}
 }
+
+// Complete is [Tracee.Do] of a list that the child has to be through with.
+func (t *Tracee) Complete(ops []Op, limit time.Duration, doing string) error {
+	stop, err := t.Do(ops, limit)
+	if err != nil {
+		return err
+	}
+	return stop.Completed(doing)
+}

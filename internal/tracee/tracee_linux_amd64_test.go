@@ -18,7 +18,7 @@ const generous = 30 * time.Second
 func launch(t testing.TB) *Tracee {
 	t.Helper()
 	runtime.LockOSThread()
-	c, err := Launch(fsBase, gsBase)
+	c, err := Launch(0, fsBase, gsBase)
 	if err != nil {
 		runtime.UnlockOSThread()
 		require.Measure(t, err)
