@@ -49,7 +49,7 @@ func openBench(t testing.TB) bench {
 		err = s.ready()
 	}
 	require.Measure(t, err)
-	t.Cleanup(s.close)
+	t.Cleanup(s.discard)
 	return bench{s, t}
 }
 

@@ -41,7 +41,7 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 		if s, err = newStepper(); err != nil {
 			return
 		}
-		defer s.close()
+		defer s.discard()
 		defer context.AfterFunc(ctx, s.child.Kill)()
 		count.Copies, count.Instructions, err = s.count(b)
 	})

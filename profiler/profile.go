@@ -193,10 +193,13 @@ func (s *session) task(j job, d decoded, r repeated) mapping.Task {
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
-		Move:        len(j.states) > len(s.compared) && len(j.states) > 1,
+		Move:        s.choosesState(j),
 		Judge:       func(m *mapping.Mapped) (mapping.Judged, error) { return s.judgeTrace(j, m) },
 	}
 }
+
+// choosesState reports whether bbprof may choose a block's initial state: the user named none, and allows a rescue.
+func (s *session) choosesState(j job) bool { return len(s.compared) == 0 && len(j.states) > 1 }
 
 // judgeTrace applies the rules to the accesses.
 func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, err error) {

@@ -99,7 +99,7 @@ func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
 // nothing.
 func (p *Profiler) Close() {
 	p.do(context.Background(), func(s *session) {
-		s.close()
+		s.discard()
 		p.session = nil
 	})
 	p.thread.Close()

@@ -219,12 +219,9 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	if !ok {
 		return result
 	}
-	e, report := r.measured.timed.Estimate, s.timer.Report()
+	e, clock := r.measured.timed.Estimate, ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
-	result.Clock = &ClockReport{
-		Name: report.Name, Method: report.Method, StepTicks: report.StepTicks, TicksPerCycle: report.TicksPerCycle,
-		TicksPerSecond: report.TicksPerSecond, MultiplyCycles: report.MultiplyCycles, ProbeIdle: report.ProbeIdle,
-	}
+	result.Clock = &clock
 	if s.note != "" {
 		result.warn("%s", s.note)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/simulated"
@@ -63,7 +62,7 @@ func newSession(opts Options, machine simulated.Machine) (*session, error) {
 	}
 	if err != nil {
 		if err = s.fallBack(err); err != nil {
-			s.close()
+			s.discard()
 			return nil, err
 		}
 	}
@@ -182,13 +181,7 @@ func (s *session) launch() (err error) {
 	if err != nil {
 		return err
 	}
-	const flags = 0x202 // IF and the bit that is always 1 (SDM vol. 1, 3.4.3)
-	for slot, value := range map[uint64]uint64{
-		layout.SlotMXCSR: uint64(s.states[0].MXCSR), layout.DryRunMXCSR: uint64(s.states[0].MXCSR),
-		layout.SlotFlags: flags, layout.DryRunFlags: flags,
-	} {
-		s.child.SetWord(slot, value)
-	}
+	mapping.Ready(s.child, s.states[0])
 	return s.timer.Attach(s.child)
 }
 
@@ -226,8 +219,6 @@ func (s *session) open() (mapping.Place, error) {
 	}
 	return mapping.Place{Child: s.child, Fresh: s.timer.Fresh(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
 }
-
-func (s *session) close() { s.discard() }
 
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {

@@ -36,7 +36,7 @@ func BenchmarkStages(b *testing.B) {
 	slices.Reverse(cpus) // as New does
 	s, err := newSession(Options{CPUs: cpus}.WithDefaults(), simulated.Machine{})
 	require.Measure(b, err)
-	defer s.close()
+	defer s.discard()
 	var prepare, timing, third time.Duration
 	var timed float64
 	n, windows, dropped := 0, 0, 0

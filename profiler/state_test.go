@@ -33,7 +33,7 @@ func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.close)
+	t.Cleanup(s.discard)
 	return preparedIn(t, s, Block{Code: block})
 }
 

@@ -27,7 +27,7 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	s, err := newStepper() // the trace needs no clock
 	require.Measure(t, err)
-	defer s.close()
+	defer s.discard()
 	for _, x := range stimuli(s.cpu) {
 		j, d, err := x.block(s)
 		if err != nil {

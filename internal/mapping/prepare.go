@@ -206,7 +206,8 @@ const mostMoved = 3
 
 // in is Prepare with one initial state.
 func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
-	t.set(place, state)
+	t.Harness.Init = state
+	Ready(place.Child, state)
 	plan := Plan{
 		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
 	}
@@ -228,15 +229,14 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	return m, err
 }
 
-// set readies harness and child for a state.
-func (t *Task) set(place Place, state initial.State) {
-	t.Harness.Init = state
-	place.Child.SetBases(state.FSBase, state.GSBase)
+// Ready gives the child what images restore of a state.
+func Ready(child *tracee.Tracee, state initial.State) {
+	child.SetBases(state.FSBase, state.GSBase)
 	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
-		place.Child.SetWord(slot, uint64(state.MXCSR))
+		child.SetWord(slot, uint64(state.MXCSR))
 	}
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
-		place.Child.SetWord(slot, state.RFlags())
+		child.SetWord(slot, state.RFlags())
 	}
 }
 

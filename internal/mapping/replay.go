@@ -53,7 +53,8 @@ func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
 // from readies harness and child for a captured state.
 func (t Task) from(place Place, c *initial.Captured) (Task, Plan, error) {
 	state := c.Start()
-	t.set(place, state)
+	t.Harness.Init = state
+	Ready(place.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(place.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := Plan{
