@@ -3,7 +3,6 @@ package asm
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"slices"
 )
 
@@ -33,8 +32,9 @@ type Probe struct {
 
 type capture struct {
 	what captureKind
-	mem  int   // which Mem of the instruction, for captureAddress
-	reg  uint8 // else which register
+	role captureRole
+	mem  int   // which Mem of the instruction
+	reg  uint8 // which register, if it is not the address
 	wide bool  // a vector by its EVEX name
 	at   int   // offset in the copy's log
 }
@@ -48,6 +48,18 @@ const (
 	captureOpmask
 	captureVector
 	captureMMX
+)
+
+// captureRole is what a capture is for the Mem.
+type captureRole uint8
+
+const (
+	roleAddress captureRole = iota
+	roleIndex
+	roleBits
+	roleMask
+	roleCount
+	roleLeft
 )
 
 // Bytes of log for a capture.
@@ -85,39 +97,41 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 }
 
 func (p *Probe) planMem(i, k int, m Mem) {
-	evex := p.insts[i].raw.enc == encEVEX
+	add := func(what captureKind, role captureRole, reg int) {
+		c := capture{what, role, k, uint8(reg), p.insts[i].raw.enc == encEVEX, p.size}
+		p.plan[i] = append(p.plan[i], c)
+		p.size += c.bytes()
+	}
 	if !static(m) {
-		p.add(i, capture{what: captureAddress, mem: k})
+		add(captureAddress, roleAddress, 0)
 	}
 	if n, ok := m.Index.Vector(); ok {
-		p.add(i, capture{what: captureVector, reg: uint8(n), wide: evex})
+		add(captureVector, roleIndex, n)
 	}
 	if n, ok := m.BitOffset.GPR(); ok {
-		p.add(i, capture{what: captureGPR, reg: uint8(n)})
+		add(captureGPR, roleBits, n)
 	}
 	if n, ok := m.Mask.Opmask(); ok {
-		p.add(i, capture{what: captureOpmask, reg: uint8(n)})
+		add(captureOpmask, roleMask, n)
 	} else if n, ok := m.Mask.Vector(); ok {
-		p.add(i, capture{what: captureVector, reg: uint8(n), wide: evex})
+		add(captureVector, roleMask, n)
 	} else if m.Mask >= firstMMX {
-		p.add(i, capture{what: captureMMX, reg: uint8(m.Mask - firstMMX)})
+		add(captureMMX, roleMask, int(m.Mask-firstMMX))
 	}
 	if m.String && m.Repeat != Once {
-		p.add(i, capture{what: captureGPR, reg: numCX})
+		add(captureGPR, roleCount, numCX)
 		if m.Repeat != Rep {
-			p.add(i, capture{what: captureGPRAfter, reg: numCX})
+			add(captureGPRAfter, roleLeft, numCX)
 		}
 	}
 }
 
-func (p *Probe) add(i int, c capture) {
-	c.at = p.size
-	p.plan[i] = append(p.plan[i], c)
+// bytes is how much of the log it takes.
+func (c capture) bytes() int {
 	if c.what == captureVector {
-		p.size += vectorCapture
-	} else {
-		p.size += wordCapture
+		return vectorCapture
 	}
+	return wordCapture
 }
 
 func static(m Mem) bool {
@@ -320,53 +334,33 @@ type logged struct {
 	index, mask                []byte
 }
 
-// values appends an instruction's captures, sorted by the Mem that they belong to: planMem made them
-// in the order of Mem.
+// values appends what was captured for each Mem of an instruction.
 func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
-	plan := p.plan[i]
-	next := func(what captureKind) []byte {
-		c := plan[0]
-		if c.what != what {
-			panic(fmt.Sprintf("asm: capture %d where %d was planned", c.what, what)) // planMem and values disagree: a bug
+	in := &p.insts[i]
+	for _, m := range in.Mem { // those of static addresses
+		v := logged{address: uint64(m.Disp)}
+		if m.Base == RIP {
+			v.address += rip + uint64(in.Offset+len(in.Bytes))
 		}
-		plan = plan[1:]
-		if what == captureVector {
-			return part[c.at:][:vectorCapture]
-		}
-		return part[c.at:][:wordCapture]
-	}
-	word := func(what captureKind) uint64 { return binary.LittleEndian.Uint64(next(what)) }
-	for _, m := range p.insts[i].Mem {
-		var v logged
-		if !static(m) {
-			v.address = word(captureAddress)
-		} else {
-			v.address = uint64(m.Disp)
-			if m.Base == RIP {
-				v.address += rip + uint64(p.insts[i].Offset+len(p.insts[i].Bytes))
-			}
-			v.address = m.truncated(v.address)
-		}
-		if _, ok := m.Index.Vector(); ok {
-			v.index = next(captureVector)
-		}
-		if _, ok := m.BitOffset.GPR(); ok {
-			v.bits = word(captureGPR)
-		}
-		if _, ok := m.Mask.Opmask(); ok {
-			v.mask = next(captureOpmask)
-		} else if _, ok := m.Mask.Vector(); ok {
-			v.mask = next(captureVector)
-		} else if m.Mask >= firstMMX {
-			v.mask = next(captureMMX)
-		}
-		if m.String && m.Repeat != Once {
-			v.count = word(captureGPR)
-			if m.Repeat != Rep {
-				v.left = word(captureGPRAfter)
-			}
-		}
+		v.address = m.truncated(v.address)
 		out = append(out, v)
+	}
+	for _, c := range p.plan[i] {
+		v, bytes := &out[c.mem], part[c.at:][:c.bytes()]
+		switch word := binary.LittleEndian.Uint64(bytes); c.role {
+		case roleAddress:
+			v.address = word
+		case roleIndex:
+			v.index = bytes
+		case roleBits:
+			v.bits = word
+		case roleMask:
+			v.mask = bytes
+		case roleCount:
+			v.count = word
+		case roleLeft:
+			v.left = word
+		}
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -19,7 +19,7 @@ import (
 )
 
 func cpuFlag(f *flags, cpus *[]int, help string) {
-	f.alias(parsed(f, cpus, host.ParseList, "cpus", "LIST", help+" (default: all allowed, the last first)"), "cpu")
+	f.alias(parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed, the last first)"), "cpu")
 }
 
 // cpuHelp is for a command with one worker.

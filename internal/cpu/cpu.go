@@ -8,6 +8,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/klauspost/cpuid/v2"
 )
@@ -227,4 +229,24 @@ func (id ID) has(f cpuid.FeatureID) bool {
 
 func (id ID) String() string {
 	return fmt.Sprintf("%s family %#x model %#x", cmp.Or(id.Vendor, "unknown vendor"), id.Family, id.Model)
+}
+
+// ParseList reads numbers, as of CPUs, as the kernel and taskset write them, such as 1 or 0,2 or 0-3,8.
+func ParseList(s string) (numbers []int, err error) {
+	for field := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(field), "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		const most = 1 << 13 // CONFIG_NR_CPUS of the largest x86-64 kernels
+		if err != nil || first < 0 || last < first || last-first >= most {
+			return nil, fmt.Errorf("invalid CPU list %q: want 0, 0,2 or 0-3", s)
+		}
+		for n := first; n <= last; n++ {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
 }

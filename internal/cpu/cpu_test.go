@@ -177,3 +177,18 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("%+v", id)
 	}
 }
+
+func TestParseList(t *testing.T) {
+	for s, want := range map[string][]int{
+		"0": {0}, "1,0": {1, 0}, "0-3,8": {0, 1, 2, 3, 8}, " 2 , 3 \n": {2, 3}, "4-4": {4}, "99999": {99999},
+	} {
+		if got, err := ParseList(s); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "-1", "1-", "-", "3-2", "a", "1,,2", "0-9999999999"} {
+		if got, err := ParseList(s); err == nil {
+			t.Errorf("%q is %v", s, got)
+		}
+	}
+}

@@ -86,26 +86,6 @@ func notAllowed(cpu int, err error) error {
 	}
 }
 
-// ParseList reads CPUs as the kernel and taskset write them, such as 1 or 0,2 or 0-3,8.
-func ParseList(s string) (cpus []int, err error) {
-	for field := range strings.SplitSeq(strings.TrimSpace(s), ",") {
-		from, to, isRange := strings.Cut(strings.TrimSpace(field), "-")
-		first, err := strconv.Atoi(from)
-		last := first
-		if err == nil && isRange {
-			last, err = strconv.Atoi(to)
-		}
-		const most = 1 << 13 // CONFIG_NR_CPUS of the largest x86-64 kernels
-		if err != nil || first < 0 || last < first || last-first >= most {
-			return nil, fmt.Errorf("invalid CPU list %q: want 0, 0,2 or 0-3", s)
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
-}
-
 // parseQuota reads a cgroup's cpu.max, or the two numbers of the older cpu.cfs_quota_us and
 // cpu.cfs_period_us: how many CPUs' worth of time there is, at least 1, or 0 without a limit
 // (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").

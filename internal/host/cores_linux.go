@@ -11,20 +11,22 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // Siblings are the allowed and other CPUs that are hardware threads of one core, itself
 // included; itself alone where the kernel does not tell.
 func Siblings(cpu int) []int { return siblings(os.DirFS("/sys"), cpu) }
 
-func siblings(sys fs.FS, cpu int) []int {
-	text, err := fs.ReadFile(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
+func siblings(sys fs.FS, number int) []int {
+	text, err := fs.ReadFile(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", number))
 	if err != nil {
-		return []int{cpu}
+		return []int{number}
 	}
-	cpus, err := ParseList(string(text))
+	cpus, err := cpu.ParseList(string(text))
 	if err != nil {
-		return []int{cpu}
+		return []int{number}
 	}
 	return cpus
 }

@@ -3,8 +3,11 @@ package pmu
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // SplitNames splits a list of events at its commas, those between slashes excepted.
@@ -118,21 +121,14 @@ func (p PMU) setTerm(k Kernel, device string, a *Attr, field string, value uint6
 	if to == nil {
 		return fmt.Errorf("the term %q stands in %s, which bbprof does not set", field, word)
 	}
+	bits, err := cpu.ParseList(ranges)
+	if err != nil || slices.Max(bits) > 63 {
+		return fmt.Errorf("the format of %q is %q", field, format)
+	}
 	rest := value
-	for _, r := range strings.Split(ranges, ",") {
-		first, last, isRange := strings.Cut(r, "-")
-		if !isRange {
-			last = first
-		}
-		low, err1 := strconv.Atoi(first)
-		high, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || low < 0 || high > 63 || low > high {
-			return fmt.Errorf("the format of %q is %q", field, format)
-		}
-		for bit := low; bit <= high; bit++ {
-			*to |= rest & 1 << bit
-			rest >>= 1
-		}
+	for _, bit := range bits {
+		*to |= rest & 1 << bit
+		rest >>= 1
 	}
 	if rest != 0 {
 		return fmt.Errorf("%#x is too large for the term %q, %s", value, field, format)

@@ -17,6 +17,7 @@ import (
 	"math"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -359,27 +360,12 @@ func level(k Kernel, name string) int {
 func device(k Kernel, number int) Device {
 	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} {
 		list, err := k.ReadFile(path.Join(devices, name, "cpus"))
-		if err == nil && holds(string(list), number) {
+		numbers, _ := cpu.ParseList(string(list))
+		if err == nil && slices.Contains(numbers, number) {
 			return Device{name, uint32(level(k, path.Join(devices, name, "type"))), true}
 		}
 	}
 	return Device{Name: "cpu", Type: TypeRaw}
-}
-
-// holds reports whether a list such as 0-7,16 has a number.
-func holds(list string, number int) bool {
-	for _, part := range strings.Split(strings.TrimSpace(list), ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		a, err1 := strconv.Atoi(first)
-		b, err2 := strconv.Atoi(last)
-		if err1 == nil && err2 == nil && a <= number && number <= b {
-			return true
-		}
-	}
-	return false
 }
 
 // userModeLevel is the highest perf_event_paranoid with which a process may count its own user

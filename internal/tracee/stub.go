@@ -1,6 +1,8 @@
 package tracee
 
 import (
+	"bytes"
+	"debug/elf"
 	"encoding/binary"
 
 	"github.com/bbprof/bbprof/asm"
@@ -172,32 +174,15 @@ func (e *stubEmitter) protect(ops []Op) (failed []asm.Forward) {
 
 // elf is a static executable whose one segment, read-execute, is the headers and the stub.
 func (s stub) elf() []byte {
-	le := binary.LittleEndian
 	size := uint64(elfHeaders + len(s.code))
-	b := make([]byte, 0, size)
-	// Elf64_Ehdr
-	b = append(b, 0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-	b = le.AppendUint16(b, 2)  // e_type ET_EXEC
-	b = le.AppendUint16(b, 62) // e_machine EM_X86_64
-	b = le.AppendUint32(b, 1)
-	b = le.AppendUint64(b, s.inject) // e_entry
-	b = le.AppendUint64(b, 64)       // e_phoff
-	b = le.AppendUint64(b, 0)        // e_shoff
-	b = le.AppendUint32(b, 0)
-	b = le.AppendUint16(b, 64) // e_ehsize
-	b = le.AppendUint16(b, 56) // e_phentsize
-	b = le.AppendUint16(b, 1)  // e_phnum
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint16(b, 0)
-	// Elf64_Phdr
-	b = le.AppendUint32(b, 1) // PT_LOAD
-	b = le.AppendUint32(b, 5) // PF_R | PF_X
-	b = le.AppendUint64(b, 0)
-	b = le.AppendUint64(b, layout.Stub)
-	b = le.AppendUint64(b, layout.Stub)
-	b = le.AppendUint64(b, size)
-	b = le.AppendUint64(b, size)
-	b = le.AppendUint64(b, layout.PageSize)
-	return append(b, s.code...)
+	header := elf.Header64{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Entry: s.inject, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+	}
+	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: layout.Stub, Paddr: layout.Stub, Filesz: size, Memsz: size, Align: layout.PageSize}
+	var b bytes.Buffer
+	for _, v := range []any{header, segment, s.code} {
+		binary.Write(&b, binary.LittleEndian, v) // which does not fail for what has a fixed size
+	}
+	return b.Bytes()
 }

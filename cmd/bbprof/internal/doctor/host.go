@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -148,7 +149,7 @@ func turbo(file func(string, ...any) string) Turbo {
 
 // parseList reads CPUs as the kernel lists them; none where it does not.
 func parseList(s string) []int {
-	list, _ := host.ParseList(s)
+	list, _ := cpu.ParseList(s)
 	return list
 }
 
