@@ -58,7 +58,7 @@ const (
 	gsBase = 0x3456_7a00
 )
 
-// paperWord is the paper's value for every register and every word of memory: read as a
+// paperWord, 0x12345600, is the paper's value for every register and every word of memory: read as a
 // pointer, a mappable address in the middle of a page.
 const paperWord = 0x1234_5600
 

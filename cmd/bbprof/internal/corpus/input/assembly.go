@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,36 +27,34 @@ const atOnce = 512
 // An assembled reader puts a column hex ahead of the rows of a corpus that has its blocks as
 // assembly. Line breaks are kept, so that messages name the right ones.
 type assembled struct {
-	in    *bufio.Reader
-	tool  *assemble.Assembler
-	asm   int // the column; -1: a line is nothing but a block
-	ready bytes.Buffer
-	err   error
+	made
+	in   *bufio.Reader
+	tool *assemble.Assembler
+	asm  int // the column; -1: a line is nothing but a block
 }
 
-// withAssembly reads through r as it is, or, if its header has a column asm and none of blocks,
-// with one of machine code. done is called at the end.
-func withAssembly(r io.Reader) (_ io.Reader, is bool, done func(), err error) {
-	in := bufio.NewReaderSize(r, sampleSize)
+// assemblyText is a corpus whose header has a column asm and none of blocks, with one of machine code.
+func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
 	line, _, _ := strings.Cut(string(firstLine(in)), "\n")
 	cells := trimmed(strings.TrimPrefix(line, "\ufeff"), ',')
 	at := indexFold(cells, asmColumn)
 	if at < 0 || slices.ContainsFunc(blockNames, func(name string) bool { return indexFold(cells, name) >= 0 }) {
-		return in, false, func() {}, nil
+		return nil, nil, nil
 	}
 	tool, err := assemble.New()
 	if errors.Is(err, assemble.ErrMissing) {
-		return nil, false, nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
+		return nil, nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
 	} else if err != nil {
-		return nil, false, nil, err
+		return nil, nil, err
 	}
 	a := &assembled{in: in, tool: tool, asm: at}
+	a.more = a.assemble
 	if len(cells) == 1 {
 		a.asm = -1
 	}
 	text, _ := in.ReadString('\n')
 	a.ready.WriteString("hex," + strings.TrimPrefix(text, "\ufeff"))
-	return a, true, func() { tool.Close() }, nil
+	return a, func() { tool.Close() }, nil
 }
 
 func firstLine(in *bufio.Reader) []byte {
@@ -69,18 +68,8 @@ func firstLine(in *bufio.Reader) []byte {
 	}
 }
 
-func (a *assembled) Read(p []byte) (int, error) {
-	for a.ready.Len() == 0 {
-		if a.err != nil {
-			return 0, a.err
-		}
-		a.more()
-	}
-	return a.ready.Read(p)
-}
-
-// more assembles a row, and as many more as need not be waited for.
-func (a *assembled) more() {
+// assemble assembles a row, and as many more as need not be waited for.
+func (a *assembled) assemble() {
 	var lines, texts []string
 	var rows []int // index in lines of each text
 	for len(lines) < atOnce && (len(lines) == 0 || a.in.Buffered() > 0) {

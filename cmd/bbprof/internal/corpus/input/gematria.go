@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +16,9 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// withGematria reads through r, or, if that begins as a file of Gematria's does, its blocks as CSV. The columns are
-// those of both kinds of block: the state that one starts from, the throughput that another has.
-func withGematria(r io.Reader) (_ io.Reader, is bool, err error) {
-	in := bufio.NewReaderSize(r, sampleSize)
+// gematriaText is the blocks of a file of Gematria's as CSV. The columns are those of both kinds of block: the state that
+// one starts from, the throughput that another has.
+func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
 	start := firstBytes(in)
 	var next func() ([]string, error)
 	switch {
@@ -50,11 +50,9 @@ func withGematria(r io.Reader) (_ io.Reader, is bool, err error) {
 			return annotatedCells(&a), nil
 		}
 	default:
-		return in, false, nil
+		return nil, nil, nil
 	}
-	t := &tableRows{next: next}
-	t.put([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"})
-	return t, true, nil
+	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), func() {}, nil
 }
 
 // firstBytes are as many as StartsRecord needs, or fewer of what is text: in a pipe the next row may be long in coming.

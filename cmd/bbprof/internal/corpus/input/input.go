@@ -131,39 +131,30 @@ func (f *file) start() error {
 	}
 	f.packed = packed
 	f.close = func() { decoderDone(); done() }
-	plain, table, tableDone, err := f.withParquet(plain, opened)
-	if err != nil {
-		f.close()
-		return err
-	}
-	if table {
-		f.packed = true // positions in the file are not those of the text
-		f.close = func() { tableDone(); decoderDone(); done() }
-	}
-	if !table {
-		plain, table, err = withGematria(plain)
+	for _, read := range formats {
+		in := bufio.NewReaderSize(plain, sampleSize)
+		plain = in
+		text, done, err := read(f, in, opened)
 		if err != nil {
 			f.close()
 			return err
 		}
-		f.packed = f.packed || table
-	}
-	text, assembly, toolDone, err := withAssembly(plain)
-	if err != nil {
-		f.close()
-		return err
-	}
-	if assembly {
+		if text == nil {
+			continue
+		}
 		plain, f.packed = text, true // positions in the file are not those of the text
-		f.close = func() { toolDone(); tableDone(); decoderDone(); done() }
-	} else {
-		plain = text
+		before := f.close
+		f.close = func() { done(); before() }
 	}
 	if f.reader, err = newReader(plain, f.column, f.path != ""); err != nil {
 		f.close()
 	}
 	return err
 }
+
+// formats are what else than columns of hexadecimal text a file may hold. Each gives such text of a file that is of its
+// format, and nil of any other, of which it takes nothing; done is called at the end.
+var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, assemblyText}
 
 type counted struct {
 	from io.Reader

@@ -11,30 +11,54 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// tableRows reads what is no text as CSV: a header and a line a row.
-type tableRows struct {
-	next  func() ([]string, error)
+// made is text that is made as it is read.
+type made struct {
 	ready bytes.Buffer
 	err   error
+	more  func() // adds to ready, or sets err
 }
 
-// withParquet reads through r, or, if that begins as Parquet, the rows of the table as CSV. A pipe, which
-// has its table's description at its end, is copied to a file without a name first.
-func (f *file) withParquet(r io.Reader, opened *os.File) (_ io.Reader, is bool, done func(), err error) {
-	in := bufio.NewReaderSize(r, sampleSize)
+func (m *made) Read(p []byte) (int, error) {
+	for m.ready.Len() == 0 {
+		if m.err != nil {
+			return 0, m.err
+		}
+		m.more()
+	}
+	return m.ready.Read(p)
+}
+
+// newTable is what is no text as CSV: a header and a line a row.
+func newTable(names []string, next func() ([]string, error)) io.Reader {
+	t := &made{}
+	t.more = func() {
+		for t.ready.Len() < sampleSize && t.err == nil {
+			var cells []string
+			if cells, t.err = next(); t.err == nil {
+				t.put(cells)
+			}
+		}
+	}
+	t.put(names)
+	return t
+}
+
+// parquetText is the rows of a table of Parquet as CSV. A pipe, which has its table's description at its end, is copied
+// to a file without a name first.
+func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, done func(), err error) {
 	if magic, _ := in.Peek(len(parquet.Magic)); string(magic) != parquet.Magic || f.packed {
-		return in, false, func() {}, nil
+		return nil, nil, nil
 	}
 	done = func() {}
 	if f.path == "" {
 		if opened, err = os.CreateTemp("", "bbprof-*.parquet"); err != nil {
-			return nil, false, nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
+			return nil, nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
 		}
 		os.Remove(opened.Name())
 		done = func() { opened.Close() }
 		if _, err := io.Copy(opened, in); err != nil {
 			done()
-			return nil, false, nil, err
+			return nil, nil, err
 		}
 	}
 	info, err := opened.Stat()
@@ -46,40 +70,19 @@ func (f *file) withParquet(r io.Reader, opened *os.File) (_ io.Reader, is bool, 
 				names = append(names, c.Name)
 			}
 			rows := int64(0)
-			t := &tableRows{next: func() ([]string, error) {
+			return newTable(names, func() ([]string, error) {
 				rows++
 				f.raw.n = info.Size() * rows / max(table.Rows(), 1) // for progress
 				return table.Next()
-			}}
-			t.put(names)
-			return t, true, done, nil
+			}), done, nil
 		}
 	}
 	done()
-	return nil, false, nil, err
-}
-
-func (t *tableRows) Read(p []byte) (int, error) {
-	for t.ready.Len() == 0 {
-		if t.err != nil {
-			return 0, t.err
-		}
-		t.more()
-	}
-	return t.ready.Read(p)
-}
-
-func (t *tableRows) more() {
-	for t.ready.Len() < sampleSize && t.err == nil {
-		var cells []string
-		if cells, t.err = t.next(); t.err == nil {
-			t.put(cells)
-		}
-	}
+	return nil, nil, err
 }
 
 // put adds a line. All cells are quoted, so that none makes the line a comment or blank.
-func (t *tableRows) put(cells []string) {
+func (t *made) put(cells []string) {
 	for i, cell := range cells {
 		if i > 0 {
 			t.ready.WriteByte(',')

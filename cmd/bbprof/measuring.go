@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -103,81 +100,6 @@ func off(f *flags, p *bool, name, help string) {
 		*p = !on
 		return err
 	}})
-}
-
-// output is where and how a command writes its result.
-type output struct {
-	json  bool
-	file  string
-	quiet bool
-}
-
-func (o *output) add(f *flags, what string) {
-	f.toggle(&o.json, "json", "one JSON object on one line instead of "+what)
-	o.addFile(f)
-}
-
-func (o *output) addFile(f *flags) {
-	f.text(&o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
-	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
-}
-
-// notes is where a command reports its progress.
-func (o *output) notes(std streams) io.Writer {
-	if o.quiet {
-		return io.Discard
-	}
-	return std.err
-}
-
-func (o *output) write(std streams, result any, text string) error {
-	return o.stream(std, func(w io.Writer) error {
-		if o.json {
-			return json.NewEncoder(w).Encode(result)
-		}
-		_, err := io.WriteString(w, text)
-		return err
-	})
-}
-
-// writeLines writes an object on a line for each of some values, or the text.
-func writeLines[T any](o *output, std streams, values []T, text string) error {
-	return o.stream(std, func(w io.Writer) error {
-		if o.json {
-			return jsonLines(w, values)
-		}
-		_, err := io.WriteString(w, text)
-		return err
-	})
-}
-
-// reject writes the result of a check, which ends the command with errRejected where it failed.
-func (o *output) reject(std streams, failed bool, result any, text string) error {
-	if err := o.write(std, result, text); err != nil || !failed {
-		return err
-	}
-	return errRejected
-}
-
-// profiling has do measure with a profiler of these options until a signal comes.
-func (o *output) profiling(std streams, opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
-	ctx, stop := untilSignal()
-	defer stop()
-	opts.Waiting = waiting(o.notes(std))
-	p, err := profiler.New(opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	return do(ctx, p)
-}
-
-// stream has write write to where the result goes.
-func (o *output) stream(std streams, write func(io.Writer) error) error {
-	if err := writeResults(o.file, nil, std.out, write); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
 }
 
 // maxCopies is how many copies of a one-byte block there is room for.
