@@ -24,9 +24,9 @@ var leastLatencies = map[string]int{
 // the load: a core that guesses the store has the value at once.
 const leastLoad = 3
 
-// LeastLatency is how many cycles lie at least between any register of Dataflow that the instruction reads and those
+// leastLatency is how many cycles lie at least between any register of Dataflow that the instruction reads and those
 // that it writes; ok is false if that is not known. stores says whether anything in the block stores.
-func (in *Inst) LeastLatency(stores bool) (cycles int, ok bool) {
+func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 	d := &in.raw
 	cycles, ok = leastLatencies[strings.TrimPrefix(d.form.name, "v")]
 	if fused := strings.HasPrefix(d.form.name, "vfmadd"); fused {
@@ -84,7 +84,7 @@ func LeastCycles(insts []Inst) float64 {
 	for i := range insts {
 		r, w := insts[i].Dataflow()
 		s := step{reads: r.registers(), writes: w.registers()}
-		s.cycles, s.known = insts[i].LeastLatency(stores)
+		s.cycles, s.known = insts[i].leastLatency(stores)
 		steps = append(steps, s)
 		read, written = read|s.reads, written|s.writes
 	}

@@ -73,8 +73,8 @@ func (s *session) verify() error {
 	s.checks = map[string][]CounterCheck{}
 	for _, x := range stimuli(s.cpu) {
 		tallies, err := s.stimulate(x, events)
-		rejection := (*verdict.Rejection)(nil)
-		if err != nil && !errors.As(err, &rejection) {
+		rejection, rejected := errors.AsType[*verdict.Rejection](err)
+		if err != nil && !rejected {
 			return fmt.Errorf("checking the counters by %s: %w", x.name, err)
 		}
 		for _, e := range events {
@@ -83,7 +83,7 @@ func (s *session) verify() error {
 				continue
 			}
 			c := CounterCheck{Block: x.name, Must: must}
-			if t := tallies.Of(*e); rejection != nil {
+			if t := tallies.Of(*e); rejected {
 				c.Failed = rejection.Error()
 			} else if t == nil || len(t.PerIter) == 0 {
 				c.Failed = "context switches left no time for it"

@@ -36,7 +36,7 @@ func (s *session) measureLoop(j job, copies *mapping.Mapped) (_ *looped, warning
 	if err == nil {
 		l.measured, err = s.measure(j, l.mapped, false)
 	}
-	if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
+	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil
 	}
 	return &l, slices.Concat(l.warnings, l.measured.warnings), err

@@ -59,8 +59,8 @@ func (s *session) profile(b Block) (Result, error) {
 
 // asWritten names the instruction of a rejection as the user wrote it.
 func asWritten(err error, code []byte) {
-	var r *verdict.Rejection
-	if !errors.As(err, &r) || r.Inst == nil {
+	r, ok := errors.AsType[*verdict.Rejection](err)
+	if !ok || r.Inst == nil {
 		return
 	}
 	if insts, err := asm.Decode(code); err == nil && r.Inst.Index < len(insts) {
@@ -259,8 +259,8 @@ func (s *session) ownLines(m *mapping.Mapped) (own [layout.PageSize / 64]int) {
 
 // tolerates makes a warning of a rejection that the options tolerate.
 func (j job) tolerates(err error, warnings *[]string) bool {
-	var rejection *verdict.Rejection
-	if !errors.As(err, &rejection) || !slices.Contains(j.Options.Tolerate, rejection.Reason) {
+	rejection, ok := errors.AsType[*verdict.Rejection](err)
+	if !ok || !slices.Contains(j.Options.Tolerate, rejection.Reason) {
 		return false
 	}
 	*warnings = append(*warnings, fmt.Sprintf("tolerated: %v", rejection))

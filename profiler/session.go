@@ -124,7 +124,7 @@ func (s *session) chooseTimer() (err error) {
 
 func (s *session) newCounters() (*timing.Counters, error) {
 	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.asked), s.machine.Script)
-	if tooMany := (*timing.TooManyEventsError)(nil); errors.As(err, &tooMany) {
+	if _, tooMany := errors.AsType[*timing.TooManyEventsError](err); tooMany {
 		return nil, &EventError{err}
 	}
 	return counters, err
@@ -175,7 +175,7 @@ func (s *session) launch() (err error) {
 		events = c.Events()
 	}
 	s.child, err = tracee.Launch(s.window, s.states[0].FSBase, s.states[0].GSBase, events...)
-	if refused := (*tracee.CounterError)(nil); errors.As(err, &refused) {
+	if _, refused := errors.AsType[*tracee.CounterError](err); refused {
 		return &verdict.HostError{Missing: "the child may not count what the monitor may", Remedy: "use -clock tsc", Err: err}
 	}
 	if err != nil {
@@ -188,8 +188,7 @@ func (s *session) launch() (err error) {
 // fallBack changes to the TSC where counters were announced but do not work, if the user left
 // the choice to us.
 func (s *session) fallBack(err error) error {
-	var host *verdict.HostError
-	if s.opts.Clock == PerfClock || s.counters() == nil || !errors.As(err, &host) {
+	if _, host := errors.AsType[*verdict.HostError](err); s.opts.Clock == PerfClock || s.counters() == nil || !host {
 		return err
 	}
 	s.discard()

@@ -23,10 +23,10 @@ func (c Counter) String() string {
 	return c.Reg.String()
 }
 
-// FreeCounter is the counter for a block: the last register in the order of their numbers
+// freeCounter is the counter for a block: the last register in the order of their numbers
 // that the block leaves alone. It is never rsp: nothing else could distinguish the stack of a block
 // that pushes from bbprof's.
-func FreeCounter(insts []asm.Inst) Counter {
+func freeCounter(insts []asm.Inst) Counter {
 	s := asm.StateOf(insts)
 	used := s.GPRRead | s.GPRWritten | 1<<asm.RSP
 	for r := asm.R15; ; r-- {
@@ -71,7 +71,7 @@ const (
 // ChooseLoop is the loop for a block that repeats its addresses, iteration after iteration.
 // fits is false if not even one copy fits the op cache's share.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
-	l = Loop{Copies: 1, LoopIterations: Factors{ManyIterations, 2 * ManyIterations}, Counter: FreeCounter(insts)}
+	l = Loop{Copies: 1, LoopIterations: Factors{ManyIterations, 2 * ManyIterations}, Counter: freeCounter(insts)}
 	for l.Copies*len(insts) < loopInsts && fe.holds(insts, 2*l.Copies) {
 		l.Copies *= 2
 	}
@@ -82,7 +82,7 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 // whose addresses advance: what is known of the copies' addresses holds for this loop too. It has few
 // iterations, so a predictor learns its exit in the runs before those that are timed.
 func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
-	l := Loop{Counter: FreeCounter(insts)}
+	l := Loop{Counter: freeCounter(insts)}
 	all := gcd(f.Short, f.Long)
 	for l.Copies = 1; l.Copies < all && (all%l.Copies != 0 || l.Copies*len(insts) < loopInsts/2); l.Copies++ {
 	}

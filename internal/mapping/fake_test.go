@@ -371,7 +371,7 @@ func TestDirty(t *testing.T) {
 	c := &fake{t: t, image: im}
 	p.Refill(c)
 	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
-	if d := m.Dirty(c, p.Init); len(d) != 0 {
+	if d := m.dirty(c, p); len(d) != 0 {
 		t.Errorf("after a refill: %#x", d)
 	}
 	c.frames[0][0]++     // the first byte
@@ -381,7 +381,7 @@ func TestDirty(t *testing.T) {
 	c.frames[1][0x18]++  // and the next
 	c.frames[2][0x100]++ // no page stands there
 	want := []uint64{0x3010, 0x3018, 0x9000, 0x9ff8}
-	d := m.Dirty(c, p.Init)
+	d := m.dirty(c, p)
 	if len(d) != len(want) {
 		t.Fatalf("%#x, want %#x", d, want)
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Child is what the mapper needs of a child.
-type Child interface {
+// runner is what mapping needs of a child.
+type runner interface {
 	// Do works through a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
 	// Try is Do for a dry run of an image, see harness.BuildDryRun, with system calls ahead of it.
@@ -70,7 +70,7 @@ func (p Plan) home() uint64 {
 }
 
 // try has the child do a dry run of an image.
-func (p Plan) try(c Child, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
+func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
 	stop, err := c.Try(ops, im.At+p.shift(), im.End()+p.shift(), p.Limit)
 	stop.Regs.RIP -= p.shift()
 	return stop, err
@@ -91,13 +91,13 @@ type Mapping struct {
 // left with the pages mapped and the frames as the block left them.
 //
 // If some pages were known, too_many_pages holds only for a block that asks for those.
-func mapPages(c Child, p Plan, im harness.Image) (Mapping, error) {
+func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	if p.Replay != nil {
 		m, _, err := p.replay(c, im)
 		return m, err
 	}
 	m, err := p.search(c, im)
-	if m.Known > 0 && err != nil && !tooMany(err) { // perhaps because of a page that the block does not use
+	if m.Known > 0 && err != nil && reasonOf(err) != verdict.TooManyPages { // perhaps because of a page that the block does not use
 		p.Known = nil
 		stops := m.Stops
 		m, err = p.search(c, im)
@@ -106,13 +106,8 @@ func mapPages(c Child, p Plan, im harness.Image) (Mapping, error) {
 	return m, err
 }
 
-func tooMany(err error) bool {
-	r, ok := err.(*verdict.Rejection)
-	return ok && r.Reason == verdict.TooManyPages
-}
-
 // search is mapPages with whatever comes of the pages to begin with.
-func (p Plan) search(c Child, im harness.Image) (Mapping, error) {
+func (p Plan) search(c runner, im harness.Image) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
@@ -181,7 +176,7 @@ func (p Plan) fresh() []tracee.Op {
 
 // RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
 // with these pages before.
-func (p Plan) RunOnce(c Child, im harness.Image) error {
+func (p Plan) RunOnce(c runner, im harness.Image) error {
 	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
@@ -193,8 +188,8 @@ func (p Plan) RunOnce(c Child, im harness.Image) error {
 // becomes a rejection if the block, which ran to its end in a dry run, now reaches for what was open
 // to that and is closed since. Other errors are returned unchanged.
 func Unexpected(err error) error {
-	stop := (*tracee.StopError)(nil)
-	if !errors.As(err, &stop) || stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(stop.Addr, 1) {
+	stop, ok := errors.AsType[*tracee.StopError](err)
+	if !ok || stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(stop.Addr, 1) {
 		return err
 	}
 	addr := stop.Addr
@@ -214,12 +209,12 @@ func (m Mapping) remap(first int) []tracee.Op {
 }
 
 // Refill puts every frame in use back to the fill word, or to what was captured of its page.
-func (p Plan) Refill(c Child) {
+func (p Plan) Refill(c runner) {
 	p.refill(c, 0)
 }
 
 // refill is Refill for as many frames, from first on.
-func (p Plan) refill(c Child, first int) {
+func (p Plan) refill(c runner, first int) {
 	if p.Replay != nil {
 		for i := range p.Replay.Captured.Pages {
 			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])

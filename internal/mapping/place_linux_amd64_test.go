@@ -38,7 +38,7 @@ func TestCodeOffset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.FreeCounter(insts)}
+	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {

@@ -143,7 +143,7 @@ var ofContext = map[verdict.Reason]bool{
 
 // reasonOf is why a block is rejected, "" if there is no error or it is not about the block.
 func reasonOf(err error) verdict.Reason {
-	if r := (*verdict.Rejection)(nil); errors.As(err, &r) {
+	if r, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return r.Reason
 	}
 	return ""

@@ -265,11 +265,11 @@ func TestFramesInTurn(t *testing.T) {
 	if word(0) != 0x77 || word(8) != 0x1234_5600 || word(16) != 0x77 {
 		t.Errorf("read back %#x from the other frame and %#x from the same", word(8), word(16))
 	}
-	if d, want := m.Dirty(c, p.Init), []uint64{0x1234_5600, 0x1234_5610}; !slices.Equal(d, want) {
+	if d, want := m.dirty(c, p), []uint64{0x1234_5600, 0x1234_5610}; !slices.Equal(d, want) {
 		t.Errorf("dirty words %#x, want %#x", d, want)
 	}
 	p.Refill(c)
-	if d := m.Dirty(c, p.Init); len(d) != 0 {
+	if d := m.dirty(c, p); len(d) != 0 {
 		t.Errorf("after a refill: %#x", d)
 	}
 }

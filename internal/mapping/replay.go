@@ -127,7 +127,7 @@ func (p Plan) mappable() error {
 }
 
 // replay runs an image on the captured pages, in a dry run. The error is a *Left if a copy leaves them.
-func (p Plan) replay(c Child, im harness.Image) (m Mapping, stop tracee.Stop, err error) {
+func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, err error) {
 	m = Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	before := len(ops)

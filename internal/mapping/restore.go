@@ -6,47 +6,32 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Dirty lists the words that differ from the fill, by an address through which the block
-// itself reaches them, ascending.
-func (m Mapping) Dirty(c Child, init initial.State) []uint64 {
-	var dirty []uint64
+// dirty lists the words that differ from the fill or, of a captured state, from what was captured, by an address through
+// which the block itself reaches them, ascending.
+func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 	seen := map[int]bool{}
-	for _, p := range m.Pages {
-		if seen[p.Frame] {
+	for i, q := range m.Pages {
+		if seen[q.Frame] {
 			continue
 		}
-		seen[p.Frame] = true
-		frame := c.Frame(p.Frame)
+		seen[q.Frame] = true
+		frame := c.Frame(q.Frame)
 		for off := 0; off < len(frame); off += 8 {
-			if binary.LittleEndian.Uint64(frame[off:]) != init.Fill {
-				dirty = append(dirty, p.Addr+uint64(off))
+			was := p.Init.Fill
+			if p.Replay != nil {
+				was = binary.LittleEndian.Uint64(p.Replay.Captured.Pages[i].Data[off:])
+			}
+			if binary.LittleEndian.Uint64(frame[off:]) != was {
+				dirty = append(dirty, q.Addr+uint64(off))
 			}
 		}
 	}
 	slices.Sort(dirty)
-	return dirty
-}
-
-// dirty is Dirty for the block: where it is replayed, the words that differ from what was captured.
-func (m *Mapped) dirty() (dirty []uint64) {
-	replay := m.Plan.Replay
-	if replay == nil {
-		return m.Dirty(m.Child, m.Plan.Init)
-	}
-	for i := range m.Pages {
-		frame, was := m.Child.Frame(m.Pages[i].Frame), &replay.Captured.Pages[i].Data
-		for off := 0; off < len(frame); off += 8 {
-			if binary.LittleEndian.Uint64(frame[off:]) != binary.LittleEndian.Uint64(was[off:]) {
-				dirty = append(dirty, m.Pages[i].Addr+uint64(off))
-			}
-		}
-	}
 	return dirty
 }
 
@@ -72,20 +57,9 @@ func (m *Mapped) setRestore(words []uint64) {
 	m.Child.SetRestoreValues(words, values)
 }
 
-// stored lists, as Dirty does, each word that a store among the accesses reaches, and those of an
-// earlier list. A store beyond the pages is left out.
-func (m Mapping) stored(accesses []asm.Access, earlier []uint64) []uint64 {
-	return m.words(accesses, earlier, func(a asm.Access) bool { return a.Write })
-}
-
-// Suppressed lists likewise the words that accesses would have reached which a mask suppressed. When
-// these are stored before each run, their pages are present and dirty; while a page is not, each
-// suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
-func (m Mapping) Suppressed(accesses []asm.Access, earlier []uint64) []uint64 {
-	return m.words(accesses, earlier, func(asm.Access) bool { return true })
-}
-
-func (m Mapping) words(accesses []asm.Access, earlier []uint64, wanted func(asm.Access) bool) []uint64 {
+// reached lists, as dirty does, each word that a store among the accesses reaches, or any access if all says so, and those
+// of an earlier list. An access beyond the pages is left out.
+func (m Mapping) reached(accesses []asm.Access, earlier []uint64, all bool) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
@@ -109,7 +83,7 @@ func (m Mapping) words(accesses []asm.Access, earlier []uint64, wanted func(asm.
 		add(addr)
 	}
 	for _, a := range accesses {
-		if !wanted(a) {
+		if !a.Write && !all {
 			continue
 		}
 		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
@@ -137,7 +111,7 @@ func (m *Mapped) findStored() error {
 		return nil
 	}
 	if m.complete {
-		stored := m.stored(m.Trace.Accesses, m.Restore)
+		stored := m.reached(m.Trace.Accesses, m.Restore, false)
 		if m.complete = len(stored) == len(m.Restore) && len(stored) <= m.maxRestore(); m.complete {
 			m.setRestore(stored)
 			return nil
@@ -155,7 +129,7 @@ func (m *Mapped) addDirty(im harness.Image) error {
 	if err := m.Plan.RunOnce(m.Child, im); err != nil {
 		return err
 	}
-	dirty := append(m.Restore, m.dirty()...)
+	dirty := append(m.Restore, m.dirty(m.Child, m.Plan)...)
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {

@@ -45,7 +45,7 @@ func (m *Mapped) trace() error {
 		return fmt.Errorf("the instrumented image ends at %#x, beyond the code region", image.End())
 	}
 	m.put(image)
-	m.Restore = m.dirty()
+	m.Restore = m.dirty(m.Child, m.Plan)
 	m.Refill()
 	if err := m.Plan.RunOnce(m.Child, image); err != nil {
 		return err
@@ -59,7 +59,9 @@ func (m *Mapped) trace() error {
 		if f := invariants.Contained(reached); f.Rejection != nil {
 			return f.Rejection
 		}
-		m.Restore = m.Suppressed(suppressed, m.Restore)
+		// When the words that a mask suppresses are stored before each run, their pages are present and dirty; while a page
+		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
+		m.Restore = m.reached(suppressed, m.Restore, true)
 	}
 	m.complete = copies == m.Factors.Long
 	if !m.complete {
@@ -106,7 +108,7 @@ func (m *Mapped) traceByStepping(why error) error {
 			m.note("the trace lacks what %s accesses: single steps do not see vector and mask registers", in.Text())
 		}
 	}
-	m.Restore = m.dirty()
+	m.Restore = m.dirty(m.Child, m.Plan)
 	m.Trace.Copies = min(stepCopies, m.Factors.Long)
 	all, err := m.step(m.Trace.Copies)
 	m.Trace.Accesses = all
