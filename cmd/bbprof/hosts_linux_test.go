@@ -41,6 +41,7 @@ var brokenHosts = []struct {
 	// In a PID namespace of its own: a mistake here signals every process that there is.
 	{name: "no getpid", conditions: "namespaces deny=getpid:EPERM", missing: "getpid or getppid"},
 	{name: "no getppid", conditions: "namespaces deny=getppid:EPERM", missing: "getpid or getppid"},
+	{name: "no signals", conditions: "namespaces deny=kill:ENOSYS deny=pidfd_send_signal:ENOSYS", missing: "kill, by which children are ended, is refused"},
 	{name: "too little address space for batch", conditions: "space=1073741823", missing: "1023 MiB of address space"},
 	{name: "just enough address space", conditions: "space=1073741824"},
 	{name: "hardly any threads", conditions: "nobody tasks=8", missing: "processes and threads are left"},

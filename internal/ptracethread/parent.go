@@ -15,7 +15,7 @@ import (
 // 0: kill(2) then signals every process that it may, or a whole process group.
 //
 // Where close is refused this process keeps its end of the pipe by which the child tells that exec failed,
-// and waits for ever.
+// and waits for ever, as it would for a child that it cannot end because kill is refused.
 func CheckParent() error {
 	if pid, parent := os.Getpid(), os.Getppid(); pid <= 0 || parent < 0 {
 		return &verdict.HostError{
@@ -28,6 +28,9 @@ func CheckParent() error {
 			Missing: "a system-call filter keeps close from working",
 			Remedy:  "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err,
 		}
+	}
+	if err := syscall.Kill(os.Getpid(), 0); err != nil {
+		return verdict.Refused("kill, by which children are ended,", err)
 	}
 	return nil
 }
