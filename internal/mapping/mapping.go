@@ -143,7 +143,7 @@ func (p Plan) search(c runner, im harness.Image) (Mapping, error) {
 		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
-		if len(m.Pages) >= p.Pages || p.willExceed(m, &p.Insts[page.Inst], stop.Regs) {
+		if len(m.Pages) >= p.Pages || p.willExceed(c, m, &p.Insts[page.Inst], stop.Regs) {
 			m.Full = page.Copy
 			return m, &verdict.Rejection{
 				Reason:  verdict.TooManyPages,

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -9,40 +10,109 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// willExceed reports whether a string instruction that has asked for a page will ask for more pages than there may be,
-// whatever it finds. To map them would take a run through all pages before for each: up to a second for a large count.
-func (p Plan) willExceed(m Mapping, in *asm.Inst, stop tracee.Regs) bool {
+// willExceed reports whether a string instruction that has asked for a page will ask for more pages than there may be.
+// To map them would take a run through all pages before for each: up to a second for a large count.
+func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bool {
 	const directionFlag = 1 << 10 // DF (SDM vol. 1, 3.4.3.2)
+	regs := asm.Regs{GPR: stop.GPR, FSBase: p.Init.FSBase, GSBase: p.Init.GSBase}
+	count := regs.GPR[asm.RCX]
 	for _, mem := range in.Mem {
-		if mem.Repeat != asm.Rep || mem.AddrSize != 64 {
+		if mem.Repeat == asm.Once {
 			return false
 		}
-	}
-	if stop.Flags&directionFlag != 0 || len(in.Mem) == 0 {
-		return false
-	}
-	regs := asm.Regs{GPR: stop.GPR, FSBase: p.Init.FSBase, GSBase: p.Init.GSBase}
-	// As many bytes as pass all pages that there may be, and one more, or lead to where no page can be.
-	width := uint64(in.Mem[0].Width)
-	bytes := width * min(regs.GPR[asm.RCX], uint64(p.Pages+2)*layout.PageSize/width)
-	for _, mem := range in.Mem {
-		at := mem.Addr(&regs)
-		for page := layout.PageOf(at); page < at+bytes; page += layout.PageSize {
-			if p.forbidden(page) != "" {
-				bytes = max(page, at) - at
-			}
+		if mem.AddrSize == 32 {
+			count = uint64(uint32(count)) // it counts by ecx then
 		}
 	}
-	for _, mem := range in.Mem {
-		at, pages := mem.Addr(&regs), len(m.Pages)
-		for page := layout.PageOf(at); page < at+bytes; page += layout.PageSize {
+	if len(in.Mem) == 0 {
+		return false
+	}
+	r := repeated{p: p, mem: in.Mem, regs: regs, down: stop.Flags&directionFlag != 0, width: uint64(in.Mem[0].Width)}
+	// As many bytes as pass all pages that there may be, and one more, or lead to where no page can be.
+	r.bytes = r.width * min(count, uint64(p.Pages+2)*layout.PageSize/r.width)
+	for i := range r.mem {
+		r.bytes = min(r.bytes, r.before(i, func(page uint64) bool { return p.forbidden(page) != "" || r.mem[i].AddrSize == 32 && page>>32 != 0 }))
+	}
+	for i := range r.mem {
+		pages := len(m.Pages)
+		r.before(i, func(page uint64) bool {
 			if !slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page }) {
 				pages++
 			}
-		}
+			return false
+		})
 		if pages > p.Pages {
-			return true
+			return r.goesOn(c)
 		}
 	}
 	return false
+}
+
+// repeated is a string instruction with what it starts from.
+type repeated struct {
+	p     Plan
+	mem   []asm.Mem
+	regs  asm.Regs
+	down  bool
+	width uint64
+	bytes uint64 // that it may pass
+}
+
+// before is how many bytes an operand passes before the first page of which is holds, or all that it may pass.
+func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
+	at := r.mem[i].Addr(&r.regs)
+	if !r.down {
+		for page, n := layout.PageOf(at), uint64(0); n < r.bytes; page += layout.PageSize {
+			if is(page) {
+				return n
+			}
+			n = page + layout.PageSize - at
+		}
+		return r.bytes
+	}
+	end := at + r.width // going down, it passes bytes from here
+	for page, n := layout.PageOf(end-1), uint64(0); n < r.bytes; page -= layout.PageSize {
+		if is(page) {
+			return n
+		}
+		n = end - page
+	}
+	return r.bytes
+}
+
+// goesOn reports whether nothing that it finds ends it before its count does. Pages that are still to be mapped hold what the
+// frames do: if those are alike, what it compares comes again after a page.
+func (r *repeated) goesOn(c runner) bool {
+	repeat := r.mem[0].Repeat
+	if repeat == asm.Rep {
+		return true
+	}
+	frame := c.Frame(0)
+	for i := 1; i < r.p.Frames; i++ {
+		if !bytes.Equal(c.Frame(i), frame) {
+			return false
+		}
+	}
+	element := func(at uint64) (v uint64) {
+		for i := range r.width {
+			v |= uint64(frame[(at+i)%layout.PageSize]) << (8 * i)
+		}
+		return v
+	}
+	step := r.width
+	if r.down {
+		step = -step
+	}
+	a, b := r.mem[0].Addr(&r.regs), r.mem[len(r.mem)-1].Addr(&r.regs)
+	for range layout.PageSize / r.width {
+		other := element(b)
+		if len(r.mem) == 1 { // scas
+			other = r.regs.GPR[asm.RAX] & (1<<(8*r.width) - 1)
+		}
+		if (element(a) == other) != (repeat == asm.RepEqual) {
+			return false
+		}
+		a, b = a+step, b+step
+	}
+	return true
 }
