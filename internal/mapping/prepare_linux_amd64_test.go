@@ -348,9 +348,9 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		want      unroll.Factors // or those that the front end allows
 	}{
 		{"a load that stays", "488b03", unroll.Factors{}},
-		{"a load that moves a page each", "488b03" + "4881c300100000", unroll.Factors{Short: 8, Long: 24}},
-		{"two pages each", "488b03" + "4881c300200000", unroll.Factors{Short: 8, Long: 24}},
-		{"two loads on two pages each", "488b03" + "488b8b00100000" + "4881c300200000", unroll.Factors{Short: 4, Long: 12}},
+		{"a load that moves a page each", "488b03" + "4881c300100000", unroll.Factors{Short: 4, Long: 20}},
+		{"two pages each", "488b03" + "4881c300200000", unroll.Factors{Short: 4, Long: 20}},
+		{"two loads on two pages each", "488b03" + "488b8b00100000" + "4881c300200000", unroll.Factors{Short: 2, Long: 10}},
 	} {
 		task := b.task(unhex(t, c.hex))
 		want := task.Program.Factors
