@@ -272,6 +272,8 @@ func (f *Form) Implicit() (read, written uint16) {
 	switch f.form.implicit {
 	case implicitPush, implicitPop:
 		return uint16(f.form.reads) | 1<<numSP, uint16(f.form.writes) | 1<<numSP
+	case implicitLeave:
+		return 1 << RBP, 1<<numSP | 1<<RBP
 	}
 	return uint16(f.form.reads), uint16(f.form.writes)
 }

@@ -116,6 +116,8 @@ func TestIndependent(t *testing.T) {
 		{"vpxor xmm, xmm, xmm", "vpxor xmm1, xmm15, xmm14"},
 		{"fadd st(i), st", "fadd st(1), st; fadd st(2), st"},
 		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
+		{"fadd m64", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)"},
+		{"leave", "mov rbp, r14; leave; mov rbp, r14; leave"},
 	} {
 		p := planOf(t, c.form)
 		got := textOf(t, p.Probes[len(p.Probes)-1].Code)

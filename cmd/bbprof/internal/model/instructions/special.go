@@ -282,7 +282,7 @@ func (p *planner) x87() {
 		}
 	}
 	p.Probes = append(p.Probes, p.stacked(list))
-	if onTop && (unary || registers) && p.deepens(o) == 0 {
+	if onTop && p.deepens(o) == 0 {
 		var code body
 		for i := range 6 {
 			code.add(p.Form, o)
