@@ -1,9 +1,6 @@
 package asm
 
-import (
-	"encoding/binary"
-	"errors"
-)
+import "errors"
 
 // maxLength is the longest instruction that a processor accepts (Intel SDM vol. 2, 2.3.11).
 const maxLength = 15
@@ -81,19 +78,13 @@ func (r *reader) signed(size int) (int64, error) {
 	if err := r.left(size); err != nil {
 		return 0, err
 	}
-	p := r.code[r.pos:]
-	r.pos += size
-	switch size {
-	case 1:
-		return int64(int8(p[0])), nil
-	case 2:
-		return int64(int16(binary.LittleEndian.Uint16(p))), nil
-	case 4:
-		return int64(int32(binary.LittleEndian.Uint32(p))), nil
-	case 8:
-		return int64(binary.LittleEndian.Uint64(p)), nil
+	var v uint64
+	for i, b := range r.code[r.pos:][:size] {
+		v |= uint64(b) << (8 * i)
 	}
-	return 0, nil
+	r.pos += size
+	unused := 64 - 8*size
+	return int64(v<<unused) >> unused, nil
 }
 
 // decode takes the first instruction of code apart.

@@ -92,11 +92,7 @@ const multiplyTolerance = 0.01
 // CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
 // it is near an integer of at least 2.
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
-	per := make([]float64, len(d[0]))
-	for i := range per {
-		per[i] = (d[1][i] - d[0][i]) / chainCycles
-	}
-	latency = stat.MidMean(per).Value / rate
+	latency = stat.MidMean(ticksPerAdd(d)).Value / rate
 	whole := math.Round(latency)
 	return latency, whole >= 2 && math.Abs(latency-whole) <= multiplyTolerance*whole
 }

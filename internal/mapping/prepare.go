@@ -369,7 +369,7 @@ func (m *Mapped) layOut() (err error) {
 	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {
 		return err
 	}
-	m.Child.SetRestore(nil)
+	m.Child.SetRestore(nil, nil)
 	return nil
 }
 

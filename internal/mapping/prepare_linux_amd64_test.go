@@ -251,7 +251,7 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 			return
 		}
 		complete++
-		m.Child.SetRestore(nil)
+		m.Child.SetRestore(nil, nil)
 		for n := 1; n <= copies; n++ {
 			im, err := m.image(m.Long.End(), n)
 			if err != nil {

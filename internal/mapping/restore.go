@@ -46,15 +46,13 @@ func (m *Mapped) maxRestore() int {
 // setRestore has the images put these words back before each run.
 func (m *Mapped) setRestore(words []uint64) {
 	m.Restore = words
-	if m.Plan.Replay == nil {
-		m.Child.SetRestore(words)
-		return
+	var values []uint64
+	if replay := m.Plan.Replay; replay != nil {
+		for _, addr := range words {
+			values = append(values, replay.word(addr))
+		}
 	}
-	values := make([]uint64, len(words))
-	for i, addr := range words {
-		values[i] = m.Plan.Replay.word(addr)
-	}
-	m.Child.SetRestoreValues(words, values)
+	m.Child.SetRestore(words, values)
 }
 
 // reached lists, as dirty does, each word that a store among the accesses reaches, or any access if all says so, and those

@@ -27,19 +27,15 @@ func (t *Tracee) Frame(i int) []byte {
 // Samples is the area that the sampler fills.
 func (t *Tracee) Samples() []byte { return t.shared.samples() }
 
-// SetRestore writes the list of addresses that prologues restore, at most layout.MaxRestore.
-func (t *Tracee) SetRestore(addrs []uint64) {
+// SetRestore writes the list of addresses that prologues restore: to the fill word, at most layout.MaxRestore, or to values
+// of their own, at most layout.MaxValues.
+func (t *Tracee) SetRestore(addrs, values []uint64) {
+	list := t.shared.mem[offRestore:offRestore:offCode]
 	for i, a := range addrs {
-		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+8*i:], a)
-	}
-	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
-}
-
-// SetRestoreValues is SetRestore with a value for each word, at most layout.MaxValues of them.
-func (t *Tracee) SetRestoreValues(addrs, values []uint64) {
-	for i, a := range addrs {
-		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+16*i:], a)
-		binary.LittleEndian.PutUint64(t.shared.mem[offRestore+16*i+8:], values[i])
+		list = binary.LittleEndian.AppendUint64(list, a)
+		if values != nil {
+			list = binary.LittleEndian.AppendUint64(list, values[i])
+		}
 	}
 	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }

@@ -159,7 +159,7 @@ func TestSegmentBases(t *testing.T) {
 // Monitor and child see the same memory, by every name that the monitor has for it.
 func TestSharedViews(t *testing.T) {
 	c := launch(t)
-	c.SetRestore([]uint64{7, 8, 9})
+	c.SetRestore([]uint64{7, 8, 9}, nil)
 	if n := c.Word(layout.SlotRestore); n != 3 {
 		t.Errorf("%d words to restore, want 3", n)
 	}
