@@ -13,7 +13,7 @@ import (
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, err := resultfile.OpenStream(strings.NewReader(text))
+	in, _, err := resultfile.OpenStream(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,9 +194,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 	if j.cpus, err = b.cpus(); err != nil {
 		return j, err
 	}
-	if j.run, err = b.describe(j.cpus); err != nil {
-		return j, err
-	}
+	j.run = b.describe(j.cpus)
 	if err := b.resolve(std.err); err != nil {
 		return j, badUsage("-o: %w", err)
 	}
@@ -286,10 +284,9 @@ func (b *batchFlags) inputs() []string {
 }
 
 // describe is the run without its selftest.
-func (b *batchFlags) describe(cpus host.Layout) (resultfile.Run, error) {
-	settings, err := resultfile.SettingsOf(b.measuring)
+func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	return resultfile.Run{
-		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
+		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: resultfile.SettingsOf(b.measuring), Shard: b.shard.String(),
 		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
-	}, err
+	}
 }

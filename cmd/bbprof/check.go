@@ -138,11 +138,7 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	here, err := c.here()
-	if err != nil {
-		return nil, err
-	}
-	unlike, told := b.against(here)
+	unlike, told := b.against(resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: resultfile.SettingsOf(c.measuring)})
 	if len(unlike) > 0 && !c.anyway {
 		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
@@ -175,11 +171,6 @@ func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 	return b, err
 }
 
-func (c *checking) here() (resultfile.Run, error) {
-	settings, err := resultfile.SettingsOf(c.measuring)
-	return resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings}, err
-}
-
 // replace puts other code, row by row, in the place of the baseline's.
 func (c *checking) replace(rows []check.Block, std streams) error {
 	s, err := readSide("-blocks", c.blocks, std.in)
@@ -202,23 +193,16 @@ func (c *checking) replace(rows []check.Block, std streams) error {
 }
 
 type checkedJSON struct {
-	Row       int                `json:"row"`
-	Hex       string             `json:"hex"`
-	Status    check.Status       `json:"status"`
-	Baseline  float64            `json:"baseline_cycles"`
-	Cycles    float64            `json:"cycles,omitzero"`
-	Slowdown  float64            `json:"slowdown_percent"`
-	Low       float64            `json:"ci_low_percent"`
-	High      float64            `json:"ci_high_percent"`
-	P         float64            `json:"p_adjusted"`
-	Fresh     int                `json:"fresh_measurements"`
-	FastAt    *int               `json:"as_fast_at_start,omitempty"`
-	Rejection *verdict.Rejection `json:"rejection,omitempty"`
+	Row      int          `json:"row"`
+	Hex      string       `json:"hex"`
+	Status   check.Status `json:"status"`
+	Baseline float64      `json:"baseline_cycles"`
+	check.Outcome
 }
 
 func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 	for _, o := range outcomes {
-		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o.Cycles, o.Slowdown, o.Low, o.High, o.P, o.Fresh, o.FastAt, o.Rejection})
+		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o})
 	}
 	return lines
 }

@@ -233,8 +233,7 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 	if name != "-" {
 		return resultfile.OpenFile(name)
 	}
-	in, err := resultfile.OpenStream(stdin)
-	return in, io.NopCloser(nil), err
+	return resultfile.OpenStream(stdin)
 }
 
 func copyRows(out resultfile.Writer, in resultfile.Reader, order []int) error {

@@ -7,10 +7,9 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -198,46 +197,26 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 		return nil, err
 	}
 	opts.CPUs = d.cpus
-	cpus, err := workerCPUs(d.cpus, 0)
-	if err != nil {
-		return nil, err
+	blocks := make([]profiler.Block, len(sample))
+	for i, m := range sample {
+		blocks[i].Setup.At = input.Address(m.Address)
+		if blocks[i].Code, err = asm.ParseHex(m.Hex, profiler.MaxBlock); err != nil {
+			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
+		}
 	}
-	var blocks, results strings.Builder
-	fmt.Fprintf(&blocks, "hex,%s\n", input.AddressColumn)
-	for _, m := range sample {
-		fmt.Fprintf(&blocks, "%s,%#x\n", m.Hex, input.Address(m.Address))
-	}
-	in, err := input.Open([]string{"-"}, strings.NewReader(blocks.String()), "", resultfile.Reserved())
-	if err != nil {
-		return nil, err
-	}
-	schema := resultfile.NewSchema(false, in.Carried())
-	out, err := batch.Pipe(&results, resultfile.CSV, schema, nil, true)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	workers, err := startWorkers(opts, cpus)
+	workers, err := someWorkers(opts, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer workers.close()
-	if _, err := batch.Run(ctx, in, out, batch.Options{Workers: workers.measurers(), Retries: 2, Set: opts.Set}); errors.Is(err, batch.ErrInterrupted) {
-		return nil, context.Canceled
-	} else if err = errors.Join(err, out.Flush()); err != nil {
-		return nil, err
-	}
-	again := map[string]float64{}
-	rows, err := resultfile.NewStreamReader(strings.NewReader(results.String()))
+	results, err := workers.profile(ctx, blocks, 2)
 	if err != nil {
 		return nil, err
 	}
-	for cells, err := range resultfile.Each(rows.Next) {
-		if err != nil {
-			return nil, err
-		}
-		if c, err := strconv.ParseFloat(cells[schema.Index("cycles")], 64); err == nil {
-			again[cells[schema.Index("hex")]] = c
+	again := map[string]float64{}
+	for i, r := range results {
+		if r.Status == profiler.OK {
+			again[sample[i].Hex] = r.Cycles
 		}
 	}
 	a := dataset.Compare(resultfile.HostOf(host.Detect()), sample, again)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
@@ -202,66 +201,18 @@ func huntSetup(how hunt.How) profiler.Setup {
 	return s
 }
 
-// Measure measures blocks side by side, and once more those that were rejected for noise.
-func (m *huntMeasurer) Measure(ctx context.Context, blocks []string, how hunt.How) ([]hunt.Measured, error) {
-	out := make([]hunt.Measured, len(blocks))
-	todo := make([]int, len(blocks))
-	for i := range todo {
-		todo[i] = i
+func (m *huntMeasurer) Measure(ctx context.Context, hexes []string, how hunt.How) ([]hunt.Measured, error) {
+	blocks := make([]profiler.Block, len(hexes))
+	for i := range hexes {
+		blocks[i].Code, _ = hex.DecodeString(hexes[i])
+		blocks[i].Setup = huntSetup(how)
 	}
-	for range 1 + m.retries {
-		noisy, err := m.pass(ctx, blocks, todo, huntSetup(how), out)
-		if err != nil {
-			return nil, err
-		}
-		todo = noisy
+	results, err := m.workers.profile(ctx, blocks, m.retries)
+	out := make([]hunt.Measured, len(results))
+	for i := range results {
+		out[i] = measuredOf(&results[i], m.width)
 	}
-	return out, nil
-}
-
-func (m *huntMeasurer) pass(ctx context.Context, blocks []string, todo []int, setup profiler.Setup, out []hunt.Measured) (noisy []int, err error) {
-	var (
-		mu      sync.Mutex
-		next    int
-		working sync.WaitGroup
-	)
-	for _, w := range m.workers {
-		working.Go(func() {
-			current := 0
-			failed := w.ProfileAll(context.Background(), func() (profiler.Block, bool) {
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil || ctx.Err() != nil || next == len(todo) {
-					return profiler.Block{}, false
-				}
-				current = todo[next]
-				next++
-				code, _ := hex.DecodeString(blocks[current])
-				return profiler.Block{Code: code, Setup: setup}, true
-			}, func(r profiler.Result, failed error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if failed != nil {
-					err = failed
-					return
-				}
-				out[current] = measuredOf(&r, m.width)
-				if r.Rejection != nil && r.Rejection.Reason.Noise() {
-					noisy = append(noisy, current)
-				}
-			})
-			if failed != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				err = failed
-			}
-		})
-	}
-	working.Wait()
-	if err == nil {
-		err = ctx.Err()
-	}
-	return noisy, err
+	return out, err
 }
 
 // measuredOf is what counts of a result. Copies that fill all slots of the renamer read some percent too

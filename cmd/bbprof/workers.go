@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
@@ -92,6 +94,61 @@ func (w workers) measurers() (list []batch.Measurer) {
 		list = append(list, p)
 	}
 	return list
+}
+
+// profile measures blocks side by side, and up to so many times more those that were rejected for noise.
+func (w workers) profile(ctx context.Context, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
+	results := make([]profiler.Result, len(blocks))
+	todo := make([]int, len(blocks))
+	for i := range todo {
+		todo[i] = i
+	}
+	for range 1 + retries {
+		if err := w.profileEach(ctx, blocks, todo, results); err != nil {
+			return nil, err
+		}
+		todo = slices.DeleteFunc(todo, func(i int) bool {
+			r := results[i].Rejection
+			return r == nil || !r.Reason.Noise()
+		})
+	}
+	return results, nil
+}
+
+// profileEach measures the blocks of some numbers. An error is ctx's, or that of the first worker that had one; blocks
+// that were begun are finished.
+func (w workers) profileEach(ctx context.Context, blocks []profiler.Block, todo []int, results []profiler.Result) error {
+	going, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var (
+		begun   atomic.Int64
+		working sync.WaitGroup
+	)
+	for _, p := range w {
+		working.Go(func() {
+			current := 0
+			err := p.ProfileAll(context.Background(), func() (profiler.Block, bool) {
+				n := int(begun.Add(1)) - 1
+				if going.Err() != nil || n >= len(todo) {
+					return profiler.Block{}, false
+				}
+				current = todo[n]
+				return blocks[current], true
+			}, func(r profiler.Result, err error) {
+				if results[current] = r; err != nil {
+					end(err)
+				}
+			})
+			if err != nil {
+				end(err)
+			}
+		})
+	}
+	working.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.Cause(going)
 }
 
 // selftest is the short one of every worker in one line, none if ctx ended it. Whatever else

@@ -140,11 +140,7 @@ func copyRows(to io.Writer, in resultfile.Reader) error {
 	if err != nil {
 		return err
 	}
-	for {
-		cells, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return out.Close()
-		}
+	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return err
 		}
@@ -152,6 +148,7 @@ func copyRows(to io.Writer, in resultfile.Reader) error {
 			return err
 		}
 	}
+	return out.Close()
 }
 
 func (p *part) advance() (err error) {

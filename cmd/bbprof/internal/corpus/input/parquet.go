@@ -3,7 +3,6 @@ package input
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -51,34 +50,22 @@ func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, done 
 	}
 	done = func() {}
 	if f.path == "" {
-		if opened, err = os.CreateTemp("", "bbprof-*.parquet"); err != nil {
-			return nil, nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
-		}
-		os.Remove(opened.Name())
-		done = func() { opened.Close() }
-		if _, err := io.Copy(opened, in); err != nil {
-			done()
+		if opened, err = parquet.Kept(in); err != nil {
 			return nil, nil, err
 		}
+		done = func() { opened.Close() }
 	}
-	info, err := opened.Stat()
-	if err == nil {
-		var table *parquet.Reader
-		if table, err = parquet.NewReader(opened, info.Size()); err == nil {
-			var names []string
-			for _, c := range table.Columns {
-				names = append(names, c.Name)
-			}
-			rows := int64(0)
-			return newTable(names, func() ([]string, error) {
-				rows++
-				f.raw.n = info.Size() * rows / max(table.Rows(), 1) // for progress
-				return table.Next()
-			}), done, nil
-		}
+	table, err := parquet.Open(opened)
+	if err != nil {
+		done()
+		return nil, nil, err
 	}
-	done()
-	return nil, nil, err
+	rows := int64(0)
+	return newTable(table.Names(), func() ([]string, error) {
+		rows++
+		f.raw.n = table.Size() * rows / max(table.Rows(), 1) // for progress
+		return table.Next()
+	}), done, nil
 }
 
 // put adds a line. All cells are quoted, so that none makes the line a comment or blank.

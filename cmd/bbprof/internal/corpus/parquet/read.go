@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -15,12 +16,44 @@ type Reader struct {
 	Columns []Column
 
 	from   io.ReaderAt
+	size   int64
 	footer format.FileMetaData
 	group  int     // that is next
 	chunks []chunk // of the group that is read
 	left   int64   // rows in it
 	cells  []string
 	unpack decompressor
+}
+
+// Kept is a copy, in a file without a name, of what can be read only once: a table's description is at its end.
+func Kept(in io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp("", "bbprof-*.parquet")
+	if err != nil {
+		return nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
+	}
+	os.Remove(f.Name())
+	if _, err := io.Copy(f, in); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Open reads a file, which stays open.
+func Open(f *os.File) (*Reader, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return NewReader(f, info.Size())
+}
+
+// Names are the columns'.
+func (r *Reader) Names() (names []string) {
+	for _, c := range r.Columns {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // NewReader reads the footer, and holds the numbers of all pages against the file.
@@ -30,7 +63,7 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{from: from}
+	r := &Reader{from: from, size: size}
 	if err := thrift.Unmarshal(new(thrift.CompactProtocol), footer, &r.footer); err != nil {
 		return nil, fmt.Errorf("damaged Parquet: %w", err)
 	}
@@ -66,6 +99,9 @@ func typeOf(e format.SchemaElement) Type {
 
 // Rows is how many rows the file has.
 func (r *Reader) Rows() int64 { return r.footer.NumRows }
+
+// Size is the file's, in bytes.
+func (r *Reader) Size() int64 { return r.size }
 
 // Value is that of a key for the whole file.
 func (r *Reader) Value(key string) (value string, ok bool) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
 // Format is how a result file is written.
@@ -497,46 +498,34 @@ func OpenFile(name string) (Reader, io.Closer, error) {
 	return r, closer, nil
 }
 
-// OpenStream reads from what can be read only once. Of Parquet, which begins at its end, it makes a
-// copy in a file without a name.
-func OpenStream(r io.Reader) (Reader, error) {
+// OpenStream reads from what can be read only once. Of Parquet it makes a copy.
+func OpenStream(r io.Reader) (Reader, io.Closer, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := in.Peek(len(parquetMagic)); bytes.Equal(magic, parquetMagic) {
-		f, err := os.CreateTemp("", "bbprof-*.parquet")
+		f, err := parquet.Kept(in)
 		if err != nil {
-			return nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
+			return nil, nil, err
 		}
-		os.Remove(f.Name())
-		if _, err := io.Copy(f, in); err != nil {
-			f.Close()
-			return nil, err
-		}
-		return newParquetReader(f) // f is closed when nothing reads it any more
+		table, err := newParquetReader(f)
+		return table, f, err
 	}
 	plain, err := input.Decompressed(in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return NewStreamReader(plain)
+	lines, err := NewStreamReader(plain)
+	return lines, plain, err
 }
 
 // Open reads a file that is open, and closes it with the reader's closer.
 func Open(f *os.File) (Reader, io.Closer, error) {
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		r, err := OpenStream(f)
-		return r, f, err
-	}
 	magic := make([]byte, len(parquetMagic))
 	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
 		r, err := newParquetReader(f)
 		return r, f, err
 	}
-	plain, err := input.Decompressed(f)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := NewStreamReader(plain)
-	return r, closers{plain, f}, err
+	r, closer, err := OpenStream(f)
+	return r, closers{closer, f}, err
 }
 
 // IsLines reports whether a file begins as CSV or JSON lines do: neither Parquet nor compressed.

@@ -68,22 +68,14 @@ type parquetReader struct {
 }
 
 func newParquetReader(f *os.File) (*parquetReader, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	in, err := parquet.NewReader(f, info.Size())
+	in, err := parquet.Open(f)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkWidth(len(in.Columns)); err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, c := range in.Columns {
-		names = append(names, c.Name)
-	}
-	r := &parquetReader{schema: SchemaOf(names), in: in, cells: make([]string, len(names))}
+	r := &parquetReader{schema: SchemaOf(in.Names()), in: in, cells: make([]string, len(in.Columns))}
 	for i, c := range r.schema {
 		if c.Type == Number {
 			in.Columns[i].Decimals = c.Decimals

@@ -58,7 +58,7 @@ const auto = "auto"
 
 // SettingsOf are all options but those that say where to measure and what else to tell, with the
 // names and values of the flags: what a user reads in a result, a command line takes.
-func SettingsOf(o profiler.Options) (map[string]any, error) {
+func SettingsOf(o profiler.Options) map[string]any {
 	o = o.WithDefaults()
 	settings := map[string]any{
 		"unroll":    auto,
@@ -93,13 +93,13 @@ func SettingsOf(o profiler.Options) (map[string]any, error) {
 	if len(o.Tolerate) > 0 { // by no flag of batch
 		settings["tolerate"] = joined(o.Tolerate)
 	}
-	return settings, nil
+	return settings
 }
 
-func joined[T ~string](list []T) string {
+func joined[T any](list []T) string {
 	var texts []string
 	for _, x := range list {
-		texts = append(texts, string(x))
+		texts = append(texts, fmt.Sprint(x))
 	}
 	return strings.Join(texts, ",")
 }
@@ -138,7 +138,7 @@ func oldSettings(settings map[string]any) map[string]any {
 			}
 		case "Events", "Tolerate":
 			list, _ := v.([]any)
-			if text := joinedAny(list); text != "" || name == "Events" {
+			if text := joined(list); text != "" || name == "Events" {
 				now[strings.ToLower(name)] = text
 			}
 		case "Precision", "Mode", "FrontEnd", "Clock":
@@ -148,14 +148,6 @@ func oldSettings(settings map[string]any) map[string]any {
 		}
 	}
 	return now
-}
-
-func joinedAny(list []any) string {
-	var texts []string
-	for _, x := range list {
-		texts = append(texts, fmt.Sprint(x))
-	}
-	return strings.Join(texts, ",")
 }
 
 func ParseRun(text string) (r Run, err error) {

@@ -36,17 +36,18 @@ const (
 
 // Outcome is one block's. Slowdown and its 95 % interval are percentages of the baseline.
 type Outcome struct {
-	Block     Block
-	Status    Status
-	Cycles    float64 // now: of a suspect, the mean of its new measurements
-	Slowdown  float64
-	Low, High float64
-	P         float64 // of Slower by chance, adjusted for the number of blocks; 1 if it was no suspect
-	Fresh     int     // new measurements, each in a child of its own
+	Block    Block   `json:"-"`
+	Status   Status  `json:"-"`
+	Cycles   float64 `json:"cycles,omitzero"` // now: of a suspect, the mean of its new measurements
+	Slowdown float64 `json:"slowdown_percent"`
+	Low      float64 `json:"ci_low_percent"`
+	High     float64 `json:"ci_high_percent"`
+	P        float64 `json:"p_adjusted"`         // of Slower by chance, adjusted for the number of blocks; 1 if it was no suspect
+	Fresh    int     `json:"fresh_measurements"` // new measurements, each in a child of its own
 	// FastAt is the start of the code, in bytes of a page, at which a cleared block is as fast as its
 	// baseline; nil if none was looked for.
-	FastAt    *int
-	Rejection *verdict.Rejection
+	FastAt    *int               `json:"as_fast_at_start,omitempty"`
+	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 }
 
 type Options struct {
