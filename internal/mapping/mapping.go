@@ -138,19 +138,14 @@ func (p Plan) search(c runner, im harness.Image) (Mapping, error) {
 			return m, err
 		}
 		if p.NoPages {
-			return m, &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing is mapped", Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault}
+			return m, p.reject(verdict.SIGSEGV, page.Inst, &page.Fault, "nothing is mapped")
 		}
 		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
 		if len(m.Pages) >= p.Pages || p.willExceed(c, m, &p.Insts[page.Inst], stop.Regs) {
 			m.Full = page.Copy
-			return m, &verdict.Rejection{
-				Reason:  verdict.TooManyPages,
-				Detail:  fmt.Sprintf("%d copies touch more than %d pages", im.Copies, p.Pages),
-				Inst:    p.Insts[page.Inst].Verdict(page.Inst),
-				Address: &page.Fault,
-			}
+			return m, p.reject(verdict.TooManyPages, page.Inst, &page.Fault, "%d copies touch more than %d pages", im.Copies, p.Pages)
 		}
 		page.Frame = len(m.Pages) % p.Frames
 		m.Pages = append(m.Pages, page)

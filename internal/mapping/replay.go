@@ -157,10 +157,7 @@ func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, e
 	case p.Replay.page(page.Addr) != nil:
 		return m, stop, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 	default:
-		why = &verdict.Rejection{
-			Reason: verdict.Unmappable, Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault,
-			Detail: fmt.Sprintf("%#x is on none of the %d pages that were captured", page.Fault, len(m.Pages)),
-		}
+		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault, len(m.Pages))
 	}
 	return m, stop, &Left{copy, why}
 }
@@ -201,10 +198,7 @@ func (m *Mapped) storesReadOnly() error {
 		}
 		for _, addr := range []uint64{a.Addr, a.Addr + uint64(max(a.Width, 1)) - 1} {
 			if page := m.Plan.Replay.page(addr); page != nil && !page.Writable {
-				return &Left{a.Copy, &verdict.Rejection{
-					Reason: verdict.SIGSEGV, Inst: m.Insts[a.Inst].Verdict(a.Inst), Address: &addr,
-					Detail: fmt.Sprintf("%#x is on a page that the program cannot write to", addr),
-				}}
+				return &Left{a.Copy, m.Plan.reject(verdict.SIGSEGV, a.Inst, &addr, "%#x is on a page that the program cannot write to", addr)}
 			}
 		}
 	}

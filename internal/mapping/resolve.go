@@ -17,36 +17,43 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	if !ok {
 		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
 	}
-	in := &p.Insts[index]
-	reject := func(reason verdict.Reason, addr *uint64, format string, args ...any) (mapper.Page, error) {
-		return mapper.Page{}, &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: in.Verdict(index), Address: addr}
-	}
 	addr := stop.Addr
 	switch {
 	case stop.Signal == tracee.SIGSEGV && (stop.Code == tracee.SegvMapErr || stop.Code == tracee.SegvAccErr):
 		if why := p.forbidden(addr); why != "" {
-			return reject(verdict.Unmappable, &addr, "%s", why)
+			return mapper.Page{}, p.reject(verdict.Unmappable, index, &addr, "%s", why)
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
 		return mapper.Page{Addr: layout.PageOf(addr), Inst: index, Fault: addr, Copy: copy}, nil
-
 	case (stop.Signal == tracee.SIGSEGV || stop.Signal == tracee.SIGBUS) && stop.Code == tracee.SiKernel:
-		return p.protection(index, regs)
-
+		return mapper.Page{}, p.protection(index, regs)
 	case stop.Signal == tracee.SIGBUS && stop.Code == tracee.BusAdrAln:
-		return p.alignmentCheck(stop, index, regs)
-	case stop.Signal == tracee.SIGBUS:
-		return reject(verdict.SIGBUS, &addr, "bus error, code %d, at %#x", stop.Code, addr)
-	case stop.Signal == tracee.SIGFPE:
-		return reject(verdict.SIGFPE, nil, "%s", fpeText(stop.Code))
-	case stop.Signal == tracee.SIGILL:
-		return reject(verdict.SIGILL, nil, "this CPU does not run the instruction")
-	case stop.Signal == tracee.SIGTRAP:
-		return reject(verdict.SIGTRAP, nil, "a trap, code %d", stop.Code)
-	case stop.Signal == tracee.SIGSYS:
-		return reject(verdict.Syscall, nil, "a system call was stopped")
+		return mapper.Page{}, p.alignmentCheck(stop, index, regs)
 	}
-	return reject(verdict.SIGSEGV, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
+	return mapper.Page{}, p.unhelped(stop, index)
+}
+
+// unhelped explains a signal that no page would have kept off.
+func (p Plan) unhelped(stop tracee.Stop, index int) error {
+	addr := stop.Addr
+	switch stop.Signal {
+	case tracee.SIGBUS:
+		return p.reject(verdict.SIGBUS, index, &addr, "bus error, code %d, at %#x", stop.Code, addr)
+	case tracee.SIGFPE:
+		return p.reject(verdict.SIGFPE, index, nil, "%s", fpeText(stop.Code))
+	case tracee.SIGILL:
+		return p.reject(verdict.SIGILL, index, nil, "this CPU does not run the instruction")
+	case tracee.SIGTRAP:
+		return p.reject(verdict.SIGTRAP, index, nil, "a trap, code %d", stop.Code)
+	case tracee.SIGSYS:
+		return p.reject(verdict.Syscall, index, nil, "a system call was stopped")
+	}
+	return p.reject(verdict.SIGSEGV, index, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
+}
+
+// reject is a rejection for an instruction, by its number, and the address that it accesses if that is known.
+func (p Plan) reject(reason verdict.Reason, index int, addr *uint64, format string, args ...any) *verdict.Rejection {
+	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: p.Insts[index].Verdict(index), Address: addr}
 }
 
 // forbidden says why no page can be at an address, "" if one can.
@@ -96,7 +103,7 @@ func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
 
 // protection explains a general protection or stack fault, for which the CPU reports no
 // address: an operand is non-canonical, or not aligned as the instruction demands.
-func (p Plan) protection(index int, regs asm.Regs) (mapper.Page, error) {
+func (p Plan) protection(index int, regs asm.Regs) error {
 	in := &p.Insts[index]
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)
@@ -104,51 +111,33 @@ func (p Plan) protection(index int, regs asm.Regs) (mapper.Page, error) {
 			if canonical(addr) {
 				addr = last
 			}
-			return mapper.Page{}, &verdict.Rejection{
-				Reason:  verdict.Unmappable,
-				Detail:  fmt.Sprintf("%#x is not canonical: its upper bits are not all equal", addr),
-				Inst:    in.Verdict(index),
-				Address: &addr,
-			}
+			return p.reject(verdict.Unmappable, index, &addr, "%#x is not canonical: its upper bits are not all equal", addr)
 		}
 	}
 	for _, m := range in.Mem {
 		addr := m.Addr(&regs)
 		if in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0 {
-			return mapper.Page{}, &verdict.Rejection{
-				Reason:  verdict.UnalignedOperand,
-				Detail:  fmt.Sprintf("%#x is not a multiple of %d, as the instruction demands", addr, in.Align),
-				Inst:    in.Verdict(index),
-				Address: &addr,
-			}
+			return p.reject(verdict.UnalignedOperand, index, &addr, "%#x is not a multiple of %d, as the instruction demands", addr, in.Align)
 		}
 	}
-	return mapper.Page{}, &verdict.Rejection{
-		Reason: verdict.SIGSEGV,
-		Detail: "a general protection fault that no operand's address explains",
-		Inst:   in.Verdict(index),
-	}
+	return p.reject(verdict.SIGSEGV, index, nil, "a general protection fault that no operand's address explains")
 }
 
 // alignmentCheck explains an access that is not aligned by its own width, where the kernel
 // knows no address either. The flag makes the CPU check every access; without it, only Linux
 // asks for a check, of locked accesses that cross a cache line (split_lock_detect=fatal).
-func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) (mapper.Page, error) {
+func (p Plan) alignmentCheck(stop tracee.Stop, index int, regs asm.Regs) error {
 	const alignmentFlag = 1 << 18 // AC (SDM vol. 1, 3.4.3.3)
-	in := &p.Insts[index]
-	r := &verdict.Rejection{Reason: verdict.SIGBUS, Inst: in.Verdict(index)}
+	why := "a locked access across two cache lines, which this kernel forbids (split_lock_detect)"
 	if stop.Regs.Flags&alignmentFlag != 0 {
-		r.Detail = "an unaligned access while the block had set the alignment-check flag"
-	} else {
-		r.Detail = "a locked access across two cache lines, which this kernel forbids (split_lock_detect)"
+		why = "an unaligned access while the block had set the alignment-check flag"
 	}
-	for _, m := range in.Mem {
+	for _, m := range p.Insts[index].Mem {
 		if addr := m.Addr(&regs); m.Width > 1 && addr%uint64(m.Width) != 0 {
-			r.Address = &addr
-			break
+			return p.reject(verdict.SIGBUS, index, &addr, "%s", why)
 		}
 	}
-	return mapper.Page{}, r
+	return p.reject(verdict.SIGBUS, index, nil, "%s", why)
 }
 
 // canonical reports whether bits 63 to 47 are equal (SDM vol. 1, 3.3.7.1), as 4-level paging
@@ -165,16 +154,13 @@ func (p Plan) refused(m Mapping, stop tracee.Stop) error {
 		return fmt.Errorf("clearing the child's address space: errno %d", stop.Errno)
 	}
 	page := m.Pages[len(m.Pages)-1]
-	r := &verdict.Rejection{Reason: verdict.Unmappable, Inst: p.Insts[page.Inst].Verdict(page.Inst), Address: &page.Fault}
 	switch stop.Errno {
 	case eperm, eacces:
-		r.Detail = fmt.Sprintf("%#x lies below vm.mmap_min_addr, where only CAP_SYS_RAWIO may map (run as root, or sysctl vm.mmap_min_addr=0)", page.Fault)
+		return p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x lies below vm.mmap_min_addr, where only CAP_SYS_RAWIO may map (run as root, or sysctl vm.mmap_min_addr=0)", page.Fault)
 	case enomem:
-		r.Detail = fmt.Sprintf("the kernel has no memory, or no mapping left (vm.max_map_count), for the page of %#x", page.Fault)
-	default:
-		return fmt.Errorf("mapping the page at %#x: errno %d", page.Addr, stop.Errno)
+		return p.reject(verdict.Unmappable, page.Inst, &page.Fault, "the kernel has no memory, or no mapping left (vm.max_map_count), for the page of %#x", page.Fault)
 	}
-	return r
+	return fmt.Errorf("mapping the page at %#x: errno %d", page.Addr, stop.Errno)
 }
 
 // fpeText names si_code of SIGFPE (asm-generic/siginfo.h).
