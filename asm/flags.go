@@ -58,9 +58,7 @@ var conditions = map[string]Flags{
 	"nb": Carry, "nbe": Carry | Zero, "u": Parity, "nu": Parity, // of fcmovcc
 }
 
-var shiftsByCL = map[string]bool{
-	"rol": true, "ror": true, "rcl": true, "rcr": true, "shl": true, "shr": true, "sar": true, "shld": true, "shrd": true,
-}
+var shiftsByCL = names("rol ror rcl rcr shl shr sar shld shrd")
 
 var flagsOf = func() map[string][2]Flags {
 	m := make(map[string][2]Flags)

@@ -1,7 +1,5 @@
 package asm
 
-import "slices"
-
 // x87Effect is by how much an instruction deepens the x87 register stack, by mnemonic (SDM
 // vol. 1, 8.3). Those that are not listed leave it alone.
 var x87Effect = map[string]int{
@@ -24,7 +22,7 @@ func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	sets := false
 	for i := range insts {
 		in := &insts[i]
-		sets = sets || in.loadsX87() || in.raw.form.isMMX || x87Clear[in.Mnemonic]
+		sets = sets || x87Loads[in.Mnemonic] || in.raw.form.isMMX || x87Clear[in.Mnemonic]
 		if in.raw.form.isX87 {
 			net += x87Effect[in.Mnemonic]
 		}
@@ -67,7 +65,7 @@ func x87Runs(insts []Inst, filled, copies int) bool {
 		for i := range insts {
 			in := &insts[i]
 			switch {
-			case in.loadsX87():
+			case x87Loads[in.Mnemonic]:
 				return true // from here on memory says what is full
 			case x87Clear[in.Mnemonic]:
 				s = x87Stack{}
@@ -120,13 +118,13 @@ func (s *x87Stack) step(in *Inst) bool {
 func x87Reads(in *Inst) []int {
 	modrm := in.Bytes[len(in.Bytes)-1]
 	switch {
-	case slices.Contains(x87Blind, in.Mnemonic):
+	case x87Blind[in.Mnemonic]:
 		return nil
 	case len(in.Mem) > 0 && x87Effect[in.Mnemonic] > 0: // a load
 		return nil
 	case len(in.Mem) > 0, in.Mnemonic == "fst", in.Mnemonic == "fstp":
 		return []int{0}
-	case slices.Contains(x87Dyadic, in.Mnemonic):
+	case x87Dyadic[in.Mnemonic]:
 		return []int{0, 1}
 	case in.Mnemonic == "fld":
 		return []int{int(modrm & 7)}
@@ -134,15 +132,6 @@ func x87Reads(in *Inst) []int {
 		return []int{0}
 	}
 	return []int{0, int(modrm & 7)}
-}
-
-// loadsX87 reports whether memory says which registers are full after the instruction.
-func (in *Inst) loadsX87() bool {
-	switch in.Mnemonic {
-	case "frstor", "fldenv", "fxrstor", "fxrstor64":
-		return true
-	}
-	return false
 }
 
 // storesX87Pointer finds an instruction that stores the address of the last x87 instruction
@@ -172,20 +161,16 @@ func storesX87Pointer(insts []Inst) int {
 }
 
 var (
-	x87StoresPointer = map[string]bool{"fnstenv": true, "fnsave": true, "fxsave": true, "fxsave64": true}
+	x87StoresPointer = names("fnstenv fnsave fxsave fxsave64")
 	// x87Control leave FIP alone, clear it, or load it.
-	x87Control = map[string]bool{
-		"fninit": true, "fnclex": true, "fldcw": true, "fnstcw": true, "fnstsw": true, "fwait": true,
-		"fldenv": true, "frstor": true, "fxrstor": true, "fxrstor64": true, "emms": true, "femms": true,
-	}
+	x87Control = names("fninit fnclex fldcw fnstcw fnstsw fwait fldenv frstor fxrstor fxrstor64 emms femms")
+	// x87Loads let memory say which registers are full.
+	x87Loads = names("frstor fldenv fxrstor fxrstor64")
 	// x87Clear leave all registers empty.
-	x87Clear = map[string]bool{"fninit": true, "fnsave": true, "emms": true, "femms": true}
+	x87Clear = names("fninit fnsave emms femms")
 	// x87Dyadic compute from the two topmost registers.
-	x87Dyadic = []string{"fyl2x", "fyl2xp1", "fpatan", "fscale", "fprem", "fprem1", "fcompp", "fucompp"}
+	x87Dyadic = names("fyl2x fyl2xp1 fpatan fscale fprem fprem1 fcompp fucompp")
 	// x87Blind read no register's contents.
-	x87Blind = []string{
-		"fldz", "fld1", "fldpi", "fldl2e", "fldl2t", "fldlg2", "fldln2", "fldcw", "fnstcw", "fnstsw", "fnstenv",
-		"fnclex", "fnop", "fneni", "fndisi", "fnsetpm", "frstpm", "fincstp", "fdecstp", "ffree", "ffreep",
-		"fwait", "fxsave", "fxsave64",
-	}
+	x87Blind = names("fldz fld1 fldpi fldl2e fldl2t fldlg2 fldln2 fldcw fnstcw fnstsw fnstenv " +
+		"fnclex fnop fneni fndisi fnsetpm frstpm fincstp fdecstp ffree ffreep fwait fxsave fxsave64")
 )
