@@ -10,9 +10,8 @@ import (
 // nothing mapped but bbprof's own memory.
 func Start(init initial.State) asm.Start {
 	return asm.Start{
-		Regs:     asm.Regs{GPR: init.GPR, RIP: layout.Home, FSBase: init.FSBase, GSBase: init.GSBase},
-		Fill:     init.Fill,
-		Mappable: layout.Mappable,
+		Regs: asm.Regs{GPR: init.GPR, RIP: layout.Home, FSBase: init.FSBase, GSBase: init.GSBase},
+		Fill: init.Fill,
 	}
 }
 

@@ -200,7 +200,7 @@ func Shift(window uint64) uint64 {
 func WindowFor(code uint64) (windows []uint64) {
 	here := code &^ (WindowAlign - 1)
 	for _, at := range []uint64{here, here + WindowAlign, here - WindowAlign} {
-		if Mappable(at, WindowSize) && at>>32 != Base>>32 {
+		if mappable(at, WindowSize) && at>>32 != Base>>32 {
 			windows = append(windows, at)
 		}
 	}
@@ -212,9 +212,9 @@ func Owns(addr, n uint64) bool {
 	return addr < End && addr+n > Base
 }
 
-// Mappable reports whether pages for the n bytes at addr can be expected to be mappable for a block:
+// mappable reports whether pages for the n bytes at addr can be expected to be mappable for a block:
 // they are user space's, not bbprof's, and above the pages that only a right lets one map (vm.mmap_min_addr).
-func Mappable(addr, n uint64) bool {
+func mappable(addr, n uint64) bool {
 	const lowest = 64 << 10
 	return addr >= lowest && addr < UserEnd-n && !Owns(addr, n)
 }

@@ -44,10 +44,7 @@ type Plan struct {
 	Limit   time.Duration // of CPU time for one run, else timeout
 	Late    func() bool   // whether all of them together have taken too long, else timeout; nil is for ever
 	Ahead   []tracee.Op   // of the first run
-	// Known are pages to begin with, as many as there is reason to expect: each saves a fault. That
-	// the block does ask for them is for confirm to find out.
-	Known []mapper.Page
-	Fresh uint64 // image to run first, which puts back all state that a block can change; 0: no image
+	Fresh   uint64        // image to run first, which puts back all state that a block can change; 0: no image
 	// Replay is the captured state to start from, if it is one; Window is the child's.
 	Replay *Replay
 	Window uint64
@@ -81,7 +78,6 @@ type Mapping struct {
 	Pages []mapper.Page
 	Stops int // of the child, while mapping
 	Full  int // the copy that asked for one page more than there may be, if one did
-	Known int // how many pages, the first, were there before any was asked for
 
 	Window uint64 // of the child
 }
@@ -89,33 +85,13 @@ type Mapping struct {
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
 // left with the pages mapped and the frames as the block left them.
-//
-// If some pages were known, too_many_pages holds only for a block that asks for those.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	if p.Replay != nil {
 		m, _, err := p.replay(c, im)
 		return m, err
 	}
-	m, err := p.search(c, im)
-	if m.Known > 0 && err != nil && reasonOf(err) != verdict.TooManyPages { // perhaps because of a page that the block does not use
-		p.Known = nil
-		stops := m.Stops
-		m, err = p.search(c, im)
-		m.Stops += stops
-	}
-	return m, err
-}
-
-// search is mapPages with whatever comes of the pages to begin with.
-func (p Plan) search(c runner, im harness.Image) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
-	m.Known = min(len(p.Known), layout.MaxDryRunOps-len(ops)-1)
-	for i, page := range p.Known[:m.Known] {
-		page.Frame = i % p.Frames
-		m.Pages = append(m.Pages, page)
-		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
-	}
 	for {
 		p.Refill(c)
 		stop, err := p.try(c, ops, im)

@@ -3,7 +3,6 @@ package mapping
 import (
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -56,8 +55,6 @@ type Task struct {
 	// Judge applies the rules to the trace. An error says which rule is broken, and
 	// Judged.Harmless how many copies run before the first that breaks it.
 	Judge func(*Mapped) (Judged, error)
-
-	probe func() (*asm.Probe, error) // the instrumented copy, planned when it is first needed
 }
 
 // Judged is what the rules say of a trace.
@@ -104,24 +101,16 @@ func (m *Mapped) RemapTo(n int) []tracee.Op {
 	return m.remap(first)
 }
 
-// withProbe plans the instrumented copy when it is first asked for.
-func (t Task) withProbe() Task {
-	insts, features := t.Program.Insts, t.Harness.Features
-	t.probe = sync.OnceValues(func() (*asm.Probe, error) { return harness.NewProbe(insts, features) })
-	return t
-}
-
 // MapOnly maps the block in the first state in which it runs, on one frame unless Frames says more.
 // It does not judge its accesses.
 func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
-	t = t.withProbe()
 	for i, state := range states {
 		place, err := t.Open()
 		if err != nil {
 			return first, err
 		}
 		t.Harness.Init = state
-		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Fresh: place.Fresh}, nil)
+		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Fresh: place.Fresh})
 		if err == nil {
 			return m, nil
 		}
@@ -156,7 +145,6 @@ func reasonOf(err error) verdict.Reason {
 // then in the other initial states, and then in those with registers moved. Where none helps,
 // the first attempt is what is reported.
 func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
-	t = t.withProbe()
 	first, firstErr := &Mapped{}, error(nil)
 	var failed []failure
 	for i := 0; ; i++ {
@@ -212,7 +200,7 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	plan := Plan{
 		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
 	}
-	m, err = t.harmless(place, plan, t.foreseen(state))
+	m, err = t.harmless(place, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
 		onOneFrame = "ok" // until the samples say otherwise
@@ -224,7 +212,7 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 		// A frame for each page ends the sharing, if L1D has a way for each.
 		plan.Frames = min(len(m.Pages), maxAutoFrames)
 		t.Program = m.Program
-		m, err = t.harmless(place, plan, m.Pages)
+		m, err = t.harmless(place, plan)
 	}
 	m.PaperVerdict = onOneFrame
 	return m, err
@@ -241,20 +229,6 @@ func Ready(child *tracee.Tracee, state initial.State) {
 	}
 }
 
-// foreseen are the pages that the block is likely to ask for, if its trace can tell whether it does.
-func (t Task) foreseen(state initial.State) (pages []mapper.Page) {
-	if !reaches(t.Program.Insts) {
-		return nil
-	}
-	if _, err := t.probe(); err != nil {
-		return nil
-	}
-	for _, a := range asm.Foresee(t.Program.Insts, t.Program.Factors.Long, harness.Start(state)) {
-		pages = append(pages, mapper.Page{Addr: layout.PageOf(a.Addr), Inst: a.Inst, Fault: a.Addr, Copy: a.Copy})
-	}
-	return pages
-}
-
 // reaches reports whether instructions access memory at all.
 func reaches(insts []asm.Inst) bool {
 	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
@@ -268,21 +242,21 @@ func (m *Mapped) Again(fewer unroll.Factors, late func() bool) (*Mapped, error) 
 	t.Program.Factors = fewer
 	plan := m.Plan
 	plan.Late = late
-	again, err := t.harmless(m.Place, plan, m.Pages)
+	again, err := t.harmless(m.Place, plan)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }
 
 // harmless maps and traces the block and has the trace judged. A block that moves on comes to
 // alias or to crowd the cache by itself after some copies: it gets no more than that.
-func (t Task) harmless(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
+func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 	for {
 		var m *Mapped
 		var err error
 		if plan.Replay != nil {
 			m, err = t.replayed(place, plan)
-		} else {
-			m, err = t.confirmed(place, plan, known)
+		} else if m, err = t.mapped(place, plan); err == nil {
+			err = m.trace()
 		}
 		if err == nil {
 			err = m.findStored()
@@ -295,37 +269,12 @@ func (t Task) harmless(place Place, plan Plan, known []mapper.Page) (*Mapped, er
 			return m, err
 		}
 		t.Program.Factors = fewer
-		known = m.Pages
-	}
-}
-
-// confirmed maps the block and traces it. Where mapping began with known pages, each has to be in
-// the trace as if the block had asked for it, or mapping begins with less.
-func (t Task) confirmed(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
-	for try := 0; ; try++ {
-		m, err := t.mapped(place, plan, known)
-		if err != nil {
-			return m, err
-		}
-		began := m.Known
-		err = m.trace()
-		if err == nil && (m.confirm(m.Plan, m.Trace.Accesses) || began == 0) {
-			return m, nil
-		}
-		if err != nil && (began == 0 || !m.Child.Alive()) {
-			return m, err
-		}
-		known = m.Pages
-		if err != nil || try > 0 {
-			known = nil
-		}
-		t.Program = m.Program
 	}
 }
 
 // mapped maps as many copies as the longer image has, in a dry run. A block that moves on with
 // every copy gets no more copies than steadyPages do for, rather than a page for each.
-func (t Task) mapped(place Place, plan Plan, known []mapper.Page) (*Mapped, error) {
+func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 	for {
 		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		if err := m.layOut(); err != nil {
@@ -337,27 +286,11 @@ func (t Task) mapped(place Place, plan Plan, known []mapper.Page) (*Mapped, erro
 		if fewer {
 			m.Plan.Pages = steadyPages
 		}
-		err := m.search(t.Program.Factors.Long, m.beginWith(known))
-		if reasonOf(err) != verdict.TooManyPages {
+		err := m.search(t.Program.Factors.Long)
+		if reasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
 		}
-		full := m.Full
-		if m.Known > 0 { // it may only have them because they were known
-			asked, ok := []mapper.Page(nil), false
-			if fewer {
-				asked, ok = m.asksForAll(full)
-			}
-			if !ok {
-				known = nil
-				continue
-			}
-			m.Pages = asked
-		}
-		if !fewer {
-			return m, err
-		}
-		t.Program.Factors = t.Program.Factors.AtMost(full)
-		known = m.Pages
+		t.Program.Factors = t.Program.Factors.AtMost(m.Full)
 	}
 }
 
@@ -373,34 +306,12 @@ func (m *Mapped) layOut() (err error) {
 	return nil
 }
 
-// search maps so many copies in a dry run, beginning with known pages.
-func (m *Mapped) search(copies int, known []mapper.Page) error {
+// search maps so many copies in a dry run.
+func (m *Mapped) search(copies int) error {
 	im, err := m.dryRun(copies)
 	if err != nil {
 		return err
 	}
-	plan := m.Plan
-	plan.Known = known
-	m.Mapping, err = mapPages(m.Child, plan, im)
+	m.Mapping, err = mapPages(m.Child, m.Plan, im)
 	return err
-}
-
-// beginWith are the pages among the known ones that the copies ask for, as many as there may be.
-func (m *Mapped) beginWith(known []mapper.Page) []mapper.Page {
-	if m.Plan.NoPages {
-		return nil
-	}
-	known = slices.DeleteFunc(slices.Clone(known), func(q mapper.Page) bool { return q.Copy >= m.Factors.Long })
-	return known[:min(len(known), m.Plan.Pages)]
-}
-
-// asksForAll traces so many copies, fewer than there were, on the pages that are mapped, and gives
-// those pages if the copies ask for all of them.
-func (m *Mapped) asksForAll(copies int) (pages []mapper.Page, ok bool) {
-	some := *m
-	if copies == 0 || some.search(copies, m.Pages) != nil {
-		return nil, false
-	}
-	some.Factors.Long = copies
-	return some.Pages, some.trace() == nil && some.confirm(some.Plan, some.Trace.Accesses)
 }

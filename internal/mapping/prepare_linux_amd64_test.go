@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
@@ -19,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -76,7 +73,7 @@ func (b *bench) task(code []byte) Task {
 	})
 	everything := harness.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true, Memory: memory}
 	everything.Filled, _, _ = asm.X87Stack(insts)
-	t := Task{
+	return Task{
 		Open: b.open, Program: Program{Insts: insts, Factors: factors}, StoreBuffer: b.cpu.Core.StoreBuffer,
 		Harness: harness.Harness{Reset: everything, Features: b.cpu.Features},
 		Late:    func() bool { return false },
@@ -87,11 +84,10 @@ func (b *bench) task(code []byte) Task {
 			return Judged{}, nil
 		},
 	}
-	return t.withProbe()
 }
 
-// begin maps a task in the paper's state on one frame, beginning with some pages, and traces it.
-func (b *bench) begin(t Task, known []mapper.Page) (*Mapped, error) {
+// begin maps a task in the paper's state on one frame and traces it.
+func (b *bench) begin(t Task) (*Mapped, error) {
 	b.t.Helper()
 	place, err := b.open()
 	if err != nil {
@@ -101,7 +97,11 @@ func (b *bench) begin(t Task, known []mapper.Page) (*Mapped, error) {
 	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
 		place.Child.SetWord(slot, uint64(t.Harness.Init.MXCSR))
 	}
-	return t.confirmed(place, Plan{Insts: t.Program.Insts, Init: t.Harness.Init, Frames: 1, Limit: RunLimit, Fresh: place.Fresh}, known)
+	m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: t.Harness.Init, Frames: 1, Limit: RunLimit, Fresh: place.Fresh})
+	if err == nil {
+		err = m.trace()
+	}
+	return m, err
 }
 
 func unhex(t *testing.T, s string) []byte {
@@ -111,129 +111,6 @@ func unhex(t *testing.T, s string) []byte {
 		t.Fatal(err)
 	}
 	return code
-}
-
-// An attempt with more frames, or with fewer copies, finds its pages at once.
-func TestAttemptsBeginWithWhatIsKnown(t *testing.T) {
-	b := openBench(t)
-	for _, c := range []struct {
-		name, hex   string
-		pages       int
-		fewerCopies bool
-	}{
-		{"two stores on one frame", "488903" + "48898b00100000", 2, false},
-		{"a load that moves a page each", "488b03" + "4881c300100000", 24, true},
-	} {
-		task := b.task(unhex(t, c.hex))
-		all := task.Program.Factors
-		m, err := task.Prepare([]initial.State{initial.Paper()})
-		if err != nil && !c.fewerCopies {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if m.Stops != 1 || (m.Factors != all) != c.fewerCopies || !c.fewerCopies && (len(m.Pages) != c.pages || m.Plan.Frames != c.pages) {
-			t.Errorf("%s: %d stops for %d pages on %d frames, %v copies of %v", c.name, m.Stops, len(m.Pages), m.Plan.Frames, m.Factors, all)
-		}
-	}
-}
-
-// A block whose addresses follow from its registers is mapped without a fault, in the pages and by
-// the steps for which it would have asked. One that advances too far learns how far with a few.
-func TestForeseenPages(t *testing.T) {
-	b := openBench(t)
-	for _, c := range []struct {
-		name, hex string
-		stops     int
-	}{
-		{"a load", "488b03", 1},
-		{"a pointer from memory", "488b03" + "488b8800200000", 1},
-		{"pushes and pops, beyond a page", "50" + "51" + "5b", 1},
-		{"a load that moves by a line", "488b03" + "4883c340", 1},
-		{"and by four pages", "488b03" + "4881c300400000", 1},
-		{"one more page by a pointer that is not followed", "480fc8" + "480fc8" + "488b8800200000" + "488b03", 2},
-	} {
-		task := b.task(unhex(t, c.hex))
-		asked, err := b.begin(task, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := b.child.Spent().Stops
-		m, err := b.begin(task, task.foreseen(initial.Paper()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stops := b.child.Spent().Stops - before
-		if d := cmp.Diff(asked.Pages, m.Pages); m.Stops != c.stops || d != "" || m.Factors != asked.Factors {
-			t.Errorf("%s: %d stops; %v copies, want %v; pages: %s", c.name, m.Stops, m.Factors, asked.Factors, d)
-		}
-		// Too many pages; all of these in as many copies as there may be, traced; and what they leave.
-		if asked.Factors != task.Program.Factors && stops > 6 {
-			t.Errorf("%s: %d stops", c.name, stops)
-		}
-	}
-}
-
-// Whatever mapping begins with, it ends with the pages that the block asks for, in the order and by
-// the steps in which it does.
-func TestWrongPagesToBeginWith(t *testing.T) {
-	b := openBench(t)
-	rng := hostile.Seeded(t)
-	check := func(code []byte) (pages int) {
-		task := b.task(code)
-		first, err := b.begin(task, nil)
-		if err != nil {
-			return 0
-		}
-		asked := first.Pages
-		begin := func(known []mapper.Page) {
-			m, err := b.begin(task, known)
-			if d := cmp.Diff(asked, m.Pages); err != nil || m.Factors != first.Factors || d != "" {
-				t.Errorf("%x begins with %+v: %v; %s", code, known, err, d)
-			}
-		}
-		unasked := mapper.Page{Addr: 0x7f00_0000_0000}
-		begin([]mapper.Page{unasked})
-		begin(append([]mapper.Page{unasked}, asked...))
-		var many []mapper.Page
-		for i := range uint64(steadyPages) {
-			many = append(many, mapper.Page{Addr: unasked.Addr + i*0x1000})
-		}
-		begin(many)                                                                // and with one more there are too many
-		if half := len(asked) / 2; half > 0 && asked[0].Inst != asked[half].Inst { // one instruction's pages only ever come in its own order
-			begin(slices.Concat(asked[half:], asked[:half]))
-		}
-		begin(asked[len(asked)/2:])
-		other := slices.Clone(asked)
-		for i := range other {
-			other[i].Inst, other[i].Copy, other[i].Fault = len(task.Program.Insts)-1, 1, other[i].Addr+0x800
-		}
-		begin(other)
-		return len(asked)
-	}
-	// Loads of three pages; one instruction on two of them; a load that moves a page each.
-	for _, h := range []string{"488b03" + "488b8b00100000" + "488b9300200000", "488dbb00100000" + "48a5", "488b03" + "4881c300100000"} {
-		check(unhex(t, h))
-	}
-	several := 0
-	for range hostile.Scaled(150, 20_000) {
-		code := hostile.ValidBlock(rng)
-		insts, err := asm.Decode(code)
-		if err != nil || asm.Refuse(insts) != nil {
-			continue
-		}
-		if _, net, steady := asm.X87Stack(insts); net != 0 || !steady {
-			continue
-		}
-		if _, _, err := unroll.Choose(insts, b.cpu.FrontEnd); err != nil {
-			continue
-		}
-		if check(code) > 1 {
-			several++
-		}
-	}
-	t.Logf("%d random blocks with several pages", several)
-	if several < 10 {
-		t.Error("too few")
-	}
 }
 
 // What any number of copies leaves changed is put back.
@@ -296,7 +173,7 @@ func TestStoresOfWhatIsThere(t *testing.T) {
 		"48890b48ff03": true,  // mov [rbx], rcx; inc qword [rbx]
 		"50":           false, // push rax
 	} {
-		m, err := b.begin(b.task(unhex(t, hex)), nil)
+		m, err := b.begin(b.task(unhex(t, hex)))
 		if err == nil {
 			err = m.findStored()
 		}
@@ -310,7 +187,7 @@ func TestStoresOfWhatIsThere(t *testing.T) {
 	// More copies than can be traced.
 	task := b.task(unhex(t, strings.Repeat("488903", 10)))
 	task.Program.Factors, task.Fixed = unroll.Factors{Short: 1, Long: 2000}, true
-	m, err := b.begin(task, nil)
+	m, err := b.begin(task)
 	if err == nil {
 		err = m.findStored()
 	}

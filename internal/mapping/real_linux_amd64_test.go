@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -310,33 +309,5 @@ func TestOneChildForMany(t *testing.T) {
 				t.Fatalf("after % x: %v, %+v", b, err, m)
 			}
 		}
-	}
-}
-
-// With the pages of the last time there is one stop; a page that is not asked for is there, too, and
-// takes a frame from nobody.
-func TestKnownPagesOfRealBlocks(t *testing.T) {
-	c := child(t)
-	b := code(load, []byte{0x8a, 0x80, 0, 0x20, 0, 0}, []byte{0x50}) // mov rax, [rbx]; mov al, [rax+0x2000]; push rax
-	p, _, m, err := mapReal(t, c, usual, 3, b)
-	if err != nil || m.Stops != 3 {
-		t.Fatal(err, m)
-	}
-	known := p
-	known.Known = m.Pages
-	if _, _, again, err := mapReal(t, c, known, 3, b); err != nil || again.Stops != 1 || !slices.Equal(again.Pages, m.Pages) {
-		t.Errorf("%v: %+v, at first %+v", err, again, m)
-	}
-	known.Known = append([]mapper.Page{{Addr: 0x2_0000}}, m.Pages[:1]...)
-	_, im, more, err := mapReal(t, c, known, 3, b)
-	if err != nil || more.Stops != 2 || more.Known != 2 || len(more.Pages) != 3 {
-		t.Errorf("%v: %+v", err, more)
-	}
-	if stop, err := c.Do(append(more.Remap(), tracee.Run(im.At, 5)), p.Limit); err != nil || !stop.Done {
-		t.Errorf("remapped, %+v, %v", stop, err)
-	}
-	// Divided by 0 once it has loaded, it is told of with the page that it loaded from, and no other.
-	if _, _, bad, err := mapReal(t, c, known, 3, code(load, []byte{0x31, 0xc9, 0xf7, 0xf1})); err == nil || len(bad.Pages) != 1 || bad.Known != 0 {
-		t.Errorf("%v: %+v", err, bad)
 	}
 }

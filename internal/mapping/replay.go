@@ -38,7 +38,6 @@ func (l *Left) Unwrap() error { return l.Why }
 // Replayed maps and traces the block in a captured state, with as many copies as stay within it. The harness
 // has the block's address and the place a child with the window that this takes, if it takes one.
 func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
-	t = t.withProbe()
 	place, err := t.Open()
 	if err != nil {
 		return &Mapped{}, err
@@ -47,7 +46,7 @@ func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
 	if err != nil {
 		return &Mapped{Plan: plan}, err
 	}
-	return t.harmless(place, plan, nil)
+	return t.harmless(place, plan)
 }
 
 // from readies harness and child for a captured state.
@@ -64,13 +63,13 @@ func (t Task) from(place Place, c *initial.Captured) (Task, Plan, error) {
 	return t, plan, plan.mappable()
 }
 
-// replayed is confirmed for a captured state: with as many copies as stay within it.
+// replayed maps and traces the block in a captured state, with as many copies as stay within it.
 func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
 	for {
 		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		err := m.layOut()
 		if err == nil {
-			err = m.search(m.Factors.Long, nil)
+			err = m.search(m.Factors.Long)
 		}
 		if err == nil {
 			err = m.trace()

@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -136,4 +137,22 @@ func (m *Mapped) addDirty(im harness.Image) error {
 	}
 	m.setRestore(dirty)
 	return nil
+}
+
+// finder finds pages by their addresses. Successive accesses mostly are to one page.
+type finder struct {
+	pages []mapper.Page
+	last  int
+}
+
+// page is the number of the page at an address, -1 if there is none.
+func (f *finder) page(addr uint64) int {
+	if f.pages[f.last].Addr == addr {
+		return f.last
+	}
+	i := slices.IndexFunc(f.pages, func(p mapper.Page) bool { return p.Addr == addr })
+	if i >= 0 {
+		f.last = i
+	}
+	return i
 }

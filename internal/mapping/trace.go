@@ -29,7 +29,7 @@ func (m *Mapped) trace() error {
 	if !reaches(m.Insts) {
 		return nil
 	}
-	probe, err := m.task.probe()
+	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)
 	if err != nil {
 		return m.traceByStepping(err)
 	}

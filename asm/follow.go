@@ -1,68 +1,14 @@
 package asm
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 )
 
 // Start is what a block finds when its first copy begins.
 type Start struct {
-	Regs                               // RIP is the address of the block's first instruction, in every copy
-	Fill     uint64                    // every aligned word of memory
-	Mappable func(addr, n uint64) bool // whether pages can be mapped below the n bytes at addr
-}
-
-// Foresee predicts which pages copies of a block touch. For each page it returns the first access,
-// in program order. It follows the general registers through moves, sums and the like in three
-// copies, treats all else as unknown and all memory as one page, and lets later copies continue at
-// the third copy's stride. A wrong prediction costs time, never correctness.
-//
-// It returns nil for a block that it expects to fault.
-func Foresee(insts []Inst, copies int, start Start) []Access {
-	for i := range insts {
-		if n := insts[i].Mnemonic; n == "std" || n == "popf" {
-			return nil
-		}
-	}
-	mems := make([]foreseen, 0, len(insts)+8)
-	f := newFollower(start)
-	operands, j, faults := 0, 0, false
-	for i := range insts {
-		operands += len(insts[i].Mem)
-	}
-	f.follow(insts, min(copies, followed), func(c, i, k int, at known) bool {
-		if c == 0 {
-			mems = append(mems, foreseen{inst: i, mem: k})
-		}
-		mems[j].at[c] = at
-		j = (j + 1) % operands
-		faults = at.ok && f.faults(at.v, &insts[i], &insts[i].Mem[k])
-		return !faults
-	})
-	if faults {
-		return nil
-	}
-	var touches []touch
-	for j := range mems {
-		touches = mems[j].touches(touches, f, j, insts, copies)
-	}
-	slices.SortFunc(touches, func(a, b touch) int { return cmp.Or(cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.order, b.order)) })
-	var first []Access
-	var seen []uint64
-	for _, t := range touches {
-		page, last := pageOf(t.Addr), pageOf(t.Addr+uint64(t.Width)-1)
-		if slices.Contains(seen, page) && (last == page || slices.Contains(seen, last)) {
-			continue
-		}
-		if t.alone {
-			first = append(first, t.Access)
-		}
-		if seen = append(seen, page, last); len(seen) > 2*mostForeseen {
-			break
-		}
-	}
-	return first
+	Regs        // RIP is the address of the block's first instruction, in every copy
+	Fill uint64 // every aligned word of memory
 }
 
 // Followed is where an access of a copy goes.
@@ -72,95 +18,24 @@ type Followed struct {
 	Known     bool // it follows from the start; else Addr means nothing
 }
 
-// Follow predicts the addresses of all accesses of copies, in program order, as Foresee does, but
-// whether they fault or not.
+// Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through moves,
+// sums and the like, and treats all else as unknown and all memory as one page.
 func Follow(insts []Inst, copies int, start Start) (all []Followed) {
-	newFollower(start).follow(insts, copies, func(_, i, k int, at known) bool {
-		all = append(all, Followed{i, k, at.v, at.ok})
-		return true
-	})
-	return all
-}
-
-// follow goes through copies until visit returns false.
-func (f *follower) follow(insts []Inst, copies int, visit func(copy, inst, mem int, at known) bool) {
-	for c := range copies {
+	f := newFollower(start)
+	for range copies {
 		for i := range insts {
 			for k := range insts[i].Mem {
-				if !visit(c, i, k, f.address(&insts[i], &insts[i].Mem[k])) {
-					return
-				}
+				at := f.address(&insts[i], &insts[i].Mem[k])
+				all = append(all, Followed{i, k, at.v, at.ok})
 			}
 			f.step(&insts[i])
 		}
 	}
-}
-
-// mostForeseen is how many pages are looked for: more than a block may touch that can do with fewer
-// copies.
-const mostForeseen = 64
-
-// pageSize is that of x86-64's smallest pages.
-const pageSize = 4096
-
-func pageOf(addr uint64) uint64 { return addr &^ (pageSize - 1) }
-
-// followed is how many copies are: the first differs from those after it, and two show a stride.
-const followed = 3
-
-// foreseen is one Mem of an instruction in the copies that were followed.
-type foreseen struct {
-	inst, mem int
-	at        [followed]known
-}
-
-// touch is an access to a page that the same Mem did not touch in the copy before.
-type touch struct {
-	Access
-	order int
-	alone bool // it is all that its instruction does, on one page
-}
-
-func (m *foreseen) touches(all []touch, f *follower, order int, insts []Inst, copies int) []touch {
-	in := &insts[m.inst]
-	mem := &in.Mem[m.mem]
-	var page uint64
-	any := false
-	add := func(copy int, addr uint64) {
-		across := addr%pageSize+uint64(mem.Width) > pageSize
-		if p := pageOf(addr); any && p == page && !across {
-			return
-		} else {
-			page, any = p, true
-		}
-		if f.faults(addr, in, mem) {
-			return
-		}
-		all = append(all, touch{
-			Access: Access{Copy: copy, Inst: m.inst, Mem: m.mem, Addr: addr, Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write},
-			order:  order, alone: len(in.Mem) == 1 && !across && !mem.String,
-		})
-	}
-	for c := range min(copies, followed) {
-		if m.at[c].ok {
-			add(c, m.at[c].v)
-		}
-	}
-	before, last := m.at[followed-2], m.at[followed-1]
-	if !before.ok || !last.ok || before.v == last.v {
-		return all
-	}
-	for c := followed; c < copies; c++ {
-		add(c, last.v+uint64(c-followed+1)*(last.v-before.v))
-	}
 	return all
 }
 
-// faults reports whether an access faults whatever is mapped.
-func (f *follower) faults(addr uint64, in *Inst, m *Mem) bool {
-	return !f.start.Mappable(addr, uint64(m.Width)) ||
-		in.Align > 1 && !m.Implicit && addr%uint64(in.Align) != 0
-}
+// pageSize is that of x86-64's smallest pages.
+const pageSize = 4096
 
 // follower is what is known of registers and memory.
 type follower struct {

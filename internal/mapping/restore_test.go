@@ -1,0 +1,39 @@
+package mapping
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/mapper"
+)
+
+// Each word once, by the first page on its frame, whichever page it was stored through.
+func TestStored(t *testing.T) {
+	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
+	store := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width, Write: true} }
+	for _, c := range []struct {
+		name     string
+		accesses []asm.Access
+		earlier  []uint64
+		want     []uint64
+	}{
+		{"nothing", nil, nil, nil},
+		{"an earlier list", nil, []uint64{0x3008, 0x9010}, []uint64{0x3008, 0x9010}},
+		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
+		{"a byte", []asm.Access{store(0x300f, 1)}, nil, []uint64{0x3008}},
+		{"across two words", []asm.Access{store(0x300f, 2)}, nil, []uint64{0x3008, 0x3010}},
+		{"up to the next word", []asm.Access{store(0x3008, 8)}, nil, []uint64{0x3008}},
+		{"by another page of the frame", []asm.Access{store(0x5ff8, 8), store(0x9ff8, 8)}, []uint64{0x9ff8}, []uint64{0x9ff8}},
+		{"across two pages, the upper not mapped", []asm.Access{store(0x3ff8, 16)}, nil, []uint64{0x3ff8}},
+		{"many at once", []asm.Access{store(0x9ff0, 16), store(0x3000, 24)}, nil, []uint64{0x3000, 0x3008, 0x3010, 0x9ff0, 0x9ff8}},
+		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
+	} {
+		if got := m.reached(c.accesses, c.earlier, false); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
+		}
+	}
+	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil, false); got != nil {
+		t.Errorf("without a page: %#x", got)
+	}
+}
