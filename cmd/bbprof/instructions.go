@@ -35,10 +35,12 @@ many bits; {evex} is EVEX's encoding of what VEX has too; {k} and {k}{z} are mas
 latency is the largest of those from a register or flags to a register or flags; the column
 latencies has each pair of operands, counted from 1: 2 to 1 is from the second to the first.
 load_latency starts at an address. store_to_load is a store and the load of what it wrote, together.
-throughput is cycles an instruction where none waits for another. Intervals are of 95 %.
+throughput is cycles an instruction where none waits for another. Intervals are of 95 %; that of a
+throughput that varies (throughput_note) holds all that was measured.
 `,
 		notes: `What has no number has a reason, and detail says more. Where a pair's operands differ in kind, other
 instructions close the chain, and their latency is subtracted; a round trip is split in half.
+Chains of 512-bit instructions are measured beside others, too, which keep one of two units busy.
 docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
 `,
 		examples: `bbprof instructions -o table.csv                       all forms: some minutes
