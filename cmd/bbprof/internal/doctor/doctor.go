@@ -9,6 +9,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -181,7 +182,11 @@ const (
 func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
 
 // measure profiles a block until it is measured or tries are used up.
-func (x *exam) measure(p measure.Profiler, code []byte) (r profiler.Result, err error) {
+func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err error) {
+	code, err := hex.DecodeString(block)
+	if err != nil {
+		return r, err
+	}
 	for range tries {
 		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
 			return r, err

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/hex"
 	"math"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -94,11 +93,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 }
 
 func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
-	code, err := hex.DecodeString(b.Hex)
-	if err != nil {
-		return err
-	}
-	r, err := x.measure(p, code)
+	r, err := x.measure(p, b.Hex)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/hex"
 	"fmt"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -145,11 +144,7 @@ func (x *exam) subnormals() ([]Price, error) {
 func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error) {
 	err = x.with(opts, func(p measure.Profiler) error {
 		for _, j := range jobs {
-			code, err := hex.DecodeString(j.hex)
-			if err != nil {
-				return err
-			}
-			r, err := x.measure(p, code)
+			r, err := x.measure(p, j.hex)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
 
 // ErrNoLLVM says that no llvm-mc is there to name opcodes.
@@ -33,7 +34,7 @@ func NameOpcodes(ctx context.Context, version string, rows []Row) error {
 		if err != nil {
 			continue
 		}
-		fmt.Fprintf(&in, "%s\n%s\n", bytesForMC(marker(i)), bytesForMC(code))
+		in.WriteString(predict.MarkedForMC(i+1, code))
 	}
 	cmd := exec.CommandContext(ctx, tool, "--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu")
 	cmd.Stdin = strings.NewReader(in.String())
@@ -43,21 +44,6 @@ func NameOpcodes(ctx context.Context, version string, rows []Row) error {
 	}
 	nameFrom(out, rows)
 	return nil
-}
-
-// marker is a nop that holds a row's number: of the first row's examples in what llvm-mc writes, too, where it
-// drops instructions that it does not know.
-func marker(n int) []byte {
-	n++
-	return []byte{0x0f, 0x1f, 0x84, 0xe5, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
-}
-
-func bytesForMC(code []byte) string {
-	var list []string
-	for _, b := range code {
-		list = append(list, fmt.Sprintf("0x%02x", b))
-	}
-	return "[" + strings.Join(list, ",") + "]" // no byte of the next line completes it
 }
 
 var (

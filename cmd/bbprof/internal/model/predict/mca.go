@@ -205,12 +205,15 @@ func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (s
 	return sums, nil, nil
 }
 
-// Blocks are told apart in what llvm-mc writes by a nop before each whose displacement is its place in
-// the list. Its other operands are unlike any compiler's.
+// Blocks are told apart in what llvm-mc writes, where it drops what it does not know, by a nop before each whose
+// displacement is its place in the list. Its other operands are unlike any compiler's.
 const markerText = "(%rbp,%riz,8)"
 
-func marker(n int) []byte {
-	return []byte{0x0f, 0x1f, 0x84, 0xe5, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
+// MarkedForMC are two lines for llvm-mc --disassemble: the nop of block n, from 1, and the block.
+func MarkedForMC(n int, code []byte) string {
+	marker := []byte{0x0f, 0x1f, 0x84, 0xe5, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
+	// Brackets keep a cut-off instruction from taking bytes of the next line.
+	return strings.ReplaceAll(fmt.Sprintf("[% #x]\n[% #x]\n", marker, code), " ", ",")
 }
 
 // invalid is a warning of llvm-mc about a line of its input.
@@ -220,20 +223,9 @@ var invalid = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: warning: (.*)$`)
 // loss. Blocks that it cannot read are answered.
 func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks []string, list []int, answers map[int]score.Prediction) ([]region, error) {
 	var in strings.Builder
-	line := func(code []byte) {
-		in.WriteByte('[') // keeps a cut-off instruction from taking bytes of the next line
-		for i, b := range code {
-			if i > 0 {
-				in.WriteByte(',')
-			}
-			fmt.Fprintf(&in, "0x%02x", b)
-		}
-		in.WriteString("]\n")
-	}
 	for n, i := range list {
 		code, _ := hex.DecodeString(blocks[i]) // what is none is an empty line, and an empty region
-		line(marker(n + 1))
-		line(code)
+		in.WriteString(MarkedForMC(n+1, code))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("llvm-mc: no answer within %v", timeout))
 	defer cancel()
