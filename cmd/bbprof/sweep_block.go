@@ -22,11 +22,15 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func blockFactors() map[string]func(base profiler.Setup, regs []asm.Reg, values []int) (sweep.Factor, error) {
-	return map[string]func(profiler.Setup, []asm.Reg, []int) (sweep.Factor, error){
-		"code": func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) {
-			return sweep.Code(base, v)
-		},
+// blockFactor makes a factor of values; regs are those of -regs.
+type blockFactor = func(base profiler.Setup, regs []asm.Reg, values []int) (sweep.Factor, error)
+
+func blockFactors() map[string]blockFactor {
+	plain := func(of func(profiler.Setup, []int) (sweep.Factor, error)) blockFactor {
+		return func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) { return of(base, v) }
+	}
+	return map[string]blockFactor{
+		"code": plain(sweep.Code), "copies": plain(sweep.Copies), "framecount": plain(sweep.Frames),
 		"data": func(base profiler.Setup, regs []asm.Reg, v []int) (sweep.Factor, error) {
 			if regs == nil {
 				regs = []asm.Reg{asm.RSP, asm.RBP}
@@ -38,12 +42,6 @@ func blockFactors() map[string]func(base profiler.Setup, regs []asm.Reg, values 
 				return sweep.Factor{}, errors.New("it is between two registers: name them with -regs, such as -regs rsi,rdi")
 			}
 			return sweep.Distance(base, regs[0], regs[1], v)
-		},
-		"copies": func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) {
-			return sweep.Copies(base, v)
-		},
-		"framecount": func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) {
-			return sweep.Frames(base, v)
 		},
 	}
 }
