@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -275,12 +276,6 @@ func (w *reporter) detail(r profiler.Result) {
 	}
 }
 
-// registerNames are in the order of their encoding, that of Init.GPR.
-var registerNames = [16]string{
-	"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-}
-
 // registers are the initial general registers, in one number if all are equal.
 func registers(gpr [16]uint64) string {
 	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
@@ -295,7 +290,7 @@ func registers(gpr [16]uint64) string {
 		default:
 			all.WriteString("  ")
 		}
-		fmt.Fprintf(&all, "%s %#x", registerNames[i], v)
+		fmt.Fprintf(&all, "%s %#x", asm.Reg(i), v)
 	}
 	return all.String()
 }
