@@ -62,10 +62,15 @@ const (
 	fewInstructions = 3
 	shortBytes      = 5
 	largeOpCache    = 4096 // operations
-	// fewShare is opCacheShare for them. With more, some straight-line code of three lines a window leaves Redwood Cove's op
-	// cache for the decoders after some 35 windows (docs/front-end.md).
-	fewShare = 0.25
+	// fewShare is opCacheShare for them, and for dense code: 34 windows of three lines. With more, some code of three lines a window
+	// leaves Redwood Cove's op cache for the decoders, in loops as in a row (docs/front-end.md, "Dense code leaves the op cache").
+	fewShare = 0.20
 )
+
+// densePairs are what dense code gets where a large op cache holds them. The longer image has about twice the copies of the shorter one: the
+// shorter one is to be as long as it can, because the first 500 to 1,000 instructions run at another speed than the
+// rest (docs/front-end.md, "The first thousand instructions"), and the difference not too small for the clock.
+var densePairs = [...]Factors{{32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 288}, {128, 320}}
 
 // Shares of the front end that the longer image may take. The shorter one, the sampler and
 // the calibration chains need the rest: straight-line code that misses the op cache once
@@ -87,13 +92,19 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
-	short := len(insts) <= fewInstructions && fe.OpCache.Lines*fe.OpCache.OpsPerLine >= largeOpCache
+	large := fe.OpCache.Lines*fe.OpCache.OpsPerLine >= largeOpCache
+	short := len(insts) <= fewInstructions && large
 	share := opCacheShare
 	if short {
 		share = fewShare
 	}
 	if p, ok := fe.largest(pairs[:], insts, share); ok {
 		f, fits = p, true
+	}
+	if large && fe.OpCache.dense(insts) {
+		if p, ok := fe.largest(densePairs[:], insts, fewShare); ok {
+			f = p
+		}
 	}
 	if !short {
 		return f, fits, nil
@@ -172,6 +183,11 @@ func (fe FrontEnd) holdsLines(lines, bytes int, share float64) bool {
 // linesOf counts the op-cache lines of contiguous copies that start at a window's start.
 func (c OpCache) linesOf(insts []asm.Inst, copies int) int {
 	return c.counter(insts).upTo(copies)
+}
+
+// dense is whether a window of these copies takes more than two lines on average.
+func (c OpCache) dense(insts []asm.Inst) bool {
+	return c.Window*len(insts) > 2*c.OpsPerLine*length(insts)
 }
 
 // lineCounter counts the lines of more and more copies.

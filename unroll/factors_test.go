@@ -32,8 +32,9 @@ func repeat(t testing.TB, n int, inst ...byte) []asm.Inst {
 var (
 	nop  = []byte{0x90}
 	nop2 = []byte{0x66, 0x90}
+	nop3 = []byte{0x0f, 0x1f, 0x00}
+	nop4 = []byte{0x0f, 0x1f, 0x40, 0x00}
 	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
-	nop6 = []byte{0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00}
 	nop8 = []byte{0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0}
 )
 
@@ -185,12 +186,14 @@ func TestChooseIsMonotonic(t *testing.T) {
 }
 
 func TestPairs(t *testing.T) {
-	for i, p := range pairs {
-		if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= pairs[i-1].Long {
-			t.Errorf("%v after %v: the grid must ascend", p, pairs[max(i-1, 0)])
-		}
-		if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
-			t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
+	for _, list := range [][]Factors{pairs[:], densePairs[:], fewPairs[:], shortPairs[:]} {
+		for i, p := range list {
+			if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= list[i-1].Long {
+				t.Errorf("%v after %v: the grid must ascend", p, list[max(i-1, 0)])
+			}
+			if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
+				t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
+			}
 		}
 	}
 }
@@ -201,36 +204,55 @@ func TestSmaller(t *testing.T) {
 			t.Errorf("below %v: %v, %v", pairs[i], f, ok)
 		}
 	}
-	large := FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}} // of which 128 may be used by few instructions
-	for _, c := range []struct {
-		name  string
-		insts []asm.Inst
-		fe    FrontEnd
-		want  Factors
-	}{
-		{"few instructions of a large op cache", decode(t, nop...), large, Factors{256, 768}},
-		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
-		{"of a smaller one", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 511, OpsPerLine: 8, Window: 64}}, Factors{128, 512}},
-		{"2 of 8 bytes: 128 lines for 512 copies", repeat(t, 2, nop8...), large, Factors{256, 512}},
-		{"3 of 8 bytes: 120 lines for 320 copies, 144 for 384", repeat(t, 3, nop8...), large, Factors{128, 320}},
-		{"3 of 1 byte: 120 lines for 320 copies", repeat(t, 3, nop...), large, Factors{128, 320}},
-		{"2 of 1 byte: 160 lines for 640 copies", repeat(t, 2, nop...), large, Factors{256, 512}},
-		{"2 of 5 bytes: 160 lines for 512 copies", repeat(t, 2, nop5...), large, Factors{128, 384}},
-		{"2 of 6 bytes: 144 lines for 384 copies", repeat(t, 2, nop6...), large, Factors{128, 320}},
-		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
-		{"3 of 8 bytes, of which L1I holds 256 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 256 * 2, OpCache: large.OpCache}, Factors{64, 256}},
-		{"3 of 9 bytes: 135 lines for 320 copies", repeat(t, 3, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0), large, Factors{64, 256}},
-	} {
-		if got, fits := choose(t, c.insts, c.fe); got != c.want || !fits {
-			t.Errorf("%s: %v, fits %v; want %v", c.name, got, fits, c.want)
-		}
-	}
 	if f, ok := pairs[0].Smaller(); ok || f != pairs[0] {
 		t.Errorf("below the smallest: %v, %v", f, ok)
 	}
 	// Factors of the user's choice, between two of the grid.
 	if f, ok := (Factors{100, 200}).Smaller(); !ok || f != (Factors{64, 192}) {
 		t.Errorf("below 100,200: %v, %v", f, ok)
+	}
+}
+
+// A front end with a large op cache: of its 512 lines few instructions and dense code may use 102, other
+// blocks 153.
+var large = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}}
+
+func TestChooseOfALargeOpCache(t *testing.T) {
+	narrow := OpCache{Lines: 511, OpsPerLine: 8, Window: 64}
+	for _, c := range []struct {
+		name  string
+		insts []asm.Inst
+		fe    FrontEnd
+		want  Factors
+	}{
+		{"1 byte: 96 lines for 768 copies", decode(t, nop...), large, Factors{256, 768}},
+		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
+		{"of a smaller op cache", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{128, 512}},
+		{"2 of 8 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop8...), large, Factors{128, 384}},
+		{"3 of 8 bytes: 96 lines for 256 copies, 120 for 320", repeat(t, 3, nop8...), large, Factors{64, 256}},
+		{"3 of 8 bytes, of which L1I holds 192 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 192 * 2, OpCache: large.OpCache}, Factors{64, 192}},
+
+		// 16 instructions a window of two lines are not dense, 18 are.
+		{"2 of 4 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop4...), large, Factors{128, 384}},
+		{"2 of 7 bytes together: 95 lines for 288 copies, 105 for 320", decode(t, append(nop4, nop3...)...), large, Factors{128, 288}},
+		{"3 of 11 bytes together: 99 lines for 192 copies, 115 for 224", decode(t, append(nop4, append(nop4, nop3...)...)...), large, Factors{64, 192}},
+		{"4 of 15 bytes together: 90 lines for 128 copies, 112 for 160", decode(t, append(repeatBytes(3, nop4), nop3...)...), large, Factors{64, 128}},
+		{"5 of 17 bytes together: 102 lines for 128 copies", decode(t, append(repeatBytes(3, nop3), repeatBytes(2, nop4)...)...), large, Factors{64, 128}},
+		{"5 of 18 bytes together: 108 lines for 128 copies", decode(t, append(repeatBytes(2, nop3), repeatBytes(3, nop4)...)...), large, Factors{32, 96}},
+		{"2 of 1 byte: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop...), large, Factors{128, 384}},
+		{"of which L1I holds 95 copies: 64 are too few for halves", decode(t, append(nop4, nop3...)...), FrontEnd{L1I: 7 * 95 * 2, OpCache: large.OpCache}, Factors{16, 80}},
+
+		{"4 of 4 bytes are not dense: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop4...), large, Factors{64, 256}},
+		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
+		{"7 of 22 bytes together: 99 lines for 96 copies", decode(t, append(repeatBytes(6, nop3), nop4...)...), large, Factors{32, 96}},
+		{"7 of 23 bytes together take the general list: 104 lines for 96 copies, 138 for 128", decode(t, append(repeatBytes(5, nop3), repeatBytes(2, nop4)...)...), large, Factors{32, 128}},
+		{"7 of 3 bytes: 95 lines for 96 copies", repeat(t, 7, nop3...), large, Factors{32, 96}},
+		{"4 of a smaller op cache", repeat(t, 4, nop4...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{64, 256}},
+	} {
+		if got, fits := choose(t, c.insts, c.fe); got != c.want || !fits {
+			lines := c.fe.OpCache.counter(c.insts)
+			t.Errorf("%s: %v, fits %v; want %v; lines for %d copies: %d", c.name, got, fits, c.want, got.Long, lines.upTo(got.Long))
+		}
 	}
 }
 
