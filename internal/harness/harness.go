@@ -172,7 +172,9 @@ func enterTail(init initial.State) []byte {
 
 // restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
 // the block's own pages, not through another mapping of their frames: on AMD an access
-// through another linear address mispredicts the L1D way.
+// through another linear address mispredicts the L1D way. Each iteration puts back two: from some 256 iterations on the branch
+// predictor does not know the last one, in one image and not in the other, which is 26 cycles a run (docs/precision.md).
+// With four, blocks of stores took half as many windows again; why is not known.
 func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.Lea(asm.RSI, layout.Restore)
 	step := int8(8)
@@ -186,12 +188,14 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	none := e.ForwardJz()
 	e.Align(32)
 	loop := e.PC()
-	e.LoadAt(asm.RDI, asm.RSI, 0)
-	if values {
-		e.LoadAt(asm.RAX, asm.RSI, 8)
+	for k := range int8(layout.RestoreAtOnce) {
+		e.LoadAt(asm.RDI, asm.RSI, k*step)
+		if values {
+			e.LoadAt(asm.RAX, asm.RSI, k*step+8)
+		}
+		e.StoreAt(asm.RDI, 0, asm.RAX)
 	}
-	e.StoreAt(asm.RDI, 0, asm.RAX)
-	e.AddImm8(asm.RSI, step)
+	e.AddImm8(asm.RSI, layout.RestoreAtOnce*step)
 	e.Dec(asm.RCX)
 	e.JnzShort(loop)
 	e.Bind(none)

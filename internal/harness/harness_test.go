@@ -251,10 +251,10 @@ func TestPrologueParts(t *testing.T) {
 	expect("flags", plain(Reset{Flags: true}, all), fmt.Sprintf("movabs rsp,%#x", uint64(layout.SlotFlags)), "popf")
 
 	memory := plain(Reset{Memory: true}, all)
-	if len(memory) != 11 {
+	if len(memory) != 13 {
 		t.Fatalf("memory: %q", texts(memory))
 	}
-	loop, after := memory[5].addr, memory[9].end
+	loop, after := memory[5].addr, memory[11].end
 	for _, want := range []struct {
 		i      int
 		prefix string
@@ -267,10 +267,12 @@ func TestPrologueParts(t *testing.T) {
 		{4, "je ", after},
 		{5, "mov rdi,QWORD PTR [rsi+0x0]", 0},
 		{6, "mov QWORD PTR [rdi+0x0],rax", 0},
-		{7, "add rsi,0x8", 0},
-		{8, "dec rcx", 0},
-		{9, "jne ", loop},
-		{10, "lock not QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
+		{7, "mov rdi,QWORD PTR [rsi+0x8]", 0}, // two in each iteration
+		{8, "mov QWORD PTR [rdi+0x0],rax", 0},
+		{9, "add rsi,0x10", 0},
+		{10, "dec rcx", 0},
+		{11, "jne ", loop},
+		{12, "lock not QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
 	} {
 		if l := memory[want.i]; !strings.HasPrefix(l.text, want.prefix) || l.target != want.target {
 			t.Errorf("memory, step %d: %q means %#x, want %q and %#x", want.i, l.text, l.target, want.prefix, want.target)

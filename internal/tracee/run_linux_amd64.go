@@ -31,13 +31,15 @@ func (t *Tracee) Samples() []byte { return t.shared.samples() }
 // of their own, at most layout.MaxValues.
 func (t *Tracee) SetRestore(addrs, values []uint64) {
 	list := t.shared.mem[offRestore:offRestore:offCode]
-	for i, a := range addrs {
-		list = binary.LittleEndian.AppendUint64(list, a)
+	rounds := (len(addrs) + layout.RestoreAtOnce - 1) / layout.RestoreAtOnce
+	for i := range rounds * layout.RestoreAtOnce {
+		i = min(i, len(addrs)-1) // the last again until a round is full
+		list = binary.LittleEndian.AppendUint64(list, addrs[i])
 		if values != nil {
 			list = binary.LittleEndian.AppendUint64(list, values[i])
 		}
 	}
-	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
+	t.SetWord(layout.SlotRestore, uint64(rounds))
 }
 
 // XSave is the extended state of a stopped child, as XSAVE writes it.

@@ -160,11 +160,11 @@ func TestSegmentBases(t *testing.T) {
 func TestSharedViews(t *testing.T) {
 	c := launch(t)
 	c.SetRestore([]uint64{7, 8, 9}, nil)
-	if n := c.Word(layout.SlotRestore); n != 3 {
-		t.Errorf("%d words to restore, want 3", n)
+	if n := c.Word(layout.SlotRestore); n != 2 {
+		t.Errorf("%d rounds to restore three words, want 2", n)
 	}
 	place(c, func(e *asm.Emitter) {
-		for i := range uint64(3) { // the restore list, to the samples
+		for i := range uint64(4) { // the restore list, to the samples
 			e.Load(asm.RAX, layout.Restore+8*i)
 			e.Store(layout.Samples+8*i, asm.RAX)
 		}
@@ -177,9 +177,9 @@ func TestSharedViews(t *testing.T) {
 		t.Fatalf("%+v", stop)
 	}
 	word := func(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-	for i := range 3 {
-		if v := word(c.Samples()[8*i:]); v != uint64(7+i) {
-			t.Errorf("sample %d is %d", i, v)
+	for i, want := range []uint64{7, 8, 9, 9} { // the last again, to fill a round
+		if v := word(c.Samples()[8*i:]); v != want {
+			t.Errorf("sample %d is %d, want %d", i, v, want)
 		}
 	}
 	if word(c.Frame(layout.MaxFrames - 1)[4088:]) != 0x77 || word(c.Samples()[layout.SamplesSize-8:]) != 0x77 {
