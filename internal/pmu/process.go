@@ -1,9 +1,11 @@
 package pmu
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -87,18 +89,10 @@ func (p *Process) Stop() (uint64, error) {
 func (p *Process) readOne() (Counts, error) {
 	var b [24]byte
 	n, err := p.k.Read(p.fd, b[:])
-	if err != nil {
-		return Counts{}, err
+	if err != nil || n == 0 {
+		return Counts{}, cmp.Or(err, error(&NotRunningError{}))
 	}
-	if n == 0 {
-		return Counts{}, &NotRunningError{}
-	}
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	c := Counts{Values: []uint64{word(0)}, Enabled: word(1), Running: word(2)}
-	if c.Running == 0 || c.Enabled != c.Running {
-		return c, &NotRunningError{c.Enabled, c.Running}
-	}
-	return c, nil
+	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // as of a group of one
 }
 
 // Close gives the counter back.

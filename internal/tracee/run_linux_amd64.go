@@ -116,17 +116,13 @@ func (t *Tracee) Spent() Spent { return t.spent }
 // Try is Do for an image of a dry run, which begins at entry and ends with the int3 before end:
 // ops are system calls that go ahead of it. It is Done if it reaches its end.
 func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, error) {
-	return t.try(ops, entry, end, limit, nil)
+	return t.Step(ops, entry, end, limit, nil)
 }
 
 // Step is Try an instruction at a time: visit sees the registers before each one but the
 // first, the stub's included. It is slow, 18 µs a step. It has to be in a dry run because code can
 // tell that it is stepped: what pushf pushes then has the trap flag set.
 func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
-	return t.try(ops, entry, end, limit, visit)
-}
-
-func (t *Tracee) try(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
 	}
