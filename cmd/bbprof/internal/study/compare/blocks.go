@@ -16,7 +16,7 @@ import (
 const tries = 2
 
 // Blocks prepares two blocks for a comparison: both are measured once, to find an initial state
-// that both run with. first are those results. An error is a *SideError if it is about one block.
+// that both run with, but for what each sets itself. first are those results. An error is a *SideError if it is about one block.
 func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measures [2]Measure, first [2]profiler.Result, err error) {
 	blocks := [2]profiler.Block{a, b}
 	for i, b := range blocks {
@@ -27,15 +27,24 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 	}
 	// Both sides get equal data: the state that one needed is given to the other.
 	init := latest(first[0].Init, first[1].Init)
+	own := a.Setup.Set.String() != b.Setup.Set.String()
 	for i, b := range blocks {
-		if first[i].Init.Name == init.Name && first[i].Init.Set == init.Set {
+		if first[i].Init.Name == init.Name && (own || first[i].Init.Set == init.Set) {
 			continue
 		}
-		if first[i], err = measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: profiler.Setup{At: b.Setup.At, Init: &init, Tolerate: tolerated()}}, tries); err != nil {
+		b.Setup.Tolerate = tolerated()
+		if b.Setup.Init = &init; own {
+			b.Setup.Init = unset(init)
+		}
+		if first[i], err = measure.Number(ctx, p, b, tries); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
 	for i, b := range blocks {
+		init := init
+		if own {
+			init = first[i].Init
+		}
 		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
 			setup.At = b.Setup.At
@@ -44,6 +53,12 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 		}
 	}
 	return measures, first, nil
+}
+
+// unset is a state of bbprof's as it is before anything is set.
+func unset(init initial.State) *initial.State {
+	inits := initial.States()
+	return &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == init.Name })]
 }
 
 var sides = [2]string{"a", "b"}

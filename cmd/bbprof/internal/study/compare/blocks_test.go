@@ -31,6 +31,7 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	}
 	for _, init := range inits {
 		if need := f.needs[b.Code[0]]; need == "" || need == init.Name {
+			init = b.Setup.Set.Over(init)
 			return profiler.Result{Status: profiler.OK, Cycles: float64(b.Code[0]), Init: init}, nil
 		}
 	}
@@ -70,6 +71,45 @@ func TestBlocksShareTheirState(t *testing.T) {
 			asked := f.asked[len(f.asked)-1]
 			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || asked.Setup.At != uint64(i+1) {
 				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
+			}
+		}
+	}
+}
+
+// TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
+func TestBlocksKeepWhatTheySet(t *testing.T) {
+	set := func(text string) initial.Set {
+		s, err := initial.ParseSet(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: 0x401010, Set: set("rbx=0x5000")}}
+	for _, c := range []struct {
+		name    string
+		b       profiler.Setup
+		rbx     uint64 // of b
+		initial string
+	}{
+		{"none", profiler.Setup{}, initial.Paper().GPR[3], "paper"},
+		{"another", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "paper"},
+		{"another, in another state", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "low"},
+		{"the same", profiler.Setup{At: 0x402020, Set: set("rbx=0x5000")}, 0x5000, "low"},
+	} {
+		f := &fake{needs: map[byte]string{2: c.initial}}
+		measures, _, err := Blocks(context.Background(), f, a, profiler.Block{Code: []byte{2}, Setup: c.b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range measures {
+			if _, err := m(context.Background(), Layout{}); err != nil {
+				t.Fatal(err)
+			}
+			asked := f.asked[len(f.asked)-1].Setup
+			wantAt, want := []uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
+			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {
+				t.Errorf("%s, side %s: rbx %#x in %s at %#x, want %#x at %#x", c.name, sides[i], asked.Init.GPR[3], asked.Init.Name, asked.At, want, wantAt)
 			}
 		}
 	}
