@@ -51,7 +51,7 @@ bbprof score -model llvm-mca-22 bounds.csv            groups errors by what boun
 			b.block.add(f)
 			f.toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
 			f.operands = &b.files
-			f.number(&b.workers, 0, "workers", "for files: blocks that are measured at once").fallback = "one a core"
+			f.number(&b.workers, 0, "workers", "for files: blocks that are measured at once").fallback = "0, which is one a core"
 			b.out.add(f, "the report, or of a row")
 			b.plot.add(f)
 			measuring(f, &b.opts)

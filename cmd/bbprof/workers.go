@@ -41,7 +41,7 @@ func (m *sideBySide) declare(f *flags) {
 }
 
 func workersFlag(f *flags, workers *int) {
-	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "one a physical core, and no more than the cgroup leaves CPU time for"
+	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
 }
 
 // workers are profilers, each on CPUs of its own.
