@@ -40,7 +40,7 @@ bbprof account cycles.csv -- gzip -c FILE
 			a := accounting{runs: 5, top: 15}
 			f.operands, f.program = &a.files, &a.program
 			a.out.add(f, "the table")
-			f.number(&a.runs, 1, "runs", "runs of the program whose user time is taken")
+			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			f.number(&a.top, 0, "top", "functions to list")
 			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 			return a.run

@@ -82,7 +82,7 @@ type capturingStates struct {
 func (c *capturingStates) declare(f *flags) {
 	f.program = &c.words
 	f.stray = "write the program and its arguments after --"
-	f.text(&c.out, "o", "FILE", "where the states go")
+	outputFile(f, &c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
 	f.toggle(&c.mask, "mask", "replace all contents of registers and memory that feed no address, mask, shift count, number of rounds or division of the block, and of the program's arguments all but its name")

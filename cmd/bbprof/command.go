@@ -12,6 +12,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -136,7 +137,7 @@ func exitOf(err error) int {
 		host    *verdict.HostError
 	)
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), interruptedChild(err):
 		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &events), errors.As(err, &bad), errors.As(err, &reading):
 		return exitUsage
@@ -144,6 +145,12 @@ func exitOf(err error) int {
 		return exitHost
 	}
 	return exitInternal
+}
+
+// interruptedChild reports whether Ctrl-C ended a child that was being started, and was still in bbprof's process group.
+func interruptedChild(err error) bool {
+	dead := (*tracee.DeadError)(nil)
+	return errors.As(err, &dead) && (dead.Signal == int(syscall.SIGINT) || dead.Signal == int(syscall.SIGTERM))
 }
 
 // stopped reports whether a signal ended a measurement, of which what came before is worth telling.

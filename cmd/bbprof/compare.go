@@ -98,8 +98,8 @@ func (c *comparing) declare(f *flags) {
 		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
 	f.text(&c.b, "b", "B", "the other side")
 	f.text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
-	f.number(&c.layouts, 2, "layouts", "layouts to measure in")
-	f.number(&c.repetitions, 1, "trials", "measurements of each side in each layout; their median counts")
+	f.repeats(&c.layouts, 2, "layouts", "layouts to measure in")
+	f.repeats(&c.repetitions, 1, "trials", "measurements of each side in each layout; their median counts")
 	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
 	f.toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may, and not all data together. rsp and rbp stay together, and "+

@@ -24,7 +24,7 @@ func (l *linking) declare(f *flags) {
 	choice(f, &l.preset, link.Presets(), "lld", "WHAT", "have lld place at random: padding between sections, the order of sections, or both. Adds its flags to A and B")
 	parsed(f, &l.objects, program.Words, "objects", "FILES", "object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
 		"A word with {objects}, such as O2/{objects}, is repeated for each")
-	f.number(&l.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and heap, the same for all. 1: each link has one of its own")
+	f.repeats(&l.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and heap, the same for all. 1: each link has one of its own")
 	f.program = &l.args
 }
 

@@ -35,7 +35,7 @@ bbprof cores -alternatives loop -joined both.csv zen4.parquet icelake.parquet ze
 			c := joining{threshold: 0.05, most: 10}
 			f.operands = &c.files
 			c.out.add(f, "text")
-			f.text(&c.joined, "joined", "FILE", "write the joined rows too: CSV, JSON lines or Parquet, by its ending")
+			outputFile(f, &c.joined, "joined", "FILE", "write the joined rows too: CSV, JSON lines or Parquet, by its ending")
 			parsed(f, &c.threshold, parseShare, "threshold", "P", "difference to report: a fraction such as 0.05, or 5%").fallback = "5%"
 			f.text(&c.alternatives, "alternatives", "COLUMN", "the column that names the set of alternatives that a block is in (default: none)")
 			f.number(&c.most, 0, "top", "sets to list in text; JSON has all")

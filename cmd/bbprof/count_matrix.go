@@ -37,7 +37,7 @@ func (m *matrixFlags) declare(f *flags) {
 	parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").fallback = "10,100,1000"
 	f.text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
 	f.toggle(&m.update, "update", "write what was counted into the file of -expect")
-	f.number(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
+	f.repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
 }
 
 func parseList(s string) ([]string, error) {

@@ -72,7 +72,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.block.add(f)
-			f.number(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
+			f.repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
 			f.seed(&e.ask.Seed, "seed of the random order")
 			e.out.add(f, "the table")
 			e.plot.add(f)

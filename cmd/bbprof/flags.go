@@ -87,6 +87,18 @@ func (f *flags) number(p *int, least int, name, help string) *flagDecl {
 	return d
 }
 
+// mostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes days.
+const mostRepeated = 10_000
+
+// repeats is number for how often something is measured, or in how many ways.
+func (f *flags) repeats(p *int, least int, name, help string) *flagDecl {
+	d := parsed(f, p, func(s string) (int, error) {
+		return wholeNumber(s, least, mostRepeated, "write a whole number from %d to %d", least, mostRepeated)
+	}, name, "N", help)
+	d.fallback = strconv.Itoa(*p)
+	return d
+}
+
 func (f *flags) seed(p *uint64, help string) {
 	parsed(f, p, func(s string) (uint64, error) {
 		n, err := strconv.ParseUint(s, 10, 64)

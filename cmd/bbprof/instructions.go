@@ -65,7 +65,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			f.text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
 			c.addPredicting(f)
-			f.text(&c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
+			outputFile(f, &c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
 			c.sideBySide.declare(f)
 			return c.run
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -148,6 +149,15 @@ func TestOutputThatCannotBe(t *testing.T) {
 		err := writeWhole(name, nil, func(io.Writer) error { return nil })
 		if code := exitOf(err); code != exitUsage {
 			t.Errorf("%s: exit code %d: %v", name, code, err)
+		}
+	}
+}
+
+// TestInterruptedWhileStarting: Ctrl-C reaches a child that has not left bbprof's process group yet, too, which is no failure.
+func TestInterruptedWhileStarting(t *testing.T) {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitInterrupted, syscall.SIGKILL: exitInternal} {
+		if code := exitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})); code != want {
+			t.Errorf("%v: exit code %d, want %d", signal, code, want)
 		}
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/limits"
@@ -94,8 +96,37 @@ func (o *output) add(f *flags, what string) {
 }
 
 func (o *output) addFile(f *flags) {
-	f.text(&o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
+	outputFile(f, &o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
 	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
+}
+
+// outputFile declares a flag that names a file for a result. That it cannot be written is said before measuring, not after.
+func outputFile(f *flags, p *string, name, arg, help string) {
+	f.declare(flagDecl{name: name, arg: arg, help: help, fallback: *p, set: func(file string) error {
+		*p = file
+		return replaceable(file)
+	}})
+}
+
+// replaceable tries whether writeWhole can put something in the place of a file.
+func replaceable(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case name == "" || name == "-" || strings.HasSuffix(name, "/"): // the last is a directory, as merge takes it
+		return nil
+	case err == nil && info.IsDir():
+		return errors.New("it is a directory; name a file")
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe is opened once
+	}
+	if name, err = resultfile.ResolveLink(name); err != nil {
+		return err
+	}
+	f, err := resultfile.CreateBeside(name, "writing", 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // notes is where a command reports its progress.

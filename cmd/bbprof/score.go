@@ -56,7 +56,7 @@ bbprof score -report report.html results.csv      what was measured, without a m
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that are sensitive to the initial state, too")
 			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
-			f.text(&c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
+			outputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
 			f.seed(&c.seed, "seed of the bootstrap intervals")
 			f.toggle(&c.out.json, "json", "one JSON object instead of the report")
 			c.out.addFile(f)

@@ -107,7 +107,7 @@ func (s *sweeping) declare(f *flags) {
 		}})
 	}
 	f.section("Flags")
-	f.number(&s.runs, 1, "runs", "runs with each value, in random order").fallback = "3, of a program 10"
+	f.repeats(&s.runs, 1, "runs", "runs with each value, in random order").fallback = "3, of a program 10"
 	f.seed(&s.seed, "seed of the random order")
 	s.out.add(f, "the table")
 	s.plot.add(f)

@@ -22,7 +22,7 @@ func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 		name := fmt.Sprintf("%s.%s-%08x", base[:min(len(base), maxBase)], purpose, rand.Uint32())
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		switch why := (*fs.PathError)(nil); {
-		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist):
+		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist) && !isDir(dir): // else one that holds no new files, such as /proc
 			return nil, fmt.Errorf("%s: there is no directory %s", path, filepath.Clean(dir))
 		case errors.As(err, &why) && !errors.Is(err, fs.ErrExist):
 			return nil, fmt.Errorf("%s: %w", path, why.Err)
@@ -46,4 +46,9 @@ func ResolveLink(path string) (string, error) {
 		return "", fmt.Errorf("%s is a symbolic link that leads to no file; remove it, or name another file", path)
 	}
 	return to, nil
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(filepath.Clean(name))
+	return err == nil && info.IsDir()
 }
