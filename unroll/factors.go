@@ -54,13 +54,13 @@ var pairs = [...]Factors{
 var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
 // shortPairs are for those of them whose instructions have at most shortBytes on average: the more copies the two images
-// differ by, the narrower the interval. With longer instructions the front end does not keep up over so many
-// copies: two nops of 5 bytes take 0.331 cycles with 256 and 768 copies, of 6 bytes 0.344, of 7 bytes 0.385.
+// differ by, the narrower the interval. Longer ones come to more than 32 windows of code, after which additions of small constants leave
+// Redwood Cove's op cache: add rsp, 8 (4 bytes) takes 0.166 cycles with 256 and 512 copies and 0.25 from 512 to 768.
 var shortPairs = [...]Factors{{256, 640}, {256, 768}}
 
 const (
 	fewInstructions = 3
-	shortBytes      = 5
+	shortBytes      = 3
 	largeOpCache    = 4096 // operations
 	// fewShare is opCacheShare for them, and for dense code: 34 windows of three lines. With more, some code of three lines a window
 	// leaves Redwood Cove's op cache for the decoders, in loops as in a row (docs/front-end.md, "Dense code leaves the op cache").

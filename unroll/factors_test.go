@@ -226,6 +226,8 @@ func TestChooseOfALargeOpCache(t *testing.T) {
 		want  Factors
 	}{
 		{"1 byte: 96 lines for 768 copies", decode(t, nop...), large, Factors{256, 768}},
+		{"3 bytes: 90 lines for 640 copies, 108 for 768", decode(t, nop3...), large, Factors{256, 640}},
+		{"4 bytes: no more copies, whatever they take", decode(t, nop4...), large, Factors{256, 512}},
 		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
 		{"of a smaller op cache", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{128, 512}},
 		{"2 of 8 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop8...), large, Factors{128, 384}},
