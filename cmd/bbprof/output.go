@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -71,8 +72,11 @@ func (l *lossless) exitCode(code int, stderr io.Writer) int {
 // stdout is standard output. Where it was closed at the start, Go has opened /dev/null in its place, which
 // would take a result without an error.
 func stdout() io.Writer {
-	if limits.StdoutClosed() {
+	switch closed, maybe := limits.StdoutClosed(); {
+	case closed:
 		return closedOutput{}
+	case maybe:
+		return &maybeClosedOutput{}
 	}
 	return os.Stdout
 }
@@ -185,6 +189,16 @@ func (o *output) stream(std streams, write func(io.Writer) error) error {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
+}
+
+// maybeClosedOutput warns when something is written to it.
+type maybeClosedOutput struct{ warned sync.Once }
+
+func (m *maybeClosedOutput) Write(p []byte) (int, error) {
+	m.warned.Do(func() {
+		fmt.Fprintln(os.Stderr, "bbprof: warning: the result is lost: standard output is closed, or is /dev/null opened for reading and writing; -o FILE keeps it, and with >/dev/null this is not said")
+	})
+	return os.Stdout.Write(p)
 }
 
 type plots []string

@@ -3,4 +3,4 @@
 package limits
 
 // StdoutClosed is not known here.
-func StdoutClosed() bool { return false }
+func StdoutClosed() (closed, maybe bool) { return false, false }
