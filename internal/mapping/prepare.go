@@ -83,8 +83,7 @@ type Mapped struct {
 	PaperVerdict string // what one frame and the first initial state give: "ok" or a reason
 	Rescued      bool   // it took another initial state than the first
 
-	task     Task
-	complete bool // Restore has all that any number of copies can change
+	task Task
 }
 
 // Warnings are what a user should know with the result.
@@ -259,7 +258,7 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			err = m.trace()
 		}
 		if err == nil {
-			err = m.findStored()
+			err = m.addDirty(m.Short)
 		}
 		if err == nil {
 			m.Judged, err = t.Judge(m)

@@ -56,9 +56,9 @@ func (m *Mapped) setRestore(words []uint64) {
 	m.Child.SetRestore(words, values)
 }
 
-// reached lists, as dirty does, each word that a store among the accesses reaches, or any access if all says so, and those
-// of an earlier list. An access beyond the pages is left out.
-func (m Mapping) reached(accesses []asm.Access, earlier []uint64, all bool) []uint64 {
+// reached lists, as dirty does, each word that accesses reach, and those of an earlier list. An access beyond the pages is
+// left out.
+func (m Mapping) reached(accesses []asm.Access, earlier []uint64) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
@@ -82,9 +82,6 @@ func (m Mapping) reached(accesses []asm.Access, earlier []uint64, all bool) []ui
 		add(addr)
 	}
 	for _, a := range accesses {
-		if !a.Write && !all {
-			continue
-		}
 		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
 			add(addr)
 		}
@@ -99,29 +96,12 @@ func (m Mapping) reached(accesses []asm.Access, earlier []uint64, all bool) []ui
 	return list
 }
 
-// findStored completes the list of words to restore before each run. What a run changes depends on
-// how many copies it has: a later one may put a word back, and a word that is not restored tells a
-// block that this is no dry run. But the trace of all copies has the stores of any number of them:
-// where those reach no word that is not on the list already, it is complete. Else each number of
-// copies is asked; to restore words that stores leave as they are would do, and moved the time of one
-// in fifty such blocks by 1 to 4 %.
-func (m *Mapped) findStored() error {
-	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
-		return nil
-	}
-	if m.complete {
-		stored := m.reached(m.Trace.Accesses, m.Restore, false)
-		if m.complete = len(stored) == len(m.Restore) && len(stored) <= m.maxRestore(); m.complete {
-			m.setRestore(stored)
-			return nil
-		}
-	}
-	return m.addDirty(m.Short)
-}
-
-// addDirty adds to that list the words that another image leaves changed, unless it is complete.
+// addDirty adds to the list of words to restore before each run those that an image leaves changed. What a run changes
+// depends on how many copies it has: a later one may put a word back, and a word that is not restored tells a block that
+// this is no dry run. So each image is asked; to restore words that stores leave as they are would do, and moved the time of
+// one in fifty such blocks by 1 to 4 %.
 func (m *Mapped) addDirty(im harness.Image) error {
-	if !m.Harness.Reset.Memory || len(m.Pages) == 0 || m.complete && m.Loop == nil {
+	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
 	}
 	m.Refill()

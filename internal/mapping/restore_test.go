@@ -20,7 +20,6 @@ func TestStored(t *testing.T) {
 	}{
 		{"nothing", nil, nil, nil},
 		{"an earlier list", nil, []uint64{0x3008, 0x9010}, []uint64{0x3008, 0x9010}},
-		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
 		{"a byte", []asm.Access{store(0x300f, 1)}, nil, []uint64{0x3008}},
 		{"across two words", []asm.Access{store(0x300f, 2)}, nil, []uint64{0x3008, 0x3010}},
 		{"up to the next word", []asm.Access{store(0x3008, 8)}, nil, []uint64{0x3008}},
@@ -29,11 +28,11 @@ func TestStored(t *testing.T) {
 		{"many at once", []asm.Access{store(0x9ff0, 16), store(0x3000, 24)}, nil, []uint64{0x3000, 0x3008, 0x3010, 0x9ff0, 0x9ff8}},
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
 	} {
-		if got := m.reached(c.accesses, c.earlier, false); !slices.Equal(got, c.want) {
+		if got := m.reached(c.accesses, c.earlier); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
 		}
 	}
-	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil, false); got != nil {
+	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil); got != nil {
 		t.Errorf("without a page: %#x", got)
 	}
 }

@@ -21,7 +21,7 @@ func (m *Mapped) maxTraced(probe *asm.Probe) int {
 
 // trace runs the instrumented copy once and reads what it logged.
 func (m *Mapped) trace() error {
-	m.complete, m.Notes = false, nil
+	m.Notes = nil
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: map[uint64]int{}}
 	for _, p := range m.Pages {
 		m.Trace.Frame[p.Addr] = p.Frame
@@ -61,10 +61,9 @@ func (m *Mapped) trace() error {
 		}
 		// When the words that a mask suppresses are stored before each run, their pages are present and dirty; while a page
 		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
-		m.Restore = m.reached(suppressed, m.Restore, true)
+		m.Restore = m.reached(suppressed, m.Restore)
 	}
-	m.complete = copies == m.Factors.Long
-	if !m.complete {
+	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
 	}
 	return nil
