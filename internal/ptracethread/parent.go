@@ -3,10 +3,30 @@ package ptracethread
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/bbprof/bbprof/verdict"
 )
+
+// Followed is why a child may not be traced where bbprof is traced itself: by what traces its children, too, as strace -f does. A process
+// has one tracer (ptrace(2)).
+func Followed() *verdict.HostError {
+	status, _ := os.ReadFile("/proc/self/status")
+	return followed(string(status))
+}
+
+func followed(status string) *verdict.HostError {
+	_, after, _ := strings.Cut(status, "\nTracerPid:")
+	tracer, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+	if tracer == "" || tracer == "0" {
+		return nil
+	}
+	return &verdict.HostError{
+		Missing: fmt.Sprintf("process %s traces bbprof and its children (strace -f, a debugger that follows forks), so that bbprof cannot trace them", tracer),
+		Remedy:  "run bbprof without it, or have it leave children alone (strace without -f)",
+	}
+}
 
 // CheckParent has to pass before a child is started that is to die with its parent
 // (syscall.SysProcAttr.Pdeathsig). The code that the Go runtime runs in that child compares getppid

@@ -3,6 +3,7 @@ package ptracethread
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -61,5 +62,14 @@ func TestClose(t *testing.T) {
 	wait.Wait()
 	if !done {
 		t.Error("Close did not wait for work that had begun")
+	}
+}
+
+func TestFollowed(t *testing.T) {
+	for status, want := range map[string]bool{"": false, "Name:\tx\nTracerPid:\t0\nUid:\t0\n": false, "Name:\tx\nTracerPid:\t17\nUid:\t0\n": true} {
+		host := followed(status)
+		if (host != nil) != want || want && !strings.Contains(host.Missing, "process 17 traces bbprof") {
+			t.Errorf("%q: %v", status, host)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -30,6 +31,10 @@ func (t *Tracee) notStarted(err error) error {
 	// No process traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
 	probe := unix.PtraceCont(0, 0)
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if host := ptracethread.Followed(); host != nil && isRefusal(err) && errors.Is(probe, unix.ESRCH) {
+		host.Err = err
+		return host
+	}
 	return whyNotStarted(err, probe, strings.TrimSpace(string(scope)))
 }
 

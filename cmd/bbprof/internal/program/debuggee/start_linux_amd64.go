@@ -118,6 +118,10 @@ func (p *Process) fork(c Config) error {
 	}
 	pid, err := syscall.ForkExec(c.Path, c.Args, &attr)
 	if errors.Is(err, unix.EPERM) {
+		if host := ptracethread.Followed(); host != nil {
+			host.Err = err
+			return host
+		}
 		return &verdict.HostError{Missing: "ptrace is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
 	}
 	if errors.Is(err, unix.EAGAIN) { // clone(2), execve(2)
