@@ -55,8 +55,13 @@ func (c TSC) Resolution(n int, times float64) float64 {
 	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / times
 }
 
-// RateResolution is that of the chains' difference.
-func (c TSC) RateResolution(n int) float64 { return c.Resolution(n, chainCycles) }
+// RateResolution is that of the chains' difference; of one, how far that can be off.
+func (c TSC) RateResolution(n int) float64 {
+	if n == 1 {
+		return stepSlack * c.StepTicks / chainCycles
+	}
+	return c.Resolution(n, chainCycles)
+}
 
 // FastRate is in ticks per core cycle.
 func (TSC) FastRate(d [][]float64) float64 {

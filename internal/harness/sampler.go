@@ -39,7 +39,7 @@ func TSC(e *asm.Emitter) {
 // (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for an idle core can
 // take that long, so the sampler for a wide block uses vectorBits of them at each reading, and until they
 // are awake before each phase (wakeVectors).
-func Sampler(e *asm.Emitter, clock Clock, phases, iterations, vectorBits int, done uint64) (entry uint64) {
+func Sampler(e *asm.Emitter, clock Clock, iterations, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	keepAwake(e, vectorBits)
@@ -101,8 +101,7 @@ func Sampler(e *asm.Emitter, clock Clock, phases, iterations, vectorBits int, do
 	e.Load(asm.RSI, layout.SlotPhase)
 	e.AddImm8(asm.RSI, layout.PhaseSize)
 	e.Store(layout.SlotPhase, asm.RSI)
-	e.Lea(asm.RDI, layout.Phases+uint64(phases)*layout.PhaseSize)
-	e.Sub(asm.RSI, asm.RDI)
+	e.SubMem(asm.RSI, layout.SlotPhasesEnd)
 	e.Jnz(phase)
 	e.DecMem(layout.SlotPolls)
 	e.Jnz(entry)
@@ -156,9 +155,9 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 }
 
 // ChooseRuns appends code that chooses, from the fastest of the last runs of an image, how many runs fill
-// ticks, at most most. It stores their number in SlotRuns, and has the last two phases of the table
-// time that many at once, after rsi more runs.
-func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (entry uint64) {
+// ticks, at most most. It stores their number in SlotRuns, and has these phases of the table
+// time that many at once, after rsi runs and [WarmFor] so many.
+func ChooseRuns(e *asm.Emitter, phases []int, runs, ticks, most int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, math.MaxInt64)
@@ -182,9 +181,12 @@ func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (ent
 	e.Add(asm.RAX, asm.RCX)
 	e.Raw(0x48, 0xf7, 0xf1) // div rcx
 	e.Store(layout.SlotRuns, asm.RAX)
+	e.Load(asm.RDX, layout.SlotRuns)
+	e.Raw(0x48, 0xc1, 0xea, 2) // shr rdx, 2
+	e.Add(asm.RSI, asm.RDX)
 	e.Add(asm.RSI, asm.RAX)
 	e.AddImm8(asm.RAX, 1)
-	for phase := phases - 2; phase < phases; phase++ {
+	for _, phase := range phases {
 		at := layout.Phases + uint64(phase)*layout.PhaseSize
 		e.Store(at+8, asm.RSI)
 		e.Store(at+16, asm.RAX)
@@ -192,6 +194,10 @@ func ChooseRuns(e *asm.Emitter, phases, runs, ticks, most int, done uint64) (ent
 	e.Jmp(done)
 	return entry
 }
+
+// WarmFor is how many more runs of an image go ahead of so many that are timed. The predictors know hundreds of
+// branches back, and until these are the image's own some runs mispredict.
+func WarmFor(runs int) int { return runs / 4 }
 
 // keepAwake uses vector units of a width.
 func keepAwake(e *asm.Emitter, vectorBits int) {

@@ -116,7 +116,9 @@ const (
 	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
 	SlotIdleStores = Control + 0xb8 // as SlotIdleAdds, of the burst of stores
 
-	Phases    = Control + 0x0c0 // table of phases, PhaseSize each: entry, runs, timed runs
+	SlotPhasesEnd = Control + 0xc0 // address past the last phase
+
+	Phases    = Control + 0x0e0 // table of phases, PhaseSize each: entry, runs, timed runs
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
 

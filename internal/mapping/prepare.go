@@ -92,7 +92,9 @@ func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Wa
 // Refill puts the frames back to the fill word.
 func (m *Mapped) Refill() { m.Plan.Refill(m.Child) }
 
-// RemapTo maps the block's pages again, onto other frames for each n as far as there are as many, and fills these.
+// RemapTo maps the block's pages again, onto other frames for each n as far as there are as many, and fills these. All
+// pages are unmapped first, which takes 1 µs more than to replace them: then some 50 of 25,745 blocks had slow states
+// more often, by up to a quarter, and were no longer steady.
 func (m *Mapped) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames

@@ -84,7 +84,7 @@ func (t *TSC) multiplyChains() [2]image {
 func calibrationPlan(multiply [2]image, samples int, idle uint64) runPlan {
 	return runPlan{
 		pairs:   []pairPlan{{nil, multiply[0], multiply[1], oneWindow}},
-		samples: samples, polls: 10 * samples, idle: idle,
+		samples: samples, times: 1, polls: 10 * samples, idle: idle,
 	}
 }
 
@@ -294,7 +294,7 @@ func (t *TSC) widen(bits int) error {
 // core can only slow the chain, so the fast half of the samples is asked.
 func (t *TSC) measureRate() error {
 	chain := t.chains[0]
-	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, polls: 64, idle: anyReading, vectorBits: t.width})
+	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, times: 1, polls: 64, idle: anyReading, vectorBits: t.width})
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type image struct {
 type runPlan struct {
 	pairs      []pairPlan
 	samples    int    // wanted of each window
+	times      int    // how often in each the images of a pair, in turn
 	wait       int    // busy probe readings to spend before all windows together
 	polls      int    // probe readings to spend on a window
 	idle       uint64 // longest probe reading of an idle core, in ticks
@@ -50,7 +51,7 @@ type childRun struct {
 
 // window is some samples with one dispatch offset.
 type window struct {
-	columns  [][]uint64 // contention probe, the chains, short, long; one reading a sample
+	columns  [][]uint64 // contention probe and chains, one reading a sample; short and long, as many as they are timed
 	pair     int        // of the plan, by number
 	offset   int
 	polls    int        // probe readings spent
@@ -63,7 +64,8 @@ const (
 	columnChains = 1
 )
 
-func (w window) samples() int { return len(w.columns[0]) }
+// samples is how often the images were timed.
+func (w window) samples() int { return len(w.columns[len(w.columns)-1]) }
 
 const (
 	// An interrupt lasts no less than interruptSeconds: of 382,870 windows of 4,000 blocks on Granite Rapids the two
@@ -73,11 +75,12 @@ const (
 	interruptShare = 0.25
 )
 
-// uninterrupted is the window without the samples in which a timing exceeds the fastest of the same image by
-// an interrupt of so many ticks.
+// uninterrupted is the window without the samples in which a timing of the block exceeds the fastest of the same image
+// by an interrupt of so many ticks.
 func (w window) uninterrupted(ticks float64) window {
 	disturbed := make([]bool, w.samples())
-	for _, c := range w.columns[columnChains:] {
+	images := w.columns[len(w.columns)-2:]
+	for _, c := range images {
 		for i, d := range c {
 			fastest := float64(slices.Min(c))
 			disturbed[i] = disturbed[i] || float64(d) > fastest+max(ticks, interruptShare*fastest)
@@ -86,15 +89,16 @@ func (w window) uninterrupted(ticks float64) window {
 	if !slices.Contains(disturbed, true) {
 		return w
 	}
-	kept := make([][]uint64, len(w.columns))
-	for i, c := range w.columns {
+	w.columns = slices.Clone(w.columns)
+	for i, c := range images {
+		kept := []uint64(nil)
 		for j, d := range c {
 			if !disturbed[j] {
-				kept[i] = append(kept[i], d)
+				kept = append(kept, d)
 			}
 		}
+		w.columns[len(w.columns)-2+i] = kept
 	}
-	w.columns = kept
 	return w
 }
 
@@ -125,7 +129,7 @@ func (p runPlan) windows() (windows []window) {
 func (t *TSC) run(p runPlan) (childRun, error) {
 	t.setSlots(p)
 	got := childRun{windows: p.windows()}
-	out, err := newOutput(t.child, len(t.chains), len(got.windows), p.samples)
+	out, err := newOutput(t.child, len(t.chains), len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
@@ -153,11 +157,13 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 }
 
 func (t *TSC) setSlots(p runPlan) {
+	rows := rowsOf(len(t.chains), p.times)
 	for i, chain := range t.chains {
-		for _, w := range chain.phase(i) {
+		for _, w := range chain.phase(rows.chains[i]) {
 			t.child.SetWord(w.slot, w.value)
 		}
 	}
+	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(rows.n())*layout.PhaseSize)
 	t.child.SetWord(layout.SlotIdleAdds, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
@@ -168,18 +174,22 @@ func (t *TSC) setSlots(p runPlan) {
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // those around all pairs
 	for _, pair := range p.pairs {
-		ops += len(pair.setup) + 2*phaseWords + 2 + windowOps*len(pair.offsets)
+		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
 	}
 	list = append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
 	at := 0 // the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
-		for i, im := range []image{pair.short, pair.long} {
-			words := im.phase(len(t.chains) + i)
+		for i, row := range out.rows.images() {
+			im := pair.short
+			if i%2 == 1 {
+				im = pair.long
+			}
+			words := im.phase(row)
 			known := words[:]
 			if im.runs == 0 {
-				known = words[:1]
+				known = words[:1] // the search writes the others
 			}
 			for _, w := range known {
 				list = append(list, tracee.Put(w.slot, w.value))
@@ -215,6 +225,31 @@ type slotWord struct{ slot, value uint64 }
 
 const phaseWords = 3
 
+// rows are where the chains, and each time the short image with the long one after it, stand in the sampler's table.
+type rows struct{ chains, pairs []int }
+
+// rowsOf puts a chain ahead of each timing of the images, as far as there are as many. What is left of the chains goes
+// first.
+func rowsOf(chains, times int) (r rows) {
+	for k := range times {
+		for len(r.chains) < chains-(times-1-k) {
+			r.chains = append(r.chains, r.n())
+		}
+		r.pairs = append(r.pairs, r.n())
+	}
+	return r
+}
+
+func (r rows) n() int { return len(r.chains) + 2*len(r.pairs) }
+
+// images are the rows of the images, the short one's and the long one's by turns.
+func (r rows) images() (all []int) {
+	for _, row := range r.pairs {
+		all = append(all, row, row+1)
+	}
+	return all
+}
+
 // phase is the image as row i of the sampler's table.
 func (im image) phase(i int) [phaseWords]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
@@ -229,23 +264,25 @@ func (im image) phase(i int) [phaseWords]slotWord {
 // SlotPolls after each. Every window starts at a page, so that all of them use the same sets
 // of L1D, and few.
 type output struct {
-	memory  []byte // of the samples' area
-	columns int
-	room    uint64 // for a window
-	tails   uint64
+	memory []byte // of the samples' area
+	rows   rows   // that a sample has a word of each, after the probe's
+	sample int    // its bytes
+	room   uint64 // for a window
+	tails  uint64
 }
 
 const tailSize = 16
 
-func newOutput(child *tracee.Tracee, chains, windows, samples int) (output, error) {
-	columns := 1 + chains + 2
+func newOutput(child *tracee.Tracee, chains, windows int, p runPlan) (output, error) {
+	rows := rowsOf(chains, p.times)
+	sample := 8 * (1 + rows.n())
 	o := output{
-		memory: child.Samples(), columns: columns,
-		room:  (uint64(8*columns*samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
+		memory: child.Samples(), rows: rows, sample: sample,
+		room:  (uint64(sample*p.samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
 		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
 	}
-	if o.samples(windows-1)+uint64(8*columns*samples) > o.tails {
-		return o, fmt.Errorf("%d windows of %d samples do not fit", windows, samples)
+	if o.samples(windows-1)+uint64(sample*p.samples) > o.tails {
+		return o, fmt.Errorf("%d windows of %d samples do not fit", windows, p.samples)
 	}
 	return o, nil
 }
@@ -261,21 +298,32 @@ func sampled(samples []byte, addr uint64) uint64 {
 
 // read fills in what window i of a plan measured.
 func (o output) read(w *window, i int, p runPlan) error {
-	at, sample := o.samples(i), 8*o.columns
+	at := o.samples(i)
 	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
-	n := kept / sample
-	if kept < 0 || n > p.samples || kept%sample != 0 || polls < 0 || polls > p.polls {
+	n := kept / o.sample
+	if kept < 0 || n > p.samples || kept%o.sample != 0 || polls < 0 || polls > p.polls {
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
 	w.polls, w.complete = polls, n == p.samples
-	w.columns = make([][]uint64, o.columns)
-	values := make([]uint64, o.columns*n)
-	for c := range w.columns {
-		w.columns[c], values = values[:n:n], values[n:]
+	values := make([]uint64, 0, n*o.sample/8)
+	column := func(words ...int) []uint64 {
+		first := len(values)
 		for j := range n {
-			w.columns[c][j] = o.word(at + uint64(j*sample+8*c))
+			for _, word := range words {
+				values = append(values, o.word(at+uint64(j*o.sample+8*word)))
+			}
 		}
+		return values[first:len(values):len(values)]
 	}
+	w.columns = append(make([][]uint64, 0, 1+len(o.rows.chains)+2), column(0))
+	for _, row := range o.rows.chains {
+		w.columns = append(w.columns, column(1+row))
+	}
+	var short, long []int
+	for _, row := range o.rows.pairs {
+		short, long = append(short, 1+row), append(long, 2+row)
+	}
+	w.columns = append(w.columns, column(short...), column(long...))
 	return nil
 }
 

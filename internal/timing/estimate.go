@@ -72,8 +72,8 @@ func (s sample) estimate() estimate {
 	default:
 		e = stat.MidMean(cycles)
 	}
-	n := len(s.windows) * windowSamples
-	block := s.clock.Resolution(n, float64(s.runs*s.iterations)) / s.rate.ticks
+	n := len(s.windows)
+	block := s.clock.Resolution(windowSamples*n, float64(s.runs*s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
 	return estimate{s, e.Prediction(), design}

@@ -29,11 +29,11 @@ func (m *mean) add(value float64, samples int) {
 }
 
 const (
-	// replicateSamples are those of a replicate that was not disturbed. So many are compared with
+	// passSamples are those of the first pass if it was not disturbed. So many are compared with
 	// what was before: fewer would not tell a clock that has moved from its steps.
-	replicateSamples = DispatchOffsets * windowSamples
-	// rateSamples are the most that the mean is of: 20 replicates, some 3 ms.
-	rateSamples = 20 * replicateSamples
+	passSamples = passWindows
+	// rateSamples are the most that the mean is of: 20 passes, some 3 ms.
+	rateSamples = 20 * passSamples
 )
 
 // add takes a child run's rate in. Where a replicate's worth of them differs from the mean by more
@@ -45,7 +45,7 @@ func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 		within = math.Max(within, run.Half)
 	}
 	r.latest.add(run.Value, run.N)
-	if r.samples > 0 && r.latest.samples < replicateSamples {
+	if r.samples > 0 && r.latest.samples < passSamples {
 		return
 	}
 	known := mean{r.ticks, min(r.samples, max(rateSamples-r.latest.samples, 0))}

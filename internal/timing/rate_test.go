@@ -12,11 +12,11 @@ import (
 // the last one's where they do not. Shorter runs  are compared together.
 func TestClockRate(t *testing.T) {
 	clock := clock.TSC{StepTicks: 26}
-	own := clock.RateResolution(replicateSamples) // of one replicate
-	replicate := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: replicateSamples} }
+	own := clock.RateResolution(passSamples) // of one replicate
+	replicate := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: passSamples} }
 	short := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: 10 * own, N: 2} }
 	shorts := func(v float64) (all []stat.Estimate) {
-		for range replicateSamples / 2 {
+		for range passSamples / 2 {
 			all = append(all, short(v))
 		}
 		return all
@@ -56,14 +56,14 @@ func TestClockRateForgets(t *testing.T) {
 	clock := clock.TSC{StepTicks: 26}
 	var r clockRate
 	for range 100 {
-		r.add(stat.Estimate{Value: 0.7, N: replicateSamples}, clock)
+		r.add(stat.Estimate{Value: 0.7, N: passSamples}, clock)
 	}
 	if r.samples != rateSamples {
 		t.Errorf("a mean of %d samples, want %d", r.samples, rateSamples)
 	}
-	near := 0.7 + clock.RateResolution(replicateSamples)/2
-	for range 3 * rateSamples / replicateSamples {
-		r.add(stat.Estimate{Value: near, N: replicateSamples}, clock)
+	near := 0.7 + clock.RateResolution(passSamples)/2
+	for range 3 * rateSamples / passSamples {
+		r.add(stat.Estimate{Value: near, N: passSamples}, clock)
 	}
 	if got := (r.ticks - 0.7) / (near - 0.7); got < 0.9 {
 		t.Errorf("after three times as many samples %.0f %% of the way", 100*got)

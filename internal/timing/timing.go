@@ -108,7 +108,7 @@ type Timed struct {
 	Windows []Window
 	Third   []Window // up to a third number of iterations, as far as timed beside them
 
-	RunsPerSample   int // runs of an image between two readings of the clock
+	RunsPerSample   int // runs of an image between two readings of the clock that count
 	SamplesKept     int
 	SamplesDropped  int
 	WindowsSwitched int // windows dropped for a context switch
@@ -228,12 +228,12 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations i
 	for _, bits := range cfg.CPU.VectorBits() {
 		c.samplers[bits] = sampler{
 			wait:   harness.WaitIdle(e, clock.Emit, probeIterations, bits, idleReadings, child.Resume()),
-			sample: harness.Sampler(e, clock.Emit, len(chains)+2, probeIterations, bits, child.Resume()),
+			sample: harness.Sampler(e, clock.Emit, probeIterations, bits, child.Resume()),
 		}
 	}
 	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
 	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
-	c.search = harness.ChooseRuns(e, len(chains)+2, searchedRuns, int(ticks), maxRuns, child.Resume())
+	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, int(ticks), maxRuns, child.Resume())
 	if more != nil {
 		more(e)
 	}

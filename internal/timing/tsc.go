@@ -14,12 +14,14 @@ import (
 )
 
 const (
+	// windowSamples is how often a window times the block's images, in turn. One tells whether the other was interrupted,
+	// and some blocks take a speed anew each time that an image begins.
 	windowSamples = 2
 	// windowPolls are the probe readings that a window's samples stand between; none may
 	// find the core busy. Where one does, other work comes and goes faster than the probe
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
 	// of those with none one in a thousand (docs/precision.md).
-	windowPolls = windowSamples + 1
+	windowPolls = 2
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
 	// idleReadings are the idle readings in a row that end a wait.
@@ -32,7 +34,7 @@ const (
 
 	// A timing lasts about timingTicks ticks and timingSteps steps of the clock. More narrow the interval
 	// until the clock's steps add less to it than the differences between replicates.
-	timingTicks  = 8000
+	timingTicks  = 6000
 	timingSteps  = 600
 	maxRuns      = 64
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
@@ -88,10 +90,10 @@ func (t *TSC) Report() Report {
 
 // Uses implements Timer.
 func (t *TSC) Uses(report func(from, bytes uint64)) {
-	phases := uint64(len(t.chains) + 2)
+	phases := uint64(len(t.chains) + 2*windowSamples)
 	report(layout.SlotCount, layout.Phases+phases*layout.PhaseSize-layout.SlotCount)
-	report(layout.Times, 8*(maxRuns+Warm+2))
-	report(layout.Samples, 8*(phases+1)*windowSamples)
+	report(layout.Times, 8*(maxRuns+uint64(harness.WarmFor(maxRuns))+Warm+2))
+	report(layout.Samples, 8*(1+phases))
 }
 
 // series is the replicates of a block so far.
@@ -307,7 +309,7 @@ func missing(all []placement) (n int) {
 // of each of its pairs.
 func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
 	plan = runPlan{
-		samples: windowSamples, wait: waitPolls, polls: windowPolls,
+		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
 	for i := range all {
@@ -317,8 +319,8 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 			continue
 		}
 		pair := pairPlan{
-			short:   image{at.Short.Entry, p.Warm, runs},
-			long:    image{at.Long.Entry, p.Warm, runs},
+			short:   image{at.Short.Entry, p.Warm + harness.WarmFor(runs), runs},
+			long:    image{at.Long.Entry, p.Warm + harness.WarmFor(runs), runs},
 			offsets: offsets,
 		}
 		if !at.mapped {
@@ -337,7 +339,7 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 func (s *series) keep(got childRun) (kept []window) {
 	t := &s.timed
 	for _, w := range got.windows {
-		t.SamplesDropped += w.polls - w.samples() // polls that led to no sample
+		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls that led to no sample
 	}
 	if got.switches > 0 {
 		t.WindowsSwitched += len(got.windows)
@@ -371,13 +373,15 @@ func (s *series) keep(got childRun) (kept []window) {
 // interrupt is the least that an interrupt lasts, in ticks.
 func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
-// learnRate takes in what a child run says of the clock's rate. It is not known from less than a
-// window; of few samples the interval is as wide as that of one step among them, which is no drift.
+// learnRate takes in what a child run says of the clock's rate, one reading from each window. Of few the
+// interval is as wide as that of one step among them, which is no drift.
 func (t *TSC) learnRate(got childRun) (known, drifts bool) {
 	rate := got.rate(t.clock)
 	switch {
-	case math.IsNaN(rate.Value) || rate.N < windowSamples:
+	case math.IsNaN(rate.Value):
 		return false, false
+	case rate.N == 1:
+		rate.Half = t.clock.RateResolution(1)
 	case rate.Half > driftShare*rate.Value+2*t.clock.RateResolution(rate.N):
 		return true, true
 	}
