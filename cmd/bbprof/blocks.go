@@ -9,19 +9,20 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// distinctBlocks are the blocks of some files, each once.
+// distinctBlocks are the blocks of some files, each once, for what neither address nor registers matter to: a column
+// set may say anything.
 func distinctBlocks(files []string, stdin io.Reader, column string) (blocks []string, err error) {
-	rows, err := distinctRows(files, stdin, column, input.Row.Hex)
+	rows, err := distinctRows(files, rowsOf(files, stdin, column, nil), input.Row.Hex)
 	for _, row := range rows {
 		blocks = append(blocks, row.Hex())
 	}
 	return blocks, err
 }
 
-// distinctRows are the rows of some files that hold a block, the first of each key.
-func distinctRows(files []string, stdin io.Reader, column string, key func(input.Row) string) (rows []input.Row, err error) {
+// distinctRows are those rows of some files that hold a block, the first of each key.
+func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(input.Row) string) (rows []input.Row, err error) {
 	seen := map[string]bool{}
-	for row, err := range rowsOf(files, stdin, column) {
+	for row, err := range all {
 		if err != nil {
 			return nil, err
 		}
@@ -37,15 +38,18 @@ func distinctRows(files []string, stdin io.Reader, column string, key func(input
 	return rows, nil
 }
 
-// openBlocks opens files of blocks, of which the columns address and set hold as they do in a batch.
+// measuredBy are the columns beside the address that say how to measure a row's block, as they do in a batch.
+var measuredBy = []string{input.SetColumn}
+
+// openBlocks opens files of blocks that are to be measured as their columns say.
 func openBlocks(files []string, stdin io.Reader, column string) (*input.Input, error) {
-	return input.Open(files, stdin, column, []string{input.SetColumn})
+	return input.Open(files, stdin, column, measuredBy)
 }
 
-// rowsOf are the rows of some files of blocks, in their order.
-func rowsOf(files []string, stdin io.Reader, column string) iter.Seq2[input.Row, error] {
+// rowsOf are the rows of some files of blocks, in their order; taken is as in input.Open.
+func rowsOf(files []string, stdin io.Reader, column string, taken []string) iter.Seq2[input.Row, error] {
 	return func(yield func(input.Row, error) bool) {
-		in, err := openBlocks(files, stdin, column)
+		in, err := input.Open(files, stdin, column, taken)
 		if err != nil {
 			yield(input.Row{}, err)
 			return

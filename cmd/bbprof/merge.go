@@ -184,7 +184,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	for _, err := range rowsOf(files, strings.NewReader(""), column) {
+	for _, err := range rowsOf(files, strings.NewReader(""), column, nil) {
 		if err != nil {
 			return 0, err
 		}
