@@ -21,12 +21,14 @@ func Each[T any](next func() (T, error)) iter.Seq2[T, error] {
 	}
 }
 
-// Cells are the rows of a result, each as the cell of a column by its name, "" where there is no such column.
+// Cells are the rows of a result, each as the cell of a column by its name, "" where there is no such column. The
+// name "" is of none, though a column may have no name.
 func Cells(in Reader) iter.Seq2[func(string) string, error] {
 	at := map[string]int{}
 	for i, name := range slices.Backward(in.Schema().Names()) { // of two columns with one name the first counts
 		at[name] = i
 	}
+	delete(at, "")
 	return func(yield func(func(string) string, error) bool) {
 		for cells, err := range Each(in.Next) {
 			cell := func(name string) string {
