@@ -34,7 +34,7 @@ bbprof merge -of blocks.csv -o all/ part*.csv
 		exits: map[int]string{exitOK: "nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
 			exitUsage: "bad usage, or files that do not belong together", exitInternal: ""},
 		setup: func(f *flags) func(streams) error {
-			m := merging{partRows: 1_000_000}
+			m := merging{partRows: 1_000_000, out: output{folders: true}}
 			f.operands = &m.files
 			m.out.addFile(f)
 			formatFlag(f, &m.format)

@@ -89,9 +89,10 @@ func (closedOutput) Write([]byte) (int, error) {
 
 // output is where and how a command writes its result.
 type output struct {
-	json  bool
-	file  string
-	quiet bool
+	json    bool
+	file    string
+	quiet   bool
+	folders bool // a name that ends in a slash is a directory to make
 }
 
 func (o *output) add(f *flags, what string) {
@@ -100,7 +101,12 @@ func (o *output) add(f *flags, what string) {
 }
 
 func (o *output) addFile(f *flags) {
-	outputFile(f, &o.file, "o", "FILE", "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst")
+	f.declare(flagDecl{name: "o", arg: "FILE", help: "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst", set: func(file string) error {
+		if o.file = file; o.folders && strings.HasSuffix(file, "/") {
+			return nil
+		}
+		return replaceable(file)
+	}})
 	f.toggle(&o.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 }
 
@@ -116,7 +122,7 @@ func outputFile(f *flags, p *string, name, arg, help string) {
 func replaceable(name string) error {
 	info, err := os.Stat(name)
 	switch {
-	case name == "" || name == "-" || strings.HasSuffix(name, "/"): // the last is a directory, as merge takes it
+	case name == "" || name == "-":
 		return nil
 	case err == nil && info.IsDir():
 		return errors.New("it is a directory; name a file")
