@@ -168,9 +168,12 @@ const (
 
 // checked are the numbers of replicates after which the interval is asked whether it is narrow
 // enough: few, because an interval that is asked often is once narrow by chance. They are half of the
-// design, all of it, and all of it two, three and four times; and eight times, for blocks that are not steady
-// before.
-var checked = []int{passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates, manyReplicates, 2 * manyReplicates}
+// design, all of it, and all of it two, three and four times; and six, eight and twelve times, for blocks that are not
+// steady, or whose interval is wide, before.
+var checked = []int{
+	passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates,
+	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, mostReplicates,
+}
 
 // Fewest is the number of windows that a result has at least.
 const Fewest = passWindows - passWindows/owedShare

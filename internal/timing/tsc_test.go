@@ -142,11 +142,14 @@ func TestHopeless(t *testing.T) {
 		{"the first replicates", 1.43, enoughReplicates - 1, false},
 		{"just coarse", 1.99, enoughReplicates, true},
 		{"not coarse", 2.01, enoughReplicates, false},
-		{"not coarse after many", 2.01, manyReplicates, true},
+		{"coarse after many", 1.99, manyReplicates, true},
+		{"not coarse after many", 2.01, manyReplicates, false},
 		{"steady after the most", 4.01, enoughReplicates, false},
 		{"never steady", 8.1, enoughReplicates, true}, // √(64/16) = 2, and unstableShare are four targets
 		{"never steady, asked later", 5.7, manyReplicates, true},
 		{"steady after the most, asked later", 5.6, manyReplicates, false},
+		{"steady in the end", 3.99, steadyReplicates, false},
+		{"not steady in the end", 4.01, steadyReplicates, true},
 	} {
 		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}}
 		if got := e.hopeless(c.replicates); got != c.want {
