@@ -54,8 +54,8 @@ var pairs = [...]Factors{
 var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
 // shortPairs are for those of them whose instructions have at most shortBytes on average: the more copies the two images
-// differ by, the narrower the interval. Longer ones come to more than 32 windows of code, after which additions of small constants leave
-// Redwood Cove's op cache: add rsp, 8 (4 bytes) takes 0.166 cycles with 256 and 512 copies and 0.25 from 512 to 768.
+// differ by, the narrower the interval. add r64, imm8 has 4 bytes, and Redwood Cove, which adds small constants at rename, stops once when their sum
+// reaches 4,096: add rsp, 8 after 512 copies (docs/front-end.md, "Constants added at rename").
 var shortPairs = [...]Factors{{256, 640}, {256, 768}}
 
 const (
