@@ -182,7 +182,7 @@ func (s *session) prepare(j job, d decoded, r repeated) (*mapping.Mapped, error)
 	return m, err
 }
 
-// task is what the mapper has to know of a block.
+// task is what mapping has to know of a block.
 func (s *session) task(j job, d decoded, r repeated) mapping.Task {
 	return mapping.Task{
 		Open:        s.open,

@@ -67,8 +67,8 @@ const (
 	fewShare = 0.20
 )
 
-// densePairs are what dense code gets where a large op cache holds them. The longer image has about twice the copies of the shorter one: the
-// shorter one is to be as long as it can, because the first 500 to 1,000 instructions run at another speed than the
+// densePairs are what dense code gets where that share of a large op cache holds one of them; longer blocks get one of pairs. The longer
+// image has two to three times the copies of the shorter one: the shorter one is to be as long as it can, because the first 500 to 1,000 instructions run at another speed than the
 // rest (docs/front-end.md, "The first thousand instructions"), and the difference not too small for the clock.
 var densePairs = [...]Factors{{32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 288}, {128, 320}}
 

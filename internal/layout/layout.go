@@ -1,6 +1,6 @@
 // Package layout is the map of the child's address space: what of it is bbprof's, and where.
 //
-// The child holds nothing but the own region below and the pages that the mapper puts
+// The child holds nothing but the own region below and the pages that package mapping puts
 // elsewhere for the block:
 //
 //	Base ┬ stub        4 KiB  r-x  works through the list; the only syscall instructions
