@@ -40,7 +40,7 @@ func TestHotLoop(t *testing.T) {
 	}{
 		{"adds", "4801c04801c94801d24801f64801ff4d01c04d01c94d01d2", false},
 		{"leas", "488d4c2408488d542410488d742418", true},
-		{"moves", "4889c14889c24889c6", false},
+		{"moves", "4889c14889c24889c6", true},
 		{"loads", "488b0b488b5308", false},
 		{"stores", "48890b48895308", false},
 		{"vectors", "660ffec8660ffed0660ffed8", false},
