@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -113,8 +114,16 @@ func finish(name string, err error, std streams) int {
 	if usage := (*usageError)(nil); name != "" && errors.As(err, &usage) {
 		prefix += name + ": "
 	}
-	fmt.Fprintf(std.err, "%s%s\n", prefix, withoutOpen(err))
+	fmt.Fprintf(std.err, "%s%s\n", prefix, strings.Map(visible, withoutOpen(err)))
 	return exits
+}
+
+// visible keeps what a file's name or a cell holds from telling the terminal what to do.
+func visible(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		return '\ufffd'
+	}
+	return r
 }
 
 // withoutOpen is an error's text in which a file that cannot be opened is named once, and not by Go's name of the call.

@@ -178,6 +178,10 @@ func (c *comparing) check() error {
 	case c.a == "-" && c.b == "-":
 		return badUsage("standard input can be one side only")
 	}
+	const mostDraws = 10 * mostRepeated
+	if c.layouts > mostDraws/c.repetitions {
+		return badUsage("-layouts %d, each with -trials %d, are too many measurements; %d are the most", c.layouts, c.repetitions, mostDraws)
+	}
 	if err := c.checkLink(); err != nil {
 		return err
 	}

@@ -87,8 +87,8 @@ func (f *flags) number(p *int, least int, name, help string) *flagDecl {
 	return d
 }
 
-// mostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes days.
-const mostRepeated = 10_000
+// mostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes weeks.
+const mostRepeated = 1_000_000
 
 // repeats is number for how often something is measured, or in how many ways.
 func (f *flags) repeats(p *int, least int, name, help string) *flagDecl {

@@ -39,6 +39,9 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	seen := map[string]int{}
 	for _, name := range names {
 		if err := t.readFile(name, stdin, o, seen); err != nil {
+			if strings.HasPrefix(err.Error(), name+": ") { // that of opening it
+				return nil, err
+			}
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
