@@ -92,10 +92,14 @@ const mostRepeated = 1_000_000
 
 // repeats is number for how often something is measured, or in how many ways.
 func (f *flags) repeats(p *int, least int, name, help string) *flagDecl {
-	d := parsed(f, p, func(s string) (int, error) {
-		return wholeNumber(s, least, mostRepeated, "write a whole number from %d to %d", least, mostRepeated)
-	}, name, "N", help)
-	d.fallback = strconv.Itoa(*p)
+	d := f.number(p, least, name, help)
+	set := d.set
+	d.set = func(s string) error {
+		if err := set(s); err != nil || *p <= mostRepeated {
+			return err
+		}
+		return fmt.Errorf("write a whole number up to %d", mostRepeated)
+	}
 	return d
 }
 
