@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -22,18 +23,23 @@ func distinctBlocks(files []string, stdin io.Reader, column string) (blocks []st
 // distinctRows are those rows of some files that hold a block, the first of each key.
 func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(input.Row) string) (rows []input.Row, err error) {
 	seen := map[string]bool{}
+	why := ""
 	for row, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if row.Rejection != nil || seen[key(row)] {
+		if row.Rejection != nil {
+			why = cmp.Or(why, ": "+row.Rejection.Error())
+			continue
+		}
+		if seen[key(row)] {
 			continue
 		}
 		seen[key(row)] = true
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s: it holds no block", files[0])
+		return nil, fmt.Errorf("%s: it holds no block%s", files[0], why)
 	}
 	return rows, nil
 }
