@@ -14,8 +14,7 @@ const enoughReplicates = 4 * passReplicates
 
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
-	// widths that were asked for. Wider ones get replicates until mostReplicates: of results with intervals of 1 to 2 %
-	// that stopped before, a quarter differed by more than 1 % from one run to the next (docs/precision.md).
+	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "All of it").
 	coarsely       = 2
 	manyReplicates = 8 * passReplicates
 	mostReplicates = 3 * manyReplicates
