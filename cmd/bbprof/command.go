@@ -156,7 +156,7 @@ func exitOf(err error) int {
 	return exitInternal
 }
 
-// interruptedChild reports whether Ctrl-C ended a child that was being started, and was still in bbprof's process group.
+// interruptedChild reports whether Ctrl-C ended the child: while it is being started, it is still in bbprof's process group.
 func interruptedChild(err error) bool {
 	dead := (*tracee.DeadError)(nil)
 	return errors.As(err, &dead) && (dead.Signal == int(syscall.SIGINT) || dead.Signal == int(syscall.SIGTERM))
