@@ -11,21 +11,32 @@ import (
 
 // Followed is why a child may not be traced where bbprof is traced itself: by what traces its children, too, as strace -f does. A process
 // has one tracer (ptrace(2)).
-func Followed() *verdict.HostError {
-	status, _ := os.ReadFile("/proc/self/status")
-	return followed(string(status))
-}
+func Followed() *verdict.HostError { return followed(TracerOf("self")) }
 
-func followed(status string) *verdict.HostError {
-	_, after, _ := strings.Cut(status, "\nTracerPid:")
-	tracer, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
-	if tracer == "" || tracer == "0" {
+func followed(tracer string) *verdict.HostError {
+	if tracer == "" {
 		return nil
 	}
 	return &verdict.HostError{
 		Missing: fmt.Sprintf("process %s traces bbprof and its children (strace -f, a debugger that follows forks), so that bbprof cannot trace them", tracer),
 		Remedy:  "run bbprof without it, or have it leave children alone (strace without -f)",
 	}
+}
+
+// TracerOf is the thread that traces a process, "" if none does, as far as /proc tells. The process is a number, or self.
+func TracerOf(process string) string {
+	status, _ := os.ReadFile("/proc/" + process + "/status")
+	return tracer(string(status))
+}
+
+// tracer is that of a process's status (proc_pid_status(5)).
+func tracer(status string) string {
+	_, after, _ := strings.Cut(status, "\nTracerPid:")
+	line, _, _ := strings.Cut(after, "\n")
+	if line = strings.TrimSpace(line); line != "0" {
+		return line
+	}
+	return ""
 }
 
 // CheckParent has to pass before a child is started that is to die with its parent

@@ -67,7 +67,7 @@ func TestClose(t *testing.T) {
 
 func TestFollowed(t *testing.T) {
 	for status, want := range map[string]bool{"": false, "Name:\tx\nTracerPid:\t0\nUid:\t0\n": false, "Name:\tx\nTracerPid:\t17\nUid:\t0\n": true} {
-		host := followed(status)
+		host := followed(tracer(status))
 		if (host != nil) != want || want && !strings.Contains(host.Missing, "process 17 traces bbprof") {
 			t.Errorf("%q: %v", status, host)
 		}

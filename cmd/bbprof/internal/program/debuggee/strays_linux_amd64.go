@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/ptracethread"
 )
 
 // A program's descendants that leave its session (setsid(2)) are in no group that could be killed, and
@@ -106,11 +108,8 @@ func processes() map[int]int {
 
 // traced reports whether a thread of this process traces a process.
 func traced(pid int) bool {
-	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	_, after, _ := bytes.Cut(status, []byte("\nTracerPid:"))
-	line, _, _ := bytes.Cut(after, []byte("\n"))
-	tracer := string(bytes.TrimSpace(line))
-	if tracer == "" || tracer == "0" {
+	tracer := ptracethread.TracerOf(strconv.Itoa(pid))
+	if tracer == "" {
 		return false
 	}
 	_, err := os.Stat("/proc/self/task/" + tracer)
