@@ -29,7 +29,7 @@ func (e *DisplacedError) Error() string {
 
 // openLocked opens a result, or creates it, and keeps other runs off it.
 func openLocked(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o666)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|noFollow, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func TestDisplaced(t *testing.T) {
 			return errors.Join(os.WriteFile(p+".new", []byte(others), 0o666), os.Rename(p+".new", p))
 		}, "was deleted or replaced", func(string) string { return "" }},
 		{"cut", func(p string) error {
-			info, err := os.Stat(p) // on a busy machine it is not long yet
+			info, err := os.Stat(p)
 			if err != nil {
 				return err
 			}
@@ -70,8 +70,12 @@ func TestDisplaced(t *testing.T) {
 			}
 			defer out.Close()
 			changed := make(chan error, 1)
-			time.AfterFunc(100*time.Millisecond, func() { changed <- c.change(path) })
-			l := &lab{delay: func(string, int) time.Duration { return time.Millisecond }}
+			l := &lab{delay: func(hex string, _ int) time.Duration {
+				if hex == block(100) { // while the other worker goes on
+					changed <- c.change(path)
+				}
+				return time.Millisecond
+			}}
 			tally, err := Run(t.Context(), inputOf(t, &endless{}), out, Options{Workers: l.workers(2), Run: here()})
 			if changeErr := <-changed; changeErr != nil {
 				t.Fatal(changeErr)
@@ -114,6 +118,39 @@ func TestDisplaced(t *testing.T) {
 					t.Fatal(again, err)
 				}
 				again.Close()
+			}
+		})
+	}
+}
+
+// TestChangedMeanwhile: a change is seen too where it comes between looking at the file and writing to it, and
+// the row is not left where it does not belong.
+func TestChangedMeanwhile(t *testing.T) {
+	for _, c := range []struct{ name, left, says string }{
+		{"cut", "row 1\nro", "was cut from 12 to 8 bytes"},
+		{"written to", "row 1\nrow 2\nx", "was written to by another program: it has 13 bytes instead of 12"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := file(t)
+			f, err := openLocked(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			s := &store{file: f, path: path}
+			if err := s.put([]byte("row 1\nrow 2\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(c.left), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			err = s.write([]byte("row 3\n"))
+			var displaced *DisplacedError
+			if !errors.As(err, &displaced) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want it to say %q", err, c.says)
+			}
+			if got := readFile(t, path); got != c.left {
+				t.Errorf("it holds %q, want %q", got, c.left)
 			}
 		})
 	}

@@ -90,11 +90,26 @@ func (s *store) put(text []byte) error {
 	if err := unchanged(s.path, s.file, s.end); err != nil {
 		return &WriteError{err} // a row after a gap could not be resumed from
 	}
-	if _, err := s.file.WriteAt(text, s.end); err != nil {
+	return s.write(text)
+}
+
+// write appends to a file that was found unchanged. The kernel decides where, so that what another program
+// writes or cuts off meanwhile is seen from where the text ended up. It is then taken back.
+func (s *store) write(text []byte) error {
+	n, err := s.file.Write(text)
+	if err != nil {
 		s.file.Truncate(s.end) // what there is of the row; if that fails, the next resume does it
 		return &WriteError{err}
 	}
-	s.end += int64(len(text))
+	at, err := s.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return &WriteError{err}
+	}
+	if begin := at - int64(n); begin != s.end {
+		s.file.Truncate(begin)
+		return &WriteError{unchanged(s.path, s.file, s.end)}
+	}
+	s.end = at
 	return nil
 }
 
