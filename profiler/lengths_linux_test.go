@@ -81,7 +81,7 @@ func encodings(rng *rand.Rand) (list [][]byte) {
 // odds, a block could hide a jump or a system call in what passes for an operand.
 func TestCPUJudgesLengths(t *testing.T) {
 	b := openBench(t)
-	if stop, err := b.child.Do([]tracee.Op{tracee.UnmapBelow(), tracee.UnmapAbove(), tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
+	if stop, err := b.child.Do(append(tracee.UnmapAll(0), tracee.MapFrame(slidePage, 0)), generous); err != nil || !stop.Done {
 		t.Fatal(stop, err)
 	}
 	rng := hostile.Seeded(t)

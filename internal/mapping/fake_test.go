@@ -111,7 +111,7 @@ func TestMapLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]tracee.Op{
-		{tracee.UnmapBelow(), tracee.UnmapAbove()},
+		tracee.UnmapAll(0),
 		{tracee.MapFrame(0x1234_5000, 0)},
 		{tracee.MapFrame(0x1234_6000, 1)},
 		{tracee.MapFrame(0, 0)},

@@ -13,7 +13,7 @@ import (
 // is mapped again the next time.
 func TestPlanRun(t *testing.T) {
 	timer := &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}}
-	remap := []tracee.Op{tracee.UnmapBelow()}
+	remap := tracee.UnmapAll(0)
 	all := []placement{{remap: remap, mapped: true, missing: []int{0, 1, 2}}, {remap: remap}, {remap: remap, missing: []int{4, 5}}}
 	for _, c := range []struct {
 		most    int

@@ -19,7 +19,7 @@ func TestTry(t *testing.T) {
 		}
 	}
 	c.Frame(3)[8] = 77
-	if stop := try(t, c, load(0x1000_0000), UnmapBelow(), UnmapAbove(), MapFrame(0x1000_0000, 3)); !stop.Done || stop.Regs.GPR[asm.RAX] != 77 {
+	if stop := try(t, c, load(0x1000_0000), unmapBelow(), unmapAbove(), MapFrame(0x1000_0000, 3)); !stop.Done || stop.Regs.GPR[asm.RAX] != 77 {
 		t.Errorf("%+v, want 77 in rax", stop)
 	}
 	mustServe(t, c)
@@ -30,14 +30,14 @@ func TestTry(t *testing.T) {
 		t.Errorf("%+v, want a fault at %#x", stop, 0x2000_0008)
 	}
 	// The kernel lets nothing be mapped there, whoever asks.
-	if stop := try(t, c, nil, UnmapBelow(), MapFrame(1<<63, 0)); stop.FailedOp != 1 || stop.Errno == 0 {
+	if stop := try(t, c, nil, unmapBelow(), MapFrame(1<<63, 0)); stop.FailedOp != 1 || stop.Errno == 0 {
 		t.Errorf("%+v, want the second step to fail", stop)
 	}
 	mustServe(t, c)
 	for _, n := range []int{layout.MaxDryRunOps - 1, layout.MaxDryRunOps} {
 		ops := make([]Op, n)
 		for i := range ops {
-			ops[i] = UnmapBelow()
+			ops[i] = unmapBelow()
 		}
 		stop, err := c.Try(ops, layout.DryRunCode, layout.DryRunCode+1, generous)
 		if fits := n < layout.MaxDryRunOps; (err == nil) != fits {
@@ -85,15 +85,15 @@ func TestSides(t *testing.T) {
 					t.Errorf("%s, %s: %+v, may %v", side, what, stop, may)
 				}
 			}
-			stop := try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove())
+			stop := try(t, c, reach(addr, write), unmapBelow(), unmapAbove())
 			mustFault("in a dry run", stop, may(dryRunSide), stop.Done)
 			place(c, func(e *asm.Emitter) {
 				reach(addr, write)(e)
 				e.Int3()
 			})
-			stop = do(t, c, UnmapBelow(), UnmapAbove(), Run(entry, 1))
+			stop = do(t, c, unmapBelow(), unmapAbove(), Run(entry, 1))
 			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
-			stop = try(t, c, reach(addr, write), UnmapBelow(), UnmapAbove(), OpenCounter(0)[0])
+			stop = try(t, c, reach(addr, write), unmapBelow(), unmapAbove(), OpenCounter(0)[0])
 			mustFault("in a dry run with a counter", stop, may(countingSide), stop.Done)
 			do(t, c) // which closes the counter
 		}

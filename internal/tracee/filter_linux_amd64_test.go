@@ -137,7 +137,7 @@ func TestForbiddenCalls(t *testing.T) {
 // What the gate lets pass is shut everywhere else.
 func TestAllowedCallsFromElsewhere(t *testing.T) {
 	c := launch(t)
-	for _, op := range []Op{UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
+	for _, op := range []Op{unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
 		before := mappings(t, c)
 		callHere(c, op.number, op.args[:]...)
 		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
@@ -233,7 +233,7 @@ func TestRemapBoundary(t *testing.T) {
 	c := launch(t)
 	for _, addr := range []uint64{layout.Base - 4096, layout.End, layout.Base + 1<<32 - 4096, layout.Base + 1<<32, 0x1000_0000} {
 		for _, frame := range []int{0, layout.MaxFrames - 1} {
-			if stop := do(t, c, UnmapBelow(), UnmapAbove(), MapFrame(addr, frame)); !stop.Done {
+			if stop := do(t, c, unmapBelow(), unmapAbove(), MapFrame(addr, frame)); !stop.Done {
 				t.Fatalf("frame %d at %#x: %+v", frame, addr, stop)
 			}
 			c.Frame(frame)[8] = byte(7 + frame)
@@ -299,7 +299,7 @@ func TestFarReturnTo32Bit(t *testing.T) {
 		e.Raw(0x50)
 		e.Raw(0x48, 0xcb) // retfq
 	})
-	stop, err := c.Do([]Op{UnmapBelow(), Run(entry, 1)}, generous)
+	stop, err := c.Do([]Op{unmapBelow(), Run(entry, 1)}, generous)
 	var dead *DeadError
 	if !errors.As(err, &dead) || !strings.Contains(dead.Status, "64-bit") {
 		t.Errorf("%+v, %v", stop, err)

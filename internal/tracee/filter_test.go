@@ -82,7 +82,7 @@ func TestFilterByRequest(t *testing.T) {
 	prog := filter(gate, 0, 0)
 	var good []request
 	for _, op := range []Op{
-		UnmapBelow(), UnmapAbove(), UsageBefore(), UsageAfter(),
+		unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(),
 		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(layout.Base-4096, 0), MapFrame(layout.End, 15), MapFrame(1<<47, 0),
 	} {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})

@@ -130,7 +130,7 @@ func TestSignals(t *testing.T) {
 		{"int3", []byte{0xcc}, SIGTRAP, SiKernel, 0},
 	} {
 		copy(c.Code()[entry-layout.Code:], s.code)
-		stop := do(t, c, UnmapBelow(), Run(entry, 1))
+		stop := do(t, c, unmapBelow(), Run(entry, 1))
 		if stop.Done || stop.FailedOp != -1 || stop.Signal != s.sig || stop.Code != s.codes || stop.Addr != s.addr {
 			t.Errorf("%s: %+v, want signal %d, code %d, address %#x", s.name, stop, s.sig, s.codes, s.addr)
 		}
@@ -202,7 +202,7 @@ func TestUnmap(t *testing.T) {
 		if mappings(t, c) == before {
 			t.Errorf("nothing was mapped at %#x", addr)
 		}
-		if stop := do(t, c, UnmapBelow(), UnmapAbove()); !stop.Done {
+		if stop := do(t, c, unmapBelow(), unmapAbove()); !stop.Done {
 			t.Errorf("unmapping: %+v", stop)
 		}
 		if now := mappings(t, c); now != before {
@@ -277,7 +277,7 @@ func TestStep(t *testing.T) {
 	if stop.FailedOp != 0 || stop.Errno == 0 { // the side that it writes to is closed
 		t.Errorf("usage in a dry run: %+v", stop)
 	}
-	stop = step([]Op{UnmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
+	stop = step([]Op{unmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
 	if !stop.Done {
 		t.Errorf("%+v", stop)
 	}

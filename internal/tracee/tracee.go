@@ -79,22 +79,22 @@ func MapFrame(addr uint64, i int) Op {
 
 func frameAddr(i int) uint64 { return layout.Frames + uint64(i)*layout.PageSize }
 
-// UnmapBelow removes every mapping below the own region.
-func UnmapBelow() Op { return unmap(0, layout.Base) }
+// unmapBelow removes every mapping below the own region.
+func unmapBelow() Op { return unmap(0, layout.Base) }
 
-// UnmapAbove removes every mapping above the own region.
-func UnmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
+// unmapAbove removes every mapping above the own region.
+func unmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
 
 // UnmapAll removes every mapping but the own region and, unless it is 0, the window.
 func UnmapAll(window uint64) []Op {
 	end := window + layout.WindowSize
 	switch {
 	case window == 0:
-		return []Op{UnmapBelow(), UnmapAbove()}
+		return []Op{unmapBelow(), unmapAbove()}
 	case window < layout.Base:
-		return []Op{unmap(0, window), unmap(end, layout.Base), UnmapAbove()}
+		return []Op{unmap(0, window), unmap(end, layout.Base), unmapAbove()}
 	}
-	return []Op{UnmapBelow(), unmap(layout.End, window), unmap(end, layout.UserEnd)}
+	return []Op{unmapBelow(), unmap(layout.End, window), unmap(end, layout.UserEnd)}
 }
 
 func unmap(from, to uint64) Op { return Op{sysMunmap, [6]uint64{from, to - from}} }
