@@ -11,7 +11,7 @@ import (
 // MarshalJSON writes a result with the keys of a corpus's columns where there is one: init and clock are
 // names there, so registers and calibration have keys of their own. Addresses and register values are
 // hexadecimal text, because 64 bits do not fit the numbers of most readers of JSON. What is not known,
-// such as the copies of a block of which none ran, has no key.
+// such as the copies of a block of which none ran, has no key, nor has a counter's why that is as of the counter before.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result          // without this method
 	type below struct{ plain } // so that fields of ofRun with the same key come first
@@ -34,6 +34,12 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}
 	if r.Status == OK {
 		out.SelfForwarding = &r.SelfForwarding
+	}
+	out.Counters = slices.Clone(r.Counters)
+	for i := len(out.Counters) - 1; i > 0; i-- { // on most hosts all have one and the same
+		if out.Counters[i].Why == out.Counters[i-1].Why {
+			out.Counters[i].Why = ""
+		}
 	}
 	if r.Clock != nil {
 		out.Clock, out.TicksPerCycle = r.Clock.Name, r.Clock.TicksPerCycle

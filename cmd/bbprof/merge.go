@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -63,6 +64,9 @@ type merging struct {
 func (m *merging) run(std streams) error {
 	if len(m.files) == 0 {
 		return badUsage("no file named; name the parts")
+	}
+	if slices.Contains(slices.Concat(m.files, m.of), "-") {
+		return badUsage("-: merge reads its files more than once, so standard input cannot be one; save it to a file and name that")
 	}
 	folder := strings.HasSuffix(m.out.file, "/")
 	if folder && m.format == "" {

@@ -102,6 +102,9 @@ type Answer struct {
 	Slack    []Slack         `json:"slack"`
 	FrontEnd FrontEndReport  `json:"front_end"`
 	Parts    []Part          `json:"parts"`
+	// Address is where the block stands in its program, 0 if that is not known. With Base.Init.Set it tells
+	// answers about the same bytes apart.
+	Address profiler.Address `json:"address,omitzero"`
 }
 
 // Options choose what to ask.
@@ -128,18 +131,19 @@ type question struct {
 // (profiler.Options.Detail). A block that cannot be measured has an Answer of its Base alone.
 func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
-	if q.base, err = measure.Undisturbed(ctx, p, b, tries); err != nil || q.base.Status != profiler.OK {
-		return Answer{Base: q.base}, err
+	q.base, err = measure.Undisturbed(ctx, p, b, tries)
+	a.Base, a.Address = q.base, profiler.Address(b.Setup.At)
+	if err != nil || q.base.Status != profiler.OK {
+		return a, err
 	}
 	if q.insts, err = asm.Decode(b.Code); err != nil {
-		return Answer{Base: q.base}, err
+		return a, err
 	}
 	q.state = asm.StateOf(q.insts)
 	q.width = 6 // of the cores since Zen and Golden Cove
 	if h := q.base.Host; h != nil && h.CPU.DispatchWidth > 0 {
 		q.width = float64(h.CPU.DispatchWidth)
 	}
-	a.Base = q.base
 	// what was rescued or given frames is to stay so in each changed block
 	q.setup.Init, q.setup.Frames = &q.base.Init, max(q.base.Frames, q.setup.Frames)
 	if q.base.Frames <= 1 {

@@ -68,15 +68,26 @@ func Columns() []string {
 	for _, p := range slices.Concat(frontEnd, classes) {
 		names = append(names, "free_"+strings.ReplaceAll(p.name, " ", "_"))
 	}
-	return names
+	return append(names, "address", "set")
 }
 
 // Row is an answer as a row of Columns. A class that was not tested has an empty cell.
 func (a Answer) Row() []string {
+	row := a.cells()
+	row = append(row, make([]string, len(Columns())-len(row))...)
+	if a.Address != 0 {
+		row[len(row)-2] = fmt.Sprintf("%#x", uint64(a.Address))
+	}
+	row[len(row)-1] = a.Base.Init.Set
+	return row
+}
+
+// cells are the first of a row, as many as are known.
+func (a Answer) cells() []string {
 	r := a.Base
 	row := []string{r.Hex, string(r.Status), string(r.Reason), "", "", ""}
 	if r.Status != profiler.OK {
-		return append(row, make([]string, len(Columns())-len(row))...)
+		return row
 	}
 	for i, v := range []float64{r.Cycles, r.CILow, r.CIHigh} {
 		row[3+i] = strconv.FormatFloat(v, 'f', 4, 64)
