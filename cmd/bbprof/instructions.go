@@ -58,7 +58,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.operands = &c.tables
-			f.text(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; the table itself goes to -o FILE")
+			f.list(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64, of which the causes of what differs are found, too; may be repeated: what differs in one and not in the others is told. The table itself goes to -o FILE")
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
 			f.section("Models")
@@ -81,7 +81,7 @@ type measuringForms struct {
 	snippets string
 	exegesis string
 	report   string
-	against  string
+	against  []string
 	tables   []string
 	out      output
 	format   resultfile.Format
@@ -100,15 +100,16 @@ func (c *measuringForms) run(std streams) error {
 	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
 		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")
 	}
-	var there instructions.Table
-	if c.against != "" {
-		var err error
-		if there, err = readNumbers(c.against); err != nil {
+	var there []instructions.Table
+	for _, name := range c.against {
+		numbers, err := readNumbers(name)
+		if err != nil {
 			return badUsage("-against: %w", err)
 		}
+		there = append(there, numbers)
 	}
 	switch {
-	case len(c.tables) > 1, len(c.tables) == 1 && c.against == "":
+	case len(c.tables) > 1, len(c.tables) == 1 && len(there) == 0:
 		return badUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
 	case len(c.tables) == 1:
 		here, err := readNumbers(c.tables[0])
@@ -116,7 +117,7 @@ func (c *measuringForms) run(std streams) error {
 			return &usageError{err}
 		}
 		return c.out.stream(std, func(w io.Writer) error {
-			return writeAgreement(w, c.against, there, instructions.Compare(here, there))
+			return writeAgreements(w, here, c.against, there)
 		})
 	}
 	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
@@ -149,8 +150,8 @@ func (c *measuringForms) run(std streams) error {
 			return err
 		}
 	}
-	if c.against != "" {
-		if err := writeAgreement(std.out, c.against, there, instructions.Compare(numbersOf(rows), there)); err != nil || c.out.file == "" {
+	if len(there) > 0 {
+		if err := writeAgreements(std.out, numbersOf(rows), c.against, there); err != nil || c.out.file == "" {
 			return err
 		}
 	}
@@ -380,9 +381,9 @@ var instructionColumns = func() []instructionColumn {
 		cycles("load_latency", func(r *instructions.Row) *instructions.Measured { return r.Load }, value),
 		cycles("store_to_load", func(r *instructions.Row) *instructions.Measured { return r.StoreToLoad }, value),
 		text("latencies", func(r *instructions.Row) string {
-			return r.List(instructions.Latency, instructions.Beside, instructions.LoadLatency, instructions.StoreToLoad)
+			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
 		}),
-		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
+		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput, instructions.OtherThroughput) }),
 		text("reason", func(r *instructions.Row) string { return r.Reason }),
 		text("detail", func(r *instructions.Row) string { return r.Detail }),
 		text("opcode", func(r *instructions.Row) string { return r.Opcode }),

@@ -56,15 +56,47 @@ func numbersOf(rows []instructions.Row) instructions.Table {
 	return t
 }
 
+// writeAgreements writes how far a table agrees with each of others.
+func writeAgreements(w io.Writer, here instructions.Table, names []string, others []instructions.Table) error {
+	var list []instructions.Agreement
+	for _, there := range others {
+		list = append(list, instructions.Compare(here, there))
+	}
+	instructions.Explain(list)
+	for i := range list {
+		if len(list) > 1 {
+			if _, err := fmt.Fprintf(w, "Against %s\n\n", names[i]); err != nil {
+				return err
+			}
+		}
+		if err := writeAgreement(w, names[i], others[i], list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeAgreement(w io.Writer, name string, there instructions.Table, a instructions.Agreement) error {
 	var b strings.Builder
 	if a.Scale != 1 {
 		fmt.Fprintf(&b, "Numbers of %s are multiplied by %.4f, the median ratio of the latencies.\n\n", name, a.Scale)
 	}
-	t := newTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
+	header := []string{"", "compared", "within 2 %", "within 5 %", "within 10 %"}
+	if there.Published {
+		header = append(header, "agree, or differ for a cause")
+	}
+	t := newTable("lr", header...)
+	causes := map[string]map[instructions.Cause]int{"latency": {}, "throughput": {}}
+	for _, d := range a.Differ {
+		causes[d.What][d.Cause]++
+	}
 	row := func(what string, of instructions.Tally) {
 		share := func(n int) string { return score.Number(float64(n)/float64(max(1, of.Compared))).Percent() + " %" }
-		t.row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
+		cells := []string{what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10)}
+		if there.Published {
+			cells = append(cells, share(of.Compared-causes[what][instructions.Unknown]))
+		}
+		t.row(cells...)
 	}
 	row("latency", a.Latencies)
 	row("throughput", a.Throughputs)
@@ -80,12 +112,24 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	if a.Means > 0 {
 		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
 	}
+	if there.Published && len(a.Differ) > 0 {
+		t := newTable("rrl", "latencies", "throughputs", "cause")
+		for _, cause := range instructions.Causes() {
+			if l, tp := causes["latency"][cause], causes["throughput"][cause]; l+tp > 0 {
+				t.row(strconv.Itoa(l), strconv.Itoa(tp), string(cause))
+			}
+		}
+		fmt.Fprintf(&b, "\nLatencies that differ by more than 2 %% and throughputs by more than 10 %%, by cause:\n\n%s", t)
+	}
 	for _, kind := range a.Kinds() {
 		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, plural(len(kind), "form"))
 		for _, d := range kind {
 			fmt.Fprintf(&b, "  %8.2f %8.2f  %s", d.Here, d.There, d.Form)
-			if d.Other != "" {
+			switch {
+			case d.Other != "":
 				fmt.Fprintf(&b, " (%s)", d.Other)
+			case d.Cause != "":
+				fmt.Fprintf(&b, " (%s)", d.Cause)
 			}
 			b.WriteString("\n")
 		}

@@ -17,6 +17,7 @@ type Numbers struct {
 	Form                string
 	Latency, Throughput float64
 	Pairs               string  // every latency, as the column latencies has them
+	Blocks              string  // every throughput, likewise
 	Shown               float64 // the largest latency between operands that assembly shows
 	Alone               float64 // the throughput of a block in which no dependency is broken
 	Low, High           float64 // of a throughput that varies; else 0
@@ -53,8 +54,8 @@ func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, 
 			return ""
 		}
 		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
-		n.Pairs = cell("latencies")
-		n.Shown, n.Alone = shown(n.Form, n.Pairs), alone(cell("throughputs"))
+		n.Pairs, n.Blocks = cell("latencies"), cell("throughputs")
+		n.Shown, n.Alone = shown(n.Form, n.Pairs), alone(n.Blocks)
 		for _, what := range []string{latencyMode, "throughput"} {
 			if strings.HasPrefix(cell(what+"_note"), "mean") {
 				n.Mean += what
@@ -118,12 +119,18 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-// otherLatency is that of a form's which is as there, if it has no address and no memory in it; empty if none is.
-func otherLatency(latencies string, there float64) string {
-	for text := range strings.SplitSeq(latencies, "; ") {
-		pair, value, ok := strings.Cut(text, ": ")
+// otherNumber is which of a form's numbers is as there, or has there between itself and the form's own where mixtures are,
+// if it has no address and no memory in it; empty if none is.
+func otherNumber(numbers string, here, there, share float64) string {
+	for text := range strings.SplitSeq(numbers, "; ") {
+		what, value, ok := strings.Cut(text, ": ")
 		value, _, _ = strings.Cut(value, " ")
-		if ok && !strings.HasPrefix(pair, "address") && !strings.HasSuffix(pair, "to m") && near(number(value), there, latencyShare) {
+		if !ok || strings.HasPrefix(what, "address") || strings.HasSuffix(what, "to m") {
+			continue
+		}
+		n := number(value)
+		mixture := (strings.HasSuffix(what, byDecoders) || strings.HasSuffix(what, besideKands)) && min(here, n) < there && there < max(here, n)
+		if near(n, there, share) || mixture {
 			return text
 		}
 	}
@@ -143,14 +150,15 @@ func alone(throughputs string) float64 {
 type Difference struct {
 	Form, What  string
 	Here, There float64
-	Other       string // another latency of the form here that is as there: of which operands, or values, or through one unit
+	Other       string // another number of the form here that is as there: of which operands, or values, or through one unit
+	Cause       Cause
 }
 
 // Tally counts the numbers that two tables both have.
 type Tally struct {
 	Compared, Within2, Within5, Within10 int
 	Varying                              int // throughputs that differ, though the interval of one that varies holds the other
-	Others                               int // latencies that differ, though another of the form's is as there
+	Others                               int // numbers that differ, though another of the form's is as there
 }
 
 func (t *Tally) add(here, there float64) {
@@ -187,6 +195,7 @@ type Agreement struct {
 	Latencies, Throughputs Tally
 	Means                  int // numbers that were not compared
 	Differ                 []Difference
+	agreed                 map[string]bool // numbers, by what and form
 }
 
 // Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two
@@ -199,10 +208,10 @@ const (
 // Compare compares two tables, form by form. Published numbers are multiplied by the median ratio of the
 // latencies, for they are of another clock.
 func Compare(here, there Table) Agreement {
-	a := Agreement{Scale: 1}
-	other := map[string]Numbers{}
+	a := Agreement{Scale: 1, agreed: map[string]bool{}}
+	others := map[string]Numbers{}
 	for _, n := range there.Forms {
-		other[n.Form] = n
+		others[n.Form] = n
 	}
 	latency, throughput := func(n Numbers) float64 { return n.Latency }, func(n Numbers) float64 { return n.Throughput }
 	limit, published := latencyShare, there.Published
@@ -217,7 +226,7 @@ func Compare(here, there Table) Agreement {
 		}
 		var ratios []float64
 		for _, n := range here.Forms {
-			if r := latency(n) / other[n.Form].Latency; r > 0.9 && r < 1.1 {
+			if r := latency(n) / others[n.Form].Latency; r > 0.9 && r < 1.1 {
 				ratios = append(ratios, r)
 			}
 		}
@@ -229,18 +238,23 @@ func Compare(here, there Table) Agreement {
 		there *= a.Scale
 		switch {
 		case !(here > 0) || !(there > 0):
-		case strings.Contains(n.Mean, what) || strings.Contains(other[n.Form].Mean, what):
+		case strings.Contains(n.Mean, what) || strings.Contains(others[n.Form].Mean, what):
 			a.Means++
 		default:
 			t.add(here, there)
 			switch {
 			case near(here, there, limit):
-			case what == "throughput" && limit == latencyShare && within(n, other[n.Form]):
+				a.agreed[what+" "+n.Form] = true
+			case what == "throughput" && limit == latencyShare && within(n, others[n.Form]):
 				t.Varying++
 			default:
 				d := Difference{Form: n.Form, What: what, Here: here, There: there}
-				if what == latencyMode && published {
-					if d.Other = otherLatency(n.Pairs, there); d.Other != "" {
+				if published {
+					numbers := n.Blocks
+					if what == latencyMode {
+						numbers = n.Pairs
+					}
+					if d.Other = otherNumber(numbers, here, there, limit); d.Other != "" {
 						t.Others++
 					}
 				}
@@ -249,7 +263,7 @@ func Compare(here, there Table) Agreement {
 		}
 	}
 	for _, n := range here.Forms {
-		if o, ok := other[n.Form]; ok {
+		if o, ok := others[n.Form]; ok {
 			one(n, latencyMode, &a.Latencies, latency(n), o.Latency, latencyShare)
 			one(n, "throughput", &a.Throughputs, throughput(n), o.Throughput, limit)
 		}

@@ -1,6 +1,7 @@
 package instructions
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func TestReadInstLat(t *testing.T) {
 	}
 }
 
+// inside are fields of an agreement that only the search for causes reads.
+var inside = cmpopts.IgnoreUnexported(Agreement{})
+
 func tableOf(t *testing.T, text string) Table {
 	t.Helper()
 	lines := strings.Split(text, "\n")
@@ -74,14 +78,14 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 	got := Compare(here, Table{Published: true, Forms: list})
 	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3}, Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
 		Differ: []Difference{{Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4.04}}}
-	if diff := cmp.Diff(want, got, number); diff != "" {
+	if diff := cmp.Diff(want, got, number, inside); diff != "" {
 		t.Errorf("published (-want +got)\n%s", diff)
 	}
 	got = Compare(here, Table{Forms: list})
 	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2}, Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
 		{Form: "adc r64, r64", What: latencyMode, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
 		{Form: "shl r64, cl", What: latencyMode, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4}}}
-	if diff := cmp.Diff(want, got, number); diff != "" {
+	if diff := cmp.Diff(want, got, number, inside); diff != "" {
 		t.Errorf("of bbprof (-want +got)\n%s", diff)
 	}
 	if kinds := got.Kinds(); len(kinds) != 4 {
@@ -104,7 +108,7 @@ vaddps xmm, xmm, xmm||0.6|0.5|0.7|varies: the interval holds 3 measurements
 imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
 	got := Compare(here, there)
 	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{Form: "imul r64, r64", What: "throughput", Here: 1, There: 1.1}}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, inside); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	there.Published = true
@@ -137,5 +141,60 @@ imul r64, r64|3||2 to 1: 3.00; 2 to m: 4.00; address to 1: 4.00`)
 	there.Published = false
 	if got := Compare(here, there); got.Latencies.Others != 0 {
 		t.Errorf("%d others in a table of bbprof's", got.Latencies.Others)
+	}
+}
+
+// TestExplain: each cause of a difference, and that there is none where the numbers just miss it.
+func TestExplain(t *testing.T) {
+	here := "form|latency|throughput|latencies|throughputs\n"
+	there, witness := Table{Published: true}, Table{Published: true}
+	want := map[string]Cause{}
+	for _, c := range []struct {
+		form, latencies, throughputs string
+		latency, throughput          float64 // there
+		cause                        Cause   // empty: they agree
+	}{
+		{"shld r64, r64, cl", "1 to 1: 3.00; 2 to 1: 4.00 (less general to general)", "", 3, 0, OtherOperands},
+		{"shld r32, r32, cl", "1 to 1: 3.00; 2 to 1: 4.00 (less general to general)", "", 3.2, 0, Unknown},
+		{"vaddph zmm, zmm, zmm", "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", 4, 0, OneUnit},
+		{"vmulph zmm, zmm, zmm", "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", 4.4, 0, Unknown},
+		{"vaddps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 2.5, 0, OtherBlock},
+		{"vsubps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 3.8, 0, Unknown},
+		{"psrlw xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 0.9, OtherBlock},
+		{"psrld xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 1.2, Unknown},
+		{"adc r8, i8", "", "alone: 1.00; of low and high bytes in turn: 3.49", 0, 3.5, OtherBlock},
+		{"sbb r8, i8", "", "alone: 1.00; of low and high bytes in turn: 3.49", 0, 2.5, Unknown},
+		{"vfmadd132pd zmm, zmm, zmm", "", "alone: 0.50", 0, 1, TwoUnits},
+		{"vpmullq zmm, zmm, zmm", "", "alone: 1.50", 0, 3, TwoUnits},
+		{"vpmullq ymm, ymm, ymm", "", "alone: 1.50", 0, 3, Unknown},
+		{"vpmulld zmm, zmm, zmm", "", "alone: 1.00", 0, 1.5, Unknown},
+		{"vpermb xmm, xmm, xmm", "2 to 1: 3.00", "", 3, 0, ""},
+		{"vpermb ymm, ymm, ymm", "2 to 1: 3.00", "", 2.9, 0, Disturbed},
+		{"vpermb zmm, zmm, zmm", "2 to 1: 3.00", "", 2.7, 0, Unknown},
+		{"vmulps xmm, xmm, xmm", "2 to 1: 3.00", "", 4, 0, Witness},
+		{"{evex} vmulps xmm, xmm, xmm", "2 to 1: 3.00", "", 4, 0, Witness},
+		{"vdivps xmm, xmm, xmm", "2 to 1: 11.00", "", 12, 0, Unknown},
+		{"imul r64, r64", "1 to 1: 3.00", "", 3, 0, ""}, // these make the clock the same
+		{"imul r32, r32", "1 to 1: 3.00", "", 3, 0, ""},
+		{"imul r16, r16", "1 to 1: 3.00", "", 3, 0, ""},
+	} {
+		here += fmt.Sprintf("%s|||%s|%s\n", c.form, c.latencies, c.throughputs)
+		there.Forms = append(there.Forms, Numbers{Form: c.form, Latency: c.latency, Throughput: c.throughput})
+		if c.cause != "" {
+			want[c.form] = c.cause
+		}
+	}
+	for form, latency := range map[string]float64{"vmulps xmm, xmm, xmm": 3, "vdivps xmm, xmm, xmm": 10} {
+		witness.Forms = append(witness.Forms, Numbers{Form: form, Latency: latency})
+	}
+	table := tableOf(t, strings.TrimSuffix(here, "\n"))
+	agreements := []Agreement{Compare(table, there), Compare(table, witness)}
+	Explain(agreements)
+	got := map[string]Cause{}
+	for _, d := range agreements[0].Differ {
+		got[d.Form] = d.Cause
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -90,14 +90,9 @@ type bridge struct {
 	from, to  class
 	vex       bool
 	condition string // from flags: which, as the end of setcc's name
-	form      string // between vectors: another instruction, whose last source is with
-	with      int64
 }
 
 func (b bridge) String() string {
-	if b.form != "" {
-		return b.form
-	}
 	name := fmt.Sprintf("%s to %s", b.from, b.to)
 	if b.vex {
 		name += ", VEX"
@@ -140,10 +135,6 @@ func (b bridge) emit(code *body, dst, src int64) {
 		name = names[1]
 	}
 	switch {
-	case b.form != "" && asm.FormNamed(b.form) != nil && len(asm.FormNamed(b.form).Operands()) == 2:
-		code.named(b.form, dst, b.with) // dst is src
-	case b.form != "":
-		code.named(b.form, dst, src, b.with)
 	case b.to == flags:
 		code.named(name, src, other)
 	case b.from == flags && b.condition == carry:

@@ -157,7 +157,8 @@ func (j *job) again(width int) (next repetition, more bool) {
 // differing is how far measurements of one block differ that are not of one time, as a share.
 const differing = 0.02
 
-// settle chooses among the results: the last if it is not in doubt, else the fastest of those in a loop, which are last.
+// settle chooses among the results: the last if it is not in doubt, else the fastest of those in a loop, which are last,
+// or of a chain's in a row, for what disturbs a chain makes it slower.
 // Throughputs that differ, all in doubt, have an interval that holds them all.
 func (j *job) settle(width int) {
 	sound := j.result.Status == profiler.OK && !j.doubtful(width)
@@ -165,7 +166,8 @@ func (j *job) settle(width int) {
 	all := best.result
 	slowest, fastest := all.Cycles, all.Cycles
 	for _, a := range j.kept {
-		if !sound && best.repeat == inLoop && a.repeat == inLoop && a.result.Cycles < best.result.Cycles {
+		faster := a.repeat == best.repeat && a.result.Cycles < best.result.Cycles
+		if !sound && faster && (best.repeat == inLoop || best.repeat == inRow && j.probe.Kind != Throughput) {
 			best = a
 		}
 		slowest, fastest = max(slowest, a.result.Cycles), min(fastest, a.result.Cycles)
@@ -188,7 +190,7 @@ var tolerated = []verdict.Reason{verdict.Nonlinear, verdict.Unstable}
 const loopInstructions = 512
 
 func (j *job) setup() profiler.Setup {
-	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll}
+	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FrontEnd: j.probe.FrontEnd}
 	switch j.repeat {
 	case inLoop:
 		insts, _ := asm.Decode(j.probe.Code) // of what is no code bbprof says so
@@ -212,6 +214,9 @@ func (j *job) flags() string {
 	}
 	if s.Unroll != nil {
 		list = append(list, "-unroll "+s.Unroll.String())
+	}
+	if s.FrontEnd != "" {
+		list = append(list, "-frontend "+string(s.FrontEnd))
 	}
 	return strings.Join(list, " ")
 }
@@ -329,7 +334,9 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		if j.repeat == inRow {
 			j.why, j.rejected = r.Rejection.Detail, r.Rejection.Reason
 		}
-		j.repeat++
+		if j.repeat++; j.probe.FrontEnd != "" { // of which a loop tells nothing
+			j.repeat = asMean
+		}
 		q.aside = append(q.aside, j)
 		return
 	}

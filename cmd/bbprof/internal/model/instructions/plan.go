@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -21,7 +22,9 @@ const (
 	StoreToLoad             // from a source through memory and a load back to it, together
 	Throughput              // cycles an instruction, if none waits for another
 	Bridge
-	Beside // from one operand to another, through one of two units
+	Beside       // from one operand to another, through one of two units
+	OtherLatency // measured another way, as in other tables
+	OtherThroughput
 )
 
 // A Probe is a block whose cycles tell one thing about a form.
@@ -37,7 +40,9 @@ type Probe struct {
 	Stated  bool            // Note names the values that it was measured at
 	Set     initial.Set     // what registers hold first, beside the initial state
 	Unroll  *unroll.Factors // nil: what the profiler chooses
-	err     error
+	// FrontEnd is what serves copies in a row; empty: the op cache.
+	FrontEnd profiler.FrontEnd
+	err      error
 }
 
 // A Plan is a form and what is to be measured of it.
@@ -86,6 +91,7 @@ func NewPlan(f *asm.Form) Plan {
 	if f.Mnemonic() == "movs" {
 		p.moves()
 	}
+	p.otherwise()
 	if p.countInCL() {
 		for i := range p.Probes {
 			p.Probes[i].set("rcx=%d,r%d=%[1]d", shiftCount, other)

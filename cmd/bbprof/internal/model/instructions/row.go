@@ -91,11 +91,11 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		}
 		if m.ok() {
 			m.Value = j.value(bridges)
-			if j.repeat == asMean {
+			if j.repeat == asMean && m.Kind < Beside {
 				m.Mean = string(j.rejected)
 				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 			}
-		} else if m.Kind != Beside {
+		} else if m.Kind < Beside {
 			missing = append(missing, fmt.Sprintf("%s: %s: %s", m.what(), m.Result.Reason, m.Result.Detail))
 		}
 		row.All = append(row.All, m)
@@ -212,10 +212,12 @@ func (r *Row) List(kinds ...Kind) string {
 		}
 		text := strings.TrimSpace(m.Pair) + ": " + m.Value.String()
 		switch m.Kind {
-		case Throughput:
+		case Throughput, OtherThroughput:
 			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
 		case Beside:
 			text = m.besideText() + ": " + m.Value.String()
+		case OtherLatency:
+			text = m.Pair + " " + m.Note + ": " + m.Value.String()
 		}
 		if len(m.Bridges) > 0 {
 			var names []string

@@ -140,15 +140,14 @@ func (p *planner) divide(d dividend, pair string, o operands) Probe {
 }
 
 // floatNumbers are numbers with all bits of the fraction in use, as every element of eight bytes.
-type floatNumbers struct{ dividend, divisor, nearOne uint64 }
+type floatNumbers struct{ dividend, divisor, nearOne, belowOne uint64 }
 
-// floatValues are stated values of divisions and square roots by the bytes of an element: 4/3, 8/5 and 65/64 or so,
-// by which a number is divided hundreds of times before it is too small. The other value is 0, with which registers
-// start.
+// floatValues are stated values of divisions and square roots by the size of an element: 4/3, 8/5 and 65/64 or so,
+// and the largest number below 1, which is its own root. The other value is 0, with which registers start.
 var floatValues = map[byte]floatNumbers{
-	'h': {0x3d553d553d553d55, 0x3e663e663e663e66, 0x3c113c113c113c11},
-	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd, 0x3f8199993f819999},
-	'd': {0x3ff5555555555555, 0x3ff999999999999a, 0x3ff0333333333333},
+	'h': {0x3d553d553d553d55, 0x3e663e663e663e66, 0x3c113c113c113c11, 0x3bff3bff3bff3bff},
+	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd, 0x3f8199993f819999, 0x3f7fffff3f7fffff},
+	'd': {0x3ff5555555555555, 0x3ff999999999999a, 0x3ff0333333333333, 0x3fefffffffffffff},
 }
 
 // dividesFloats reports whether it is a division or square root of floating-point numbers in registers.
@@ -185,34 +184,28 @@ func (p *planner) floats() {
 
 const longFractions = "numbers with long fractions"
 
-// floatChain is a chain of numbers with long fractions. The result is less than what was divided, or rooted, of
-// which a maximum with the first number makes that again.
+// floatChain is a chain of numbers with long fractions: roots of what is its own root; quotients of a number and the
+// last quotient, which are two in turn; or, where the dividend is the destination, quotients by nearOne, which stay
+// normal for 5,600 divisions and more.
 func (p *planner) floatChain(o operands) Probe {
-	name := p.Form.Mnemonic()
+	values := p.values()
 	last := len(p.operands) - 1
-	at := last // of a root, the last operand
-	if strings.Contains(name, "div") {
-		at = max(0, last-1)
-	}
-	source, again := o.values[last], p.pool(vector)[1]
 	chain := p.first(slot{class: vector, fixed: -1})
+	hold := map[int64]uint64{chain: values.dividend, o.values[last]: values.nearOne}
+	at := last
+	switch {
+	case !strings.Contains(p.Form.Mnemonic(), "div"):
+		hold[chain] = values.belowOne
+	case last == 1:
+		at = 0
+	default:
+		hold[o.values[1]] = values.divisor
+	}
 	o.values[0], o.values[at] = chain, chain
 	var code body
 	code.add(p.Form, o)
-	of := name[len(name)-2:] // ps, sd …
-	_, kinds, _ := strings.Cut(strings.TrimPrefix(p.Form.Name(), "{evex} "), " ")
-	kind, _, _ := strings.Cut(kinds, ",")
-	maximum := bridge{from: vector, to: vector, with: again, form: "max" + of + " xmm, xmm"}
-	if p.vex() {
-		maximum.form = fmt.Sprintf("vmax%s %s, %[2]s, %[2]s", of, kind)
-	}
-	if asm.FormNamed("{evex} "+maximum.form) != nil && p.Form.EVEX() {
-		maximum.form = "{evex} " + maximum.form
-	}
-	maximum.emit(&code, chain, chain)
-	probe := Probe{Pair: fmt.Sprintf("%d to 1, of %s", at+1, longFractions), Code: code.code, Links: 1, Bridges: []bridge{maximum}, err: code.err}
-	values := p.values()
-	p.hold(&probe, map[int64]uint64{source: values.divisor}, map[int64]bool{chain: true, again: true}, values.dividend)
+	probe := Probe{Pair: fmt.Sprintf("%d to 1, of %s", at+1, longFractions), Code: code.code, Links: 1, err: code.err}
+	p.hold(&probe, hold, nil, 0)
 	return probe
 }
 
