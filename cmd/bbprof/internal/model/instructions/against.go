@@ -195,6 +195,7 @@ type Agreement struct {
 	Latencies, Throughputs Tally
 	Means                  int // numbers that were not compared
 	Differ                 []Difference
+	published              bool
 	agreed                 map[string]bool // numbers, by what and form
 }
 
@@ -208,7 +209,7 @@ const (
 // Compare compares two tables, form by form. Published numbers are multiplied by the median ratio of the
 // latencies, for they are of another clock.
 func Compare(here, there Table) Agreement {
-	a := Agreement{Scale: 1, agreed: map[string]bool{}}
+	a := Agreement{Scale: 1, published: there.Published, agreed: map[string]bool{}}
 	others := map[string]Numbers{}
 	for _, n := range there.Forms {
 		others[n.Form] = n

@@ -147,7 +147,7 @@ imul r64, r64|3||2 to 1: 3.00; 2 to m: 4.00; address to 1: 4.00`)
 // TestExplain: each cause of a difference, and that there is none where the numbers just miss it.
 func TestExplain(t *testing.T) {
 	here := "form|latency|throughput|latencies|throughputs\n"
-	there, witness := Table{Published: true}, Table{Published: true}
+	there, witness, ours := Table{Published: true}, Table{Published: true}, Table{}
 	want := map[string]Cause{}
 	for _, c := range []struct {
 		form, latencies, throughputs string
@@ -187,8 +187,9 @@ func TestExplain(t *testing.T) {
 	for form, latency := range map[string]float64{"vmulps xmm, xmm, xmm": 3, "vdivps xmm, xmm, xmm": 10} {
 		witness.Forms = append(witness.Forms, Numbers{Form: form, Latency: latency})
 	}
+	ours.Forms = []Numbers{{Form: "vdivps xmm, xmm, xmm", Latency: 11}} // is no witness
 	table := tableOf(t, strings.TrimSuffix(here, "\n"))
-	agreements := []Agreement{Compare(table, there), Compare(table, witness)}
+	agreements := []Agreement{Compare(table, there), Compare(table, witness), Compare(table, ours)}
 	Explain(agreements)
 	got := map[string]Cause{}
 	for _, d := range agreements[0].Differ {

@@ -24,10 +24,13 @@ func Causes() []Cause {
 	return []Cause{OtherOperands, OneUnit, OtherBlock, TwoUnits, Witness, Disturbed, Unknown}
 }
 
-// Explain finds the causes of what agreements with several tables of others, each compared with the same, list.
+// Explain finds the causes of what agreements with published tables, each compared with the same, list.
 func Explain(agreements []Agreement) {
 	for i := range agreements {
 		a := &agreements[i]
+		if !a.published {
+			continue
+		}
 		oneUnit := a.oneUnit()
 		widths := map[string]bool{}
 		for number := range a.agreed {
@@ -67,7 +70,7 @@ func isOtherway(text string) bool {
 
 func witnessed(agreements []Agreement, but int, number string) bool {
 	for i := range agreements {
-		if i != but && agreements[i].agreed[number] {
+		if i != but && agreements[i].published && agreements[i].agreed[number] {
 			return true
 		}
 	}

@@ -127,6 +127,8 @@ func (j *job) doubtful(width int) bool {
 	case j.probe.Kind == Throughput:
 		wide := j.result.CIHigh-j.result.CILow > 0.02*c
 		return wide || !simple(c/links) || j.repeat == inRow && c*float64(width) < links
+	case j.probe.Kind == OtherThroughput && j.probe.FrontEnd == "":
+		return j.repeat == inRow && c*float64(width) < links
 	}
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
