@@ -5,6 +5,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,13 +16,16 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// endless is a corpus whose rows go on until something ends the run.
+// endless is a corpus whose rows go on until something ends the run, or the test has failed.
 type endless struct{ n int }
 
 func (e *endless) Read(p []byte) (int, error) {
 	e.n++
-	if e.n == 1 {
+	switch e.n {
+	case 1:
 		return copy(p, "hex,id\n"), nil
+	case 1_000_000: // minutes later; what is waited for does not come
+		return 0, io.EOF
 	}
 	return copy(p, fmt.Sprintf("%s,%d\n", block(e.n), e.n)), nil
 }

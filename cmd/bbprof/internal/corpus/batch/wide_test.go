@@ -1,91 +1,126 @@
 package batch
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// wideRows is a corpus of rows with a cell of 900 KB each, of which every other has the first's block.
+// wideRows is a corpus of rows with a cell of 900 KB each. With repeat n every nth has the block of the last.
 type wideRows struct {
-	left int
-	row  bytes.Buffer
+	left   int
+	repeat int
+	row    []byte // what is left of it
+	buffer []byte
 }
 
+var wideCell = strings.Repeat("x", 900_000)
+
 func (w *wideRows) Read(p []byte) (int, error) {
-	if w.row.Len() == 0 {
+	if len(w.row) == 0 {
 		if w.left == 0 {
 			return 0, io.EOF
 		}
 		w.left--
 		code := block(w.left)
-		if w.left%2 == 0 {
+		if w.repeat > 0 && w.left%w.repeat == 0 {
 			code = block(0)
 		}
-		fmt.Fprintf(&w.row, "%s,%s\n", code, strings.Repeat("x", 900_000))
+		w.buffer = append(append(append(w.buffer[:0], code...), ','), wideCell...)
+		w.buffer = append(w.buffer, '\n')
+		w.row = w.buffer
 	}
-	return w.row.Read(p)
+	n := copy(p, w.row)
+	w.row = w.row[n:]
+	return n, nil
 }
 
 // TestWideRows: rows that wait, for one that takes long, for their block, for a retry or for their
 // place, are bounded by their text and not only by their number.
 func TestWideRows(t *testing.T) {
-	const n, most = 300, 200 << 20
-	slow := func(hex string, _ int) time.Duration {
-		if hex == block(0) || hex == block(n-1) {
-			return 200 * time.Millisecond
-		}
-		return time.Millisecond
+	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil, false) }
+	csv := func(t *testing.T) (*Output, error) {
+		out, _, err := Resume(file(t), resultfile.CSV, schema, here())
+		return out, err
 	}
-	for _, name := range []string{"pipe", "file", "retries"} {
-		t.Run(name, func(t *testing.T) {
-			in := inputOf(t, io.MultiReader(strings.NewReader("hex,id\n"), &wideRows{left: n}))
-			l := &lab{delay: slow, noisy: map[string]int{}}
-			out, err := Pipe(io.Discard, resultfile.CSV, schema, nil, false)
-			if name != "pipe" {
-				out, _, err = Resume(file(t), resultfile.CSV, schema, here())
-			}
-			if name == "retries" {
-				for i := range n {
-					l.noisy[block(i)] = 1
-				}
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var peak atomic.Uint64
-			done := make(chan struct{})
-			go func() {
-				var m runtime.MemStats
-				for {
-					select {
-					case <-done:
-						return
-					case <-time.After(5 * time.Millisecond):
-						runtime.ReadMemStats(&m)
-						peak.Store(max(peak.Load(), m.HeapAlloc))
+	for _, c := range []struct {
+		name string
+		most int // bytes that may wait
+		open func(*testing.T) (*Output, error)
+		rows wideRows
+		slow string // the block that others wait for
+		lab  *lab
+	}{
+		{"for their place", aheadBytes + windowBytes, pipe, wideRows{left: 70}, block(69), &lab{}},
+		{"for a block, in a pipe", aheadBytes + windowBytes + maxHeld, pipe, wideRows{left: 110, repeat: 2}, block(0), &lab{}},
+		{"for a block, in a file", aheadBytes + maxHeld, csv, wideRows{left: 70, repeat: 1}, block(0), &lab{}},
+		{"for a retry", aheadBytes + maxHeld, csv, wideRows{left: 70, repeat: 2}, block(0), &lab{noisy: noisyBlocks(70)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.lab.delay = func(hex string, _ int) time.Duration {
+					if hex == c.slow {
+						return time.Minute // until everything else has come as far as it can
 					}
+					return time.Millisecond
 				}
-			}()
-			tally, err := Run(t.Context(), in, out, Options{Workers: l.workers(2), Run: here(), Retries: 2})
-			if err == nil {
-				err = errors.Join(out.Flush(), out.Sort(), out.Close())
-			}
-			close(done)
-			if err != nil || tally.Rows != n {
-				t.Fatalf("%+v, %v", tally, err)
-			}
-			if got := peak.Load(); got > most {
-				t.Errorf("%d rows of 900 KB take %d MiB", n, got>>20)
-			}
+				n := c.rows.left
+				out, err := c.open(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := inputOf(t, io.MultiReader(strings.NewReader("hex,id\n"), &c.rows))
+				peak := peakOf(func() {
+					tally, err := Run(t.Context(), in, out, Options{Workers: c.lab.workers(2), Run: here(), Retries: 2})
+					if err == nil {
+						err = errors.Join(out.Flush(), out.Sort(), out.Close())
+					}
+					if err != nil || tally.Rows != int64(n) {
+						t.Errorf("%+v, %v", tally, err)
+					}
+				})
+				if most := c.most + 12<<20; peak > int64(most) { // with what is being copied
+					t.Errorf("%d rows of 900 KB take %d MiB, and %d may wait", n, peak>>20, c.most>>20)
+				}
+			})
 		})
+	}
+}
+
+func noisyBlocks(n int) map[string]int {
+	noisy := map[string]int{}
+	for i := range n {
+		noisy[block(i)] = 1
+	}
+	return noisy
+}
+
+// peakOf is how much more memory is in use while f waits than before it, at most.
+func peakOf(f func()) (peak int64) {
+	inUse := func() int64 {
+		runtime.GC() // what is garbage is no matter of this test
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := inUse()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	for {
+		select {
+		case <-done:
+			return peak
+		case <-time.After(5 * time.Second):
+			peak = max(peak, inUse()-before)
+		}
 	}
 }

@@ -40,6 +40,7 @@ func (r Row) Block() profiler.Block {
 type reader struct {
 	in     *bufio.Reader
 	line   int
+	long   []byte   // the latest line that was longer than in's buffer
 	names  []string // the header, nil if there is none
 	layout layout
 	width  int     // cells of the first line
@@ -283,14 +284,15 @@ func (row Row) Rejected() profiler.Result {
 // readLine is the next line without its end, cut off at MaxRow; whole is false if it was cut.
 func (r *reader) readLine() (_ string, whole bool, err error) {
 	whole = true
-	var line []byte
+	line := r.long[:0] // kept, since growing it for each row costs several copies
+	defer func() { r.long = line }()
 	for length := 0; ; {
 		part, err := r.in.ReadSlice('\n')
 		length += len(part)
 		if room := MaxRow - len(line); len(part) > room {
 			part, whole = part[:room], false
 		}
-		if err == nil && line == nil { // as nearly always: one copy
+		if err == nil && len(line) == 0 { // as nearly always: one copy
 			return string(bytes.TrimRight(part, "\r\n")), whole, nil
 		}
 		line = append(line, part...)
