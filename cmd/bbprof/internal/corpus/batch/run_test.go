@@ -263,9 +263,11 @@ func TestPipeIdle(t *testing.T) {
 	}
 	go io.WriteString(feed, "hex,id\n90,a\n")
 	ended := make(chan error)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // by then the test fails
+	defer stop()
 	go func() {
 		_, err := Run(ctx, inputOf(t, in), o, Options{Workers: l.workers(2), Run: here(), Retries: 1})
+		out.Close() // no row comes any more
 		ended <- err
 	}()
 	line := make([]byte, len("90,100.00\n"))

@@ -66,7 +66,7 @@ func TestWideRows(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.lab.delay = func(hex string, _ int) time.Duration {
 					if hex == c.slow {
-						return time.Minute // until everything else has come as far as it can
+						return 62 * time.Second // until everything else has come as far as it can, and between two looks of peakOf
 					}
 					return time.Millisecond
 				}
