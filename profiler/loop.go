@@ -18,9 +18,10 @@ type looped struct {
 	measured measured
 }
 
-// asLoop maps a block that is mapped as copies in a row again, as a loop.
-func (s *session) asLoop(copies *mapping.Mapped) (l looped, err error) {
-	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, s.allow(mapLimit).over)
+// asLoop maps a block that is mapped as copies in a row again, as a loop: one of many iterations, or one that runs
+// the block as often as the copies do.
+func (s *session) asLoop(copies *mapping.Mapped, asOften bool) (l looped, err error) {
+	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.allow(mapLimit).over)
 	l.mapped = m
 	if !fits {
 		l.crowded = true
@@ -32,7 +33,7 @@ func (s *session) asLoop(copies *mapping.Mapped) (l looped, err error) {
 // measureLoop takes a block that was measured as copies in a row through the same steps as a loop. A
 // loop that cannot be measured is a warning, and nil.
 func (s *session) measureLoop(j job, copies *mapping.Mapped) (_ *looped, warnings []string, err error) {
-	l, err := s.asLoop(copies)
+	l, err := s.asLoop(copies, false)
 	if err == nil {
 		l.measured, err = s.measure(j, l.mapped, false)
 	}

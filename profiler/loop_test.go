@@ -142,6 +142,22 @@ func TestModeLoop(t *testing.T) {
 	}
 }
 
+// A loop runs the block as often as -unroll says.
+func TestModeLoopAsOften(t *testing.T) {
+	want := unroll.Factors{Short: 512, Long: 1024}
+	p := start(t, Options{Mode: Loop, Unroll: &want})
+	var r Result
+	lasting(t, func() string {
+		if r = measuredBy(t, p, unhex(t, "480fafc0")); math.Abs(r.Cycles-3) > 0.06 {
+			return fmt.Sprintf("%.4f cycles", r.Cycles)
+		}
+		return ""
+	})
+	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.ManyIterations {
+		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
+	}
+}
+
 // TestDecoders: what 16 bytes a cycle bind runs slower from the decoders than in a loop, and
 // what a latency binds does not. From Golden Cove on the decoders take 32 bytes and six instructions a
 // cycle (Intel Optimization Reference Manual, "Golden Cove Microarchitecture"), as many as rename does.

@@ -87,7 +87,7 @@ func (s *session) steps(j job) (r reached, err error) {
 	}
 	j.vectorBits = r.decoded.vectorBits
 	if j.Mode == Loop {
-		loop, err := s.asLoop(r.mapped)
+		loop, err := s.asLoop(r.mapped, j.Options.Unroll != nil)
 		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
 			return r, err
 		}

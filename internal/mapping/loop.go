@@ -15,13 +15,14 @@ import (
 // AsLoop maps a block that is mapped as copies in a row again, as a loop, and makes sure that what
 // was found for the copies holds for it. Many iterations are for a block whose addresses the
 // trace shows to repeat, and which then asks for no page but those of the copies. Any
-// other gets a loop that runs it as often as the copies do: those were mapped, traced and judged.
+// other gets a loop that runs it as often as the copies do: those were mapped, traced and judged. So does a block if
+// asOften.
 // fits is false where one copy exceeds the share of the op cache that keeps a loop in it.
-func (m *Mapped) AsLoop(fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
+func (m *Mapped) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *Mapped, fits bool, err error) {
 	var many unroll.Loop
 	many, fits = unroll.ChooseLoop(m.Insts, fe)
 	same := false
-	if m.repeatsAddresses() {
+	if !asOften && m.repeatsAddresses() {
 		loop, same, err = m.mapLoop(many, late)
 	}
 	if err == nil && !same {

@@ -241,7 +241,7 @@ func TestLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	rol, neg := rows[0], rows[1]
-	if rol.All[0].Cycles() != 1.01 || rol.All[0].Flags != "-mode loop -unroll 512,1024" {
+	if rol.All[0].Cycles() != 1.01 || rol.All[0].Flags != "-mode loop" {
 		t.Errorf("%s: %v by %q, want that of a loop", rol.Name, rol.All[0].Value, rol.All[0].Flags)
 	}
 	if got := rol.Throughput; got.Cycles() != 12/float64(got.Links) || got.Mean != "" || !strings.HasPrefix(got.Flags, "-mode loop") || rol.Detail != "" {
@@ -316,6 +316,47 @@ func TestDoubt(t *testing.T) {
 		}
 		if len(rows)+len(loops) > 0 {
 			t.Errorf("%s: not measured again: %v in a row, %v in a loop", c.name, rows, loops)
+		}
+	}
+}
+
+// TestChainDoubt: a chain of no whole number of cycles is measured once more in a row and then in a loop, a short one if
+// it is slow or a long one was interrupted; one of 512 bits or through memory in rows alone, of which the faster counts.
+func TestChainDoubt(t *testing.T) {
+	for _, c := range []struct {
+		form, chain string
+		rows, loops []float64 // 0 is interrupted
+		want        float64
+		flags       string
+	}{
+		{"not r64", "not", []float64{1.07, 1.07}, []float64{1.016}, 1.016, "-mode loop"},
+		{"not r64", "not", []float64{1.97, 1.95}, []float64{1.9}, 1.9, "-mode loop"},
+		{"not r64", "not", []float64{2.05, 2.06}, []float64{2.04}, 2.04, "-mode loop -unroll 512,1024"},
+		{"not r64", "not", []float64{1.07, 1.07}, []float64{0, 1.016}, 1.016, "-mode loop -unroll 512,1024"},
+		{"not m64", "not", []float64{7.34, 7.36}, nil, 7.34, ""},
+		{"vgetexpph zmm, zmm", "vgetexpph", []float64{2.2, 2.3}, nil, 2.2, ""},
+	} {
+		rows, loops := c.rows, c.loops
+		worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
+			list := &rows
+			if loop {
+				list = &loops
+			}
+			if text != c.chain || len(*list) == 0 {
+				return 12, nil
+			}
+			v := (*list)[0]
+			if *list = (*list)[1:]; v == 0 {
+				return 0, &verdict.Rejection{Reason: verdict.ContextSwitch}
+			}
+			return v, nil
+		})
+		got, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := got[0].All[0]; m.Cycles() != c.want || m.Flags != c.flags || len(rows)+len(loops) > 0 {
+			t.Errorf("%s, %v and in loops %v: %v by %q, want %v by %q; not asked for: %v %v", c.form, c.rows, c.loops, m.Value, m.Flags, c.want, c.flags, rows, loops)
 		}
 	}
 }

@@ -85,7 +85,8 @@ type job struct {
 	plan     int // -1 of a bridge
 	probe    Probe
 	repeat   repetition
-	bits     int // of the widest operation, at least 128
+	short    bool // loops are short
+	bits     int  // of the widest operation, at least 128
 	tries    int
 	why      string // it was rejected in a row of copies for what is then tolerated
 	rejected verdict.Reason
@@ -100,6 +101,7 @@ type job struct {
 type attempt struct {
 	result profiler.Result
 	repeat repetition
+	short  bool
 }
 
 // repetition is how a block is repeated. What has no one time in a row of copies is measured in a loop, which is
@@ -143,14 +145,15 @@ func simple(cycles float64) bool {
 }
 
 // again is how a block is measured next, if it is: a doubtful one once more in a row, for it may have been disturbed,
-// then twice in a loop. A chain through two unlike units of 512 bits has no one time in a loop, either.
+// then twice in a loop. A chain through two unlike units of 512 bits has no one time in a loop, either, nor has one
+// through memory.
 func (j *job) again(width int) (next repetition, more bool) {
 	switch {
 	case j.result.Status == profiler.OK && !j.doubtful(width), j.repeat == asMean:
 		return 0, false
 	case j.repeat == inRow && j.rows < 2:
 		return inRow, true
-	case j.probe.Kind != Throughput && j.bits == 512:
+	case j.probe.Kind == Latency && j.bits == 512, j.throughMemory():
 		return 0, false
 	}
 	return inLoop, j.loops < 2
@@ -179,29 +182,53 @@ func (j *job) settle(width int) {
 		j.varies = len(j.kept)
 		best.result.CILow, best.result.CIHigh = all.CILow, all.CIHigh
 	}
-	j.result, j.repeat, j.kept = best.result, best.repeat, nil
+	j.result, j.repeat, j.short, j.kept = best.result, best.repeat, best.short, nil
 }
 
 // tolerated are the reasons that some instructions have for good: a processor that does away with adds of
 // constants can do so for a while alone. Their mean is given with the reason beside it.
 var tolerated = []verdict.Reason{verdict.Nonlinear, verdict.Unstable}
 
-// loopInstructions is how many instructions of a block the shorter of two loops runs. A rotate by one takes 1.07
-// cycles in rows of 256, 1.016 in loops of 64 to 2,048, and others say 1.00; loops of 2,048 take a quarter of a
-// second, and these a few milliseconds.
-const loopInstructions = 512
+// A loop of many iterations runs 24,000 instructions and more, of which slow ones take longer than an undisturbed
+// window. So instructions of slow cycles and more run in loops of loopInstructions and twice as many.
+const (
+	loopInstructions = 512
+	slow             = 2
+)
 
 func (j *job) setup() profiler.Setup {
 	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FrontEnd: j.probe.FrontEnd}
 	switch j.repeat {
 	case inLoop:
+		s.Mode, s.Unroll = profiler.Loop, nil
 		insts, _ := asm.Decode(j.probe.Code) // of what is no code bbprof says so
-		n := max(16, loopInstructions/max(1, len(insts)))
-		s.Mode, s.Unroll = profiler.Loop, &unroll.Factors{Short: n, Long: 2 * n}
+		if j.short {
+			n := max(16, loopInstructions/max(1, len(insts)))
+			s.Unroll = &unroll.Factors{Short: n, Long: 2 * n}
+		}
 	case asMean:
 		s.Tolerate = tolerated
 	}
 	return s
+}
+
+// throughMemory reports whether each link waits for a store. Those take 7.36 cycles in rows of any length, and in loops
+// 6.07, or 5 or 7.36 for a while; short loops would hide that.
+func (j *job) throughMemory() bool {
+	return j.probe.Kind == StoreToLoad || strings.HasSuffix(j.probe.Pair, "to m")
+}
+
+// slowLoop reports whether loops of the block should be short: by what it took in a row, or because a long one was
+// interrupted.
+func (j *job) slowLoop() bool {
+	insts, _ := asm.Decode(j.probe.Code)
+	if j.throughMemory() {
+		return false
+	}
+	if r := j.result.Rejection; r != nil {
+		return r.Reason == verdict.ContextSwitch
+	}
+	return j.result.Cycles >= slow*float64(len(insts))
 }
 
 // flags are those of bbprof for the same set-up.
@@ -305,6 +332,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		return
 	}
 	j.result = r
+	j.short = j.short || j.slowLoop()
 	switch j.repeat {
 	case inRow:
 		j.rows++
@@ -312,7 +340,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		j.loops++
 	}
 	if r.Status == profiler.OK {
-		j.kept = append(j.kept, attempt{r, j.repeat})
+		j.kept = append(j.kept, attempt{r, j.repeat, j.short})
 	}
 	if len(j.kept) > 0 {
 		if next, more := j.again(q.width); more {
