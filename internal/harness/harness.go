@@ -170,35 +170,56 @@ func enterTail(init initial.State) []byte {
 	return t.Bytes()
 }
 
+// restoredAtOnce is how many words a prologue puts back without a branch. A loop that put back one or two at a time, 40 times
+// over, left the predictor a history in which the last turn of that loop, or of the one before the first copy, was mispredicted in
+// every run or in none, as it fell out when an image began: 26 cycles a run, in one image and not in the other (docs/precision.md).
+const restoredAtOnce = 128
+
 // restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
 // the block's own pages, not through another mapping of their frames: on AMD an access
-// through another linear address mispredicts the L1D way. Each iteration puts back two: from some 256 iterations on the branch
-// predictor does not know the last one, in one image and not in the other, which is 26 cycles a run (docs/precision.md).
-// With four, blocks of stores took half as many windows again; why is not known.
+// through another linear address mispredicts the L1D way. It goes through the list from an address past its start to one
+// past its end, a whole restoredAtOnce each time but for the first, which begins where as many steps are left as
+// there are words beyond a multiple.
 func restoreWords(e *asm.Emitter, fill uint64, values bool) {
-	e.Lea(asm.RSI, layout.Restore)
-	step := int8(8)
+	words := 1 // of the list, a step
+	var steps asm.Emitter
 	if values {
-		step = 16
+		words = 2
 	} else {
 		e.MovImm(asm.RAX, fill)
 	}
-	e.Load(asm.RCX, layout.SlotRestore)
-	e.AddImm8(asm.RCX, 0)
-	none := e.ForwardJz()
-	e.Align(32)
-	loop := e.PC()
-	for k := range int8(layout.RestoreAtOnce) {
-		e.LoadAt(asm.RDI, asm.RSI, k*step)
+	for k := range restoredAtOnce {
+		at := 8 * words * k
+		steps.Raw(0x48, 0x8b, 0xbe, byte(at), byte(at>>8), 0, 0) // mov rdi, [rsi+at]
 		if values {
-			e.LoadAt(asm.RAX, asm.RSI, k*step+8)
+			steps.Raw(0x48, 0x8b, 0x86, byte(at+8), byte((at+8)>>8), 0, 0) // mov rax, [rsi+at+8]
 		}
-		e.StoreAt(asm.RDI, 0, asm.RAX)
+		steps.StoreAt(asm.RDI, 0, asm.RAX)
 	}
-	e.AddImm8(asm.RSI, layout.RestoreAtOnce*step)
+	code := steps.Bytes()
+
+	e.Load(asm.RCX, layout.SlotRestore)
+	e.Lea(asm.RSI, layout.Restore)
+	e.Raw(0x89, 0xca) // mov edx, ecx
+	e.AndImm8(asm.RDX, restoredAtOnce-1)
+	e.AddImm8(asm.RDX, -restoredAtOnce) // less the steps that are left out
+	for range words {
+		e.Raw(0x48, 0x8d, 0x34, 0xd6) // lea rsi, [rsi+rdx*8]
+	}
+	e.Raw(0x6b, 0xd2, byte(len(code)/restoredAtOnce)) // imul edx, edx, bytes of a step
+	e.Raw(0x48, 0x63, 0xd2)                           // movsxd rdx, edx
+	e.Raw(0xc1, 0xe9, 7)                              // shr ecx, log2(restoredAtOnce)
+	e.AddImm8(asm.RCX, 1)
+	start := e.ForwardLea(asm.RDI)
+	e.Sub(asm.RDI, asm.RDX)
+	e.JmpReg(asm.RDI)
+	loop := e.PC()
+	e.Bind(start)
+	e.Raw(code...)
+	e.Raw(0x48, 0x81, 0xc6, 0, byte(words*restoredAtOnce*8>>8), 0, 0) // add rsi, bytes of so many words
+	e.Align(32)
 	e.Dec(asm.RCX)
-	e.JnzShort(loop)
-	e.Bind(none)
+	e.Jnz(loop)
 	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
 	// in one of two modes (docs/front-end.md).
 	drainStores(e)

@@ -250,32 +250,53 @@ func TestPrologueParts(t *testing.T) {
 	}
 	expect("flags", plain(Reset{Flags: true}, all), fmt.Sprintf("movabs rsp,%#x", uint64(layout.SlotFlags)), "popf")
 
-	memory := plain(Reset{Memory: true}, all)
-	if len(memory) != 13 {
-		t.Fatalf("memory: %q", texts(memory))
+	for _, values := range []bool{false, true} {
+		checkRestore(t, plain(Reset{Memory: true, Values: values}, all), values)
 	}
-	loop, after := memory[5].addr, memory[11].end
-	for _, want := range []struct {
-		i      int
-		prefix string
-		target uint64
-	}{
-		{0, "lea rsi,[rip", layout.Restore},
-		{1, "mov eax,0x12345600", 0},
-		{2, "mov rcx,QWORD PTR [rip", layout.SlotRestore},
-		{3, "add rcx,0x0", 0},
-		{4, "je ", after},
-		{5, "mov rdi,QWORD PTR [rsi+0x0]", 0},
-		{6, "mov QWORD PTR [rdi+0x0],rax", 0},
-		{7, "mov rdi,QWORD PTR [rsi+0x8]", 0}, // two in each iteration
-		{8, "mov QWORD PTR [rdi+0x0],rax", 0},
-		{9, "add rsi,0x10", 0},
-		{10, "dec rcx", 0},
-		{11, "jne ", loop},
-		{12, "lock not QWORD PTR [rip", layout.SlotScratch}, // taken or not, the store buffer is drained
-	} {
-		if l := memory[want.i]; !strings.HasPrefix(l.text, want.prefix) || l.target != want.target {
-			t.Errorf("memory, step %d: %q means %#x, want %q and %#x", want.i, l.text, l.target, want.prefix, want.target)
+}
+
+// checkRestore: a prologue enters a row of steps, one for each word, where as many are left as there are words beyond a
+// multiple of the row, and goes through the whole row for each multiple.
+func checkRestore(t *testing.T, memory []line, values bool) {
+	t.Helper()
+	step, words := []string{"mov rdi,QWORD PTR [rsi+%#x]", "mov QWORD PTR [rdi+0x0],rax"}, 1
+	want := []string{"mov eax,0x12345600"}
+	if values {
+		step, words = []string{step[0], "mov rax,QWORD PTR [rsi+%#x]", step[1]}, 2
+		want = nil
+	}
+	fill := len(want)
+	want = append(want, "mov rcx,QWORD PTR [rip", "lea rsi,[rip", "mov edx,ecx", "and rdx,0x7f", "add rdx,0xffffffffffffff80")
+	for range words {
+		want = append(want, "lea rsi,[rsi+rdx*8]")
+	}
+	want = append(want, "imul edx,edx,", "movsxd rdx,edx", "shr ecx,0x7", "add rcx,0x1", "lea rdi,[rip", "sub rdi,rdx", "jmp rdi")
+	first := len(want)
+	for k := range restoredAtOnce {
+		for i, text := range step {
+			if strings.Contains(text, "%") {
+				text = fmt.Sprintf(text, 8*(words*k+i))
+			}
+			want = append(want, text)
+		}
+	}
+	last := len(want)
+	want = append(want, fmt.Sprintf("add rsi,%#x", 8*words*restoredAtOnce), "dec rcx", "jne ", "lock not QWORD PTR [rip") // words or not, the store buffer is drained
+	if len(memory) != len(want) {
+		t.Fatalf("%d steps, want %d", len(memory), len(want))
+	}
+	for i, text := range want {
+		if !strings.HasPrefix(memory[i].text, text) {
+			t.Errorf("step %d: %q, want %q", i, memory[i].text, text)
+		}
+	}
+	size := (memory[last].addr - memory[first].addr) / restoredAtOnce
+	if got, want := memory[fill+5+words].text, fmt.Sprintf("imul edx,edx,%#x", size); got != want {
+		t.Errorf("%q, and a step has %d bytes", got, size)
+	}
+	for i, target := range map[int]uint64{fill: layout.SlotRestore, fill + 1: layout.Restore, first - 3: memory[first].addr, last + 2: memory[first].addr, last + 3: layout.SlotScratch} {
+		if memory[i].target != target {
+			t.Errorf("step %d: %q means %#x, want %#x", i, memory[i].text, memory[i].target, target)
 		}
 	}
 }

@@ -106,7 +106,7 @@ const (
 	SlotMXCSR      = Control + 0x70 // value for ldmxcsr
 	SlotFlags      = Control + 0x78 // a stack of one word, for popfq
 
-	SlotRestore  = Control + 0x80 // rounds of RestoreAtOnce words to put back before each run
+	SlotRestore  = Control + 0x80 // words to put back before each run
 	SlotDispatch = Control + 0x90 // iterations of the loop before the first copy, beyond the least
 	SlotScratch  = Control + 0x88 // the register that the instrumented image borrows
 	SlotLoop     = Control + 0x98 // iterations left of a loop that finds no free register
@@ -173,8 +173,6 @@ const (
 	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may
 	// touch a thousand.
 	MaxOps = OpsSize / OpSize
-	// RestoreAtOnce is how many words the loop of a prologue puts back in each iteration.
-	RestoreAtOnce = 2
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8
 	// MaxValues is how many, if each has a value of its own beside its address.

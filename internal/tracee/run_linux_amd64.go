@@ -31,15 +31,13 @@ func (t *Tracee) Samples() []byte { return t.shared.samples() }
 // of their own, at most layout.MaxValues.
 func (t *Tracee) SetRestore(addrs, values []uint64) {
 	list := t.shared.mem[offRestore:offRestore:offCode]
-	rounds := (len(addrs) + layout.RestoreAtOnce - 1) / layout.RestoreAtOnce
-	for i := range rounds * layout.RestoreAtOnce {
-		i = min(i, len(addrs)-1) // the last again until a round is full
-		list = binary.LittleEndian.AppendUint64(list, addrs[i])
+	for i, addr := range addrs {
+		list = binary.LittleEndian.AppendUint64(list, addr)
 		if values != nil {
 			list = binary.LittleEndian.AppendUint64(list, values[i])
 		}
 	}
-	t.SetWord(layout.SlotRestore, uint64(rounds))
+	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }
 
 // XSave is the extended state of a stopped child, as XSAVE writes it.

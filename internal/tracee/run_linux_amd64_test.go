@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 )
@@ -160,11 +161,11 @@ func TestSegmentBases(t *testing.T) {
 func TestSharedViews(t *testing.T) {
 	c := launch(t)
 	c.SetRestore([]uint64{7, 8, 9}, nil)
-	if n := c.Word(layout.SlotRestore); n != 2 {
-		t.Errorf("%d rounds to restore three words, want 2", n)
+	if n := c.Word(layout.SlotRestore); n != 3 {
+		t.Errorf("%d words to restore, want 3", n)
 	}
 	place(c, func(e *asm.Emitter) {
-		for i := range uint64(4) { // the restore list, to the samples
+		for i := range uint64(3) { // the restore list, to the samples
 			e.Load(asm.RAX, layout.Restore+8*i)
 			e.Store(layout.Samples+8*i, asm.RAX)
 		}
@@ -177,7 +178,7 @@ func TestSharedViews(t *testing.T) {
 		t.Fatalf("%+v", stop)
 	}
 	word := func(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-	for i, want := range []uint64{7, 8, 9, 9} { // the last again, to fill a round
+	for i, want := range []uint64{7, 8, 9} {
 		if v := word(c.Samples()[8*i:]); v != want {
 			t.Errorf("sample %d is %d, want %d", i, v, want)
 		}
@@ -294,4 +295,48 @@ func TestStep(t *testing.T) {
 		t.Errorf("a failed call: %+v", stop)
 	}
 	mustServe(t, c)
+}
+
+// A prologue puts back the words that are listed and no other, to the fill or to values of their own, however many there are.
+func TestRestoreWords(t *testing.T) {
+	const page = 0x10_0000
+	c := launch(t)
+	word := func(i int) []byte { return c.Frame(0)[8*i:] }
+	for _, values := range []bool{false, true} {
+		init := initial.Paper()
+		place(c, func(e *asm.Emitter) {
+			harness.Prologue(e, init, harness.Reset{Memory: true, Values: values}, asm.Features{})
+			harness.Epilogue(e, entry, harness.TSC)
+		})
+		for _, n := range []int{0, 1, 2, 127, 128, 129, 255, 256, 300} {
+			const words = layout.PageSize / 8
+			var addrs, own []uint64
+			for i := range words {
+				binary.LittleEndian.PutUint64(word(i), 1)
+				if i%2 == 0 && len(addrs) < n || i >= words-(n-words/2) { // every other one, and the last
+					addrs, own = append(addrs, page+8*uint64(i)), append(own, uint64(i)<<32)
+				}
+			}
+			if !values {
+				own = nil
+			}
+			c.SetRestore(addrs, own)
+			if stop := do(t, c, MapFrame(page, 0), Run(entry, 2)); !stop.Done {
+				t.Fatalf("%d words: %+v", n, stop)
+			}
+			next := 0
+			for i := range words {
+				want := uint64(1)
+				if next < len(addrs) && addrs[next] == page+8*uint64(i) {
+					if want = init.Fill; values {
+						want = own[next]
+					}
+					next++
+				}
+				if got := binary.LittleEndian.Uint64(word(i)); got != want {
+					t.Fatalf("of %d words, with values %v, word %d is %#x, want %#x", n, values, i, got, want)
+				}
+			}
+		}
+	}
 }
