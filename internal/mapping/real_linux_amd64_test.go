@@ -45,7 +45,7 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 		t.Fatal(err)
 	}
 	p.Insts, p.Init = insts, initial.Paper()
-	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true}, Clock: harness.TSC}
+	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true, X87: true}, Clock: harness.TSC}
 	dry, err := harness.BuildDryRun(insts, copies, frame)
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +179,24 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		case b.addr != nil && *r.Address != *b.addr:
 			t.Errorf("%s: address %#x, want %#x", b.name, *r.Address, *b.addr)
 		}
+	}
+}
+
+// TestPendingX87: an exception that the block leaves pending is its rejection. Until something raises it, other code
+// runs at half its speed (Granite Rapids), so whatever was timed after the block would blame another hardware thread.
+func TestPendingX87(t *testing.T) {
+	c := child(t)
+	unmask, underflow := []byte{0xd9, 0x2b}, []byte{0xdd, 0xd8} // fldcw [rbx], fstp st(0) of an empty register
+	_, _, _, err := mapReal(t, c, usual, 1, code(unmask, underflow))
+	if r := rejected(t, err, verdict.SIGFPE); r.Inst != nil || !strings.Contains(r.Detail, "pending") {
+		t.Errorf("%v", r)
+	}
+	_, _, _, err = mapReal(t, c, usual, 2, code(unmask, underflow)) // the second copy raises it
+	if r := rejected(t, err, verdict.SIGFPE); r.Inst == nil || r.Inst.Index != 0 {
+		t.Errorf("%v", r)
+	}
+	if _, _, _, err := mapReal(t, c, usual, 2, underflow); err != nil { // masked
+		t.Error(err)
 	}
 }
 

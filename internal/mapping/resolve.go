@@ -14,7 +14,10 @@ import (
 // resolve finds the page that a fault asks for, or says why none would help.
 func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	index, regs, ok := p.locate(stop, im)
-	if !ok {
+	switch {
+	case !ok && stop.Signal == tracee.SIGFPE: // the fwait after the copies
+		return mapper.Page{}, &verdict.Rejection{Reason: verdict.SIGFPE, Detail: "the block leaves an unmasked x87 exception pending"}
+	case !ok:
 		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
 	}
 	addr := stop.Addr
