@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -113,6 +114,23 @@ func (e estimate) narrow() bool {
 	return e.narrowEnough(2*math.Abs(stat.Mean(cycles)-e.Value)) && !slices.ContainsFunc(cycles, func(c float64) bool {
 		return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor)
 	})
+}
+
+// lone reports whether one layout is off all others by as much as a disturbance, and was visited too seldom to
+// tell. Between hostile blocks, one in some 10,000 canaries had such a layout for some milliseconds, twice in a row; later
+// measurements of the same bytes did not (docs/threat-model.md).
+func (e estimate) lone() bool {
+	const enough = 4 // visits, of which two that are disturbed are cut (stat.NewDesign)
+	if !e.design.Repeated() || len(e.design.Cells) <= enough {
+		return false
+	}
+	cells := slices.SortedFunc(slices.Values(e.design.Cells), func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
+	last := len(cells) - 1
+	apart := math.Max(disturbedShare*cells[last/2].Mean, disturbedFloor)
+	off := func(i, next int) bool {
+		return math.Abs(cells[i].Mean-cells[next].Mean) > apart && cells[i].Visits < enough
+	}
+	return cells[last-1].Mean-cells[1].Mean <= apart && (off(last, last-1) || off(0, 1))
 }
 
 func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }

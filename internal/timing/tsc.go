@@ -136,15 +136,19 @@ func (s *series) sample() sample {
 
 // untilNarrow takes replicates until the interval is narrow enough.
 func (s *series) untilNarrow(deadline time.Time) error {
+	atOnce := replicatesAtOnce
 	for n, next := 0, 0; next < len(checked); {
-		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce, s.room()), deadline)
+		taken, complete, err := s.replicates(n, min(checked[next]-n, atOnce, s.room()), deadline)
 		if err != nil || !complete {
 			return err
 		}
 		if n += taken; n < checked[next] {
 			continue
 		}
-		if s.last = s.sample().estimate(); s.last.narrow() || s.last.hopeless(n) {
+		s.last = s.sample().estimate()
+		if s.last.lone() {
+			atOnce = 1 // their images stand elsewhere then
+		} else if s.last.narrow() || s.last.hopeless(n) {
 			return nil
 		}
 		next++

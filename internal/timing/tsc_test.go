@@ -118,6 +118,38 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 	}
 }
 
+// A layout that is alone off all others is visited four times before it counts; what the first two visits alone found
+// is cut then.
+func TestLoneLayout(t *testing.T) {
+	lone := LayoutOf(2, 0)
+	for _, c := range []struct {
+		name       string
+		replicates int
+		of         func(l Layout, replicate int) float64
+		want       bool
+		value      float64
+	}{
+		{"visited once", passReplicates, func(Layout, int) float64 { return 5 }, false, 3 + 2.0/12},
+		{"visited twice", enoughReplicates, func(Layout, int) float64 { return 4.8 }, true, 3 + 1.8/24},
+		{"faster", enoughReplicates, func(Layout, int) float64 { return 2 }, true, 3 - 1.0/24},
+		{"hardly off", enoughReplicates, func(Layout, int) float64 { return 3.44 }, false, 3 + 0.44/24},
+		{"visited three times", 3 * enoughReplicates / 2, func(Layout, int) float64 { return 4.8 }, true, 3 + 1.8/24},
+		{"visited four times", 2 * enoughReplicates, func(Layout, int) float64 { return 4.8 }, false, 3 + 1.8/24},
+		{"twice only", 2 * enoughReplicates, func(_ Layout, n int) float64 { return 3 + 1.8*float64(1-min(n/enoughReplicates, 1)) }, false, 3},
+		{"not alone", enoughReplicates, func(Layout, int) float64 { return 4.8 }, false, 3 + 2*1.8/24},
+	} {
+		e := byLayout(c.replicates, func(l Layout, n int) float64 {
+			if l == lone || c.name == "not alone" && l == lone+1 {
+				return c.of(l, n)
+			}
+			return 3
+		}).estimate()
+		if got := e.lone(); got != c.want || math.Abs(e.Value-c.value) > 0.01 && c.replicates > passReplicates {
+			t.Errorf("%s: lone %v, %.4f cycles, want %v, %.4f", c.name, got, e.Value, c.want, c.value)
+		}
+	}
+}
+
 // What moves a replicate as a whole is noise of as many values as there are replicates, not windows.
 func TestEstimateOfReplicates(t *testing.T) {
 	apart := byLayout(enoughReplicates, func(_ Layout, n int) float64 { return 2 + 0.1*float64(n/(2*passReplicates)) })
