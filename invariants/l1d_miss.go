@@ -10,8 +10,8 @@ import (
 )
 
 // flushes take a line out of L1D, or write it back, each time (SDM vol. 2): the block's own doing,
-// which no context and no repetition changes.
-var flushes = []string{"clflush", "clflushopt", "clwb"}
+// which no context and no repetition changes. A direct store does so besides, and combines with no other.
+var flushes = []string{"clflush", "clflushopt", "clwb", "movdiri"}
 
 // L1DMiss counts the lines of each L1D set, bbprof's own in the same sets included, and
 // infers from them that nothing is evicted. L1D is indexed by the address within a page and

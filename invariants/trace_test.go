@@ -344,7 +344,8 @@ func TestResidencyUnchecked(t *testing.T) {
 func TestResidencyFlushes(t *testing.T) {
 	for hex, want := range map[string]verdict.Reason{
 		"0fae3b": verdict.L1DMiss, "660fae3b": verdict.L1DMiss, "660fae33": verdict.L1DMiss, "90660fae33": verdict.L1DMiss,
-		"0f1c03": "", "0fae2b": "", "0faef8": "", // cldemote, xrstor, sfence
+		"0f38f903": verdict.L1DMiss, "480f38f903": verdict.L1DMiss, // movdiri
+		"0f1c03": "", "0fae2b": "", "0faef8": "", "0fc303": "", // cldemote, xrstor, sfence, movnti
 	} {
 		tr := trace(t, nil, nil)
 		tr.Insts = insts(t, hex)
