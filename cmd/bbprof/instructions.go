@@ -142,6 +142,11 @@ func (c *measuringForms) run(std streams) error {
 	if err := c.nameOpcodes(ctx, rows); err != nil {
 		return err
 	}
+	if c.out.file != "" { // before a model is asked, which takes its time
+		if err := c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
+			return err
+		}
+	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
 		return err
 	}
@@ -150,10 +155,11 @@ func (c *measuringForms) run(std streams) error {
 			return err
 		}
 	}
-	if len(there) > 0 {
-		if err := writeAgreements(std.out, numbersOf(rows), c.against, there); err != nil || c.out.file == "" {
-			return err
-		}
+	switch {
+	case len(there) > 0:
+		return writeAgreements(std.out, numbersOf(rows), c.against, there)
+	case c.out.file != "":
+		return nil
 	}
 	return c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
 }

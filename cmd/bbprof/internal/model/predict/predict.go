@@ -207,7 +207,7 @@ type isolation struct {
 const hopeless = 8
 
 // run asks about some blocks. Where the tool failed, the first that it did not answer is the suspect,
-// if it answered those before, and is tried alone; else the blocks are halved.
+// if it answered those before, and is tried alone; else the blocks are tried in parts.
 func (s *isolation) run(ctx context.Context, blocks []int) error {
 	for len(blocks) > 0 {
 		answers, err := s.tool(ctx, blocks)
@@ -234,11 +234,14 @@ func (s *isolation) run(ctx context.Context, blocks []int) error {
 			}
 			blocks = rest[1:]
 		default:
-			half := len(blocks) / 2
-			if err := s.run(ctx, blocks[:half]); err != nil {
-				return err
+			// A tool that hangs at one block of 256 is waited for three times so, and nine times if blocks were halved.
+			const parts = 16
+			for part := range slices.Chunk(blocks, max(1, len(blocks)/parts)) {
+				if err := s.run(ctx, part); err != nil {
+					return err
+				}
 			}
-			blocks = blocks[half:]
+			return nil
 		}
 	}
 	return nil

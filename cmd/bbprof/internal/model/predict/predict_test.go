@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -367,5 +368,34 @@ func TestCoresAreThoseOfPackageCPU(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("cores (-cpu +predict):\n%s", diff)
+	}
+}
+
+// A tool that does not answer where a block of many is among those it is given is waited for three times, not for each
+// half that holds it.
+func TestSilentSeldom(t *testing.T) {
+	const bad = 77
+	waits := 0
+	got, err := inChunks(t.Context(), chunk, chunk, 1, func(_ context.Context, blocks []int) (map[int]score.Prediction, error) {
+		if slices.Contains(blocks, bad) {
+			waits++
+			return nil, errors.New("no answer")
+		}
+		answers := map[int]score.Prediction{}
+		for _, i := range blocks {
+			answers[i] = score.Prediction{Cycles: 1}
+		}
+		return answers, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range got {
+		if p.Known() == (i == bad) {
+			t.Errorf("block %d: %+v", i, p)
+		}
+	}
+	if waits != 3 {
+		t.Errorf("waited %d times, want 3", waits)
 	}
 }
