@@ -43,7 +43,7 @@ instructions close the chain, and their latency is subtracted; a round trip is s
 Chains of 512-bit instructions are measured beside others, too, which keep one of two units busy.
 docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
 `,
-		examples: `bbprof instructions -o table.csv                       all forms: some minutes
+		examples: `bbprof instructions -o table.csv                       all forms: a minute or two
 bbprof instructions -match '^vp?add'                   some mnemonics
 bbprof instructions -match '^vaddps$' -all             masked, broadcasting and rounding ones, too
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
