@@ -1,15 +1,12 @@
 package profiler
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/mapping"
-	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -30,14 +27,6 @@ type LayoutCycles struct {
 // Layouts is how many layouts a block is measured in.
 const Layouts = timing.Layouts
 
-const (
-	// speedGap is what separates two speeds at least, as a share of the cycles: what the ends of the
-	// images do to a layout is less.
-	speedGap = 0.02
-	// speedNoise is by how many standard errors of a layout's mean two speeds differ at least.
-	speedNoise = 4
-)
-
 // at is the one layout to time in, if there is one.
 func (o Options) at() *timing.Layout {
 	if o.At == nil {
@@ -47,35 +36,24 @@ func (o Options) at() *timing.Layout {
 	return &l
 }
 
-// speedsOf sorts the layouts of a block by speed, the fastest first. Those that cannot be told from noise
-// count as one.
-func speedsOf(t timing.Timed) []Speed {
-	d := t.Design
-	cells := slices.Clone(d.Cells)
-	slices.SortFunc(cells, func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
-	var speeds []Speed
-	for i, c := range cells {
-		if i == 0 || d.Repeated() && d.Differ && c.Mean-cells[i-1].Mean > gap(d, cells[i-1], c) {
-			speeds = append(speeds, Speed{})
-		}
-		s := &speeds[len(speeds)-1]
-		s.Cycles += (c.Mean - s.Cycles) / float64(len(s.Layouts)+1)
-		s.Layouts = append(s.Layouts, c.Number)
-		s.Share = float64(len(s.Layouts)) / float64(len(cells))
+// speedsOf are the layouts of a block by speed, the fastest first.
+func speedsOf(t timing.Timed) (speeds []Speed) {
+	if len(t.Design.Cells) == 0 {
+		return nil
 	}
-	for i := range speeds {
-		slices.Sort(speeds[i].Layouts)
+	for _, cells := range timing.Speeds(t.Design) {
+		s := Speed{Share: float64(len(cells)) / float64(len(t.Design.Cells))}
+		for _, c := range cells {
+			s.Cycles += c.Mean / float64(len(cells))
+			s.Layouts = append(s.Layouts, c.Number)
+		}
+		slices.Sort(s.Layouts)
+		speeds = append(speeds, s)
 	}
 	if len(speeds) == 1 {
 		speeds[0].Cycles = t.Estimate.Value
 	}
 	return speeds
-}
-
-// gap is by how much neighbours of different speeds differ at least.
-func gap(d stat.Design, a, b stat.Cell) float64 {
-	noise := d.Within * math.Sqrt(1/float64(a.Visits)+1/float64(b.Visits))
-	return math.Max(speedGap*math.Max(a.Mean, 1), speedNoise*noise)
 }
 
 // unsteady is the rejection of a block whose time does not repeat within a layout or, if it is to have

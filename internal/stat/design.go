@@ -38,6 +38,38 @@ func (d Design) Repeated() bool {
 	return len(d.Cells) > 0 && !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Visits+c.Dropped < 2 })
 }
 
+// Groups splits the cells by their means, which leaves the least variance within the two groups (Fisher, On grouping for
+// maximum homogeneity, JASA 53, 1958), and these again, as long as the means of two groups differ by so many standard
+// errors and by gap of the lower one. Ascending by mean.
+func (d Design) Groups(gap func(mean float64) float64, errors float64) [][]Cell {
+	cells := slices.Clone(d.Cells)
+	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })
+	return d.groups(cells, gap, errors)
+}
+
+func (d Design) groups(cells []Cell, gap func(float64) float64, errors float64) [][]Cell {
+	var visits, sum float64 // of all
+	for _, c := range cells {
+		visits += float64(c.Visits)
+		sum += float64(c.Visits) * c.Mean
+	}
+	var at int
+	var between, low, high float64 // of the best split
+	var n, below float64           // of the cells before it
+	for i, c := range cells[:max(len(cells)-1, 0)] {
+		n += float64(c.Visits)
+		below += float64(c.Visits) * c.Mean
+		a, b := below/n, (sum-below)/(visits-n)
+		if square := n * (visits - n) / visits * (b - a) * (b - a); square > between {
+			at, between, low, high = i+1, square, a, b
+		}
+	}
+	if at == 0 || between < errors*errors*d.Within*d.Within || high-low < gap(low) {
+		return [][]Cell{cells}
+	}
+	return append(d.groups(cells[:at], gap, errors), d.groups(cells[at:], gap, errors)...)
+}
+
 // outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and
 // Hoaglin, How to Detect and Handle Outliers (1993), take 3.5 of one sample; the residuals of two visits
 // are no more than half of their difference, so more is asked.

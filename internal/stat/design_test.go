@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // design has two batches of three cells each, and each batch twice.
@@ -83,6 +85,47 @@ func TestDesignDiffer(t *testing.T) {
 		}
 		if share := float64(differ) / trials; share < want[0] || share > want[1] {
 			t.Errorf("cells %g apart differ in %.3f of the designs", apart, share)
+		}
+	}
+}
+
+// Groups part the cells where the means do, not where chance does, and a gap that is too small parts none.
+func TestDesignGroups(t *testing.T) {
+	cell := func(mean float64) Cell { return Cell{Mean: mean, Visits: 2} }
+	for _, c := range []struct {
+		name   string
+		means  []float64
+		within float64
+		want   [][]float64
+	}{
+		{"no cells", nil, 0.01, [][]float64{nil}},
+		{"one cell", []float64{1}, 0.01, [][]float64{{1}}},
+		{"alike", []float64{1, 1.01, 0.99, 1.02}, 0.01, [][]float64{{0.99, 1, 1.01, 1.02}}},
+		{"two", []float64{2, 1, 1.01, 2.01, 0.99}, 0.01, [][]float64{{0.99, 1, 1.01}, {2, 2.01}}},
+		{"three", []float64{3, 1, 1, 2, 2, 1, 3}, 0.01, [][]float64{{1, 1, 1}, {2, 2}, {3, 3}}},
+		{"one of them alone", []float64{1, 1, 1, 1, 1, 1.5}, 0.01, [][]float64{{1, 1, 1, 1, 1}, {1.5}}},
+		{"a gap just wide enough", []float64{1, 1, 1.101, 1.101}, 0.001, [][]float64{{1, 1}, {1.101, 1.101}}},
+		{"and one that is not", []float64{1, 1, 1.099, 1.099}, 0.001, [][]float64{{1, 1, 1.099, 1.099}}},
+		// The means of four and of four visits are 0.2 apart, their difference has a standard error of within / √2.
+		{"apart by more than noise", []float64{1, 1, 1.2, 1.2}, 0.2 * math.Sqrt2 / 5.01, [][]float64{{1, 1}, {1.2, 1.2}}},
+		{"apart by no more than noise", []float64{1, 1, 1.2, 1.2}, 0.2 * math.Sqrt2 / 4.99, [][]float64{{1, 1, 1.2, 1.2}}},
+		// No two neighbours are far apart for their noise; all of those above are from all of those below.
+		{"many against many", []float64{1, 1.03, 1.06, 1.09, 1.2, 1.23, 1.26, 1.29}, 0.04, [][]float64{{1, 1.03, 1.06, 1.09}, {1.2, 1.23, 1.26, 1.29}}},
+	} {
+		d := Design{Within: c.within}
+		for _, mean := range c.means {
+			d.Cells = append(d.Cells, cell(mean))
+		}
+		var got [][]float64
+		for _, cells := range d.Groups(func(mean float64) float64 { return 0.1 * mean }, 5) {
+			var means []float64
+			for _, c := range cells {
+				means = append(means, c.Mean)
+			}
+			got = append(got, means)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
 }

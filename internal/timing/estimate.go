@@ -1,7 +1,6 @@
 package timing
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -35,8 +34,9 @@ const (
 	// processShare is what one process differs from the next by besides, as a share of the cycles: with
 	// it 95 % of the blocks are inside the interval of another run, without it 92 % (docs/precision.md).
 	processShare = 0.002
-	// replicateTrim is the share of replicates at either end that are not counted where layouts do not differ.
-	replicateTrim = 0.1
+	// trim is the share of windows at either end that are not counted where layouts have one speed. An image that begins
+	// anew is now and then slower or faster by a few cycles a run, in one window of ten.
+	trim = 0.1
 )
 
 // estimate is what a sample says.
@@ -70,9 +70,12 @@ func (s sample) estimate() estimate {
 	var e stat.Estimate
 	switch {
 	case design.Repeated() && design.Differ:
-		e = design.Estimate
+		if e = design.Estimate; len(Speeds(design)) == 1 {
+			e.Value = stat.Trimmed(cycles, trim).Value
+		}
 	case design.Repeated():
-		e = stat.Trimmed(s.replicates(), replicateTrim)
+		e = stat.Trimmed(s.replicates(), trim)
+		e.Value = stat.Trimmed(cycles, trim).Value
 	default:
 		e = stat.MidMean(cycles)
 	}
@@ -104,6 +107,28 @@ func (s sample) design(cycles []float64) stat.Design {
 	return stat.NewDesign(visits, math.Max(disturbedShare*stat.Median(cycles), disturbedFloor))
 }
 
+const (
+	// speedGap is by how much two speeds differ at least, as a share of the cycles, or of one cycle where that is more: as much as
+	// tells the windows of two layouts apart before layouts are visited again.
+	speedGap = onceShare
+	// speedErrors is by how many standard errors they do. With 8 and these gaps the same speeds were found in two runs most often
+	// (docs/layouts.md).
+	speedErrors = 8
+)
+
+// Speeds are the layouts of a design by speed, the fastest first: one group where layouts cannot be told from noise.
+func Speeds(d stat.Design) [][]stat.Cell {
+	if !d.Repeated() || !d.Differ {
+		return [][]stat.Cell{d.Cells}
+	}
+	return d.Groups(func(mean float64) float64 { return speedGap * max(mean, 1) }, speedErrors)
+}
+
+// doubtful reports whether layouts have several speeds after n replicates, and were visited less than four times: which layout
+// has which speed is less certain than their mean, and one in some 10,000 blocks had a layout that was slow for some
+// milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign).
+func (e estimate) doubtful(n int) bool { return n < manyReplicates && len(Speeds(e.design)) > 1 }
+
 // narrow reports whether the interval is narrow enough. Before layouts were visited again, the mean is to
 // hold for all of them besides: the trimmed mean leaves out a layout that is slow by itself.
 func (e estimate) narrow() bool {
@@ -114,23 +139,6 @@ func (e estimate) narrow() bool {
 	return e.narrowEnough(2*math.Abs(stat.Mean(cycles)-e.Value)) && !slices.ContainsFunc(cycles, func(c float64) bool {
 		return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor)
 	})
-}
-
-// lone reports whether one layout is off all others by as much as a disturbance, and was visited too seldom to
-// tell. Between hostile blocks, one in some 10,000 canaries had such a layout for some milliseconds, twice in a row; later
-// measurements of the same bytes did not (docs/threat-model.md).
-func (e estimate) lone() bool {
-	const enough = 4 // visits, of which two that are disturbed are cut (stat.NewDesign)
-	if !e.design.Repeated() || len(e.design.Cells) <= enough {
-		return false
-	}
-	cells := slices.SortedFunc(slices.Values(e.design.Cells), func(a, b stat.Cell) int { return cmp.Compare(a.Mean, b.Mean) })
-	last := len(cells) - 1
-	apart := math.Max(disturbedShare*cells[last/2].Mean, disturbedFloor)
-	off := func(i, next int) bool {
-		return math.Abs(cells[i].Mean-cells[next].Mean) > apart && cells[i].Visits < enough
-	}
-	return cells[last-1].Mean-cells[1].Mean <= apart && (off(last, last-1) || off(0, 1))
 }
 
 func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }

@@ -146,7 +146,7 @@ func (s *series) untilNarrow(deadline time.Time) error {
 			continue
 		}
 		s.last = s.sample().estimate()
-		if s.last.lone() {
+		if s.last.doubtful(n) {
 			atOnce = 1 // their images stand elsewhere then
 		} else if s.last.narrow() || s.last.hopeless(n) {
 			return nil

@@ -102,6 +102,24 @@ func TestEstimateOfTwoSpeeds(t *testing.T) {
 	}
 }
 
+// Windows that are off now and then do not move the cycles of a block of one speed, whether its layouts differ a little or not.
+func TestEstimateTrims(t *testing.T) {
+	for _, differ := range []float64{0, 0.02} {
+		at := 0
+		of := func(l Layout, n int) float64 { return 2 + differ*float64(l.Offset()%2) + 1e-4*float64(n%3) }
+		clean := estimateOf(byLayout(manyReplicates, of))
+		off := estimateOf(byLayout(manyReplicates, func(l Layout, n int) float64 {
+			if at++; at%16 == 0 {
+				return of(l, n) + 0.2
+			}
+			return of(l, n)
+		}))
+		if math.Abs(off.Value-clean.Value) > 0.002 {
+			t.Errorf("layouts %g apart: %.4f with one window of 16 off, %.4f without", differ, off.Value, clean.Value)
+		}
+	}
+}
+
 // One slow layout of twelve, which a trimmed mean hides, keeps a block from being narrow if it moves the mean by
 // more than half of the precision, or is slower by a few percent.
 func TestNarrowSeesEachLayout(t *testing.T) {
@@ -118,10 +136,10 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 	}
 }
 
-// A layout that is alone off all others is visited four times before it counts; what the first two visits alone found
+// Layouts of several speeds are visited four times before they count; what the first two visits alone found
 // is cut then.
-func TestLoneLayout(t *testing.T) {
-	lone := LayoutOf(2, 0)
+func TestDoubtful(t *testing.T) {
+	alone := LayoutOf(2, 0)
 	for _, c := range []struct {
 		name       string
 		replicates int
@@ -129,24 +147,32 @@ func TestLoneLayout(t *testing.T) {
 		want       bool
 		value      float64
 	}{
-		{"visited once", passReplicates, func(Layout, int) float64 { return 5 }, false, 3 + 2.0/12},
-		{"visited twice", enoughReplicates, func(Layout, int) float64 { return 4.8 }, true, 3 + 1.8/24},
-		{"faster", enoughReplicates, func(Layout, int) float64 { return 2 }, true, 3 - 1.0/24},
-		{"hardly off", enoughReplicates, func(Layout, int) float64 { return 3.44 }, false, 3 + 0.44/24},
-		{"visited three times", 3 * enoughReplicates / 2, func(Layout, int) float64 { return 4.8 }, true, 3 + 1.8/24},
-		{"visited four times", 2 * enoughReplicates, func(Layout, int) float64 { return 4.8 }, false, 3 + 1.8/24},
-		{"twice only", 2 * enoughReplicates, func(_ Layout, n int) float64 { return 3 + 1.8*float64(1-min(n/enoughReplicates, 1)) }, false, 3},
-		{"not alone", enoughReplicates, func(Layout, int) float64 { return 4.8 }, false, 3 + 2*1.8/24},
+		{"one speed", enoughReplicates, func(Layout, int) float64 { return 3 }, false, 3},
+		{"visited once", passReplicates, twoSpeeds, false, 2.5},
+		{"visited twice", enoughReplicates, twoSpeeds, true, 2.5},
+		{"visited three times", 3 * enoughReplicates / 2, twoSpeeds, true, 2.5},
+		{"visited four times", manyReplicates, twoSpeeds, false, 2.5},
+		{"hardly apart", enoughReplicates, func(l Layout, _ int) float64 { return 3 * (1 + 0.9*speedGap*float64(l%2)) }, false, 3 * (1 + 0.45*speedGap)},
+		{"apart", enoughReplicates, func(l Layout, _ int) float64 { return 3 * (1 + 1.1*speedGap*float64(l%2)) }, true, 3 * (1 + 0.55*speedGap)},
+		{"alone", enoughReplicates, only(alone, func(int) float64 { return 4.8 }), true, 3 + 1.8/24},
+		{"alone and faster", enoughReplicates, only(alone, func(int) float64 { return 2 }), true, 3 - 1.0/24},
+		{"alone, four times", manyReplicates, only(alone, func(int) float64 { return 4.8 }), false, 3 + 1.8/24},
+		{"alone, twice only", manyReplicates, only(alone, func(n int) float64 { return 3 + 1.8*float64(1-min(n/enoughReplicates, 1)) }), false, 3},
 	} {
-		e := byLayout(c.replicates, func(l Layout, n int) float64 {
-			if l == lone || c.name == "not alone" && l == lone+1 {
-				return c.of(l, n)
-			}
-			return 3
-		}).estimate()
-		if got := e.lone(); got != c.want || math.Abs(e.Value-c.value) > 0.01 && c.replicates > passReplicates {
-			t.Errorf("%s: lone %v, %.4f cycles, want %v, %.4f", c.name, got, e.Value, c.want, c.value)
+		e := byLayout(c.replicates, func(l Layout, n int) float64 { return c.of(l, n) + 1e-6*float64(n%3) }).estimate()
+		if got := e.doubtful(c.replicates); got != c.want || math.Abs(e.Value-c.value) > 0.01 && c.replicates > passReplicates {
+			t.Errorf("%s: doubtful %v, %.4f cycles, want %v, %.4f", c.name, got, e.Value, c.want, c.value)
 		}
+	}
+}
+
+// only is a block that takes 3 cycles in all layouts but one.
+func only(alone Layout, cycles func(replicate int) float64) func(Layout, int) float64 {
+	return func(l Layout, n int) float64 {
+		if l == alone {
+			return cycles(n)
+		}
+		return 3
 	}
 }
 
