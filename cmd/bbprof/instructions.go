@@ -15,7 +15,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -262,62 +261,6 @@ func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu
 		fmt.Fprintf(c.out.notes(std), "bbprof: %s has %s for %s\n", name, plural(documents, "result"), cpu)
 	}
 	return nil
-}
-
-// disagreeing is how far outside an interval a model may be, as a share of what was measured: two
-// measurements of a form differ by less.
-const disagreeing = 0.02
-
-// disagree asks a model for the blocks that were measured and writes where it is wrong.
-func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instructions.Row, source predict.Source) error {
-	blocks := instructions.Blocks(rows)
-	predictions, err := source.Predict(ctx, blocks)
-	if err != nil {
-		return sourceError(c.models[0].name, err)
-	}
-	cycles := map[string]float64{}
-	for i, p := range predictions {
-		if p.Known() {
-			cycles[blocks[i]] = p.Cycles
-		}
-	}
-	list, judged := instructions.Disagreements(rows, cycles, disagreeing)
-	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%", source, len(list), judged, 100*disagreeing)
-	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", title)
-	err = writeWhole(c.report, nil, func(w io.Writer) error {
-		if strings.HasSuffix(c.report, ".html") {
-			_, err := io.WriteString(w, string(disagreementPage(title, list)))
-			return err
-		}
-		t := newTable("rrrl", "measured", "model", "factor", "form", "what", "block")
-		for _, d := range list {
-			t.row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
-		}
-		fmt.Fprintf(w, "%s\n\n%s", title, t)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("-report: %w", err)
-	}
-	return nil
-}
-
-func disagreementPage(title string, list []instructions.Disagreement) markup.HTML {
-	var w markup.Writer
-	w.Printf(`<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>%s</title>
-<meta name="viewport" content="width=device-width">
-<style>:root{color-scheme:light dark}body{font:14px system-ui,sans-serif;margin:2em;max-width:80em}table{border-collapse:collapse}th,td{padding:.15em .8em;text-align:left;vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td:nth-child(-n+3){white-space:nowrap}tr:nth-child(odd) td{background:#8881}th{position:sticky;top:0;background:Canvas}code{word-break:break-all;font-size:12px}</style>
-<h1>Where the model disagrees</h1><p>%s</p>
-<table><tr><th>form<th>LLVM's opcode<th>what<th>measured<th>interval<th>model<th>factor<th>block
-`, title, title)
-	for _, d := range list {
-		w.Printf(`<tr><td>%s<td>%s<td>%s<td class="n">%.2f<td class="n">%.2f–%.2f<td class="n">%.2f<td class="n">%.2f<td><code>%s</code>`+"\n",
-			d.Row.Name, d.Row.Opcode, d.What, d.Measured.Cycles, d.Measured.Low, d.Measured.High, d.Model, d.Times(), d.Block)
-	}
-	w.Printf("</table></html>\n")
-	return w.HTML()
 }
 
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Disagreement is a number of a form that a model has otherwise.
@@ -14,6 +15,9 @@ type Disagreement struct {
 	Measured Value
 	Model    float64
 	Block    string
+	Code     []byte
+	Flags    string // with which bbprof measures the block again
+	Kind     Kind
 }
 
 // Times is by what factor the two differ, at least 1.
@@ -57,23 +61,32 @@ func (r *Row) judged() (list []*Measured) {
 }
 
 // Disagreements are where a model is outside a number's interval by more than a share of it, the worst first.
-// cycles has the model's prediction of each block that it knows.
-func Disagreements(rows []Row, cycles map[string]float64, share float64) (list []Disagreement, judged int) {
+// cycles has the model's prediction of each block that it knows. judged is how many numbers of each kind there are.
+func Disagreements(rows []Row, cycles map[string]float64, share float64) (list []Disagreement, judged map[Kind]int) {
+	judged = map[Kind]int{}
 	for i := range rows {
 		for _, m := range rows[i].judged() {
 			model, ok := predicted(m.Probe, cycles)
 			if !ok {
 				continue
 			}
-			judged++
+			judged[m.kind()]++
 			margin := share * m.Value.Cycles
 			if model < m.Value.Low-margin || model > m.Value.High+margin {
-				list = append(list, Disagreement{&rows[i], m.title(), m.Value, model, m.Block})
+				list = append(list, Disagreement{&rows[i], m.title(), m.Value, model, m.Block, m.Code, m.Flags, m.kind()})
 			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Disagreement) int { return cmp.Compare(b.Times(), a.Times()) })
 	return list, judged
+}
+
+// kind is the probe's, and StoreToLoad of a latency from memory to itself, which some models leave out.
+func (m *Measured) kind() Kind {
+	if m.Kind == Latency && strings.HasSuffix(m.Pair, "to m") {
+		return StoreToLoad
+	}
+	return m.Kind
 }
 
 func (m *Measured) title() string {

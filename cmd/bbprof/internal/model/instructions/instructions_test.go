@@ -417,8 +417,12 @@ func TestDisagreements(t *testing.T) {
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, cycles, 0.02)
-	if judged != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
-		t.Errorf("%d judged: %+v", judged, list)
+	if judged[Latency]+judged[Throughput] != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
+		t.Errorf("%v judged: %+v", judged, list)
+	}
+	through := Row{Latency: &Measured{Probe: Probe{Pair: "m to m", Links: 1, Code: []byte{0xff, 6}}, Value: Value{7, 7, 7}}}
+	if list, judged := Disagreements([]Row{through}, map[string]float64{"ff06": 1}, 0.02); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
+		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
 	rows[0].Latency.Mean = string(verdict.Unstable)
 	if list, _ := Disagreements(rows, cycles, 0.02); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
