@@ -18,7 +18,7 @@ var (
 	farPointer    = regexp.MustCompile(`^(l[sfg]s|call|jmp) .*f?d?word ptr`)
 	nearBranch    = regexp.MustCompile(`^(j\w+|call)$`)
 	ignoredLength = regexp.MustCompile(`^vmovs[sdh] [yz]mm`)
-	maskOperand   = regexp.MustCompile(`, k[0-7]$`)
+	maskOperand   = regexp.MustCompile(`, k[0-7](, 0x[0-9a-f]+)?$`)
 	extinct       = regexp.MustCompile(`^(vpermil2p|vp4dp|v4fn?madd|vexp2p|vrcp28|vrsqrt28)`)
 	forbidden     = regexp.MustCompile(`^(data16|repn?z|bnd|repn?e) |^(rex\.\w+ )?(data16|repn?z) `)
 	privileged    = regexp.MustCompile(`^(tdcall|seam\w+|wrmsrlist|rdmsrlist)`)
@@ -36,6 +36,9 @@ var noPrefixOnly = []string{
 	"vzeroupper", "vzeroall", "vldmxcsr", "vstmxcsr", "fxsave", "fxsave64", "fxrstor", "fxrstor64", "ldmxcsr", "stmxcsr",
 }
 
+// besideF3 are instructions with a mandatory f2 or f3 that a 66 beside it does not change.
+var besideF3 = []string{"movdq2q", "movq2dq", "rdfsbase", "rdgsbase", "wrfsbase", "wrgsbase"}
+
 // aliases are encodings that processors execute and objdump does not list.
 var aliases = []string{"fstp", "fcom", "fcomp", "fxch", "mfence", "sfence", "lfence", "nop", "wbinvd", "vmmcall"}
 
@@ -47,6 +50,12 @@ func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	switch {
 	case in.Mnemonic == "vmmcall" && theirs == "vmgexit":
 		return "f2 0f 01 d9, which the manual does not list"
+	case in.raw.opsize16 && slices.Contains(besideF3, in.Mnemonic) && len(in.Bytes) == want.length:
+		return "66 beside the mandatory prefix, which objdump takes for a size"
+	case in.Mnemonic == "xchg" && theirs == "nop":
+		return "xchg of rax with itself, which is no nop to the decoder where ModRM names it"
+	case strings.HasSuffix(in.Mnemonic, "pclmulqdq") && in.raw.imm[0]&^0x11 != 0 && len(in.Bytes) == want.length:
+		return "an immediate of pclmulqdq with ignored bits, which objdump names as if they counted"
 	case in.Mnemonic == "fwait" && want.length > 1:
 		return "objdump joins fwait and the instruction after it"
 	case bad && slices.Contains(newer, in.Mnemonic):

@@ -47,9 +47,9 @@ var unsized = []string{
 
 // respelled are other names for the same.
 var respelled = strings.NewReplacer(
-	"repz ", "repe ", "repnz ", "repne ", "xchg ax,ax", "nop", "xchg rax,rax", "nop", "oword ptr", "xmmword ptr",
+	"repz ", "repe ", "repnz ", "repne ", "cmpxchg ", "cmpxchg ", "xchg ax,ax", "nop", "xchg rax,rax", "nop", "oword ptr", "xmmword ptr",
 	"sysretd", "sysret", "sysretq", "sysret", "sysexitd", "sysexit", "sysexitq", "sysexit",
-	"pushw ", "push ", "popw ", "pop ", "xlat byte ptr ds:[rbx]", "xlat",
+	"pushw ", "push ", "popw ", "pop ", "xlat byte ptr ds:[rbx]", "xlat", "xlat byte ptr ds:", "xlat byte ptr ",
 	"pcmpestrmq", "pcmpestrm", "pcmpestriq", "pcmpestri", "(8087 only)", "", "(287 only)", "",
 )
 
@@ -118,6 +118,9 @@ func dropPrefixes(s string) string {
 func pseudoOp(s string) string {
 	if !strings.Contains(s, "cmp") && !strings.Contains(s, "clmul") {
 		return s
+	}
+	if first, rest, _ := strings.Cut(s, " "); strings.HasPrefix(first, "rep") {
+		return first + " " + pseudoOp(rest)
 	}
 	if m := compareOp.FindStringSubmatch(s); m != nil {
 		return fmt.Sprintf("%s%s %s,%#x", m[1], m[3], m[4], slices.Index(predicates, m[2]))

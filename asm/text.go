@@ -18,7 +18,7 @@ var (
 func (d *rawInst) text() string {
 	b := make([]byte, 0, 64)
 	b = d.appendPrefixes(b)
-	b = append(b, d.mnemonic()...)
+	b = append(b, d.spelling()...)
 	imm := 0
 	for i, o := range d.form.ops {
 		b = append(b, separator(i)...)
@@ -32,6 +32,17 @@ func (d *rawInst) text() string {
 		}
 	}
 	return string(b)
+}
+
+// spelling is the mnemonic with what a prefix changes that no operand shows.
+func (d *rawInst) spelling() string {
+	switch {
+	case d.form.implicit == implicitXlat && (d.addr32 || d.segment != NoSegment):
+		return string(d.appendAddress([]byte("xlat "), 1, d.segment, []string{d.addressGPR(numBX)}, 0))
+	case d.form.name == "jrcxz" && d.addr32:
+		return "jecxz"
+	}
+	return d.mnemonic()
 }
 
 func separator(i int) string {
