@@ -57,8 +57,8 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 const disagreementHead = `<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>%s</title>
 <meta name="viewport" content="width=device-width">
-<style>:root{color-scheme:light dark}body{font:14px system-ui,sans-serif;margin:2em;max-width:100em}table{border-collapse:collapse;margin:1em 0}th,td{padding:.15em .8em;text-align:left;vertical-align:top}
-th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td:nth-child(-n+3),th{white-space:nowrap}tbody tr:nth-child(odd) td{background:#8881}#all th{position:sticky;top:0;background:Canvas}
+<style>:root{color-scheme:light dark}body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}th,td{padding:.15em .8em;text-align:left;vertical-align:top}
+th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}th{white-space:nowrap}#all td:nth-child(-n+3){max-width:16em}#all td:last-child{min-width:20em}tbody tr:nth-child(odd) td{background:#8881}#all th{position:sticky;top:0;background:Canvas}
 code{word-break:break-all;font-size:12px}summary{cursor:pointer;font-size:12px}input{font:inherit;width:20em}</style>
 <h1>Where the model disagrees</h1><p>%s</p>
 `

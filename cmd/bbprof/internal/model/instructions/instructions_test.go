@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,9 @@ func TestIndependent(t *testing.T) {
 		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
 		{"fadd m64", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)"},
 		{"leave", "mov rbp, r14; leave; mov rbp, r14; leave"},
+		{"faddp st(i), st", "fldz; faddp st(1), st; fldz; faddp st(2), st"},
+		{"fdivrp st(i), st", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st"},
+		{"fyl2x", "fld1; fyl2x"},
 	} {
 		p := planOf(t, c.form)
 		got := textOf(t, p.Probes[len(p.Probes)-1].Code)
@@ -424,6 +428,12 @@ func TestDisagreements(t *testing.T) {
 	if list, judged := Disagreements([]Row{through}, map[string]float64{"ff06": 1}, 0.02); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
 		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
+	load := Row{Load: &Measured{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, Code: []byte{0x90}}, Value: Value{5, 5, 5}}}
+	cycles = map[string]float64{"90": 9, "4883e7004809f7": 4} // it takes two cycles each for what puts the address back
+	if list, _ := Disagreements([]Row{load}, cycles, 0.02); len(list) != 0 || !slices.Contains(Blocks([]Row{load}), "4883e7004809f7") {
+		t.Errorf("a load beside others: %+v", list)
+	}
+	cycles = map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	rows[0].Latency.Mean = string(verdict.Unstable)
 	if list, _ := Disagreements(rows, cycles, 0.02); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
 		t.Errorf("a mean is called %q", list[0].What)

@@ -92,6 +92,7 @@ func NewPlan(f *asm.Form) Plan {
 		p.moves()
 	}
 	p.otherwise()
+	p.openMasks()
 	if p.countInCL() {
 		for i := range p.Probes {
 			p.Probes[i].set("rcx=%d,r%d=%[1]d", shiftCount, other)

@@ -2,6 +2,7 @@ package instructions
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -28,6 +29,19 @@ func (p *planner) moves() {
 		p.Probes[0].set("rdi=%#x", s.GPR[asm.RSI]+uint64(apart*width))
 		chain.set("rdi=%#x", s.GPR[asm.RSI]+uint64(width))
 		p.Probes = append(p.Probes, chain)
+	}
+}
+
+// openMasks has vmaskmovps and its like load and store all elements. With a mask of zeros no page is asked for, and each instruction
+// takes 260 cycles since it is not there.
+func (p *planner) openMasks() {
+	name := p.Form.Mnemonic()
+	if !strings.HasPrefix(name, "vmaskmovp") && !strings.HasPrefix(name, "vpmaskmov") {
+		return
+	}
+	mask := p.independent().values[1]
+	for i := range p.Probes {
+		p.hold(&p.Probes[i], map[int64]uint64{mask: math.MaxUint64}, nil, 0)
 	}
 }
 
@@ -299,14 +313,19 @@ func (p *planner) deepens(o operands) int {
 	return net
 }
 
-// stacked are instructions each with what keeps the stack as deep as it was: fldz before, fstp st(0) after.
+// stacked are instructions each with what keeps the stack as deep as it was: fldz before, or fld1, which takes longer,
+// where 0 would be an exception; fstp st(0) after.
 func (p *planner) stacked(list []operands) Probe {
 	net := p.deepens(list[0])
+	push := "fldz"
+	if name := p.Form.Mnemonic(); strings.HasPrefix(name, "fdiv") || name == "fyl2x" {
+		push = "fld1"
+	}
 	probe := Probe{Kind: Throughput, Links: len(list)}
 	var code body
 	for _, t := range list {
 		for range -net {
-			code.named("fldz")
+			code.named(push)
 		}
 		code.add(p.Form, t)
 		for range net {
@@ -314,7 +333,7 @@ func (p *planner) stacked(list []operands) Probe {
 		}
 	}
 	if net < 0 {
-		probe.Note = "with fldz before each"
+		probe.Note = "with " + push + " before each"
 	} else if net > 0 {
 		probe.Note = "with fstp st(0) after each"
 	}
