@@ -35,7 +35,7 @@ type Result struct {
 	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
 	CIHigh float64 `json:"ci_high,omitzero"`
 	// Speeds are what the layouts take that Cycles are the mean of, the fastest first: one, unless
-	// layouts differ by more than noise.
+	// groups of them differ by 4 % and more than noise.
 	Speeds []Speed `json:"speeds,omitempty"`
 	// LayoutCycles are the cycles in each layout that was measured, with Detail.
 	LayoutCycles []LayoutCycles `json:"layout_cycles,omitempty"`

@@ -530,3 +530,33 @@ func TestExegesisAnalysis(t *testing.T) {
 		}
 	}
 }
+
+// TestChained: where each instruction waits for the one before, and the block that breaks that was not measured, there is no
+// throughput.
+func TestChained(t *testing.T) {
+	ok, rejected := Outcome{Status: profiler.OK}, Outcome{Status: profiler.Rejected, Reason: "unstable"}
+	for _, c := range []struct {
+		name   string
+		broken Outcome
+		breaks bool
+		want   float64 // 0: none
+	}{
+		{"both measured", ok, true, 0.33},
+		{"the chain alone", rejected, true, 0},
+		{"other values not measured", rejected, false, 1},
+	} {
+		row := Row{All: []Measured{
+			{Probe: Probe{Kind: Throughput}, Value: Value{Cycles: 1}, Result: ok},
+			{Probe: Probe{Kind: Throughput, Breaks: c.breaks}, Value: Value{Cycles: 0.33}, Result: c.broken},
+		}}
+		row.choose()
+		missing := row.dropChained()
+		got := 0.0
+		if row.Throughput != nil {
+			got = row.Throughput.Cycles()
+		}
+		if got != c.want || (len(missing) > 0) != (c.want == 0) {
+			t.Errorf("%s: throughput %v, %q", c.name, got, missing)
+		}
+	}
+}

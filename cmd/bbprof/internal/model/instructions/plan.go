@@ -37,6 +37,7 @@ type Probe struct {
 	Others  float64  // cycles of other instructions in each link that take one each
 	Note    string
 	Fill    float64         // of a chain beside others: how many of them a link
+	Breaks  bool            // it breaks the dependencies that make each instruction wait for the one before
 	Stated  bool            // Note names the values that it was measured at
 	Set     initial.Set     // what registers hold first, beside the initial state
 	Unroll  *unroll.Factors // nil: what the profiler chooses

@@ -103,6 +103,7 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	row.All = units(row.All)
 	row.choose()
 	missing = append(missing, row.dropBound()...)
+	missing = append(missing, row.dropChained()...)
 	if row.Throughput == nil && row.Latency == nil && row.Load == nil {
 		row.Status = profiler.Rejected
 		for _, m := range row.All {
@@ -134,6 +135,18 @@ func (r *Row) dropBound() (missing []string) {
 		}
 	}
 	r.choose()
+	return missing
+}
+
+// dropChained drops the throughput of instructions that each wait for the one before, where the block that breaks these
+// dependencies was not measured: it is a latency, and no more than a bound.
+func (r *Row) dropChained() (missing []string) {
+	unknown := slices.ContainsFunc(r.All, func(m Measured) bool { return m.Kind == Throughput && m.Breaks && !m.ok() })
+	if r.Throughput == nil || r.Throughput.Breaks || !unknown {
+		return nil
+	}
+	missing = append(missing, fmt.Sprintf("throughput: at most %v: that is of a block in which each waits for the one before", r.Throughput.Value))
+	r.Throughput = nil
 	return missing
 }
 

@@ -121,7 +121,7 @@ func (p *planner) parallel(note string, list []operands, breaks []string) Probe 
 	if name := p.Form.Mnemonic(); name == "push" || name == "pop" || name == "pushf" || name == "popf" {
 		p.balance(&code, len(list))
 	}
-	return Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: note, err: code.err}
+	return Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: note, Breaks: len(breaks) > 0, err: code.err}
 }
 
 // balance puts the stack pointer back after n pushes or pops.
