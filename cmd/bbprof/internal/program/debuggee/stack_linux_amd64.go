@@ -165,7 +165,6 @@ func (p *Process) Wait() (End, Usage, error) {
 			return End{}, Usage{}, err
 		}
 		if id == pid && p.end != nil {
-			p.end.Left = len(p.before) == 0 && childRuns()
 			return *p.end, Usage{
 				CPUTime:  time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
 				Faults:   int(usage.Minflt + usage.Majflt),

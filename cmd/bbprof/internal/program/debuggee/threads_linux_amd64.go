@@ -120,6 +120,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 			} else {
 				p.end.Status = status.ExitStatus()
 			}
+			p.end.Left = len(p.before) == 0 && childRuns() // what is killed next may not be there any more
 			// What it leaves running ends with it. Its number was free for a moment, but pids go
 			// round in a circle, and a group with a member keeps its number.
 			unix.Kill(-p.pid, unix.SIGKILL)
