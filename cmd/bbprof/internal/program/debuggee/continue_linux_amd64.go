@@ -9,28 +9,54 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// continueEach is how often this process is continued once the time is up: a program may stop it again.
-const continueEach = 100 * time.Millisecond
+const (
+	// continueEach is how often each timer continues this process once the time is up: a program may stop it again.
+	continueEach = 100 * time.Millisecond
+	// continuers is how many timers there are, one after the other in that time. A stop takes a SIGCONT back that no thread
+	// has taken yet, and the kernel starts a timer again only when its signal is taken (signal(7), posix-timers.c). With one
+	// timer, a program that stopped bbprof every 10 ms held it for ever where other work kept it from a CPU for as long.
+	continuers = 16
+)
 
 // ContinueAfter has the kernel continue this process after d if it is stopped then, until cancel is
 // called. A program can stop bbprof (kill -STOP $PPID), and no timer of a stopped process ends a
-// program; but the kernel's timer goes on and sends SIGCONT, which continues a process whether it
+// program; but the kernel's timers go on and send SIGCONT, which continues a process whether it
 // handles the signal or not (signal(7)).
 func ContinueAfter(d time.Duration) (cancel func(), err error) {
+	var timers []int32
+	cancel = func() {
+		for _, timer := range timers {
+			unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(timer), 0, 0)
+		}
+	}
+	for i := range continuers {
+		timer, err := continuer(max(d, 1)+time.Duration(i)*continueEach/continuers, continueEach)
+		if err != nil && i == 0 {
+			return nil, err
+		}
+		if err != nil {
+			break // no more are allowed: RLIMIT_SIGPENDING
+		}
+		timers = append(timers, timer)
+	}
+	return cancel, nil
+}
+
+// continuer is a timer that sends this process SIGCONT.
+func continuer(first, each time.Duration) (timer int32, err error) {
 	// struct sigevent, asm-generic/siginfo.h: value, signal, SIGEV_SIGNAL (0), padding to 64 bytes.
 	event := struct {
 		value          uint64
 		signal, notify int32
 		_              [48]byte
 	}{signal: int32(unix.SIGCONT)}
-	var timer int32
 	if _, _, e := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&timer))); e != 0 {
-		return nil, verdict.Refused("timer_create", e)
+		return 0, verdict.Refused("timer_create", e)
 	}
-	spec := [2]unix.Timespec{unix.NsecToTimespec(continueEach.Nanoseconds()), unix.NsecToTimespec(max(d.Nanoseconds(), 1))} // interval, first
+	spec := [2]unix.Timespec{unix.NsecToTimespec(each.Nanoseconds()), unix.NsecToTimespec(first.Nanoseconds())} // interval, first
 	if _, _, e := unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); e != 0 {
 		unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(timer), 0, 0)
-		return nil, verdict.Refused("timer_settime", e)
+		return 0, verdict.Refused("timer_settime", e)
 	}
-	return func() { unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(timer), 0, 0) }, nil
+	return timer, nil
 }
