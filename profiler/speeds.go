@@ -38,10 +38,7 @@ func (o Options) at() *timing.Layout {
 
 // speedsOf are the layouts of a block by speed, the fastest first.
 func speedsOf(t timing.Timed) (speeds []Speed) {
-	if len(t.Design.Cells) == 0 {
-		return nil
-	}
-	for _, cells := range timing.Speeds(t.Design) {
+	for _, cells := range t.Speeds {
 		s := Speed{Share: float64(len(cells)) / float64(len(t.Design.Cells))}
 		for _, c := range cells {
 			s.Cycles += c.Mean / float64(len(cells))

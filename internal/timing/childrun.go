@@ -127,12 +127,12 @@ func (p runPlan) windows() (windows []window) {
 
 // run has the child carry out a plan.
 func (t *TSC) run(p runPlan) (childRun, error) {
-	t.setSlots(p)
 	got := childRun{windows: p.windows()}
 	out, err := newOutput(t.child, len(t.chains), len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
+	t.setSlots(p, out.rows)
 	list, searches := t.list(p, out)
 	t.yield()
 	if err := t.child.Complete(list, runLimit, "timing"); err != nil {
@@ -156,8 +156,7 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	return got, nil
 }
 
-func (t *TSC) setSlots(p runPlan) {
-	rows := rowsOf(len(t.chains), p.times)
+func (t *TSC) setSlots(p runPlan, rows rows) {
 	for i, chain := range t.chains {
 		for _, w := range chain.phase(rows.chains[i]) {
 			t.child.SetWord(w.slot, w.value)
@@ -181,18 +180,16 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	at := 0 // the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
-		for i, row := range out.rows.images() {
-			im := pair.short
-			if i%2 == 1 {
-				im = pair.long
-			}
-			words := im.phase(row)
-			known := words[:]
-			if im.runs == 0 {
-				known = words[:1] // the search writes the others
-			}
-			for _, w := range known {
-				list = append(list, tracee.Put(w.slot, w.value))
+		for _, row := range out.rows.pairs {
+			for i, im := range []image{pair.short, pair.long} {
+				words := im.phase(row + i)
+				known := words[:]
+				if im.runs == 0 {
+					known = words[:1] // the search writes the others
+				}
+				for _, w := range known {
+					list = append(list, tracee.Put(w.slot, w.value))
+				}
 			}
 		}
 		if pair.long.runs == 0 && !searches {

@@ -167,7 +167,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		}
 	}
 	e := c.sample().estimate()
-	c.timed.Estimate, c.timed.Design = e.Estimate, e.design
+	c.timed.Estimate, c.timed.Design, c.timed.Speeds = e.Estimate, e.design, e.speeds
 	return c.timed, nil
 }
 

@@ -44,6 +44,7 @@ type estimate struct {
 	sample
 	stat.Estimate
 	design stat.Design
+	speeds [][]stat.Cell // the layouts by speed
 }
 
 // sample is the windows of a block with what their interval depends on besides.
@@ -67,23 +68,24 @@ type sample struct {
 func (s sample) estimate() estimate {
 	cycles := PerIteration(s.windows)
 	design := s.design(cycles)
+	speeds := speedsOf(design)
 	var e stat.Estimate
 	switch {
-	case design.Repeated() && design.Differ:
-		if e = design.Estimate; len(Speeds(design)) == 1 {
-			e.Value = stat.Trimmed(cycles, trim).Value
-		}
-	case design.Repeated():
-		e = stat.Trimmed(s.replicates(), trim)
-		e.Value = stat.Trimmed(cycles, trim).Value
-	default:
+	case !design.Repeated():
 		e = stat.MidMean(cycles)
+	case design.Differ:
+		e = design.Estimate
+	default:
+		e = stat.Trimmed(s.replicates(), trim)
+	}
+	if design.Repeated() && len(speeds) == 1 {
+		e.Value = stat.Trimmed(cycles, trim).Value
 	}
 	n := len(s.windows)
 	block := s.clock.Resolution(windowSamples*n, float64(s.runs*s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
-	return estimate{s, e.Prediction(), design}
+	return estimate{s, e.Prediction(), design, speeds}
 }
 
 // replicates are the means of each replicate's windows.
@@ -116,8 +118,8 @@ const (
 	speedErrors = 8
 )
 
-// Speeds are the layouts of a design by speed, the fastest first: one group where layouts cannot be told from noise.
-func Speeds(d stat.Design) [][]stat.Cell {
+// speedsOf are the layouts of a design by speed, the fastest first: one group where layouts cannot be told from noise.
+func speedsOf(d stat.Design) [][]stat.Cell {
 	if !d.Repeated() || !d.Differ {
 		return [][]stat.Cell{d.Cells}
 	}
@@ -127,7 +129,7 @@ func Speeds(d stat.Design) [][]stat.Cell {
 // doubtful reports whether layouts have several speeds after n replicates, and were visited less than four times: which layout
 // has which speed is less certain than their mean, and one in some 10,000 blocks had a layout that was slow for some
 // milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign).
-func (e estimate) doubtful(n int) bool { return n < manyReplicates && len(Speeds(e.design)) > 1 }
+func (e estimate) doubtful(n int) bool { return n < manyReplicates && len(e.speeds) > 1 }
 
 // narrow reports whether the interval is narrow enough. Before layouts were visited again, the mean is to
 // hold for all of them besides: the trimmed mean leaves out a layout that is slow by itself.

@@ -118,6 +118,7 @@ type Timed struct {
 
 	Estimate stat.Estimate // of the cycles, in which another run's lie
 	Design   stat.Design   // of the layouts, each for itself
+	Speeds   [][]stat.Cell // these by speed, the fastest first
 	Events   Tallies       // that were counted beside the cycles
 }
 

@@ -125,7 +125,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if len(e.windows) != len(s.timed.Windows) {
 		e = s.sample().estimate()
 	}
-	s.timed.Estimate, s.timed.Design = e.Estimate, e.design
+	s.timed.Estimate, s.timed.Design, s.timed.Speeds = e.Estimate, e.design, e.speeds
 	return s.timed, nil
 }
 
