@@ -39,10 +39,7 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	seen := map[string]int{}
 	for _, name := range names {
 		if err := t.readFile(name, stdin, o, seen); err != nil {
-			if strings.HasPrefix(err.Error(), name+": ") { // that of opening it
-				return nil, err
-			}
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 	}
 	if len(t.blocks) == 0 {
@@ -108,10 +105,20 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
 	in, closer, err := openResult(name, stdin)
-	if err != nil {
+	switch {
+	case err != nil && name == "-":
+		return fmt.Errorf("-: %w", err)
+	case err != nil: // which names the file
 		return err
 	}
 	defer closer.Close()
+	if err := t.read(in, o, seen); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) error {
 	c, err := truthColumnsOf(in.Schema(), o.by)
 	if err != nil {
 		return err
