@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A Disagreement is a number of a form that a model has otherwise.
@@ -39,7 +40,7 @@ func Blocks(rows []Row) (list []string) {
 		for _, m := range rows[i].judged() {
 			add(m.Code)
 			if m.Others > 0 {
-				add(putBack())
+				add(othersChain())
 			}
 			for _, b := range m.Bridges {
 				for probe := bridgeProbe(b); ; probe = bridgeProbe(probe.Bridges[0]) {
@@ -103,13 +104,12 @@ func (m *Measured) title() string {
 	return title
 }
 
-// putBack is a chain of the two instructions that put a value back: the others of a probe.
-func putBack() []byte {
+// othersChain is a chain of the two instructions that put a value back: the others of a probe.
+var othersChain = sync.OnceValue(func() []byte {
 	var code body
-	code.named("and r64, i8", int64(movedAddress), 0)
-	code.named("or r64, r64", int64(movedAddress), int64(baseRegister))
+	code.putBack(int64(movedAddress), int64(baseRegister))
 	return code.code
-}
+})
 
 // predicted is what a model says of a probe: as measured, less what it says of the bridges.
 func predicted(p Probe, cycles map[string]float64) (float64, bool) {
@@ -118,7 +118,7 @@ func predicted(p Probe, cycles map[string]float64) (float64, bool) {
 		return 0, false
 	}
 	if p.Others > 0 { // measured to be a cycle each, but a model may take longer
-		others, ok := cycles[hex.EncodeToString(putBack())]
+		others, ok := cycles[hex.EncodeToString(othersChain())]
 		if !ok {
 			return 0, false
 		}

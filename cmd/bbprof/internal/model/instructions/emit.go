@@ -42,6 +42,12 @@ func (b *body) named(name string, values ...int64) {
 	b.namedAt(name, asm.Address{Index: -1}, values...)
 }
 
+// putBack clears a register, which waits for what it held, and gives it another's value: a cycle each.
+func (b *body) putBack(register, value int64) {
+	b.named("and r64, i8", register, 0)
+	b.named("or r64, r64", register, value)
+}
+
 func (b *body) namedAt(name string, at asm.Address, values ...int64) {
 	f := asm.FormNamed(name)
 	if f == nil {

@@ -423,8 +423,7 @@ func (p *planner) bridged(code *body, probe *Probe, o operands, s, d slot) {
 	code.add(p.Form, o)
 	p.cross(code, probe, d.class, s.class, from, to)
 	if s.fixed == int(asm.RCX) && p.countInCL() { // the same count again
-		code.named("and r64, i8", int64(asm.RCX), 0)
-		code.named("or r64, r64", int64(asm.RCX), other)
+		code.putBack(int64(asm.RCX), other)
 		probe.Others = 2
 	}
 }
@@ -479,14 +478,12 @@ func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 	}
 	code.add(p.Form, o)
 	if d.class == general {
-		code.named("and r64, i8", into, 0)
-		code.named("or r64, r64", into, kept)
+		code.putBack(into, kept)
 		code.named("movsxd r64, r32", moved, into)
 		probe.Bridges = append(probe.Bridges, newBridge(general, general, false))
 	} else {
 		p.cross(code, probe, d.class, general, into, moved)
-		code.named("and r64, i8", moved, 0)
-		code.named("or r64, r64", moved, kept)
+		code.putBack(moved, kept)
 	}
 	if p.flagsRead != 0 { // not those of what puts the address back
 		code.named("cmp r64, r64", int64(baseRegister), other)

@@ -126,17 +126,13 @@ func (p *planner) dividing(d dividend) (code body) {
 func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	probe := Probe{Pair: pair + ", " + d.name, Links: 1, Others: 2}
 	code := p.dividing(d)
-	again := func(register, value int64) {
-		code.named("and r64, i8", register, 0)
-		code.named("or r64, r64", register, value)
-	}
 	from, to := int64(asm.RAX), int64(asm.RAX)
 	if pair == "1 to rax" {
 		to = divisorRegister
-		again(divisorRegister, divisorAgain)
+		code.putBack(divisorRegister, divisorAgain)
 		code.named("mov r64, r64", int64(asm.RAX), lowRegister)
 	} else {
-		again(int64(asm.RAX), lowRegister)
+		code.putBack(int64(asm.RAX), lowRegister)
 		code.named("mov r64, r64", divisorRegister, divisorAgain)
 	}
 	if pair == "rax to rdx" {
