@@ -170,11 +170,12 @@ func Unexpected(err error) error {
 // Remap maps known pages again; the list goes before the runs that need them.
 func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 
-// remap is Remap with the frames from first on.
+// remap is Remap with the frames from first on. The list touches the pages: where an image does so first, its loads fault, and then
+// take up to twice as long for the next 50 runs or so (docs/precision.md, "Page faults").
 func (m Mapping) remap(first int) []tracee.Op {
 	ops := tracee.UnmapAll(m.Window)
 	for _, p := range m.Pages {
-		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame))
+		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame), tracee.Touch(p.Addr))
 	}
 	return ops
 }

@@ -214,11 +214,16 @@ func (t *Tracee) rehearse() error {
 	for _, c := range calls {
 		ops = append(ops, c.op)
 	}
+	// Else the first windows would fault on pages of the list and of samples, after each of which what some loads cost is
+	// learned anew (docs/precision.md, "Page faults").
+	for page := uint64(layout.Ops); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
+		ops = append(ops, Touch(page))
+	}
 	stop, err := t.Do(ops, rehearsalLimit)
 	if err != nil {
 		return err
 	}
-	if stop.FailedOp >= 0 {
+	if stop.FailedOp >= 0 { // a call
 		return settling(calls[stop.FailedOp].what, unix.Errno(stop.Errno))
 	}
 	t.spent = Spent{}

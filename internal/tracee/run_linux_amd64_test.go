@@ -215,6 +215,23 @@ func TestUnmap(t *testing.T) {
 	}
 }
 
+// A window must not fault on what bbprof itself touches, not even the first one in a child.
+func TestTouched(t *testing.T) {
+	c := launch(t)
+	list := []Op{UsageBefore()}
+	for page := uint64(layout.Samples); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
+		list = append(list, Put(page, 1))
+	}
+	for len(list) < layout.MaxOps-1 {
+		list = append(list, Put(layout.SlotScratch, 1))
+	}
+	do(t, c, append(list, UsageAfter())...)
+	const minflt = 64 // ru_minflt in struct rusage
+	if faults := c.Word(layout.UsageEnd+minflt) - c.Word(layout.Usage+minflt); faults != 0 {
+		t.Errorf("%d page faults", faults)
+	}
+}
+
 func TestSwitches(t *testing.T) {
 	c := launch(t)
 	fewest := uint64(math.MaxUint64)

@@ -65,6 +65,9 @@ func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}
 // Move copies the word at one address of the own region to another.
 func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
 
+// Touch writes the first word of a mapped page back as it is, so that no later access to the page faults.
+func Touch(page uint64) Op { return Move(page, page) }
+
 // Put stores a word at an address of the own region.
 func Put(to, v uint64) Op { return Op{own(opPut), [6]uint64{to, v}} }
 
