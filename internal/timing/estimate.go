@@ -155,7 +155,7 @@ func (e estimate) hopeless(n int) bool {
 		return last
 	}
 	switch {
-	case n < enoughReplicates:
+	case n < enoughReplicates || !e.design.Repeated(): // as long as a window is owed, what layouts differ by is in the interval
 		return false
 	case !Steady(e.Estimate):
 		return !Steady(after(steadyReplicates))

@@ -209,11 +209,22 @@ func TestHopeless(t *testing.T) {
 		{"steady in the end", 3.99, steadyReplicates, false},
 		{"not steady in the end", 4.01, steadyReplicates, true},
 	} {
-		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}}
+		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}, design: visited(2, 2)}
 		if got := e.hopeless(c.replicates); got != c.want {
 			t.Errorf("%s: ± %g targets after %d replicates: hopeless %v", c.name, c.half, c.replicates, got)
 		}
+		if e.design = visited(2, 1); e.hopeless(c.replicates) {
+			t.Errorf("%s: ± %g targets after %d replicates: hopeless while a window is owed", c.name, c.half, c.replicates)
+		}
 	}
+}
+
+// visited is a design with a layout for each of these numbers of visits.
+func visited(visits ...int) (d stat.Design) {
+	for i, n := range visits {
+		d.Cells = append(d.Cells, stat.Cell{Number: i, Visits: n})
+	}
+	return d
 }
 
 // An interrupt in a timing leaves the other samples of its window; a clock's steps and what images differ by are none.
