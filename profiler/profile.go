@@ -317,12 +317,12 @@ func (j job) plan(m *mapping.Mapped) timing.Plan {
 type timedBlock struct{ *mapping.Mapped }
 
 // Replicates implements timing.Block.
-func (b timedBlock) Replicates(places []int, read harness.Clock) (pairs []timing.Pair, err error) {
+func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pairs []timing.Pair, err error) {
 	var starts []int
 	for _, place := range places {
 		starts = append(starts, place*timing.PlaceBytes)
 	}
-	images, err := b.Mapped.Replicates(starts, read)
+	images, err := b.Mapped.Replicates(starts, pass, read)
 	for _, im := range images {
 		pairs = append(pairs, b.pair(im[0], im[1], b.Factors))
 	}

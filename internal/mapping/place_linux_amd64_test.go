@@ -44,7 +44,7 @@ func TestCodeOffset(t *testing.T) {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
 				m := Mapped{Placer: Placer{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
-					if _, err := m.Replicates([]int{start}, place.Clock); err != nil {
+					if _, err := m.Replicates([]int{start}, 0, place.Clock); err != nil {
 						t.Fatal(err)
 					}
 					for _, im := range []harness.Image{m.Short, m.Long} {
@@ -87,10 +87,11 @@ func TestReplicates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pairs, err := m.Replicates([]int{0, 16}, m.Clock)
+		pairs, err := m.Replicates([]int{0, 16}, 0, m.Clock)
 		if err != nil || len(pairs) != c.fit {
 			t.Fatalf("%s: %d replicates, want %d: %v", c.name, len(pairs), c.fit, err)
 		}
+		mustRotate(t, c.name, m, pairs)
 		code := m.CodeBytes()
 		third, ok, err := m.Third(m.Clock)
 		if err != nil || ok != (c.fit > 1) {
@@ -122,11 +123,29 @@ func TestReplicates(t *testing.T) {
 			}
 		}
 		// As if the second replicate were the only one.
-		if _, err := m.Replicates([]int{16}, m.Clock); err != nil {
+		if _, err := m.Replicates([]int{16}, 0, m.Clock); err != nil {
 			t.Fatal(err)
 		}
 		if alone := m.CodeBytes(); code != alone {
 			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
+		}
+	}
+}
+
+// mustRotate checks that the images of pass 1 stand on pages of their own, at the same place in them, and those of a pass that finds
+// no room where those of pass 0 did. The latter are laid out again then.
+func mustRotate(t *testing.T, name string, m *Mapped, first [][2]harness.Image) {
+	t.Helper()
+	end := first[len(first)-1][1].End()
+	areas := int((layout.CodeEnd - m.Images) / m.area)
+	for _, pass := range []int{1, codeAreas, 0} {
+		pairs, err := m.Replicates([]int{0, 16}, pass, m.Clock)
+		if err != nil || len(pairs) != len(first) {
+			t.Fatalf("%s, pass %d: %d replicates: %v", name, pass, len(pairs), err)
+		}
+		moved := pairs[0][0].At - first[0][0].At
+		if other := pass%codeAreas != 0 && areas > 1; moved%layout.PageSize != 0 || (moved != 0) != other || other && pairs[0][0].At < end {
+			t.Errorf("%s: the images of pass %d stand %#x after those of pass 0, which end at %#x", name, pass, moved, end)
 		}
 	}
 }

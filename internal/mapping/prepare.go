@@ -75,6 +75,7 @@ type Mapped struct {
 	Built       unroll.Factors // that images were laid out for
 	Short, Long harness.Image  // where they stand now
 	start       int            // of their first copies in a cache line
+	area        uint64         // bytes of code of a pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words that a run changes, to put back before the next
 	Judged

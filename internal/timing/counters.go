@@ -181,7 +181,7 @@ func (c *counting) replicate(n int, window func(pass, replicate int, l Layout) e
 	for i, p := range c.passes {
 		c.block.Refill()
 		layouts := c.plan.layouts(n)
-		pairs, err := c.block.Replicates([]int{layouts[0].Place()}, p.clock.Emit)
+		pairs, err := c.block.Replicates([]int{layouts[0].Place()}, n/passReplicates, p.clock.Emit)
 		if err != nil {
 			return err
 		}

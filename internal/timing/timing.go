@@ -76,9 +76,9 @@ func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }
 
 // Block lays out what is to be timed, in the child that is attached.
 type Block interface {
-	// Replicates lays out a pair at each of these places (see [Layout]): one at least, and as many
+	// Replicates lays out a pair at each of these places (see [Layout]), on pages of code of this pass: one at least, and as many
 	// as there is room for. Each image ends with a reading of the clock.
-	Replicates(places []int, read harness.Clock) ([]Pair, error)
+	Replicates(places []int, pass int, read harness.Clock) ([]Pair, error)
 	// Third places, after those, an image of a third number of iterations, and gives its pair
 	// with the shorter one; ok is false where there is no such number or no room.
 	Third(read harness.Clock) (pair Pair, ok bool, err error)

@@ -104,6 +104,7 @@ type series struct {
 	timed  Timed
 	pairs  []Pair // that are laid out, at these places
 	places []int
+	pass   int      // that they were laid out for
 	owed   []Layout // of windows that were disturbed
 	last   estimate // of the windows when replicates were last complete
 }
@@ -199,7 +200,7 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		all := s.plan.layouts(first + n)
 		layouts, places = append(layouts, all), append(places, all[0].Place())
 	}
-	if err := s.layOut(places); err != nil {
+	if err := s.layOut(places, first/passReplicates); err != nil {
 		return 0, false, err
 	}
 	var all []placement
@@ -232,12 +233,12 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 }
 
 // layOut lays out a pair at each of these places, as far as there is room, unless they stand there.
-func (s *series) layOut(places []int) (err error) {
-	if len(s.pairs) > 0 && slices.Equal(places, s.places) {
+func (s *series) layOut(places []int, pass int) (err error) {
+	if len(s.pairs) > 0 && pass == s.pass && slices.Equal(places, s.places) {
 		return nil
 	}
-	s.places = places
-	s.pairs, err = s.block.Replicates(places, s.Clock())
+	s.places, s.pass = places, pass
+	s.pairs, err = s.block.Replicates(places, pass, s.Clock())
 	return err
 }
 
