@@ -76,14 +76,6 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		}
 	}
 	block := timedBlock{r.mapped}
-	pair, ok, err := block.Third(s.timer.Clock())
-	if err != nil {
-		return r, growth, err
-	}
-	if !ok {
-		r.warnings = append(r.warnings, "there is no room to check a third number of copies")
-		return r, 0, nil
-	}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
 	rounds := [][]int{plan.ThirdOffsets(), timing.Offsets(), timing.Offsets(), timing.Offsets()}
@@ -95,6 +87,14 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 	}
 	var windows []timing.Window
 	for i, offsets := range rounds {
+		pair, ok, err := block.thirdAt(plan.PlaceOf(i), i, s.timer.Clock())
+		if err != nil {
+			return r, growth, err
+		}
+		if !ok {
+			r.warnings = append(r.warnings, "there is no room to check a third number of copies")
+			return r, 0, nil
+		}
 		got, err := s.timer.TimeThird(block, pair, offsets, plan)
 		if err != nil {
 			return r, 0, mapping.Unexpected(err)

@@ -339,6 +339,14 @@ func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {
 	return b.pair(b.Short, im, factors), ok, err
 }
 
+// thirdAt is Third with the shorter image laid out anew at a place, on pages of code of this pass.
+func (b timedBlock) thirdAt(place, pass int, read harness.Clock) (timing.Pair, bool, error) {
+	if _, err := b.Replicates([]int{place}, pass, read); err != nil {
+		return timing.Pair{}, false, err
+	}
+	return b.Third(read)
+}
+
 func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pair {
 	shift := layout.Shift(b.Plan.Window)
 	return timing.Pair{

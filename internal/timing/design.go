@@ -47,14 +47,22 @@ func (p Plan) layouts(n int) (all []Layout) {
 	if p.At != nil {
 		return []Layout{*p.At, *p.At, *p.At}
 	}
-	place := n % Places
-	if p.OnePlace {
-		place = 0
-	}
+	place := p.PlaceOf(n)
 	for offset := (n%Places + n/Places) % 2; offset < DispatchOffsets; offset += 2 {
 		all = append(all, LayoutOf(place, offset))
 	}
 	return all
+}
+
+// PlaceOf is the place of replicate n.
+func (p Plan) PlaceOf(n int) int {
+	switch {
+	case p.At != nil:
+		return p.At.Place()
+	case p.OnePlace:
+		return 0
+	}
+	return n % Places
 }
 
 // Window is a window's cycles per iteration and where they were measured.

@@ -41,6 +41,26 @@ func TestPlanRun(t *testing.T) {
 	}
 }
 
+// Replicates, and the checks of a third number, go through the places, unless the plan has one.
+func TestPlaceOf(t *testing.T) {
+	at := LayoutOf(2, 5)
+	for _, c := range []struct {
+		name string
+		plan Plan
+		want [Places + 1]int
+	}{
+		{"all", Plan{}, [...]int{0, 1, 2, 3, 0}},
+		{"one place", Plan{OnePlace: true}, [...]int{0, 0, 0, 0, 0}},
+		{"one layout", Plan{At: &at}, [...]int{2, 2, 2, 2, 2}},
+	} {
+		for n, want := range c.want {
+			if got := c.plan.PlaceOf(n); got != want {
+				t.Errorf("%s: replicate %d is at place %d, want %d", c.name, n, got, want)
+			}
+		}
+	}
+}
+
 // What one block's windows lack is no other's: the offsets are made for each.
 func TestOffsetsAreNotShared(t *testing.T) {
 	for _, offsets := range []func() []int{Offsets, Plan{}.ThirdOffsets} {
