@@ -15,7 +15,11 @@ const enoughReplicates = 4 * passReplicates
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
 	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "All of it").
-	coarsely       = 2
+	coarsely = 2.0
+	// coarselySeveral is the same of a block with several speeds: with 2, as many as one in ten of these differed by more than 1 % in
+	// the next run, and of the others one in 400.
+	coarselySeveral = 1.1
+
 	manyReplicates = 8 * passReplicates
 	mostReplicates = 3 * manyReplicates
 	// steadyReplicates are those after which a block is steady or unstable.
@@ -145,6 +149,15 @@ func (e estimate) narrow() bool {
 
 func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }
 
+// coarse reports whether the interval is as narrow as one is that may remain.
+func (e estimate) coarse() bool {
+	widths := coarsely
+	if len(e.speeds) > 1 {
+		widths = coarselySeveral
+	}
+	return e.narrowEnough(e.Half / widths)
+}
+
 // hopeless reports whether more replicates than n are of no use: the block will not be steady after
 // steadyReplicates; or it is, and its interval is coarse already and will not be narrow after manyReplicates. The width of an interval
 // falls as the root of their number.
@@ -160,9 +173,9 @@ func (e estimate) hopeless(n int) bool {
 	case !Steady(e.Estimate):
 		return !Steady(after(steadyReplicates))
 	case n >= manyReplicates:
-		return e.narrowEnough(e.Half / coarsely)
+		return e.coarse()
 	}
-	return e.narrowEnough(e.Half/coarsely) && !e.narrowEnough(after(manyReplicates).Half)
+	return e.coarse() && !e.narrowEnough(after(manyReplicates).Half)
 }
 
 // AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and

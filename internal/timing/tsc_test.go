@@ -194,24 +194,30 @@ func TestHopeless(t *testing.T) {
 		half       float64 // in targets
 		replicates int
 		want       bool
+		several    bool // the same of a block of several speeds
 	}{
-		{"narrow after twice as many", 1.40, enoughReplicates, false},
-		{"coarse", 1.43, enoughReplicates, true},
-		{"the first replicates", 1.43, enoughReplicates - 1, false},
-		{"just coarse", 1.99, enoughReplicates, true},
-		{"not coarse", 2.01, enoughReplicates, false},
-		{"coarse after many", 1.99, manyReplicates, true},
-		{"not coarse after many", 2.01, manyReplicates, false},
-		{"steady after the most", 4.01, enoughReplicates, false},
-		{"never steady", 8.1, enoughReplicates, true}, // √(64/16) = 2, and unstableShare are four targets
-		{"never steady, asked later", 5.7, manyReplicates, true},
-		{"steady after the most, asked later", 5.6, manyReplicates, false},
-		{"steady in the end", 3.99, steadyReplicates, false},
-		{"not steady in the end", 4.01, steadyReplicates, true},
+		{"narrow after twice as many", 1.40, enoughReplicates, false, false},
+		{"coarse", 1.43, enoughReplicates, true, false},
+		{"the first replicates", 1.43, enoughReplicates - 1, false, false},
+		{"just coarse", 1.99, enoughReplicates, true, false},
+		{"not coarse", 2.01, enoughReplicates, false, false},
+		{"of either kind coarse after many", 1.09, manyReplicates, true, true},
+		{"only of one speed coarse after many", 1.11, manyReplicates, true, false},
+		{"coarse after many", 1.99, manyReplicates, true, false},
+		{"not coarse after many", 2.01, manyReplicates, false, false},
+		{"steady after the most", 4.01, enoughReplicates, false, false},
+		{"never steady", 8.1, enoughReplicates, true, true}, // √(64/16) = 2, and unstableShare are four targets
+		{"never steady, asked later", 5.7, manyReplicates, true, true},
+		{"steady after the most, asked later", 5.6, manyReplicates, false, false},
+		{"steady in the end", 3.99, steadyReplicates, false, false},
+		{"not steady in the end", 4.01, steadyReplicates, true, true},
 	} {
 		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}, design: visited(2, 2)}
 		if got := e.hopeless(c.replicates); got != c.want {
 			t.Errorf("%s: ± %g targets after %d replicates: hopeless %v", c.name, c.half, c.replicates, got)
+		}
+		if e.speeds = make([][]stat.Cell, 2); e.hopeless(c.replicates) != c.several {
+			t.Errorf("%s: ± %g targets after %d replicates, of several speeds: hopeless %v", c.name, c.half, c.replicates, !c.several)
 		}
 		if e.design = visited(2, 1); e.hopeless(c.replicates) {
 			t.Errorf("%s: ± %g targets after %d replicates: hopeless while a window is owed", c.name, c.half, c.replicates)
