@@ -11,6 +11,8 @@
 package harness
 
 import (
+	"sync"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -181,23 +183,12 @@ const restoredAtOnce = 128
 // past its end, a whole restoredAtOnce each time but for the first, which begins where as many steps are left as
 // there are words beyond a multiple.
 func restoreWords(e *asm.Emitter, fill uint64, values bool) {
-	words := 1 // of the list, a step
-	var steps asm.Emitter
+	words, code := 1, restoreFill() // of the list, a step
 	if values {
-		words = 2
+		words, code = 2, restoreValues()
 	} else {
 		e.MovImm(asm.RAX, fill)
 	}
-	for k := range restoredAtOnce {
-		at := 8 * words * k
-		steps.Raw(0x48, 0x8b, 0xbe, byte(at), byte(at>>8), 0, 0) // mov rdi, [rsi+at]
-		if values {
-			steps.Raw(0x48, 0x8b, 0x86, byte(at+8), byte((at+8)>>8), 0, 0) // mov rax, [rsi+at+8]
-		}
-		steps.StoreAt(asm.RDI, 0, asm.RAX)
-	}
-	code := steps.Bytes()
-
 	e.Load(asm.RCX, layout.SlotRestore)
 	e.Lea(asm.RSI, layout.Restore)
 	e.Raw(0x89, 0xca) // mov edx, ecx
@@ -223,6 +214,26 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
 	// in one of two modes (docs/front-end.md).
 	drainStores(e)
+}
+
+// The steps are the same in all images.
+var (
+	restoreFill   = sync.OnceValue(func() []byte { return restoreSteps(1) })
+	restoreValues = sync.OnceValue(func() []byte { return restoreSteps(2) })
+)
+
+// restoreSteps are restoredAtOnce steps through a list at rsi whose entries have so many words.
+func restoreSteps(words int) []byte {
+	var steps asm.Emitter
+	for k := range restoredAtOnce {
+		at := 8 * words * k
+		steps.Raw(0x48, 0x8b, 0xbe, byte(at), byte(at>>8), 0, 0) // mov rdi, [rsi+at]
+		if words > 1 {
+			steps.Raw(0x48, 0x8b, 0x86, byte(at+8), byte((at+8)>>8), 0, 0) // mov rax, [rsi+at+8]
+		}
+		steps.StoreAt(asm.RDI, 0, asm.RAX)
+	}
+	return steps.Bytes()
 }
 
 // drainStores appends what waits until all stores have left the store buffer for L1D. A locked access waits for that (SDM
