@@ -107,6 +107,12 @@ type Result struct {
 	Host    *HostReport   `json:"host,omitempty"`
 }
 
+// Noisy reports whether another try may end otherwise: not if the block was rejected because it has several speeds,
+// each in its layouts.
+func (r *Result) Noisy() bool {
+	return r.Status == Rejected && r.Reason.Noise() && len(r.Speeds) <= 1
+}
+
 // Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
 func (r *Result) Err() error {
 	switch {

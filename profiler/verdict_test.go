@@ -177,3 +177,25 @@ func TestAsWritten(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// A block that was rejected for its speeds has them in every try.
+func TestNoisy(t *testing.T) {
+	for _, c := range []struct {
+		status Status
+		reason verdict.Reason
+		speeds int
+		want   bool
+	}{
+		{OK, "", 1, false},
+		{Rejected, verdict.Unstable, 0, true},
+		{Rejected, verdict.Unstable, 1, true},
+		{Rejected, verdict.Unstable, 2, false},
+		{Rejected, verdict.ClockDrift, 0, true},
+		{Rejected, verdict.Nonlinear, 1, false},
+	} {
+		r := Result{Status: c.status, Reason: c.reason, Speeds: make([]Speed, c.speeds)}
+		if got := r.Noisy(); got != c.want {
+			t.Errorf("%s %s with %d speeds: noisy %v", c.status, c.reason, c.speeds, got)
+		}
+	}
+}

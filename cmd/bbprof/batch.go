@@ -54,7 +54,7 @@ cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 			exitHost: "", exitInternal: "",
 			exitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		setup: func(f *flags) func(streams) error {
-			b := batchFlags{flags: f, sideBySide: sideBySide{retries: 2}}
+			b := batchFlags{flags: f, sideBySide: sideBySide{retries: retries}}
 			b.declare(f)
 			return b.measure
 		},

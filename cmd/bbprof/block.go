@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
@@ -26,6 +27,7 @@ func blockCommand() *command {
 		synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
 		about: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
 steady state, with all its data and code in the first-level caches, or says why it cannot.
+Where other work on the machine is in the way, it tries up to three times.
 `,
 		examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
@@ -72,13 +74,27 @@ func (m *measureBlock) run(std streams) error {
 		return badUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	return m.out.profiling(std, m.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		result, err := p.Profile(ctx, block)
+		result, err := m.profile(ctx, p, block)
 		if err != nil {
 			return err
 		}
 		inSyntax(&result, m.syntax)
 		return cmp.Or(m.out.write(std, result, report(result)), outcome(result))
 	})
+}
+
+// retries is how often a block that was rejected for noise is measured again.
+const retries = 2
+
+// profile measures a block, again where other work was in the way, as long as a block's budget lasts.
+func (m *measureBlock) profile(ctx context.Context, p *profiler.Profiler, block profiler.Block) (r profiler.Result, err error) {
+	until := time.Now().Add(cmp.Or(m.opts.Budget, profiler.DefaultBudget))
+	for range 1 + retries {
+		if r, err = p.Profile(ctx, block); err != nil || !r.Noisy() || time.Now().After(until) {
+			break
+		}
+	}
+	return r, err
 }
 
 func (m *measureBlock) read(std streams) (b profiler.Block, err error) {

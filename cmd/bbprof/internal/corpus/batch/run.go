@@ -372,7 +372,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	r.tally.TimedSeconds += result.TimedSeconds
 	r.tally.Stops += int64(result.Stops)
 	r.tally.SystemCalls += int64(result.SystemCalls)
-	if noisy(result) && j.try <= r.Retries {
+	if result.Noisy() && j.try <= r.Retries {
 		j.aside, j.result = true, result
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)
@@ -386,12 +386,6 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		return nil // writing is what failed
 	}
 	return r.write(j, result)
-}
-
-// noisy reports whether another try may end otherwise: not if the block was rejected because it has several speeds,
-// each in its layouts.
-func noisy(result profiler.Result) bool {
-	return result.Status == profiler.Rejected && result.Reason.Noise() && len(result.Speeds) <= 1
 }
 
 func (r *run) write(j *job, result profiler.Result) error {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * time.Microsecond }
@@ -579,27 +578,5 @@ func TestQuantiles(t *testing.T) {
 	var none Spread
 	if text, err := none.MarshalJSON(); err != nil || string(text) != `{"count":0}` {
 		t.Errorf("%s, %v", text, err)
-	}
-}
-
-// A block that was rejected for its speeds has them in every try.
-func TestNoisy(t *testing.T) {
-	for _, c := range []struct {
-		status profiler.Status
-		reason verdict.Reason
-		speeds int
-		want   bool
-	}{
-		{profiler.OK, "", 1, false},
-		{profiler.Rejected, verdict.Unstable, 0, true},
-		{profiler.Rejected, verdict.Unstable, 1, true},
-		{profiler.Rejected, verdict.Unstable, 2, false},
-		{profiler.Rejected, verdict.ClockDrift, 0, true},
-		{profiler.Rejected, verdict.Nonlinear, 1, false},
-	} {
-		r := profiler.Result{Status: c.status, Reason: c.reason, Speeds: make([]profiler.Speed, c.speeds)}
-		if got := noisy(r); got != c.want {
-			t.Errorf("%s %s with %d speeds: noisy %v", c.status, c.reason, c.speeds, got)
-		}
 	}
 }
