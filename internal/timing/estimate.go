@@ -132,8 +132,12 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 
 // doubtful reports whether layouts have several speeds after n replicates, and were visited less than four times: which layout
 // has which speed is less certain than their mean, and one in some 10,000 blocks had a layout that was slow for some
-// milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign).
-func (e estimate) doubtful(n int) bool { return n < manyReplicates && len(e.speeds) > 1 }
+// milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign). So it is where
+// the mean over layouts is more than half of the precision off the trimmed one: some layout may well have another speed.
+func (e estimate) doubtful(n int) bool {
+	uneven := e.design.Repeated() && !e.narrowEnough(2*math.Abs(e.design.Value-e.Value))
+	return n < manyReplicates && (len(e.speeds) > 1 || uneven)
+}
 
 // narrow reports whether the interval is narrow enough. Before layouts were visited again, the mean is to
 // hold for all of them besides: the trimmed mean leaves out a layout that is slow by itself.

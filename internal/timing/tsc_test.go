@@ -156,6 +156,7 @@ func TestDoubtful(t *testing.T) {
 		{"apart", enoughReplicates, func(l Layout, _ int) float64 { return 3 * (1 + 1.1*speedGap*float64(l%2)) }, true, 3 * (1 + 0.55*speedGap)},
 		{"alone", enoughReplicates, only(alone, func(int) float64 { return 4.8 }), true, 3 + 1.8/24},
 		{"alone and faster", enoughReplicates, only(alone, func(int) float64 { return 2 }), true, 3 - 1.0/24},
+		{"alone and scattered", enoughReplicates, only(alone, func(n int) float64 { return 3.2 + 0.8*float64(n/(2*passReplicates)) }), true, 3},
 		{"alone, four times", manyReplicates, only(alone, func(int) float64 { return 4.8 }), false, 3 + 1.8/24},
 		{"alone, twice only", manyReplicates, only(alone, func(n int) float64 { return 3 + 1.8*float64(1-min(n/enoughReplicates, 1)) }), false, 3},
 	} {
