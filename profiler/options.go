@@ -13,9 +13,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// DefaultBudget is the longest time that the timing of one block takes.
-const DefaultBudget = 3 * time.Second
-
 // Options of a Profiler. The zero value is the default.
 type Options struct {
 	// CPUs to measure on, one at a time: the first, and when that is not left alone, the
@@ -26,7 +23,7 @@ type Options struct {
 	Waiting func(why string)
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
-	// Budget is the longest time to spend on the timing of one block, by default DefaultBudget.
+	// Budget is the longest time to spend on the timing of one block, default 3 s.
 	Budget time.Duration
 	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
 	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its
@@ -69,7 +66,7 @@ type Options struct {
 
 // WithDefaults puts the default where nothing is set, except for CPUs.
 func (o Options) WithDefaults() Options {
-	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.Budget = cmp.Or(o.Budget, 3*time.Second)
 	o.Precision = cmp.Or(o.Precision, 0.005)
 	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
 	o.Clock = cmp.Or(o.Clock, AutoClock)

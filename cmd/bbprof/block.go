@@ -88,7 +88,7 @@ const retries = 2
 
 // profile measures a block, again where other work was in the way, as long as a block's budget lasts.
 func (m *measureBlock) profile(ctx context.Context, p *profiler.Profiler, block profiler.Block) (r profiler.Result, err error) {
-	until := time.Now().Add(cmp.Or(m.opts.Budget, profiler.DefaultBudget))
+	until := time.Now().Add(m.opts.WithDefaults().Budget)
 	for range 1 + retries {
 		if r, err = p.Profile(ctx, block); err != nil || !r.Noisy() || time.Now().After(until) {
 			break

@@ -135,7 +135,7 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 // milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign). So it is where
 // the mean over layouts is more than half of the precision off the trimmed one: some layout may well have another speed.
 func (e estimate) doubtful(n int) bool {
-	uneven := e.design.Repeated() && !e.narrowEnough(2*math.Abs(e.design.Value-e.Value))
+	uneven := e.design.Repeated() && !e.near(e.design.Value)
 	return n < manyReplicates && (len(e.speeds) > 1 || uneven)
 }
 
@@ -146,12 +146,15 @@ func (e estimate) narrow() bool {
 		return e.narrowEnough(e.Half)
 	}
 	cycles := PerIteration(e.windows)
-	return e.narrowEnough(2*math.Abs(stat.Mean(cycles)-e.Value)) && !slices.ContainsFunc(cycles, func(c float64) bool {
+	return e.near(stat.Mean(cycles)) && !slices.ContainsFunc(cycles, func(c float64) bool {
 		return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor)
 	})
 }
 
 func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }
+
+// near reports whether a mean is within half of the precision of the estimate.
+func (e estimate) near(mean float64) bool { return e.narrowEnough(2 * math.Abs(mean-e.Value)) }
 
 // coarse reports whether the interval is as narrow as one is that may remain.
 func (e estimate) coarse() bool {
