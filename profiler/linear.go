@@ -63,7 +63,8 @@ const (
 
 // checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
 // is asked again with every dispatch offset before it is called nonlinear, and one that was called so before
-// it is called linear; and up to twice more where that is near the limit.
+// it is called linear; and up to twice more where that is near the limit. Each time is at another place: windows at one share what
+// the op cache made of the code.
 func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {

@@ -194,7 +194,7 @@ func (t *Tracee) settle(counters []Counter) error {
 	return nil
 }
 
-// rehearse has the child make each call that blocks will need. Where a filter from outside refuses one, that is
+// rehearse has the child make each call that blocks will need, and touch what each run does. Where a filter from outside refuses one, that is
 // the host's doing, and later it could be taken for a block's.
 func (t *Tracee) rehearse() error {
 	const page = 1 << 28 // free, and above any vm.mmap_min_addr
