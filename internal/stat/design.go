@@ -77,28 +77,22 @@ const outlierScales = 6
 
 // NewDesign derives it. Visits that are no more than slack off their cell are not cut.
 func NewDesign(visits []Visit, slack float64) (d Design) {
-	cells := map[int][]Visit{}
-	var all []float64
-	for _, v := range visits {
-		cells[v.Cell] = append(cells[v.Cell], v)
-		all = append(all, v.Value)
-	}
-	centre, reach := Median(all), math.Max(slack, outlierScales*scale(cells))
-	residuals := map[int][]float64{} // by batch
+	cells := byCell(visits)
+	centre, reach := Median(values(visits)), math.Max(slack, outlierScales*scale(cells))
+	batches := map[int]float64{} // the sums of what their visits are off their cells by
 	var squares float64
 	n := 0
-	for number, of := range cells {
+	for _, of := range cells {
 		kept := keep(of, reach, centre)
-		c := Cell{Number: number, Mean: Mean(values(kept)), Visits: len(kept), Dropped: len(of) - len(kept)}
+		c := Cell{Number: of[0].Cell, Mean: Mean(values(kept)), Visits: len(kept), Dropped: len(of) - len(kept)}
 		d.Cells = append(d.Cells, c)
 		for _, v := range kept {
 			r := v.Value - c.Mean
-			residuals[v.Batch] = append(residuals[v.Batch], r)
+			batches[v.Batch] += r
 			squares += r * r
 		}
 		n += len(kept)
 	}
-	slices.SortFunc(d.Cells, func(a, b Cell) int { return a.Number - b.Number })
 	var means []float64
 	for _, c := range d.Cells {
 		means = append(means, c.Mean)
@@ -108,8 +102,22 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 		d.Within = math.Sqrt(squares / float64(degrees))
 		d.Differ = differ(d, degrees)
 	}
-	d.Half = halfOf(residuals, n, len(d.Cells))
+	d.Half = halfOf(batches, n, len(d.Cells))
 	return d
+}
+
+// byCell are the visits to each cell, ascending by its number.
+func byCell(visits []Visit) (cells [][]Visit) {
+	rest := slices.Clone(visits)
+	slices.SortStableFunc(rest, func(a, b Visit) int { return a.Cell - b.Cell })
+	for len(rest) > 0 {
+		n := 1
+		for n < len(rest) && rest[n].Cell == rest[0].Cell {
+			n++
+		}
+		cells, rest = append(cells, rest[:n:n]), rest[n:]
+	}
+	return cells
 }
 
 // differSignificance is how often cells that are equal are said to differ.
@@ -145,19 +153,15 @@ func differLimit(between, within int) float64 {
 // halfOf is Student's half-width of the mean over all cells from what batches are off their cells by:
 // the cluster-robust variance of Liang and Zeger (Biometrika 73, 1986) of a mean, with a degree of freedom
 // for each batch beyond those that a first visit to all cells takes.
-func halfOf(residuals map[int][]float64, n, cells int) float64 {
-	batches := len(residuals)
+func halfOf(sums map[int]float64, n, cells int) float64 {
+	batches := len(sums)
 	first := float64(batches) * float64(cells) / float64(n) // batches that visit each cell once
 	degrees := batches - int(math.Round(first))
 	if degrees < 1 {
 		return math.Inf(1)
 	}
 	var sum float64
-	for _, batch := range residuals {
-		var s float64
-		for _, r := range batch {
-			s += r
-		}
+	for _, s := range sums {
 		sum += s * s
 	}
 	variance := sum / float64(n*n) * float64(batches) / float64(degrees)
@@ -166,7 +170,7 @@ func halfOf(residuals map[int][]float64, n, cells int) float64 {
 
 // scale is the robust standard deviation of visits around their cell's median, over all cells with more
 // than one; infinite without.
-func scale(cells map[int][]Visit) float64 {
+func scale(cells [][]Visit) float64 {
 	var off []float64
 	for _, of := range cells {
 		if m := Median(values(of)); len(of) > 1 {
@@ -195,7 +199,8 @@ func keep(of []Visit, reach, centre float64) []Visit {
 	})}
 }
 
-func values(visits []Visit) (x []float64) {
+func values(visits []Visit) []float64 {
+	x := make([]float64, 0, len(visits))
 	for _, v := range visits {
 		x = append(x, v.Value)
 	}

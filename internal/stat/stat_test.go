@@ -131,3 +131,51 @@ func TestMidMeanResistsInterrupts(t *testing.T) {
 		t.Errorf("%+v, want 100 within 1", e)
 	}
 }
+
+// Core keeps what is within slack and four median absolute deviations of the median, told here in so many words, and CoreMean is its value.
+func TestCore(t *testing.T) {
+	check := func(xs []float64, slack float64) {
+		t.Helper()
+		m := Median(xs)
+		var off, kept []float64
+		for _, x := range xs {
+			off = append(off, math.Abs(x-m))
+		}
+		for i, x := range xs {
+			if off[i] <= slack+4*Median(off) {
+				kept = append(kept, x)
+			}
+		}
+		before := slices.Clone(xs)
+		e := Core(xs, slack)
+		if !slices.EqualFunc(xs, before, same) {
+			t.Errorf("Core changed %v", before)
+		}
+		if want := Mean(kept); !same(e.Value, want) || e.N != len(kept) {
+			t.Errorf("Core(%v, %g) = %g of %d, want %g of %d", xs, slack, e.Value, e.N, want, len(kept))
+		}
+		if got := CoreMean(xs, slack); !same(got, e.Value) {
+			t.Errorf("CoreMean(%v, %g) = %g, want %g", before, slack, got, e.Value)
+		}
+	}
+	for _, xs := range [][]float64{
+		nil, {5}, {5, 9}, {90, 88, 90}, {1, nan, 3}, {nan}, {1, 2, nan},
+		{100, 100, 100, 105, 106}, // one within a slack of 5, one beyond it
+		{100, 102, 98, 103, 97, 112, 88, 113},
+		{626, 626, 624, 452, 566, 626, 628, 616},
+		{5, 5, 5, 9, 9, 9},
+	} {
+		check(xs, 5)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		xs := make([]float64, 1+random.IntN(30))
+		for i := range xs {
+			xs[i] = float64(100 + 2*random.IntN(1+random.IntN(20)))
+			if random.IntN(10) == 0 {
+				xs[i] += float64(random.IntN(1000))
+			}
+		}
+		check(xs, float64(random.IntN(8)))
+	}
+}
