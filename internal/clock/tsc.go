@@ -40,13 +40,13 @@ func (TSC) Chains() []Chain {
 	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
 }
 
-// stepSlack is by how many steps the difference of two timings can be off: each has two
+// StepSlack is by how many steps the difference of two timings can be off: each has two
 // readings, each off by up to one, and a little.
-const stepSlack = 2.5
+const StepSlack = 2.5
 
 // Rate is in ticks per core cycle.
 func (c TSC) Rate(d [][]float64) stat.Estimate {
-	return stat.Core(ticksPerAdd(d), stepSlack*c.StepTicks/chainCycles)
+	return stat.Core(ticksPerAdd(d), StepSlack*c.StepTicks/chainCycles)
 }
 
 // Resolution is Student's half-width over n differences: that of two timings, each of two
@@ -58,7 +58,7 @@ func (c TSC) Resolution(n int, times float64) float64 {
 // RateResolution is that of the chains' difference; of one, how far that can be off.
 func (c TSC) RateResolution(n int) float64 {
 	if n == 1 {
-		return stepSlack * c.StepTicks / chainCycles
+		return StepSlack * c.StepTicks / chainCycles
 	}
 	return c.Resolution(n, chainCycles)
 }

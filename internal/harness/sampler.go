@@ -23,9 +23,9 @@ func TSC(e *asm.Emitter) {
 // Sampler appends the code that times images until SlotSamples samples are confirmed or
 // SlotPolls readings of the contention probe are used up, and then goes to done.
 //
-// A sample is the contention probe's reading and one clock difference per phase of the table at
-// layout.Phases, 8 bytes each. Each phase runs its image a number of times in a row and takes
-// the clock at the end of the last run less that some runs earlier; the first runs are not
+// A sample is the contention probe's reading and, for each phase of the table at layout.Phases, as many
+// clock differences as it has room for, 8 bytes each. Each phase runs its image a number of times in a row and takes
+// the clock at the end of each run less that of the one before; the first runs are not
 // timed, so that caches, op cache and predictors are the image's own. Before each phase it
 // waits a few iterations more or less (SlotDither), so that a clock that moves in steps is met at
 // every point of its step.
@@ -89,15 +89,21 @@ func Sampler(e *asm.Emitter, clock Clock, iterations, vectorBits int, done uint6
 	e.Align(64)
 	e.Bind(back)
 	e.Load(asm.RSI, layout.SlotPhase)
+	e.Load(asm.RDI, layout.SlotOut)
+	e.LoadAt(asm.RAX, asm.RSI, 24)
+	e.Add(asm.RAX, asm.RDI)
+	e.Store(layout.SlotOut, asm.RAX)
 	e.LoadAt(asm.RCX, asm.RSI, 16)
 	e.Lea(asm.RDX, layout.Times)
-	e.LoadAt(asm.RAX, asm.RDX, 8)
-	e.LoadIndexed(asm.RCX, asm.RDX, asm.RCX)
-	e.Sub(asm.RAX, asm.RCX)
-	e.Load(asm.RDI, layout.SlotOut)
+	e.Lea(asm.RBX, layout.Times+8)
+	run := e.PC()
+	e.LoadIndexed(asm.RAX, asm.RDX, asm.RCX)
+	e.LoadIndexed(asm.RSI, asm.RBX, asm.RCX)
+	e.Sub(asm.RAX, asm.RSI)
 	e.StoreAt(asm.RDI, 0, asm.RAX)
 	e.AddImm8(asm.RDI, 8)
-	e.Store(layout.SlotOut, asm.RDI)
+	e.Dec(asm.RCX)
+	e.JnzShort(run)
 	e.Load(asm.RSI, layout.SlotPhase)
 	e.AddImm8(asm.RSI, layout.PhaseSize)
 	e.Store(layout.SlotPhase, asm.RSI)
@@ -121,13 +127,15 @@ func Sampler(e *asm.Emitter, clock Clock, iterations, vectorBits int, done uint6
 // WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
 // used up, and then goes to done. A reading is the contention probe's and, if that is idle, of a burst
 // of stores. If the first is idle the wait ends; after a busy one, needed idle readings in a row
-// end it, since other threads come and go. Once SlotWait is used up, SlotIdleAdds is set so low that
-// every later reading counts as busy.
+// end it, since other threads come and go. Where the first finds slow stores alone two are enough: after pages
+// were mapped the next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is
+// not. Once SlotWait is used up, SlotIdleAdds is set so low that every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, 1)
 	e.Store(layout.SlotIdleNeeded, asm.RAX)
+	e.MovImm(asm.R11, afterMapping)
 	again := e.PC()
 	keepAwake(e, vectorBits)
 	contention(e, clock, iterations)
@@ -141,9 +149,10 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 	e.Jmp(done)
 
 	e.Bind(busy)
+	e.MovImm(asm.R11, uint64(needed))
 	e.Bind(awake)
-	e.MovImm(asm.RAX, uint64(needed))
-	e.Store(layout.SlotIdleNeeded, asm.RAX)
+	e.Store(layout.SlotIdleNeeded, asm.R11)
+	e.MovImm(asm.R11, uint64(needed))
 	e.DecMem(layout.SlotWait)
 	e.Jnz(again)
 	e.MovImm(asm.RAX, 1)
@@ -153,6 +162,9 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 	e.Jmp(done)
 	return entry
 }
+
+// afterMapping are the idle readings in a row that follow a first one with slow stores.
+const afterMapping = 2
 
 // ChooseRuns appends code that chooses, from the fastest of the last runs of an image, how many runs fill
 // ticks, at most most. It stores their number in SlotRuns, and has these phases of the table
@@ -185,7 +197,6 @@ func ChooseRuns(e *asm.Emitter, phases []int, runs, ticks, most int, done uint64
 	e.Raw(0x48, 0xc1, 0xea, 2) // shr rdx, 2
 	e.Add(asm.RSI, asm.RDX)
 	e.Add(asm.RSI, asm.RAX)
-	e.AddImm8(asm.RAX, 1)
 	for _, phase := range phases {
 		at := layout.Phases + uint64(phase)*layout.PhaseSize
 		e.Store(at+8, asm.RSI)

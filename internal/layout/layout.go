@@ -118,7 +118,7 @@ const (
 
 	SlotPhasesEnd = Control + 0xc0 // address past the last phase
 
-	Phases    = Control + 0x0e0 // table of phases, PhaseSize each: entry, runs, timed runs
+	Phases    = Control + 0x0e0 // table of phases, PhaseSize each: entry, runs, timed runs, bytes of room for the times of these
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
 

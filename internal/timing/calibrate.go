@@ -52,8 +52,12 @@ func (t *TSC) calibrate() error {
 	}
 	began, ticks := time.Now(), t.child.Word(lastRun)
 	w := got.windows[0]
-	step := clock.StepOf(slices.Concat(w.columns...))
-	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(floats(w.columns[0])))); more > t.probeIterations {
+	var readings []uint64
+	for _, ticks := range slices.Concat(w.columns...) {
+		readings = append(readings, uint64(ticks))
+	}
+	step := clock.StepOf(readings)
+	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(w.columns[columnProbe]))); more > t.probeIterations {
 		t.probeIterations = more
 	}
 	t.emit(clock.TSC{StepTicks: step})
@@ -164,7 +168,7 @@ func (t *TSC) calibrateHere(multiply [2]image, samples int, seen *sighting) (fou
 	}
 	rate = got.rate(t.clock).Value
 	chains := len(t.chains)
-	latency, ok := clock.CheckMultiply(gated.floats(columnChains+chains, columnChains+chains+1), rate)
+	latency, ok := clock.CheckMultiply(gated.columns[columnChains+chains:], rate)
 	if seen.latency = latency; !ok {
 		return false, nil
 	}
@@ -180,13 +184,13 @@ func (t *TSC) calibrateHere(multiply [2]image, samples int, seen *sighting) (fou
 // of that many samples the core's clock may move by more than the difference between idle and busy.
 func (t *TSC) probeCycles(w window) (cycles []float64) {
 	const around = 3 // samples on either side, for which one step of a coarse clock counts less
-	chains := w.floats(columnChains, columnChains+len(t.chains)-1)
+	chains := w.chains(len(t.chains))
 	for i, ticks := range w.columns[columnProbe] {
 		var near [][]float64
 		for _, c := range chains {
 			near = append(near, c[max(i-around, 0):min(i+around+1, len(c))])
 		}
-		cycles = append(cycles, float64(ticks)/t.clock.Rate(near).Value)
+		cycles = append(cycles, ticks/t.clock.Rate(near).Value)
 	}
 	return cycles
 }
@@ -298,7 +302,7 @@ func (t *TSC) measureRate() error {
 	if err != nil {
 		return err
 	}
-	d := got.windows[0].floats(columnChains, columnChains+len(t.chains)-1)
+	d := got.windows[0].chains(len(t.chains))
 	if rate := t.clock.FastRate(d); rate > 0 {
 		t.rate = clockRate{ticks: rate}
 	}

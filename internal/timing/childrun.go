@@ -30,6 +30,7 @@ type runPlan struct {
 	times      int    // how often in each the images of a pair, in turn
 	wait       int    // busy probe readings to spend before all windows together
 	polls      int    // probe readings to spend on a window
+	settle     int    // timings of a pair's long image that go ahead of its first window and do not count
 	idle       uint64 // longest probe reading of an idle core, in ticks
 	idleStores uint64 // the same of its burst of stores; 0 is any
 	vectorBits int    // width of the vector units to keep awake
@@ -51,12 +52,12 @@ type childRun struct {
 
 // window is some samples with one dispatch offset.
 type window struct {
-	columns  [][]uint64 // contention probe and chains, one reading a sample; short and long, as many as they are timed
-	pair     int        // of the plan, by number
+	columns  [][]float64  // ticks: contention probe and chains, once a sample; all runs of short and long, as often as they are timed
+	perRun   [2][]float64 // the same of one run of short and long
+	pair     int          // of the plan, by number
 	offset   int
-	polls    int        // probe readings spent
-	complete bool       // it has all samples that were wanted
-	runs     [2]float64 // of the short and the long image between two readings
+	polls    int  // probe readings spent
+	complete bool // it has all samples that were wanted
 }
 
 const (
@@ -82,8 +83,8 @@ func (w window) uninterrupted(ticks float64) window {
 	images := w.columns[len(w.columns)-2:]
 	for _, c := range images {
 		for i, d := range c {
-			fastest := float64(slices.Min(c))
-			disturbed[i] = disturbed[i] || float64(d) > fastest+max(ticks, interruptShare*fastest)
+			fastest := slices.Min(c)
+			disturbed[i] = disturbed[i] || d > fastest+max(ticks, interruptShare*fastest)
 		}
 	}
 	if !slices.Contains(disturbed, true) {
@@ -91,22 +92,29 @@ func (w window) uninterrupted(ticks float64) window {
 	}
 	w.columns = slices.Clone(w.columns)
 	for i, c := range images {
-		kept := []uint64(nil)
-		for j, d := range c {
-			if !disturbed[j] {
-				kept = append(kept, d)
-			}
-		}
-		w.columns[len(w.columns)-2+i] = kept
+		w.columns[len(w.columns)-2+i] = without(c, disturbed)
+		w.perRun[i] = without(w.perRun[i], disturbed)
 	}
 	return w
 }
 
+// without are the values that are not marked.
+func without(values []float64, marked []bool) (kept []float64) {
+	for i, v := range values {
+		if !marked[i] {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
 // warmRuns of each image follow a remap, to fill caches, op cache and predictors; offsetRuns
-// follow another dispatch offset, which only the predictor has to learn.
+// follow another dispatch offset, which only the predictor has to learn. Longer images of dense code go on getting faster for
+// some 60 runs (docs/precision.md, "Times of single runs"), so they run settleTimings times as often as in a timing besides.
 const (
-	warmRuns   = 16
-	offsetRuns = 4
+	warmRuns      = 16
+	offsetRuns    = 4
+	settleTimings = 2
 )
 
 // windowOps are the steps of a window in the child's list.
@@ -116,10 +124,7 @@ const windowOps = 11
 func (p runPlan) windows() (windows []window) {
 	for i, pair := range p.pairs {
 		for _, offset := range pair.offsets {
-			windows = append(windows, window{
-				pair: i, offset: offset,
-				runs: [2]float64{float64(pair.short.runs), float64(pair.long.runs)},
-			})
+			windows = append(windows, window{pair: i, offset: offset})
 		}
 	}
 	return windows
@@ -128,11 +133,11 @@ func (p runPlan) windows() (windows []window) {
 // run has the child carry out a plan.
 func (t *TSC) run(p runPlan) (childRun, error) {
 	got := childRun{windows: p.windows()}
-	out, err := newOutput(t.child, len(t.chains), len(got.windows), p)
+	out, err := newOutput(t.child, len(t.chains), t.most, len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
-	t.setSlots(p, out.rows)
+	t.setSlots(p, out)
 	list, searches := t.list(p, out)
 	t.yield()
 	if err := t.child.Complete(list, runLimit, "timing"); err != nil {
@@ -140,25 +145,25 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	}
 	got.switches = t.child.Switches()
 	if searches {
-		if got.runs = int(t.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > maxRuns {
+		if got.runs = int(t.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > t.most {
 			return childRun{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
 		}
 	}
 	for i := range got.windows {
 		w := &got.windows[i]
-		if searches {
-			w.runs = [2]float64{float64(got.runs), float64(got.runs)}
-		}
-		if err := out.read(w, i, p); err != nil {
+		pair := p.pairs[w.pair]
+		runs := [2]int{cmp.Or(pair.short.runs, got.runs), cmp.Or(pair.long.runs, got.runs)}
+		if err := out.read(w, i, p, runs, clockSlack(t.clock)); err != nil {
 			return childRun{}, err
 		}
 	}
 	return got, nil
 }
 
-func (t *TSC) setSlots(p runPlan, rows rows) {
+func (t *TSC) setSlots(p runPlan, out output) {
+	rows := out.rows
 	for i, chain := range t.chains {
-		for _, w := range chain.phase(rows.chains[i]) {
+		for _, w := range chain.phase(rows.chains[i], chain.runs) {
 			t.child.SetWord(w.slot, w.value)
 		}
 	}
@@ -166,26 +171,27 @@ func (t *TSC) setSlots(p runPlan, rows rows) {
 	t.child.SetWord(layout.SlotIdleAdds, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
+	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // unless it is searched
 }
 
-// list is the child's list for a plan. It searches for the number of runs a sample once, where an
-// image leaves that open.
+// list is the child's list for a plan, in memory that the next one takes again. It searches for the number of runs a sample
+// once, where an image leaves that open.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // those around all pairs
 	for _, pair := range p.pairs {
-		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
+		ops += len(pair.setup) + 2*p.times*phaseWords + 2*(1+p.settle) + windowOps*len(pair.offsets)
 	}
-	list = append(make([]tracee.Op, 0, ops), tracee.UsageBefore())
+	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
 	at := 0 // the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
 		for _, row := range out.rows.pairs {
 			for i, im := range []image{pair.short, pair.long} {
-				words := im.phase(row + i)
+				words := im.phase(row+i, out.runs)
 				known := words[:]
 				if im.runs == 0 {
-					known = words[:1] // the search writes the others
+					known = words[:2] // the search writes the others
 				}
 				for _, w := range known {
 					list = append(list, tracee.Put(w.slot, w.value))
@@ -196,7 +202,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 			list = append(list, tracee.Run(pair.long.entry, searchedRuns), tracee.Run(t.search, uint64(pair.long.warm)))
 			searches = true
 		}
-		warm := uint64(warmRuns)
+		warm, settle := uint64(warmRuns), p.settle
 		for _, offset := range pair.offsets {
 			if p.wait > 0 {
 				list = append(list, tracee.Run(sampler.wait, 0))
@@ -207,20 +213,25 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
-				tracee.Run(pair.short.entry, warm), tracee.Run(pair.long.entry, warm),
+				tracee.Run(pair.short.entry, warm), tracee.Run(pair.long.entry, warm))
+			for range settle {
+				list = append(list, tracee.RunAs(layout.SlotRuns, pair.long.entry)...)
+			}
+			list = append(list,
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))
 			at++
-			warm = offsetRuns
+			warm, settle = offsetRuns, 0
 		}
 	}
-	return append(list, tracee.UsageAfter()), searches
+	t.steps = append(list, tracee.UsageAfter())
+	return t.steps, searches
 }
 
 type slotWord struct{ slot, value uint64 }
 
-const phaseWords = 3
+const phaseWords = 4
 
 // rows are where the chains, and each time the short image with the long one after it, stand in the sampler's table.
 type rows struct{ chains, pairs []int }
@@ -247,13 +258,14 @@ func (r rows) images() (all []int) {
 	return all
 }
 
-// phase is the image as row i of the sampler's table.
-func (im image) phase(i int) [phaseWords]slotWord {
+// phase is the image as row i of the sampler's table, with room for the times of so many runs.
+func (im image) phase(i, room int) [phaseWords]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
 	return [...]slotWord{
 		{at, im.entry},
+		{at + 24, 8 * uint64(room)},
 		{at + 8, uint64(im.warm + im.runs)},
-		{at + 16, uint64(im.runs + 1)}, // where layout.Times has the start
+		{at + 16, uint64(im.runs)},
 	}
 }
 
@@ -262,7 +274,8 @@ func (im image) phase(i int) [phaseWords]slotWord {
 // of L1D, and few.
 type output struct {
 	memory []byte // of the samples' area
-	rows   rows   // that a sample has a word of each, after the probe's
+	rows   rows   // of the sampler's table: after the probe's word a sample has one of each chain,
+	runs   int    // and as many of each timing of an image
 	sample int    // its bytes
 	room   uint64 // for a window
 	tails  uint64
@@ -270,11 +283,14 @@ type output struct {
 
 const tailSize = 16
 
-func newOutput(child *tracee.Tracee, chains, windows int, p runPlan) (output, error) {
-	rows := rowsOf(chains, p.times)
-	sample := 8 * (1 + rows.n())
+func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (output, error) {
+	rows, runs := rowsOf(chains, p.times), 0
+	for _, pair := range p.pairs {
+		runs = max(runs, cmp.Or(pair.short.runs, most), cmp.Or(pair.long.runs, most))
+	}
+	sample := 8 * (1 + len(rows.chains) + len(rows.images())*runs)
 	o := output{
-		memory: child.Samples(), rows: rows, sample: sample,
+		memory: child.Samples(), rows: rows, runs: runs, sample: sample,
 		room:  (uint64(sample*p.samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
 		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
 	}
@@ -287,14 +303,15 @@ func newOutput(child *tracee.Tracee, chains, windows int, p runPlan) (output, er
 func (o output) samples(window int) uint64 { return layout.Samples + uint64(window)*o.room }
 func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tailSize }
 func (o output) word(addr uint64) uint64   { return sampled(o.memory, addr) }
+func (o output) ticks(addr uint64) float64 { return float64(o.word(addr)) }
 
 // sampled reads a word of the area that samples and counts are in.
 func sampled(samples []byte, addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(samples[addr-layout.Samples:])
 }
 
-// read fills in what window i of a plan measured.
-func (o output) read(w *window, i int, p runPlan) error {
+// read fills in what window i of a plan measured, whose timings were of so many runs of either image.
+func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) error {
 	at := o.samples(i)
 	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
 	n := kept / o.sample
@@ -302,26 +319,54 @@ func (o output) read(w *window, i int, p runPlan) error {
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
 	w.polls, w.complete = polls, n == p.samples
-	values := make([]uint64, 0, n*o.sample/8)
-	column := func(words ...int) []uint64 {
-		first := len(values)
-		for j := range n {
-			for _, word := range words {
-				values = append(values, o.word(at+uint64(j*o.sample+8*word)))
+	chains, timings := len(o.rows.chains), n*p.times
+	values := make([]float64, n*(1+chains)+4*timings)
+	column := func(n int) (c []float64) {
+		c, values = values[:n:n], values[n:]
+		return c
+	}
+	w.columns = make([][]float64, 0, 1+chains+2)
+	for range 1 + chains {
+		w.columns = append(w.columns, column(n))
+	}
+	w.columns = append(w.columns, column(timings), column(timings))
+	w.perRun = [2][]float64{column(timings), column(timings)}
+	for i := range n {
+		at := at + uint64(i*o.sample)
+		w.columns[columnProbe][i] = o.ticks(at)
+		at += 8
+		chain, timing := 0, 0
+		for row := range o.rows.n() {
+			if chain < chains && o.rows.chains[chain] == row {
+				w.columns[columnChains+chain][i] = o.ticks(at)
+				at += 8
+				chain++
+				continue
 			}
+			image, timed := timing%2, i*p.times+timing/2
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = o.timing(at, runs[image], slack)
+			at += 8 * uint64(o.runs)
+			timing++
 		}
-		return values[first:len(values):len(values)]
 	}
-	w.columns = append(make([][]uint64, 0, 1+len(o.rows.chains)+2), column(0))
-	for _, row := range o.rows.chains {
-		w.columns = append(w.columns, column(1+row))
-	}
-	var short, long []int
-	for _, row := range o.rows.pairs {
-		short, long = append(short, 1+row), append(long, 2+row)
-	}
-	w.columns = append(w.columns, column(short...), column(long...))
 	return nil
+}
+
+// timing is how long so many runs took, and one of those that nothing disturbed: before some of them the loop ahead of the
+// copies is mispredicted.
+func (o output) timing(at uint64, runs int, slack float64) (all, one float64) {
+	var times [maxRuns]float64
+	shortest, longest := math.Inf(1), 0.0
+	for i := range times[:runs] {
+		t := o.ticks(at + 8*uint64(i))
+		times[i] = t
+		all += t
+		shortest, longest = min(shortest, t), max(longest, t)
+	}
+	if longest-shortest <= slack { // all of them are the core
+		return all, all / float64(runs)
+	}
+	return all, stat.CoreMean(times[:runs], slack)
 }
 
 // yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
@@ -345,50 +390,40 @@ func (c *code) samplerFor(bits int) sampler {
 	return c.samplers[128]
 }
 
-func floats(v []uint64) []float64 {
-	f := make([]float64, len(v))
-	for i, x := range v {
-		f[i] = float64(x)
-	}
-	return f
-}
-
-// floats are some columns of the window, from to inclusive.
-func (w window) floats(from, to int) [][]float64 {
-	var f [][]float64
-	for _, c := range w.columns[from : to+1] {
-		f = append(f, floats(c))
-	}
-	return f
-}
-
 // ticks is all that was timed.
 func (w window) ticks() float64 {
-	var sum uint64
+	var sum float64
 	for _, c := range w.columns {
 		for _, d := range c {
 			sum += d
 		}
 	}
-	return float64(sum)
+	return sum
 }
 
 // rate is the clock's rate over all windows of the run, in ticks per cycle.
 func (r childRun) rate(clock clock.Clock) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
-	for _, w := range r.windows {
-		for i, d := range w.floats(columnChains, columnChains+len(chains)-1) {
-			chains[i] = append(chains[i], d...)
+	for i := range chains {
+		chains[i] = make([]float64, 0, len(r.windows))
+		for _, w := range r.windows {
+			chains[i] = append(chains[i], w.columns[columnChains+i]...)
 		}
 	}
 	return clock.Rate(chains)
 }
 
+// clockSlack is by how many ticks the difference of two readings can be off.
+func clockSlack(c clock.Clock) float64 { return clock.StepSlack * c.Step() }
+
+// chains are the columns of the first n chains.
+func (w window) chains(n int) [][]float64 { return w.columns[columnChains : columnChains+n] }
+
 // moved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved while or before it was taken. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
 func (w window) moved(clock clock.Clock, known float64) bool {
-	own := childRun{windows: []window{w}}.rate(clock)
+	own := clock.Rate(w.chains(len(clock.Chains())))
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 
@@ -401,12 +436,10 @@ func (w window) cycles(p Pair, clock clock.Clock, rate float64) float64 {
 	if w.samples() == 0 {
 		return math.NaN()
 	}
-	last := len(w.columns) - 1
 	per := make([]float64, w.samples())
 	for i := range per {
-		per[i] = p.PerIteration(float64(w.columns[last-1][i])/w.runs[0], float64(w.columns[last][i])/w.runs[1])
+		per[i] = p.PerIteration(w.perRun[0][i], w.perRun[1][i])
 	}
-	// Each of two timings has two readings, each off by up to a step, and a little.
-	slack := 2.5 * clock.Step() / (w.runs[1] * float64(p.iterations()))
+	slack := clockSlack(clock) / float64(p.iterations())
 	return stat.Core(per, slack).Value / rate
 }

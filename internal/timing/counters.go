@@ -447,3 +447,10 @@ func (t *Counters) tickChain(c clock.Chain) (ticks []float64, err error) {
 	}
 	return ticks, nil
 }
+
+func floats(counts []uint64) (f []float64) {
+	for _, n := range counts {
+		f = append(f, float64(n))
+	}
+	return f
+}

@@ -43,7 +43,9 @@ func TestWaitIdle(t *testing.T) {
 	}{
 		{"q", 5, 1, 5},
 		{"bqqq", 5, 4, 4},
-		{"sqqq", 5, 4, 4},
+		{"sqq", 5, 3, 4}, // slow stores alone, at first: two idle ones are enough
+		{"sqsqqq", 5, 6, 3},
+		{"sbqqq", 5, 5, 3},
 		{"bqqbqqq", 5, 7, 3},
 		{"bqqsqqq", 5, 7, 3},
 		{"bqqbqqq", 2, 4, 1}, // the second busy one is the last that is waited for

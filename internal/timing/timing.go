@@ -212,7 +212,8 @@ const runLimit = 5 * time.Second
 type code struct {
 	samplers map[int]sampler // by the vector width in bits that they keep awake
 	bursts   uint64          // times bursts of stores
-	search   uint64          // finds how many runs make a sample
+	search   uint64          // finds how many runs make a sample,
+	most     int             // at most so many
 	chains   []image         // of the clock's calibration
 	fresh    uint64
 	images   uint64
@@ -236,8 +237,9 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations i
 		}
 	}
 	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
+	c.most = min(int(math.Ceil(timedRuns*ticks/timingTicks)), maxRuns)
 	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
-	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, int(ticks), maxRuns, child.Resume())
+	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, int(ticks), c.most, child.Resume())
 	if more != nil {
 		more(e)
 	}

@@ -32,10 +32,13 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing lasts about timingTicks ticks and timingSteps steps of the clock. More narrow the interval
-	// until the clock's steps add less to it than the differences between replicates.
-	timingTicks  = 6000
+	// A timing lasts about timingTicks ticks and timingSteps steps of the clock, but is of timedRuns runs at most, or of more by as
+	// much as the steps make it longer. What counts of it is the core of its runs: with 4,000 ticks of them two runs of bbprof
+	// agree as often as with 6,000 of which all count (docs/precision.md). More steps narrow the interval until they add less to it
+	// than the differences between replicates.
+	timingTicks  = 4000
 	timingSteps  = 600
+	timedRuns    = 28
 	maxRuns      = 64
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
 )
@@ -53,6 +56,7 @@ type TSC struct {
 	report          Report      // of the calibration
 	width           int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
 	yielded         time.Time   // when last
+	steps           []tracee.Op // of the last child run
 }
 
 // NewTSC is a TSC whose clock is calibrated in the first child that is attached.
@@ -92,8 +96,8 @@ func (t *TSC) Report() Report {
 func (t *TSC) Uses(report func(from, bytes uint64)) {
 	phases := uint64(len(t.chains) + 2*windowSamples)
 	report(layout.SlotCount, layout.Phases+phases*layout.PhaseSize-layout.SlotCount)
-	report(layout.Times, 8*(maxRuns+uint64(harness.WarmFor(maxRuns))+Warm+2))
-	report(layout.Samples, 8*(1+phases))
+	report(layout.Times, 8*uint64(t.most+harness.WarmFor(t.most)+Warm+2))
+	report(layout.Samples, 8*(1+uint64(len(t.chains))+2*windowSamples*uint64(t.most)))
 }
 
 // series is the replicates of a block so far.
@@ -137,9 +141,8 @@ func (s *series) sample() sample {
 
 // untilNarrow takes replicates until the interval is narrow enough.
 func (s *series) untilNarrow(deadline time.Time) error {
-	atOnce := replicatesAtOnce
 	for n, next := 0, 0; next < len(checked); {
-		taken, complete, err := s.replicates(n, min(checked[next]-n, atOnce, s.room()), deadline)
+		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce, s.room()), deadline)
 		if err != nil || !complete {
 			return err
 		}
@@ -147,9 +150,7 @@ func (s *series) untilNarrow(deadline time.Time) error {
 			continue
 		}
 		s.last = s.sample().estimate()
-		if s.last.doubtful(n) {
-			atOnce = 1 // their images stand elsewhere then
-		} else if s.last.narrow() || s.last.hopeless(n) {
+		if !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) {
 			return nil
 		}
 		next++
@@ -314,7 +315,7 @@ func missing(all []placement) (n int) {
 // of each of its pairs.
 func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
 	plan = runPlan{
-		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
+		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls, settle: settleTimings,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
 	for i := range all {

@@ -239,21 +239,24 @@ func TestUninterrupted(t *testing.T) {
 	const interrupt = 5000
 	for _, c := range []struct {
 		name        string
-		short, long []uint64
-		want        []uint64 // of the long timings
+		short, long []float64
+		want        []float64 // of the long timings
 	}{
-		{"none", []uint64{4000, 4010}, []uint64{8000, 8026}, []uint64{8000, 8026}},
-		{"just below", []uint64{4000, 9000}, []uint64{8000, 13000}, []uint64{8000, 13000}},
-		{"in the long image", []uint64{4000, 4000}, []uint64{13001, 8000}, []uint64{8000}},
-		{"in the short image", []uint64{4000, 9001}, []uint64{8000, 8100}, []uint64{8000}},
-		{"one in each", []uint64{4000, 20000}, []uint64{20000, 8000}, nil},
-		{"a share of long runs", []uint64{4000, 4000}, []uint64{100_000, 125_000}, []uint64{100_000, 125_000}},
-		{"and more", []uint64{4000, 4000}, []uint64{100_000, 125_001}, []uint64{100_000}},
+		{"none", []float64{4000, 4010}, []float64{8000, 8026}, []float64{8000, 8026}},
+		{"just below", []float64{4000, 9000}, []float64{8000, 13000}, []float64{8000, 13000}},
+		{"in the long image", []float64{4000, 4000}, []float64{13001, 8000}, []float64{8000}},
+		{"in the short image", []float64{4000, 9001}, []float64{8000, 8100}, []float64{8000}},
+		{"one in each", []float64{4000, 20000}, []float64{20000, 8000}, nil},
+		{"a share of long runs", []float64{4000, 4000}, []float64{100_000, 125_000}, []float64{100_000, 125_000}},
+		{"and more", []float64{4000, 4000}, []float64{100_000, 125_001}, []float64{100_000}},
 	} {
-		w := window{columns: [][]uint64{{600}, {700}, {3300}, c.short, c.long}}
+		w := window{columns: [][]float64{{600}, {700}, {3300}, c.short, c.long}, perRun: [2][]float64{c.short, c.long}}
 		got := w.uninterrupted(interrupt)
 		if d := cmp.Diff(c.want, got.columns[4], cmpopts.EquateEmpty()); d != "" || got.samples() != len(c.want) {
 			t.Errorf("%s: %s", c.name, d)
+		}
+		if d := cmp.Diff([][]float64{got.columns[3], got.columns[4]}, [][]float64{got.perRun[0], got.perRun[1]}, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: runs of other timings: %s", c.name, d)
 		}
 	}
 }
@@ -334,15 +337,16 @@ func TestDisturbed(t *testing.T) {
 // A child run is kept as far as its windows are complete, and not at all after a context switch or
 // while the clock moved.
 func TestKeep(t *testing.T) {
-	const adds, iterations = 4096, 100 * 40
-	full := func(offset int, ticks uint64) window { // 2 cycles an iteration at ticks/4096 a cycle
-		column := func(v uint64) []uint64 { return []uint64{v, v, v} }
+	const adds, iterations, runs = 4096, 100, 40
+	full := func(offset int, ticks float64) window { // 2 cycles an iteration at ticks/4096 a cycle
+		column := func(v float64) []float64 { return []float64{v, v, v} }
+		long := 2 * iterations * ticks / adds
 		return window{
-			columns:  [][]uint64{column(700)[:1], column(0)[:1], column(ticks)[:1], column(0), column(2 * iterations * ticks / adds)},
+			columns:  [][]float64{column(700)[:1], column(0)[:1], column(ticks)[:1], column(0), column(runs * long)},
+			perRun:   [2][]float64{column(0), column(long)},
 			offset:   offset,
 			polls:    windowPolls,
 			complete: true,
-			runs:     [2]float64{40, 40},
 		}
 	}
 	torn := full(7, adds)
@@ -357,7 +361,7 @@ func TestKeep(t *testing.T) {
 		{"one torn", childRun{windows: []window{full(0, adds), torn}}, []int{0}, 0, 1, 0},
 		{"switched", childRun{windows: []window{full(0, adds), full(1, adds)}, switches: 1}, nil, 2, 0, 0},
 		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, 0, 0, 2},
-		{"without a sample", childRun{windows: []window{{columns: make([][]uint64, 5)}}}, nil, 0, 1, 0},
+		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, 0, 1, 0},
 	} {
 		r := seriesOf()
 		var offsets []int
@@ -394,11 +398,11 @@ func TestLearnRate(t *testing.T) {
 		{"three steps apart", []float64{0, 3}, true, true},
 	} {
 		r := &TSC{clock: clock.TSC{StepTicks: step}, rate: clockRate{ticks: rate, samples: 36}}
-		w := window{columns: make([][]uint64, 3)}
+		w := window{columns: make([][]float64, 3)}
 		for _, off := range c.off {
 			w.columns[0] = append(w.columns[0], 1000)
 			w.columns[1] = append(w.columns[1], 10*step)
-			w.columns[2] = append(w.columns[2], 10*step+uint64(math.Round(rate*cycles/step)+off)*step)
+			w.columns[2] = append(w.columns[2], 10*step+(math.Round(rate*cycles/step)+off)*step)
 		}
 		if known, drifts := r.learnRate(childRun{windows: []window{w}}); known != c.known || drifts != c.drifts {
 			t.Errorf("%s: known %v, drifts %v", c.name, known, drifts)
@@ -431,8 +435,8 @@ func TestMoved(t *testing.T) {
 		{26, 0.6560, true},
 		{26, 0.6510, false}, // one reading of such a clock does not tell
 	} {
-		column := func(v float64) []uint64 { return []uint64{uint64(math.Round(v))} }
-		w := window{columns: [][]uint64{column(1000), column(700), column(700 + c.own*cycles)}}
+		column := func(v float64) []float64 { return []float64{math.Round(v)} }
+		w := window{columns: [][]float64{column(1000), column(700), column(700 + c.own*cycles)}}
 		if got := w.moved(clock.TSC{StepTicks: c.step}, known); got != c.want {
 			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
 		}

@@ -118,9 +118,12 @@ func (s *stub) notCalls(e stubEmitter, begin asm.Forward) {
 	e.StoreAt(asm.RDI, 0, asm.RAX)
 	e.Jmp(s.resume)
 
-	// A run: entry in rdi, how often in rsi.
+	// A run: entry in rdi, how often in rsi, or 0 where SlotCount has it.
 	e.Bind(toImage)
+	e.AddImm8(asm.RSI, 0)
+	counted := e.ForwardJz()
 	e.Store(layout.SlotCount, asm.RSI)
+	e.Bind(counted)
 	e.Lea(asm.RAX, s.resume)
 	e.Store(layout.SlotReturn, asm.RAX)
 	e.JmpReg(asm.RDI)

@@ -58,9 +58,12 @@ const (
 	sysGetrusage = 98
 )
 
-// Run runs the image at entry times times, at most layout.MaxRuns. Code that does not count its runs, like the
+// Run runs the image at entry times times, at most layout.MaxRuns, or as often as layout.SlotCount says where times is 0. Code that does not count its runs, like the
 // sampler, returns through [Tracee.Resume] when it likes.
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
+
+// RunAs runs the image at entry as many times as a slot says.
+func RunAs(slot, entry uint64) []Op { return []Op{Move(layout.SlotCount, slot), Run(entry, 0)} }
 
 // Move copies the word at one address of the own region to another.
 func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }

@@ -1,0 +1,62 @@
+package timing
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/layout"
+)
+
+// TestRunTimes has a child time images by clocks of their own, by which run n takes 2n-1 ticks of the short one and eight times as
+// many of the long one: each timing is that of its last runs, and of one run it is the core of these.
+func TestRunTimes(t *testing.T) {
+	const warm, runs = 2, 3
+	b := bench(t)
+	e := asm.NewEmitter(b.images)
+	square := func(counter uint64, shift byte) image {
+		entry := e.PC()
+		harness.Epilogue(e, entry, func(e *asm.Emitter) {
+			e.IncMem(counter)
+			e.Load(asm.RAX, counter)
+			e.Raw(0x48, 0x0f, 0xaf, 0xc0) // imul rax, rax
+			e.Raw(0x48, 0xc1, 0xe0, shift)
+		})
+		return image{entry, warm, runs}
+	}
+	plan := runPlan{
+		pairs:   []pairPlan{{nil, square(layout.Log, 0), square(layout.Log+8, 3), []int{0, 3}}},
+		samples: 1, times: windowSamples, polls: windowPolls, settle: settleTimings, idle: anyReading,
+	}
+	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
+	got, err := b.run(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := [2]float64{0, settleTimings * runs}
+	for i, ahead := range []float64{warmRuns, offsetRuns} {
+		var sums, ones [2][]float64
+		for range windowSamples {
+			for image, ticks := range []float64{1, 8} {
+				ran[image] += ahead + warm + runs
+				middle := 2*(ran[image]-1) - 1
+				sums[image] = append(sums[image], runs*middle*ticks)
+				ones[image] = append(ones[image], middle*ticks)
+			}
+			ahead = 0
+		}
+		w := got.windows[i]
+		images := w.columns[len(w.columns)-2:]
+		if d := cmp.Diff([][]float64{sums[0], sums[1]}, images); d != "" {
+			t.Errorf("window %d, all runs: %s", i, d)
+		}
+		if d := cmp.Diff(ones, w.perRun); d != "" {
+			t.Errorf("window %d, one run: %s", i, d)
+		}
+		if w.samples() != windowSamples || !w.complete {
+			t.Errorf("window %d: %d samples", i, w.samples())
+		}
+	}
+}
