@@ -175,7 +175,8 @@ func enterTail(init initial.State) []byte {
 // restoredAtOnce is how many words a prologue puts back without a branch. A loop that put back one or two at a time, 40 times
 // over, left the predictor a history in which the last turn of that loop, or of the one before the first copy, was mispredicted in
 // every run or in none, as it fell out when an image began: 26 cycles a run, in one image and not in the other (docs/precision.md).
-const restoredAtOnce = 128
+// With 128, the loop over rows was so where 512 words are put back.
+const restoredAtOnce = 256
 
 // restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
 // the block's own pages, not through another mapping of their frames: on AMD an access
@@ -191,15 +192,14 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	}
 	e.Load(asm.RCX, layout.SlotRestore)
 	e.Lea(asm.RSI, layout.Restore)
-	e.Raw(0x89, 0xca) // mov edx, ecx
-	e.AndImm8(asm.RDX, restoredAtOnce-1)
-	e.AddImm8(asm.RDX, -restoredAtOnce) // less the steps that are left out
+	e.Raw(0x0f, 0xb6, 0xd1)                             // movzx edx, cl: modulo restoredAtOnce
+	e.Raw(0x48, 0x81, 0xea, 0, restoredAtOnce>>8, 0, 0) // sub rdx, restoredAtOnce: less the steps that are left out
 	for range words {
 		e.Raw(0x48, 0x8d, 0x34, 0xd6) // lea rsi, [rsi+rdx*8]
 	}
 	e.Raw(0x6b, 0xd2, byte(len(code)/restoredAtOnce)) // imul edx, edx, bytes of a step
 	e.Raw(0x48, 0x63, 0xd2)                           // movsxd rdx, edx
-	e.Raw(0xc1, 0xe9, 7)                              // shr ecx, log2(restoredAtOnce)
+	e.Raw(0xc1, 0xe9, 8)                              // shr ecx, log2(restoredAtOnce)
 	e.AddImm8(asm.RCX, 1)
 	start := e.ForwardLea(asm.RDI)
 	e.Sub(asm.RDI, asm.RDX)

@@ -266,11 +266,11 @@ func checkRestore(t *testing.T, memory []line, values bool) {
 		want = nil
 	}
 	fill := len(want)
-	want = append(want, "mov rcx,QWORD PTR [rip", "lea rsi,[rip", "mov edx,ecx", "and rdx,0x7f", "add rdx,0xffffffffffffff80")
+	want = append(want, "mov rcx,QWORD PTR [rip", "lea rsi,[rip", "movzx edx,cl", "sub rdx,0x100")
 	for range words {
 		want = append(want, "lea rsi,[rsi+rdx*8]")
 	}
-	want = append(want, "imul edx,edx,", "movsxd rdx,edx", "shr ecx,0x7", "add rcx,0x1", "lea rdi,[rip", "sub rdi,rdx", "jmp rdi")
+	want = append(want, "imul edx,edx,", "movsxd rdx,edx", "shr ecx,0x8", "add rcx,0x1", "lea rdi,[rip", "sub rdi,rdx", "jmp rdi")
 	first := len(want)
 	for k := range restoredAtOnce {
 		for i, text := range step {
@@ -291,7 +291,7 @@ func checkRestore(t *testing.T, memory []line, values bool) {
 		}
 	}
 	size := (memory[last].addr - memory[first].addr) / restoredAtOnce
-	if got, want := memory[fill+5+words].text, fmt.Sprintf("imul edx,edx,%#x", size); got != want {
+	if got, want := memory[fill+4+words].text, fmt.Sprintf("imul edx,edx,%#x", size); got != want {
 		t.Errorf("%q, and a step has %d bytes", got, size)
 	}
 	for i, target := range map[int]uint64{fill: layout.SlotRestore, fill + 1: layout.Restore, first - 3: memory[first].addr, last + 2: memory[first].addr, last + 3: layout.SlotScratch} {

@@ -15,7 +15,7 @@ const enoughReplicates = 4 * passReplicates
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
 	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "All of it").
-	coarsely = 2.0
+	coarsely = 1.4
 	// coarselySeveral is the same of a block with several speeds: with 2, as many as one in ten of these differed by more than 1 % in
 	// the next run, and of the others one in 400.
 	coarselySeveral = 1.1
@@ -49,6 +49,7 @@ type estimate struct {
 	stat.Estimate
 	design stat.Design
 	speeds [][]stat.Cell // the layouts by speed
+	uneven bool          // there is one speed, and yet the mean over layouts is far off the trimmed one
 }
 
 // sample is the windows of a block with what their interval depends on besides.
@@ -66,7 +67,8 @@ type sample struct {
 // from noise, and the interval is that of windows drawn at random. From the second visit on it rests on
 // replicates. Where layouts differ by more than noise, only what does not repeat within a layout is
 // noise, since all runs have the same layouts; where they do not, the mean is trimmed, because what
-// disturbs a few replicates is no layout's.
+// disturbs a few replicates is no layout's. But where that makes a difference the mean over layouts stands, as in a run that
+// finds several speeds.
 // The interval is never narrower than the clock's steps make it, in which both the block's time and
 // the rate move: the one of the block's samples, the other of earlier replicates, too.
 func (s sample) estimate() estimate {
@@ -82,14 +84,18 @@ func (s sample) estimate() estimate {
 	default:
 		e = stat.Trimmed(s.replicates(), trim)
 	}
+	uneven := false
 	if design.Repeated() && len(speeds) == 1 {
 		e.Value = stat.Trimmed(cycles, trim).Value
+		if uneven = !s.near(e.Value, design.Value); uneven {
+			e = design.Estimate
+		}
 	}
 	n := len(s.windows)
 	block := s.clock.Resolution(windowSamples*n, float64(s.runs*s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
-	return estimate{s, e.Prediction(), design, speeds}
+	return estimate{s, e.Prediction(), design, speeds, uneven}
 }
 
 // replicates are the means of each replicate's windows.
@@ -135,8 +141,7 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 // milliseconds, twice in a row (docs/threat-model.md). Of four visits two that are disturbed are cut (stat.NewDesign). So it is where
 // the mean over layouts is more than half of the precision off the trimmed one: some layout may well have another speed.
 func (e estimate) doubtful(n int) bool {
-	uneven := e.design.Repeated() && !e.near(e.design.Value)
-	return n < manyReplicates && (len(e.speeds) > 1 || uneven)
+	return n < manyReplicates && (len(e.speeds) > 1 || e.uneven)
 }
 
 // narrow reports whether the interval is narrow enough. Before layouts were visited again, the mean is to
@@ -146,15 +151,15 @@ func (e estimate) narrow() bool {
 		return e.narrowEnough(e.Half)
 	}
 	cycles := PerIteration(e.windows)
-	return e.near(stat.Mean(cycles)) && !slices.ContainsFunc(cycles, func(c float64) bool {
+	return e.near(e.Value, stat.Mean(cycles)) && !slices.ContainsFunc(cycles, func(c float64) bool {
 		return math.Abs(c-e.Value) > math.Max(onceShare*e.Value, onceFloor)
 	})
 }
 
 func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }
 
-// near reports whether a mean is within half of the precision of the estimate.
-func (e estimate) near(mean float64) bool { return e.narrowEnough(2 * math.Abs(mean-e.Value)) }
+// near reports whether two means are within half of the precision of each other.
+func (s sample) near(a, b float64) bool { return 2*math.Abs(a-b) <= s.precision*math.Max(a, 1) }
 
 // coarse reports whether the interval is as narrow as one is that may remain.
 func (e estimate) coarse() bool {
