@@ -242,12 +242,14 @@ func TestChooseOfALargeOpCache(t *testing.T) {
 		{"5 of 17 bytes together: 102 lines for 128 copies", decode(t, append(repeatBytes(3, nop3), repeatBytes(2, nop4)...)...), large, Factors{64, 128}},
 		{"5 of 18 bytes together: 108 lines for 128 copies", decode(t, append(repeatBytes(2, nop3), repeatBytes(3, nop4)...)...), large, Factors{32, 96}},
 		{"2 of 1 byte: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop...), large, Factors{128, 384}},
-		{"of which L1I holds 95 copies: 64 are too few for halves", decode(t, append(nop4, nop3...)...), FrontEnd{L1I: 7 * 95 * 2, OpCache: large.OpCache}, Factors{16, 80}},
+		{"of which L1I holds 95 copies", decode(t, append(nop4, nop3...)...), FrontEnd{L1I: 7 * 95 * 2, OpCache: large.OpCache}, Factors{48, 80}},
 
 		{"4 of 4 bytes are not dense: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop4...), large, Factors{64, 256}},
 		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
 		{"7 of 22 bytes together: 99 lines for 96 copies", decode(t, append(repeatBytes(6, nop3), nop4...)...), large, Factors{32, 96}},
-		{"7 of 23 bytes together take the general list: 104 lines for 96 copies, 138 for 128", decode(t, append(repeatBytes(5, nop3), repeatBytes(2, nop4)...)...), large, Factors{32, 128}},
+		{"7 of 23 bytes together: 86 lines for 80 copies, 104 for 96", decode(t, append(repeatBytes(5, nop3), repeatBytes(2, nop4)...)...), large, Factors{48, 80}},
+		{"8 of 28 bytes together: 84 lines for 64 copies, 105 for 80", decode(t, append(repeatBytes(4, nop3), repeatBytes(4, nop4)...)...), large, Factors{32, 64}},
+		{"12 of 40 bytes together: 90 lines for 48 copies, 120 for 64", decode(t, append(repeatBytes(8, nop3), repeatBytes(4, nop4)...)...), large, Factors{16, 48}},
 		{"7 of 3 bytes: 95 lines for 96 copies", repeat(t, 7, nop3...), large, Factors{32, 96}},
 		{"4 of a smaller op cache", repeat(t, 4, nop4...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{64, 256}},
 	} {
