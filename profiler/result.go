@@ -64,7 +64,7 @@ type Result struct {
 	WindowsDrifted  int `json:"windows_dropped_clock_drift"`
 	SamplesKept     int `json:"samples_kept"`
 	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a disturbed contention probe
-	RunsPerSample   int `json:"runs_per_sample"` // runs of each image between two clock readings
+	RunsPerSample   int `json:"runs_per_sample"` // runs of each image in one timing
 	// TimedSeconds is how long contention probe, chains and block ran between clock readings that count.
 	TimedSeconds float64 `json:"timed_seconds"`
 	// Stops of the child for this block, and system calls, the monitor's and the child's.

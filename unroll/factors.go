@@ -70,7 +70,7 @@ const (
 // densePairs are what dense code gets where that share of a large op cache holds one of them; longer blocks get one of pairs. The
 // shorter image is to be as long as it can, because the first 500 to 1,000 instructions run at another speed than the
 // rest (docs/front-end.md, "The first thousand instructions"), and the difference not too small for the clock. The first three are
-// for blocks of 23 to 45 bytes, of which 96 copies leave the op cache.
+// for blocks of 23 to 45 bytes, of which 96 copies leave Redwood Cove's op cache.
 var densePairs = [...]Factors{{16, 48}, {32, 64}, {48, 80}, {32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 320}}
 
 // Shares of the front end that the longer image may take. The shorter one, the sampler and

@@ -100,16 +100,17 @@ func Core(xs []float64, slack float64) Estimate {
 	}
 }
 
-// CoreMean is the value of Core for a few values that are nearly in order or nearly equal. It sorts xs, by insertion, and
-// allocates nothing: every window of a block asks several times.
-func CoreMean(xs []float64, slack float64) float64 {
+// CoreMean is the value of Core, and how many values it is of, for a few that are nearly in order or nearly equal. It sorts xs, by
+// insertion, and allocates nothing: every window of a block asks several times.
+func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
 	for i, x := range xs {
 		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // a NaN goes first, as with Sort
 			xs[i] = xs[i-1]
 		}
 		xs[i] = x
 	}
-	return Mean(core(xs, slack))
+	core := core(xs, slack)
+	return Mean(core), len(core)
 }
 
 // core are those of sorted values that Core keeps; none if there is a NaN among them.

@@ -154,8 +154,8 @@ func TestCore(t *testing.T) {
 		if want := Mean(kept); !same(e.Value, want) || e.N != len(kept) {
 			t.Errorf("Core(%v, %g) = %g of %d, want %g of %d", xs, slack, e.Value, e.N, want, len(kept))
 		}
-		if got := CoreMean(xs, slack); !same(got, e.Value) {
-			t.Errorf("CoreMean(%v, %g) = %g, want %g", before, slack, got, e.Value)
+		if got, n := CoreMean(xs, slack); !same(got, e.Value) || n != e.N {
+			t.Errorf("CoreMean(%v, %g) = %g of %d, want %g of %d", before, slack, got, n, e.Value, e.N)
 		}
 	}
 	for _, xs := range [][]float64{

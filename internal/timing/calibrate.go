@@ -53,8 +53,8 @@ func (t *TSC) calibrate() error {
 	began, ticks := time.Now(), t.child.Word(lastRun)
 	w := got.windows[0]
 	var readings []uint64
-	for _, ticks := range slices.Concat(w.columns...) {
-		readings = append(readings, uint64(ticks))
+	for _, reading := range slices.Concat(w.columns...) {
+		readings = append(readings, uint64(reading))
 	}
 	step := clock.StepOf(readings)
 	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(w.columns[columnProbe]))); more > t.probeIterations {

@@ -271,7 +271,7 @@ func (im image) phase(i, room int) [phaseWords]slotWord {
 
 // output is where the windows leave their samples, and at its end what stood in SlotKept and
 // SlotPolls after each. Every window starts at a page, so that all of them use the same sets
-// of L1D, and few.
+// of L1D.
 type output struct {
 	memory []byte // of the samples' area
 	rows   rows   // of the sampler's table: after the probe's word a sample has one of each chain,
@@ -331,6 +331,7 @@ func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) er
 	}
 	w.columns = append(w.columns, column(timings), column(timings))
 	w.perRun = [2][]float64{column(timings), column(timings)}
+	var buffer [maxRuns]float64
 	for i := range n {
 		at := at + uint64(i*o.sample)
 		w.columns[columnProbe][i] = o.ticks(at)
@@ -344,7 +345,7 @@ func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) er
 				continue
 			}
 			image, timed := timing%2, i*p.times+timing/2
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = o.timing(at, runs[image], slack)
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs[image], buffer[:]), slack)
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -352,21 +353,33 @@ func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) er
 	return nil
 }
 
-// timing is how long so many runs took, and one of those that nothing disturbed: before some of them the loop ahead of the
-// copies is mispredicted.
-func (o output) timing(at uint64, runs int, slack float64) (all, one float64) {
-	var times [maxRuns]float64
-	shortest, longest := math.Inf(1), 0.0
-	for i := range times[:runs] {
-		t := o.ticks(at + 8*uint64(i))
-		times[i] = t
+// runTimes is how long some runs took, and one of them: the core of these, since before some the loop ahead of the copies is
+// mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
+func runTimes(times []float64, slack float64) (all, one float64) {
+	shortest, longest := slices.Min(times), slices.Max(times)
+	for _, t := range times {
 		all += t
-		shortest, longest = min(shortest, t), max(longest, t)
 	}
+	mean := all / float64(len(times))
 	if longest-shortest <= slack { // all of them are the core
-		return all, all / float64(runs)
+		return all, mean
 	}
-	return all, stat.CoreMean(times[:runs], slack)
+	core, kept := stat.CoreMean(times, slack)
+	if float64(kept) < coreShare*float64(len(times)) {
+		return all, mean
+	}
+	return all, core
+}
+
+// coreShare is the least share of its runs that a timing's core has.
+const coreShare = 0.6
+
+// times are how long so many runs took, from an address on.
+func (o output) times(at uint64, runs int, buffer []float64) []float64 {
+	for i := range runs {
+		buffer[i] = o.ticks(at + 8*uint64(i))
+	}
+	return buffer[:runs]
 }
 
 // yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
@@ -432,14 +445,9 @@ const movedShare = 0.005
 
 // cycles is the block's throughput in this window in cycles per iteration, by so many ticks of the clock
 // per cycle; NaN without samples.
-func (w window) cycles(p Pair, clock clock.Clock, rate float64) float64 {
+func (w window) cycles(p Pair, rate float64) float64 {
 	if w.samples() == 0 {
 		return math.NaN()
 	}
-	per := make([]float64, w.samples())
-	for i := range per {
-		per[i] = p.PerIteration(w.perRun[0][i], w.perRun[1][i])
-	}
-	slack := clockSlack(clock) / float64(p.iterations())
-	return stat.Core(per, slack).Value / rate
+	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }

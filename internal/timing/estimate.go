@@ -8,13 +8,12 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// enoughReplicates are what a block gets that is steady and whose interval will not be as narrow as asked:
-// the whole design twice, if that brings it down to coarsely.
+// enoughReplicates are what a block gets before it is asked whether more are of use: the whole design twice.
 const enoughReplicates = 4 * passReplicates
 
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
-	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "All of it").
+	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "Narrower where there is one speed").
 	coarsely = 1.4
 	// coarselySeveral is the same of a block with several speeds: with 2, as many as one in ten of these differed by more than 1 % in
 	// the next run, and of the others one in 400.
@@ -57,7 +56,7 @@ type sample struct {
 	windows    []Window
 	clock      clock.Clock
 	rate       clockRate
-	runs       int // of an image between two readings
+	runs       int // of an image in one timing
 	iterations int // that the longer image has more
 	precision  float64
 }
@@ -70,7 +69,7 @@ type sample struct {
 // disturbs a few replicates is no layout's. But where that makes a difference the mean over layouts stands, as in a run that
 // finds several speeds.
 // The interval is never narrower than the clock's steps make it, in which both the block's time and
-// the rate move: the one of the block's samples, the other of earlier replicates, too.
+// the rate move: the one of the block's samples, as if all runs of a timing counted, the other of earlier replicates, too.
 func (s sample) estimate() estimate {
 	cycles := PerIteration(s.windows)
 	design := s.design(cycles)

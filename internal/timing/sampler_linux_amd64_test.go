@@ -10,9 +10,9 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// TestRunTimes has a child time images by clocks of their own, by which run n takes 2n-1 ticks of the short one and eight times as
+// TestSamples has a child time images by clocks of their own, by which run n takes 2n-1 ticks of the short one and eight times as
 // many of the long one: each timing is that of its last runs, and of one run it is the core of these.
-func TestRunTimes(t *testing.T) {
+func TestSamples(t *testing.T) {
 	const warm, runs = 2, 3
 	b := bench(t)
 	e := asm.NewEmitter(b.images)

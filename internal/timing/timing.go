@@ -108,7 +108,7 @@ type Timed struct {
 	Windows []Window
 	Third   []Window // up to a third number of iterations, as far as timed beside them
 
-	RunsPerSample   int // runs of an image between two readings of the clock that count
+	RunsPerSample   int // runs of an image in one timing
 	SamplesKept     int
 	SamplesDropped  int
 	WindowsSwitched int // windows dropped for a context switch

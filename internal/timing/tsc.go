@@ -24,7 +24,7 @@ const (
 	windowPolls = 2
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
-	// idleReadings are the idle readings in a row that end a wait.
+	// idleReadings are the idle readings in a row that end a wait after a busy one.
 	idleReadings = 8
 	patience     = 8 // child runs without an undisturbed window, before another CPU is tried
 	thirdTries   = 20
@@ -32,8 +32,8 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing lasts about timingTicks ticks and timingSteps steps of the clock, but is of timedRuns runs at most, or of more by as
-	// much as the steps make it longer. What counts of it is the core of its runs: with 4,000 ticks of them two runs of bbprof
+	// A timing lasts about timingTicks ticks and timingSteps steps of the clock, but is of timedRuns runs at most, or in proportion
+	// of more where the steps make it longer. What counts of it is the core of its runs: with 4,000 ticks of them two runs of bbprof
 	// agree as often as with 6,000 of which all count (docs/precision.md). More steps narrow the interval until they add less to it
 	// than the differences between replicates.
 	timingTicks  = 4000
@@ -278,7 +278,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		kept := s.keep(got)
 		for _, w := range kept {
 			p := of[w.pair]
-			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.clock, s.rate.ticks)})
+			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.rate.ticks)})
 			if i := slices.Index(p.missing, w.offset); i >= 0 {
 				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
 			}
@@ -407,7 +407,7 @@ func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed,
 			return timed, err
 		}
 		for _, w := range s.keep(got) {
-			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.clock, t.rate.ticks)})
+			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.rate.ticks)})
 		}
 	}
 	return timed, nil

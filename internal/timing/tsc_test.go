@@ -265,6 +265,31 @@ func TestUninterrupted(t *testing.T) {
 	}
 }
 
+// Runs that something disturbs do not count, unless they are so many that it is the block.
+func TestRunTimes(t *testing.T) {
+	const slack = 5
+	for _, c := range []struct {
+		name  string
+		times []float64
+		one   float64
+	}{
+		{"steps of the clock", []float64{90, 92, 90, 90, 94, 90}, 91},
+		{"one of six disturbed", []float64{90, 92, 90, 90, 114, 90}, 90.4},
+		{"two", []float64{90, 114, 90, 90, 114, 90}, 90},
+		{"three", []float64{90, 114, 90, 114, 114, 90}, 102},
+		{"three of seven", []float64{90, 114, 90, 114, 114, 90, 90}, 702. / 7},
+		{"one run", []float64{4000}, 4000},
+	} {
+		sum := 0.0
+		for _, d := range c.times {
+			sum += d
+		}
+		if all, one := runTimes(c.times, slack); all != sum || math.Abs(one-c.one) > 1e-9 {
+			t.Errorf("%s: %g and %g, want %g and %g", c.name, all, one, sum, c.one)
+		}
+	}
+}
+
 // What few windows a pass lacks is taken with the next replicate at the same place, and once.
 func TestOwed(t *testing.T) {
 	s := &series{block: noBlock{}, owed: []Layout{LayoutOf(1, 2), LayoutOf(2, 3), LayoutOf(1, 4)}}
@@ -371,7 +396,7 @@ func TestKeep(t *testing.T) {
 		var offsets []int
 		for _, w := range r.keep(c.got) {
 			offsets = append(offsets, w.offset)
-			if cycles := w.cycles(r.pairs[0], r.clock, r.rate.ticks); math.Abs(cycles-2) > 1e-9 {
+			if cycles := w.cycles(r.pairs[0], r.rate.ticks); math.Abs(cycles-2) > 1e-9 {
 				t.Errorf("%s: %g cycles, want 2", c.name, cycles)
 			}
 		}
