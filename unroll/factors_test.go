@@ -213,6 +213,25 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
+func TestLater(t *testing.T) {
+	for _, c := range []struct {
+		of, want Factors
+		ok       bool
+	}{
+		{Factors{32, 96}, Factors{64, 96}, true},
+		{Factors{64, 128}, Factors{96, 128}, true},
+		{Factors{16, 48}, Factors{32, 48}, true},
+		{Factors{2, 6}, Factors{4, 6}, true},
+		{Factors{1, 3}, Factors{2, 3}, false},
+		{Factors{32, 64}, Factors{48, 64}, false}, // 16 copies after 48 are too few
+		{Factors{48, 80}, Factors{64, 80}, false},
+	} {
+		if got, ok := c.of.Later(); got != c.want || ok != c.ok {
+			t.Errorf("after %v: %v, %v, want %v, %v", c.of, got, ok, c.want, c.ok)
+		}
+	}
+}
+
 // A front end with a large op cache: of its 512 lines few instructions and dense code may use 102, other
 // blocks 153.
 var large = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}}
