@@ -100,9 +100,12 @@ func Core(xs []float64, slack float64) Estimate {
 	}
 }
 
-// CoreMean is the value of Core, and how many values it is of, for a few that are nearly in order or nearly equal. It sorts xs, by
+// CoreMean is the value of Core, and how many values it is of, for a few that are nearly in order or nearly equal. It may sort xs, by
 // insertion, and allocates nothing: every window of a block asks several times.
 func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
+	if len(xs) > 0 && slices.Max(xs)-slices.Min(xs) <= slack { // all of them, in whatever order
+		return Mean(xs), len(xs)
+	}
 	for i, x := range xs {
 		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // a NaN goes first, as with Sort
 			xs[i] = xs[i-1]

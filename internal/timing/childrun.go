@@ -258,6 +258,9 @@ func (r rows) images() (all []int) {
 	return all
 }
 
+// bytes are those of a sample: a word for the probe and for each chain, and one for each of so many runs of each timing of an image.
+func (r rows) bytes(runs int) int { return 8 * (1 + len(r.chains) + 2*len(r.pairs)*runs) }
+
 // phase is the image as row i of the sampler's table, with room for the times of so many runs.
 func (im image) phase(i, room int) [phaseWords]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
@@ -288,7 +291,7 @@ func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (outp
 	for _, pair := range p.pairs {
 		runs = max(runs, cmp.Or(pair.short.runs, most), cmp.Or(pair.long.runs, most))
 	}
-	sample := 8 * (1 + len(rows.chains) + len(rows.images())*runs)
+	sample := rows.bytes(runs)
 	o := output{
 		memory: child.Samples(), rows: rows, runs: runs, sample: sample,
 		room:  (uint64(sample*p.samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
@@ -356,19 +359,14 @@ func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) er
 // runTimes is how long some runs took, and one of them: the core of these, since before some the loop ahead of the copies is
 // mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
 func runTimes(times []float64, slack float64) (all, one float64) {
-	shortest, longest := slices.Min(times), slices.Max(times)
 	for _, t := range times {
 		all += t
 	}
-	mean := all / float64(len(times))
-	if longest-shortest <= slack { // all of them are the core
-		return all, mean
-	}
-	core, kept := stat.CoreMean(times, slack)
+	one, kept := stat.CoreMean(times, slack)
 	if float64(kept) < coreShare*float64(len(times)) {
-		return all, mean
+		one = all / float64(len(times))
 	}
-	return all, core
+	return all, one
 }
 
 // coreShare is the least share of its runs that a timing's core has.
@@ -446,8 +444,5 @@ const movedShare = 0.005
 // cycles is the block's throughput in this window in cycles per iteration, by so many ticks of the clock
 // per cycle; NaN without samples.
 func (w window) cycles(p Pair, rate float64) float64 {
-	if w.samples() == 0 {
-		return math.NaN()
-	}
 	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }

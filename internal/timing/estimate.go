@@ -155,10 +155,13 @@ func (e estimate) narrow() bool {
 	})
 }
 
-func (e estimate) narrowEnough(half float64) bool { return half <= e.precision*math.Max(e.Value, 1) }
+func (e estimate) narrowEnough(half float64) bool { return half <= e.asked(e.Value) }
 
 // near reports whether two means are within half of the precision of each other.
-func (s sample) near(a, b float64) bool { return 2*math.Abs(a-b) <= s.precision*math.Max(a, 1) }
+func (s sample) near(a, b float64) bool { return 2*math.Abs(a-b) <= s.asked(a) }
+
+// asked is the half-width of an interval about so many cycles that was asked for.
+func (s sample) asked(cycles float64) float64 { return s.precision * math.Max(cycles, 1) }
 
 // coarse reports whether the interval is as narrow as one is that may remain.
 func (e estimate) coarse() bool {

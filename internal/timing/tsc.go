@@ -94,10 +94,10 @@ func (t *TSC) Report() Report {
 
 // Uses implements Timer.
 func (t *TSC) Uses(report func(from, bytes uint64)) {
-	phases := uint64(len(t.chains) + 2*windowSamples)
-	report(layout.SlotCount, layout.Phases+phases*layout.PhaseSize-layout.SlotCount)
+	rows := rowsOf(len(t.chains), windowSamples)
+	report(layout.SlotCount, layout.Phases+uint64(rows.n())*layout.PhaseSize-layout.SlotCount)
 	report(layout.Times, 8*uint64(t.most+harness.WarmFor(t.most)+Warm+2))
-	report(layout.Samples, 8*(1+uint64(len(t.chains))+2*windowSamples*uint64(t.most)))
+	report(layout.Samples, uint64(rows.bytes(t.most)))
 }
 
 // series is the replicates of a block so far.

@@ -58,8 +58,8 @@ const (
 	sysGetrusage = 98
 )
 
-// Run runs the image at entry times times, at most layout.MaxRuns, or as often as layout.SlotCount says where times is 0. Code that does not count its runs, like the
-// sampler, returns through [Tracee.Resume] when it likes.
+// Run runs the image at entry times times, at most layout.MaxRuns, or as often as layout.SlotCount says where times is 0.
+// Code that does not count its runs, like the sampler, returns through [Tracee.Resume] when it likes.
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
 
 // RunAs runs the image at entry as many times as a slot says.
