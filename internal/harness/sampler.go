@@ -166,15 +166,18 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 // afterMapping are the idle readings in a row that follow a first one with slow stores.
 const afterMapping = 2
 
-// ChooseRuns appends code that chooses, from the fastest of the last runs of an image, how many runs fill
-// ticks, at most most. It stores their number in SlotRuns, and has these phases of the table
-// time that many at once, after rsi runs and [WarmFor] so many.
-func ChooseRuns(e *asm.Emitter, phases []int, runs, ticks, most int, done uint64) (entry uint64) {
+// Runs says how many runs of an image are timed at once: as many as fill Ticks, Least at least and Most at most, but no more
+// than fill Longest.
+type Runs struct{ Ticks, Least, Most, Longest int }
+
+// ChooseRuns appends code that chooses how many runs to time from the fastest of the last runs of an image. It stores their
+// number in SlotRuns, and has these phases of the table time that many at once, after rsi runs and [WarmFor] so many.
+func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, math.MaxInt64)
 	e.Store(layout.SlotRuns, asm.RAX)
-	for left := uint64(1); left < uint64(runs); left++ { // the first run has no beginning
+	for left := uint64(1); left < uint64(searched); left++ { // the first run has no beginning
 		e.Load(asm.RAX, layout.Times+8*left)
 		e.SubMem(asm.RAX, layout.Times+8*(left+1))
 		e.CmpMem(asm.RAX, layout.SlotRuns)
@@ -182,17 +185,31 @@ func ChooseRuns(e *asm.Emitter, phases []int, runs, ticks, most int, done uint64
 		e.Store(layout.SlotRuns, asm.RAX)
 		e.Bind(slower)
 	}
-	least := (ticks + most - 1) / most // ticks of a run of which no more than most are needed
-	e.MovImm(asm.RCX, uint64(least))
-	e.CmpMem(asm.RCX, layout.SlotRuns)
-	short := e.ForwardJa()
-	e.Load(asm.RCX, layout.SlotRuns)
-	e.Bind(short)
-	e.MovImm(asm.RDX, 0)
-	e.MovImm(asm.RAX, uint64(ticks-1))
-	e.Add(asm.RAX, asm.RCX)
-	e.Raw(0x48, 0xf7, 0xf1) // div rcx
+	limit := func(cmov byte, value int) { // on rax
+		e.MovImm(asm.RDX, uint64(value))
+		e.Raw(0x48, 0x39, 0xd0)       // cmp rax, rdx
+		e.Raw(0x48, 0x0f, cmov, 0xc2) // cmov rax, rdx
+	}
+	const below, above = 0x42, 0x47
+	fill := func(ticks int) { // rax is how many runs of rcx ticks do
+		e.MovImm(asm.RDX, 0)
+		e.MovImm(asm.RAX, uint64(ticks-1))
+		e.Add(asm.RAX, asm.RCX)
+		e.Raw(0x48, 0xf7, 0xf1) // div rcx
+	}
+	e.Load(asm.RAX, layout.SlotRuns)
+	limit(below, 1)
+	e.Raw(0x48, 0x89, 0xc1) // mov rcx, rax
+	fill(wanted.Longest)
 	e.Store(layout.SlotRuns, asm.RAX)
+	fill(wanted.Ticks)
+	limit(below, wanted.Least)
+	limit(above, wanted.Most)
+	e.CmpMem(asm.RAX, layout.SlotRuns)
+	tooMany := e.ForwardJa()
+	e.Store(layout.SlotRuns, asm.RAX)
+	e.Bind(tooMany)
+	e.Load(asm.RAX, layout.SlotRuns)
 	e.Load(asm.RDX, layout.SlotRuns)
 	e.Raw(0x48, 0xc1, 0xea, 2) // shr rdx, 2
 	e.Add(asm.RSI, asm.RDX)

@@ -20,7 +20,7 @@ const (
 	coarselySeveral = 1.1
 
 	manyReplicates = 8 * passReplicates
-	mostReplicates = 3 * manyReplicates
+	mostReplicates = 6 * manyReplicates
 	// steadyReplicates are those after which a block is steady or unstable.
 	steadyReplicates = 2 * manyReplicates
 

@@ -11,32 +11,37 @@ import (
 
 // TestChooseRuns has the child find how many runs make a sample, of ends of runs by script.
 func TestChooseRuns(t *testing.T) {
-	const phases, runs, ticks, most, warm = 4, 4, 1000, 64, 2
+	const phases, searched, warm = 4, 4, 2
+	wanted := harness.Runs{Ticks: 1000, Least: 6, Most: 64, Longest: 3000}
 	b := bench(t)
 	e := asm.NewEmitter(b.images)
-	entry := harness.ChooseRuns(e, []int{phases - 2, phases - 1}, runs, ticks, most, b.child.Resume())
+	entry := harness.ChooseRuns(e, []int{phases - 2, phases - 1}, searched, wanted, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
-		took [runs - 1]uint64 // ticks of each run but the first
+		took [searched - 1]uint64 // ticks of each run but the first
 		want uint64
 	}{
 		{[...]uint64{100, 100, 100}, 10},
 		{[...]uint64{101, 100, 102}, 10}, // the fastest counts,
 		{[...]uint64{99, 100, 101}, 11},  // first
 		{[...]uint64{101, 102, 99}, 11},  // or last
-		{[...]uint64{999, 999, 999}, 2},
-		{[...]uint64{1000, 1000, 1000}, 1},
+		{[...]uint64{199, 199, 199}, 6},
+		{[...]uint64{200, 200, 200}, 6}, // 5 fill Ticks
+		{[...]uint64{599, 599, 599}, 6},
+		{[...]uint64{600, 600, 600}, 5}, // and 5 Longest
+		{[...]uint64{2999, 2999, 2999}, 2},
+		{[...]uint64{3000, 3000, 3000}, 1},
 		{[...]uint64{1 << 40, 1 << 40, 1 << 40}, 1},
 		{[...]uint64{17, 17, 17}, 59},
 		{[...]uint64{16, 16, 16}, 63},
-		{[...]uint64{15, 15, 15}, 63}, // 16 is the least that is believed: 1000/64, rounded up
-		{[...]uint64{0, 0, 0}, 63},
+		{[...]uint64{15, 15, 15}, 64},
+		{[...]uint64{0, 0, 0}, 64},
 	} {
 		end := uint64(1 << 50)
-		for left := runs; left > 0; left-- {
+		for left := searched; left > 0; left-- {
 			b.child.SetWord(layout.Times+8*uint64(left), end)
 			if left > 1 {
-				end += c.took[runs-left]
+				end += c.took[searched-left]
 			}
 		}
 		stop, err := b.child.Do([]tracee.Op{tracee.Run(entry, warm)}, runLimit)

@@ -173,7 +173,7 @@ const (
 // steady, or whose interval is wide, before.
 var checked = []int{
 	passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates,
-	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, mostReplicates,
+	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, 3 * manyReplicates, 4 * manyReplicates, mostReplicates,
 }
 
 // Fewest is the number of windows that a result has at least.
@@ -236,10 +236,10 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations i
 			sample: harness.Sampler(e, clock.Emit, probeIterations, bits, child.Resume()),
 		}
 	}
-	ticks := math.Ceil(math.Max(timingTicks, timingSteps*clock.Step()))
-	c.most = min(int(math.Ceil(timedRuns*ticks/timingTicks)), maxRuns)
+	runs := runsOn(clock)
+	c.most = runs.Most
 	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
-	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, int(ticks), c.most, child.Resume())
+	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, runs, child.Resume())
 	if more != nil {
 		more(e)
 	}

@@ -32,16 +32,27 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing lasts about timingTicks ticks and timingSteps steps of the clock, but is of timedRuns runs at most, or in proportion
-	// of more where the steps make it longer. What counts of it is the core of its runs: with 4,000 ticks of them two runs of bbprof
-	// agree as often as with 6,000 of which all count (docs/precision.md). More steps narrow the interval until they add less to it
-	// than the differences between replicates.
-	timingTicks  = 4000
+	// A timing is of timedRuns runs of an image: what counts of it is their core, which fewer do not show (docs/precision.md, "Twenty
+	// runs"). On a clock of coarse steps it is of as many more, maxRuns at most, as take timingSteps steps, which narrow the interval
+	// until they add less to it than the differences between replicates. Slow runs are fewer, so that a timing lasts no longer
+	// than some longestTicks.
+	timedRuns    = 20
 	timingSteps  = 600
-	timedRuns    = 28
 	maxRuns      = 64
+	longestTicks = 40000
+	// shortestRun is how many ticks a run of a longer image takes at least, with what stands around the copies, on Granite
+	// Rapids and Zen 4: more runs than fill timingSteps of them are never wanted.
+	shortestRun  = 100
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
 )
+
+// runsOn says how many runs of an image a timing by this clock is of.
+func runsOn(c clock.Clock) harness.Runs {
+	ticks := int(math.Ceil(timingSteps * c.Step()))
+	return harness.Runs{
+		Ticks: ticks, Least: timedRuns, Most: min(max(timedRuns, ticks/shortestRun), maxRuns), Longest: max(ticks, longestTicks),
+	}
+}
 
 // TSC is the Timer that reads the time-stamp counter.
 type TSC struct {
