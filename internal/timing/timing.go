@@ -169,11 +169,11 @@ const (
 
 // checked are the numbers of replicates after which the interval is asked whether it is narrow
 // enough: few, because an interval that is asked often is once narrow by chance. They are half of the
-// design, all of it, and all of it two, three and four times; and six, eight and twelve times, for blocks that are not
+// design, all of it, and all of it two, three and four times; and from six to 24 times, for blocks that are not
 // steady, or whose interval is wide, before.
 var checked = []int{
 	passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates,
-	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, 3 * manyReplicates, 4 * manyReplicates, mostReplicates,
+	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, mostReplicates / 2, 2 * mostReplicates / 3, mostReplicates,
 }
 
 // Fewest is the number of windows that a result has at least.
