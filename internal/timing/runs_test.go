@@ -1,0 +1,26 @@
+package timing
+
+import (
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
+)
+
+// A clock of coarse steps wants more runs in a timing, and no clock more than there is room for.
+func TestRunsOn(t *testing.T) {
+	for _, c := range []struct {
+		step float64
+		want harness.Runs
+	}{
+		{1, harness.Runs{Ticks: 600, Least: 20, Most: 20, Longest: 40000}},
+		{2, harness.Runs{Ticks: 1200, Least: 20, Most: 20, Longest: 40000}},
+		{4, harness.Runs{Ticks: 2400, Least: 20, Most: 40, Longest: 40000}},
+		{26, harness.Runs{Ticks: 15600, Least: 20, Most: 64, Longest: 40000}},
+		{100, harness.Runs{Ticks: 60000, Least: 20, Most: 64, Longest: 60000}},
+	} {
+		if got := runsOn(clock.TSC{StepTicks: c.step}); got != c.want {
+			t.Errorf("steps of %v ticks: %+v, want %+v", c.step, got, c.want)
+		}
+	}
+}
