@@ -2,6 +2,7 @@ package stat
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -161,7 +162,7 @@ func halfOf(sums map[int]float64, n, cells int) float64 {
 		return math.Inf(1)
 	}
 	var sum float64
-	for _, s := range sums {
+	for _, s := range slices.Sorted(maps.Values(sums)) { // a map has no order, and a sum depends on it in its last bits
 		sum += s * s
 	}
 	variance := sum / float64(n*n) * float64(batches) / float64(degrees)

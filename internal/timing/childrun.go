@@ -36,7 +36,7 @@ type runPlan struct {
 	vectorBits int    // width of the vector units to keep awake
 }
 
-// pairPlan is an image pair with the windows to take of it.
+// pairPlan is an image pair with the windows to take of it. Both images are timed as many runs at once.
 type pairPlan struct {
 	setup       []tracee.Op // before: map the pages
 	short, long image
@@ -152,8 +152,7 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	for i := range got.windows {
 		w := &got.windows[i]
 		pair := p.pairs[w.pair]
-		runs := [2]int{cmp.Or(pair.short.runs, got.runs), cmp.Or(pair.long.runs, got.runs)}
-		if err := out.read(w, i, p, runs, clockSlack(t.clock)); err != nil {
+		if err := out.read(w, i, p, cmp.Or(pair.long.runs, got.runs), clockSlack(t.clock)); err != nil {
 			return childRun{}, err
 		}
 	}
@@ -289,7 +288,7 @@ const tailSize = 16
 func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (output, error) {
 	rows, runs := rowsOf(chains, p.times), 0
 	for _, pair := range p.pairs {
-		runs = max(runs, cmp.Or(pair.short.runs, most), cmp.Or(pair.long.runs, most))
+		runs = max(runs, cmp.Or(pair.long.runs, most))
 	}
 	sample := rows.bytes(runs)
 	o := output{
@@ -314,7 +313,7 @@ func sampled(samples []byte, addr uint64) uint64 {
 }
 
 // read fills in what window i of a plan measured, whose timings were of so many runs of either image.
-func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) error {
+func (o output) read(w *window, i int, p runPlan, runs int, slack float64) error {
 	at := o.samples(i)
 	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
 	n := kept / o.sample
@@ -348,7 +347,7 @@ func (o output) read(w *window, i int, p runPlan, runs [2]int, slack float64) er
 				continue
 			}
 			image, timed := timing%2, i*p.times+timing/2
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs[image], buffer[:]), slack)
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs, buffer[:]), slack)
 			at += 8 * uint64(o.runs)
 			timing++
 		}
