@@ -287,29 +287,45 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
-// TestLinks: what a page links to is there, and the index of docs lists every page.
+// TestLinks: what a page links to is there, with its heading, and the index of docs lists every page.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	all := pages(t)
 	listed := map[string]bool{}
-	for file, text := range pages(t) {
+	for file, text := range all {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(l[1], "://") {
 				continue
 			}
-			target := filepath.Join(filepath.Dir(file), l[1])
+			target := file
+			if l[1] != "" {
+				target = filepath.Join(filepath.Dir(file), l[1])
+			}
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", file, l[1])
+			}
+			if l[2] != "" && !slices.Contains(anchors(all[target]), l[2]) {
+				t.Errorf("%s links to %s#%s, a heading that is not there", file, l[1], l[2])
 			}
 			if filepath.Base(file) == "README.md" && filepath.Base(filepath.Dir(file)) == "docs" {
 				listed[target] = true
 			}
 		}
 	}
-	for file := range pages(t) {
+	for file := range all {
 		if filepath.Base(file) != "README.md" && filepath.Base(filepath.Dir(file)) == "docs" && !listed[file] {
 			t.Errorf("docs/README.md does not list %s", file)
 		}
 	}
+}
+
+// anchors are what links can name in a page, as GitHub derives them from its headings.
+func anchors(page string) (all []string) {
+	dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		all = append(all, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return all
 }
 
 // runExample is what a command prints, tried again when it was disturbed.

@@ -174,7 +174,7 @@ func enterTail(init initial.State) []byte {
 
 // restoredAtOnce is how many words a prologue puts back without a branch. A loop that put back one or two at a time, 40 times
 // over, left the predictor a history in which the last turn of that loop, or of the one before the first copy, was mispredicted in
-// every run or in none, as it fell out when an image began: 26 cycles a run, in one image and not in the other (docs/precision.md).
+// every run or in none, as it fell out when an image began: 26 cycles a run, in one image and not in the other (docs/precision-notes.md).
 // With 128, the loop over rows was so where 512 words are put back.
 const restoredAtOnce = 256
 

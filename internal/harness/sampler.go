@@ -307,7 +307,7 @@ const (
 // burst times stores to one word. As long as another hardware thread of the core is awake it
 // has its share of the store queue, even where it takes no issue slots: on Zen 4 a store then takes 0.64
 // cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
-// alone do not show (docs/precision.md).
+// alone do not show (docs/precision-notes.md).
 func burst(e *asm.Emitter, clock Clock) {
 	timedLoop(e, clock, burstTurns, func() {
 		for range burstStores {

@@ -171,7 +171,7 @@ func Unexpected(err error) error {
 func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 
 // remap is Remap with the frames from first on. The list touches the pages: where an image does so first, its loads fault, and then
-// take longer for the next 50 runs or so (docs/precision.md, "Page faults").
+// take longer for the next 50 runs or so (docs/precision-notes.md, "Page faults").
 func (m Mapping) remap(first int) []tracee.Op {
 	ops := tracee.UnmapAll(m.Window)
 	for _, p := range m.Pages {

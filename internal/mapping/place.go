@@ -147,7 +147,7 @@ func (p Placer) codeAt(at uint64) []byte {
 const startStep = 5 * 64 / 16
 
 // codeAreas is how many passes have pages of their own for code, as far as there is room for the images of as many. On the same ones
-// some blocks took a time that was the same all through one run of bbprof, and another in the next (docs/precision.md, "Where runs differ").
+// some blocks took a time that was the same all through one run of bbprof, and another in the next (docs/precision-notes.md, "Where runs differ").
 const codeAreas = 8
 
 // Replicates lays out an image pair for each of these starts of the first copy in its cache line, as

@@ -110,7 +110,7 @@ func without(values []float64, marked []bool) (kept []float64) {
 
 // warmRuns of each image follow a remap, to fill caches, op cache and predictors; offsetRuns
 // follow another dispatch offset, which only the predictor has to learn. Longer images of dense code go on getting faster for
-// some 60 runs (docs/precision.md, "Times of single runs"), so they run settleTimings times as often as in a timing besides.
+// some 60 runs (docs/precision-notes.md, "Times of single runs"), so they run settleTimings times as often as in a timing besides.
 const (
 	warmRuns      = 16
 	offsetRuns    = 4

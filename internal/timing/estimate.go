@@ -13,7 +13,7 @@ const enoughReplicates = 4 * passReplicates
 
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
-	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision.md, "Narrower where there is one speed").
+	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision-notes.md, "Narrower where there is one speed").
 	coarsely = 1.4
 	// coarselySeveral is the same of a block with several speeds: with 2, as many as one in ten of these differed by more than 1 % in
 	// the next run, and of the others one in 400.
@@ -35,7 +35,7 @@ const (
 	disturbedShare = 0.15
 	disturbedFloor = 0.05 // in cycles
 	// processShare is what one process differs from the next by besides, as a share of the cycles: with
-	// it 95 % of the blocks are inside the interval of another run, without it 92 % (docs/precision.md).
+	// it 95 % of the blocks are inside the interval of another run, without it 92 % (docs/precision-notes.md).
 	processShare = 0.002
 	// trim is the share of windows at either end that are not counted where layouts have one speed. An image that begins
 	// anew is now and then slower or faster by a few cycles a run, in one window of ten.

@@ -20,7 +20,7 @@ const (
 	// windowPolls are the probe readings that a window's samples stand between; none may
 	// find the core busy. Where one does, other work comes and goes faster than the probe
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
-	// of those with none one in a thousand (docs/precision.md).
+	// of those with none one in a thousand (docs/precision-notes.md).
 	windowPolls = 2
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
@@ -32,7 +32,7 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing is of timedRuns runs of an image: what counts of it is their core, which fewer do not show (docs/precision.md, "Twenty
+	// A timing is of timedRuns runs of an image: what counts of it is their core, which fewer do not show (docs/precision-notes.md, "Twenty
 	// runs"). On a clock of coarse steps it is of as many more, maxRuns at most, as take timingSteps steps, which narrow the interval
 	// until they add less to it than the differences between replicates. Slow runs are fewer, so that a timing lasts no longer
 	// than some longestTicks.

@@ -215,7 +215,7 @@ func (t *Tracee) rehearse() error {
 		ops = append(ops, c.op)
 	}
 	// Else the first windows would fault on pages of the list and of samples, after each of which what some loads cost is
-	// learned anew (docs/precision.md, "Page faults").
+	// learned anew (docs/precision-notes.md, "Page faults").
 	for page := uint64(layout.Ops); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
 		ops = append(ops, Touch(page))
 	}

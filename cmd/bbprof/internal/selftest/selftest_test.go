@@ -177,7 +177,7 @@ func start(t *testing.T) *profiler.Profiler {
 }
 
 // TestReal: bbprof knows the answers on this machine, by its name and as an unknown one. What other work
-// makes fail, or the clock of 256-bit operations (docs/precision.md), it does not in each of three runs.
+// makes fail, or the clock of 256-bit operations (docs/precision-notes.md), it does not in each of three runs.
 func TestReal(t *testing.T) {
 	p := start(t)
 	detected := host.Detect()
