@@ -40,35 +40,49 @@ func (d Design) Repeated() bool {
 }
 
 // Groups splits the cells by their means, which leaves the least variance within the two groups (Fisher, On grouping for
-// maximum homogeneity, JASA 53, 1958), and these again, as long as the means of two groups differ by so many standard
-// errors and by gap of the lower one. Ascending by mean.
-func (d Design) Groups(gap func(mean float64) float64, errors float64) [][]Cell {
+// maximum homogeneity, JASA 53, 1958), if the means of the two differ by so many standard errors and by gap of the lower one; and
+// these again, if theirs differ by finer times the gap. Ascending by mean.
+func (d Design) Groups(gap func(mean float64) float64, finer, errors float64) [][]Cell {
 	cells := slices.Clone(d.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })
-	return d.groups(cells, gap, errors)
+	low, high := d.split(cells, gap, errors)
+	if len(high) == 0 {
+		return [][]Cell{low}
+	}
+	apart := func(mean float64) float64 { return finer * gap(mean) }
+	return append(d.groups(low, apart, errors), d.groups(high, apart, errors)...)
 }
 
 func (d Design) groups(cells []Cell, gap func(float64) float64, errors float64) [][]Cell {
+	low, high := d.split(cells, gap, errors)
+	if len(high) == 0 {
+		return [][]Cell{low}
+	}
+	return append(d.groups(low, gap, errors), d.groups(high, gap, errors)...)
+}
+
+// split is the best of two groups, of which the second is empty if they are too close.
+func (d Design) split(cells []Cell, gap func(float64) float64, errors float64) (low, high []Cell) {
 	var visits, sum float64 // of all
 	for _, c := range cells {
 		visits += float64(c.Visits)
 		sum += float64(c.Visits) * c.Mean
 	}
 	var at int
-	var between, low, high float64 // of the best split
-	var n, below float64           // of the cells before it
+	var between, lower, upper float64 // of the best split
+	var n, below float64              // of the cells before it
 	for i, c := range cells[:max(len(cells)-1, 0)] {
 		n += float64(c.Visits)
 		below += float64(c.Visits) * c.Mean
 		a, b := below/n, (sum-below)/(visits-n)
 		if square := n * (visits - n) / visits * (b - a) * (b - a); square > between {
-			at, between, low, high = i+1, square, a, b
+			at, between, lower, upper = i+1, square, a, b
 		}
 	}
-	if at == 0 || between < errors*errors*d.Within*d.Within || high-low < gap(low) {
-		return [][]Cell{cells}
+	if at == 0 || between < errors*errors*d.Within*d.Within || upper-lower < gap(lower) {
+		return cells, nil
 	}
-	return append(d.groups(cells[:at], gap, errors), d.groups(cells[at:], gap, errors)...)
+	return cells[:at], cells[at:]
 }
 
 // outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and

@@ -103,6 +103,8 @@ func TestDesignGroups(t *testing.T) {
 		{"alike", []float64{1, 1.01, 0.99, 1.02}, 0.01, [][]float64{{0.99, 1, 1.01, 1.02}}},
 		{"two", []float64{2, 1, 1.01, 2.01, 0.99}, 0.01, [][]float64{{0.99, 1, 1.01}, {2, 2.01}}},
 		{"three", []float64{3, 1, 1, 2, 2, 1, 3}, 0.01, [][]float64{{1, 1, 1}, {2, 2}, {3, 3}}},
+		{"two of which one is two", []float64{1, 1, 1.101, 1.101, 2, 2}, 0.001, [][]float64{{1, 1, 1.101, 1.101}, {2, 2}}},
+		{"with twice the gap", []float64{1, 1, 1.201, 1.201, 2, 2}, 0.001, [][]float64{{1, 1}, {1.201, 1.201}, {2, 2}}},
 		{"one of them alone", []float64{1, 1, 1, 1, 1, 1.5}, 0.01, [][]float64{{1, 1, 1, 1, 1}, {1.5}}},
 		{"a gap just wide enough", []float64{1, 1, 1.101, 1.101}, 0.001, [][]float64{{1, 1}, {1.101, 1.101}}},
 		{"and one that is not", []float64{1, 1, 1.099, 1.099}, 0.001, [][]float64{{1, 1, 1.099, 1.099}}},
@@ -117,7 +119,7 @@ func TestDesignGroups(t *testing.T) {
 			d.Cells = append(d.Cells, cell(mean))
 		}
 		var got [][]float64
-		for _, cells := range d.Groups(func(mean float64) float64 { return 0.1 * mean }, 5) {
+		for _, cells := range d.Groups(func(mean float64) float64 { return 0.1 * mean }, 2, 5) {
 			var means []float64
 			for _, c := range cells {
 				means = append(means, c.Mean)

@@ -122,6 +122,9 @@ const (
 	// speedGap is by how much two speeds differ at least, as a share of the cycles, or of one cycle where that is more: as much as
 	// tells the windows of two layouts apart before layouts are visited again.
 	speedGap = onceShare
+	// finerSpeeds is by how many gaps two speeds differ that are both among the faster or among the slower layouts: most blocks of
+	// three and more have a fast and a slow group within which layouts spread, and each run splits these elsewhere.
+	finerSpeeds = 2
 	// speedErrors is by how many standard errors they do. With 8 and these gaps the same speeds were found in two runs most often
 	// (docs/layouts.md).
 	speedErrors = 8
@@ -132,7 +135,7 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 	if !d.Repeated() || !d.Differ {
 		return [][]stat.Cell{d.Cells}
 	}
-	return d.Groups(func(mean float64) float64 { return speedGap * max(mean, 1) }, speedErrors)
+	return d.Groups(func(mean float64) float64 { return speedGap * max(mean, 1) }, finerSpeeds, speedErrors)
 }
 
 // doubtful reports whether layouts have several speeds after n replicates, and were visited less than four times: which layout
