@@ -146,17 +146,14 @@ func (p Placer) codeAt(at uint64) []byte {
 // 16 bytes, so that starts differ in the sets of L1I and of the op cache too.
 const startStep = 5 * 64 / 16
 
-// codeAreas is how many passes have pages of their own for code, as far as there is room for the images of as many. On the same ones
-// some blocks took a time that was the same all through one run of bbprof, and another in the next (docs/precision-notes.md, "Where runs differ").
-const codeAreas = 8
-
 // Replicates lays out an image pair for each of these starts of the first copy in its cache line, as
-// far as there is room, on pages that depend on the number of the pass. In L1I all pairs stand in the same sets, the start's shift
-// aside. The mapped block has the last of them then.
+// far as there is room, on pages of code of this pass's own, until there is no room for more: on the same pages some blocks take a time that
+// is the same all through one run of bbprof, and another in the next (docs/precision-notes.md, "Where runs differ"). In L1I all pairs
+// stand in the same sets, the start's shift aside. The mapped block has the last of them then.
 func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
 	at := m.Images
 	if m.area > 0 {
-		at += uint64(pass) % max(min(codeAreas, (layout.CodeEnd-m.Images)/m.area), 1) * m.area
+		at += uint64(pass) % max((layout.CodeEnd-m.Images)/m.area, 1) * m.area
 	}
 	first := at
 	for _, start := range starts {

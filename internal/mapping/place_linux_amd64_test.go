@@ -137,14 +137,14 @@ func TestReplicates(t *testing.T) {
 func mustRotate(t *testing.T, name string, m *Mapped, first [][2]harness.Image) {
 	t.Helper()
 	end := first[len(first)-1][1].End()
-	areas := int((layout.CodeEnd - m.Images) / m.area)
-	for _, pass := range []int{1, codeAreas, 0} {
+	areas := max(int((layout.CodeEnd-m.Images)/m.area), 1)
+	for _, pass := range []int{1, areas - 1, areas, 0} {
 		pairs, err := m.Replicates([]int{0, 16}, pass, m.Clock)
 		if err != nil || len(pairs) != len(first) {
 			t.Fatalf("%s, pass %d: %d replicates: %v", name, pass, len(pairs), err)
 		}
 		moved := pairs[0][0].At - first[0][0].At
-		if other := pass%codeAreas != 0 && areas > 1; moved%layout.PageSize != 0 || (moved != 0) != other || other && pairs[0][0].At < end {
+		if other := pass%areas != 0; moved%layout.PageSize != 0 || (moved != 0) != other || other && pairs[0][0].At < end {
 			t.Errorf("%s: the images of pass %d stand %#x after those of pass 0, which end at %#x", name, pass, moved, end)
 		}
 	}
