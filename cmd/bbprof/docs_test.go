@@ -321,6 +321,7 @@ func TestLinks(t *testing.T) {
 
 // anchors are what links can name in a page, as GitHub derives them from its headings.
 func anchors(page string) (all []string) {
+	page = regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(page, "") // examples, which have comments
 	dropped := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		all = append(all, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))

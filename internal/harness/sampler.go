@@ -166,8 +166,8 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 // afterMapping are the idle readings in a row that follow a first one with slow stores.
 const afterMapping = 2
 
-// Runs says how many runs of an image are timed at once: as many as fill Ticks, Least at least and Most at most, but no more
-// than fill Longest.
+// Runs says how many runs of an image are timed at once: the fewest that take Ticks, but at least Least and at most Most, and never
+// more than the fewest that take Longest.
 type Runs struct{ Ticks, Least, Most, Longest int }
 
 // ChooseRuns appends code that chooses how many runs to time from the fastest of the last runs of an image. It stores their
@@ -191,7 +191,7 @@ func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done ui
 		e.Raw(0x48, 0x0f, cmov, 0xc2) // cmov rax, rdx
 	}
 	const below, above = 0x42, 0x47
-	fill := func(ticks int) { // rax is how many runs of rcx ticks do
+	fill := func(ticks int) { // rax is how many runs of rcx ticks take so many, rounded up
 		e.MovImm(asm.RDX, 0)
 		e.MovImm(asm.RAX, uint64(ticks-1))
 		e.Add(asm.RAX, asm.RCX)
@@ -307,7 +307,7 @@ const (
 // burst times stores to one word. As long as another hardware thread of the core is awake it
 // has its share of the store queue, even where it takes no issue slots: on Zen 4 a store then takes 0.64
 // cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
-// alone do not show (docs/precision-notes.md).
+// alone do not show (docs/precision-notes.md, "The first design, on Zen 4").
 func burst(e *asm.Emitter, clock Clock) {
 	timedLoop(e, clock, burstTurns, func() {
 		for range burstStores {

@@ -22,7 +22,7 @@ const (
 	// steadyPages is how many a run may touch if fewer copies are to be had: every page takes an entry of the
 	// first-level data TLB, which has 64 or more for loads, but 16 for stores from Sunny Cove on (Intel Optimization
 	// Manual), and bbprof itself stores to two. Of blocks that go on to new pages, those with 24 and more differed
-	// by more than 5 % from one run to the next in one of twelve, and took up to 2.5 times as long (docs/precision-notes.md).
+	// by more than 5 % from one run to the next in one of twelve, and took up to 2.5 times as long.
 	steadyPages = 20
 	// RunLimit is CPU time for one run.
 	RunLimit = 500 * time.Millisecond

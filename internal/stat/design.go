@@ -39,9 +39,9 @@ func (d Design) Repeated() bool {
 	return len(d.Cells) > 0 && !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Visits+c.Dropped < 2 })
 }
 
-// Groups splits the cells by their means, which leaves the least variance within the two groups (Fisher, On grouping for
-// maximum homogeneity, JASA 53, 1958), if the means of the two differ by so many standard errors and by gap of the lower one; and
-// these again, if theirs differ by finer times the gap. Ascending by mean.
+// Groups sorts the cells by mean and splits them in two where that leaves the least variance within the groups (Fisher, On grouping
+// for maximum homogeneity, JASA 53, 1958), provided that the groups' means are so many standard errors apart, and gap of the lower one.
+// Each group is split again by the same rule, with finer times the gap. Ascending by mean.
 func (d Design) Groups(gap func(mean float64) float64, finer, errors float64) [][]Cell {
 	cells := slices.Clone(d.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })

@@ -36,7 +36,7 @@ type runPlan struct {
 	vectorBits int    // width of the vector units to keep awake
 }
 
-// pairPlan is an image pair with the windows to take of it. Both images are timed as many runs at once.
+// pairPlan is an image pair with the windows to take of it. A timing of either image is of the same number of runs.
 type pairPlan struct {
 	setup       []tracee.Op // before: map the pages
 	short, long image

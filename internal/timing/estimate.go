@@ -13,7 +13,7 @@ const enoughReplicates = 4 * passReplicates
 
 const (
 	// coarsely is how wide the interval of a block may remain that will not be narrow after manyReplicates, in the
-	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision-notes.md, "Narrower where there is one speed").
+	// widths that were asked for. Wider ones get replicates until mostReplicates (docs/precision-notes.md, "Narrower where there is one speed" and "Twenty runs").
 	coarsely = 1.4
 	// coarselySeveral is the same of a block with several speeds: with 2, as many as one in ten of these differed by more than 1 % in
 	// the next run, and of the others one in 400.
@@ -35,7 +35,7 @@ const (
 	disturbedShare = 0.15
 	disturbedFloor = 0.05 // in cycles
 	// processShare is what one process differs from the next by besides, as a share of the cycles: with
-	// it 95 % of the blocks are inside the interval of another run, without it 92 % (docs/precision-notes.md).
+	// it 95 % of the blocks are inside the interval of another run, without it 92 %.
 	processShare = 0.002
 	// trim is the share of windows at either end that are not counted where layouts have one speed. An image that begins
 	// anew is now and then slower or faster by a few cycles a run, in one window of ten.
@@ -122,8 +122,9 @@ const (
 	// speedGap is by how much two speeds differ at least, as a share of the cycles, or of one cycle where that is more: as much as
 	// tells the windows of two layouts apart before layouts are visited again.
 	speedGap = onceShare
-	// finerSpeeds is by how many gaps two speeds differ that are both among the faster or among the slower layouts: most blocks of
-	// three and more have a fast and a slow group within which layouts spread, and each run splits these elsewhere.
+	// finerSpeeds is by how many gaps the parts of a group differ at least that is itself the result of a split: most blocks with
+	// three and more speeds have a fast and a slow group within which layouts spread, and each run split these at different layouts
+	// (docs/precision-notes.md, "Finer speeds").
 	finerSpeeds = 2
 	// speedErrors is by how many standard errors they do. With 8 and these gaps the same speeds were found in two runs most often
 	// (docs/layouts.md).

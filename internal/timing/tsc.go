@@ -20,7 +20,7 @@ const (
 	// windowPolls are the probe readings that a window's samples stand between; none may
 	// find the core busy. Where one does, other work comes and goes faster than the probe
 	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
-	// of those with none one in a thousand (docs/precision-notes.md).
+	// of those with none one in a thousand.
 	windowPolls = 2
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
@@ -32,16 +32,16 @@ const (
 	// that it moved.
 	driftShare = 0.01
 
-	// A timing is of timedRuns runs of an image: what counts of it is their core, which fewer do not show (docs/precision-notes.md, "Twenty
-	// runs"). On a clock of coarse steps it is of as many more, maxRuns at most, as take timingSteps steps, which narrow the interval
-	// until they add less to it than the differences between replicates. Slow runs are fewer, so that a timing lasts no longer
-	// than some longestTicks.
+	// A timing is of timedRuns runs of an image: with fewer, the core of their times does not tell which runs a misprediction
+	// slowed (docs/precision-notes.md, "Twenty runs"). On a clock with coarse steps it is of more, up to maxRuns, until it spans
+	// timingSteps steps: then the steps add less to the interval than replicates differ by. It is of fewer where timedRuns would
+	// take more than longestTicks, or than timingSteps steps if these are longer.
 	timedRuns    = 20
 	timingSteps  = 600
 	maxRuns      = 64
 	longestTicks = 40000
-	// shortestRun is less than the ticks that a run of a longer image takes: of 700 blocks on Granite Rapids the shortest took 61 (99
-	// cycles), with what stands around the copies. So no more runs are wanted than of which each would be so short.
+	// shortestRun is a lower bound on the ticks of a run of a longer image, harness included: the shortest of 700 blocks on
+	// Granite Rapids took 61 (99 cycles). It bounds the number of runs for which memory is set aside.
 	shortestRun  = 60
 	searchedRuns = 4 // that say how long one takes: the fastest of the last three
 )
