@@ -45,44 +45,31 @@ func (d Design) Repeated() bool {
 func (d Design) Groups(gap func(mean float64) float64, finer, errors float64) [][]Cell {
 	cells := slices.Clone(d.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })
-	low, high := d.split(cells, gap, errors)
-	if len(high) == 0 {
-		return [][]Cell{low}
-	}
-	apart := func(mean float64) float64 { return finer * gap(mean) }
-	return append(d.groups(low, apart, errors), d.groups(high, apart, errors)...)
+	return d.groups(cells, gap, finer, errors)
 }
 
-func (d Design) groups(cells []Cell, gap func(float64) float64, errors float64) [][]Cell {
-	low, high := d.split(cells, gap, errors)
-	if len(high) == 0 {
-		return [][]Cell{low}
-	}
-	return append(d.groups(low, gap, errors), d.groups(high, gap, errors)...)
-}
-
-// split is the best of two groups, of which the second is empty if they are too close.
-func (d Design) split(cells []Cell, gap func(float64) float64, errors float64) (low, high []Cell) {
+func (d Design) groups(cells []Cell, gap func(float64) float64, finer, errors float64) [][]Cell {
 	var visits, sum float64 // of all
 	for _, c := range cells {
 		visits += float64(c.Visits)
 		sum += float64(c.Visits) * c.Mean
 	}
 	var at int
-	var between, lower, upper float64 // of the best split
-	var n, below float64              // of the cells before it
+	var between, low, high float64 // of the best split
+	var n, below float64           // of the cells before it
 	for i, c := range cells[:max(len(cells)-1, 0)] {
 		n += float64(c.Visits)
 		below += float64(c.Visits) * c.Mean
 		a, b := below/n, (sum-below)/(visits-n)
 		if square := n * (visits - n) / visits * (b - a) * (b - a); square > between {
-			at, between, lower, upper = i+1, square, a, b
+			at, between, low, high = i+1, square, a, b
 		}
 	}
-	if at == 0 || between < errors*errors*d.Within*d.Within || upper-lower < gap(lower) {
-		return cells, nil
+	if at == 0 || between < errors*errors*d.Within*d.Within || high-low < gap(low) {
+		return [][]Cell{cells}
 	}
-	return cells[:at], cells[at:]
+	wider := func(mean float64) float64 { return finer * gap(mean) } // of every split below the first
+	return append(d.groups(cells[:at], wider, 1, errors), d.groups(cells[at:], wider, 1, errors)...)
 }
 
 // outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and

@@ -151,8 +151,8 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	}
 	for i := range got.windows {
 		w := &got.windows[i]
-		pair := p.pairs[w.pair]
-		if err := out.read(w, i, p, cmp.Or(pair.long.runs, got.runs), clockSlack(t.clock)); err != nil {
+		runs := cmp.Or(p.pairs[w.pair].long.runs, got.runs)
+		if err := out.read(w, i, p, runs, clockSlack(t.clock)); err != nil {
 			return childRun{}, err
 		}
 	}
