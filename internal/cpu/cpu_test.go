@@ -144,7 +144,7 @@ func TestSizes(t *testing.T) {
 		{"Zen among Zen 2's numbers", amd, 0x17, 0x50, OpCache{256, 8, 64}, 44, 4},
 		{"Zen 3", amd, 0x19, 0x01, goldenCove, 64, 4},
 		{"Zen 4", amd, 0x19, 0x11, OpCache{768, 9, 64}, 64, 4},
-		{"Zen 5", amd, 0x1a, 0x02, OpCache{1024, 6, 64}, 104, 6},
+		{"Zen 5", amd, 0x1a, 0x02, OpCache{1024, 6, 64}, 104, 5.3},
 		{"before Zen", amd, 0x15, 0x02, small, 112, 0},
 		{"another vendor", "CentaurHauls", 6, 0x8f, small, 112, 0},
 		{"another family", intel, 15, 0x8f, small, 112, 0},
