@@ -165,6 +165,7 @@ type CPU struct {
 	L1D               int             `json:"l1d_bytes"`
 	DispatchWidth     int             `json:"dispatch_width,omitempty"` // operations a cycle at most, 0 if not known
 	AddsPerCycle      float64         `json:"adds_per_cycle,omitzero"`  // independent adds that the contention probe reaches, 0 if not known
+	NopsPerCycle      float64         `json:"nops_per_cycle,omitzero"`  // and nops, 0 where it has none
 	Core              invariants.Core `json:"core"`
 	FrontEnd          unroll.FrontEnd `json:"front_end"`
 }
@@ -174,7 +175,7 @@ func (s *session) hostReport() *HostReport {
 	return &HostReport{
 		CPU: CPU{
 			Vendor: c.Vendor, Brand: c.Brand, Family: c.Family, Model: c.Model, Microarchitecture: string(c.Microarchitecture),
-			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth, AddsPerCycle: c.AddsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
+			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth, AddsPerCycle: c.AddsPerCycle, NopsPerCycle: c.NopsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
 		},
 		OnCPU: s.cpus.Current(), SpeculativeStoreBypass: s.child.SpeculativeStoreBypass,
 	}

@@ -340,10 +340,11 @@ func TestSampler(t *testing.T) {
 	const done = layout.Stub + 0x80
 	for start := uint64(0); start < 128; start += 41 {
 		for wide := range 3 {
+			probe := Probe{Iterations: 64, Nops: wide == 1}
 			base := layout.Code + start
 			e := asm.NewEmitter(base)
-			entry := Sampler(e, TSC, 64, 128<<wide, done)
-			idle := WaitIdle(e, TSC, 64, 128<<wide, 8, done)
+			entry := Sampler(e, TSC, probe, 128<<wide, done)
+			idle := WaitIdle(e, TSC, probe, 128<<wide, 8, done)
 			if entry%64 != 0 || idle%64 != 0 {
 				t.Errorf("entries %#x and %#x are no multiples of 64", entry, idle)
 			}
@@ -389,17 +390,17 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// The contention probe's own loop must run from the op cache on every core.
-func TestSentinelLoopIsFused(t *testing.T) {
+// The contention probe's own loops must run from the op cache on every core.
+func TestProbeLoopsAreFused(t *testing.T) {
 	for start := range uint64(64) {
 		e := asm.NewEmitter(layout.Code + start)
-		contention(e, TSC, 64)
+		contention(e, TSC, Probe{Iterations: 64, Nops: true})
 		burst(e, TSC)
 		if start%8 != 5 { // an objdump run each
 			continue
 		}
-		if n := checkFused(t, disassemble(t, layout.Code+start, e.Bytes())); n != 2 {
-			t.Errorf("%d loops, want 2", n)
+		if n := checkFused(t, disassemble(t, layout.Code+start, e.Bytes())); n != 3 {
+			t.Errorf("%d loops, want 3", n)
 		}
 	}
 }

@@ -30,8 +30,8 @@ func TSC(e *asm.Emitter) {
 // waits a few iterations more or less (SlotDither), so that a clock that moves in steps is met at
 // every point of its step.
 //
-// The contention probe runs before and after each sample: iterations of a loop of independent adds,
-// which are slower as soon as another hardware thread takes issue slots of this core. A
+// The contention probe runs before and after each sample: iterations of a loop of independent adds, and on
+// some cores of one of nops, which are slower as soon as another hardware thread takes issue slots of this core. A
 // sample between two idle contention probes is confirmed, any other is overwritten.
 //
 // A core switches the upper halves of its vector units off when nothing has used them for
@@ -39,11 +39,11 @@ func TSC(e *asm.Emitter) {
 // (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for an idle core can
 // take that long, so the sampler for a wide block uses vectorBits of them at each reading, and until they
 // are awake before each phase (wakeVectors).
-func Sampler(e *asm.Emitter, clock Clock, iterations, vectorBits int, done uint64) (entry uint64) {
+func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	keepAwake(e, vectorBits)
-	contention(e, clock, iterations)
+	contention(e, clock, probe)
 	e.Store(layout.SlotContention, asm.RAX)
 	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
 	busy := e.ForwardJa()
@@ -130,7 +130,7 @@ func Sampler(e *asm.Emitter, clock Clock, iterations, vectorBits int, done uint6
 // end it, since other threads come and go. Where the first finds slow stores alone two are enough: after pages
 // were mapped the next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is
 // not. Once SlotWait is used up, SlotIdleAdds is set so low that every later reading counts as busy.
-func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, done uint64) (entry uint64) {
+func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, 1)
@@ -138,7 +138,7 @@ func WaitIdle(e *asm.Emitter, clock Clock, iterations, vectorBits, needed int, d
 	e.MovImm(asm.R11, afterMapping)
 	again := e.PC()
 	keepAwake(e, vectorBits)
-	contention(e, clock, iterations)
+	contention(e, clock, probe)
 	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
 	busy := e.ForwardJa()
 	burst(e, clock)
@@ -268,34 +268,63 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 	e.Raw(0xc5, 0xf8, 0x77) // vzeroupper
 }
 
-// ContentionAdds is the number of adds in one iteration of the contention probe's loop, to registers that do
-// not depend on each other: more of them than any core executes in a cycle.
-const ContentionAdds = 64
+// Probe is the contention probe: so many iterations of a loop of adds, and with Nops as many of a loop of nops.
+//
+// A core that dispatches more than its ALUs take hides another hardware thread from the adds. On Zen 5 they
+// take 1,630 instead of 1,610 cycles in the quiet moments of a busy sibling, in which blocks of eight instructions a
+// cycle take half as long again; a thread whose sibling is awake gets at most six a cycle from the op cache, which nops
+// show: 2,120 cycles or more instead of 1,830.
+type Probe struct {
+	Iterations int
+	Nops       bool
+}
 
-func contention(e *asm.Emitter, clock Clock, iterations int) {
+const (
+	// ContentionAdds is the number of adds in one iteration, to registers that do
+	// not depend on each other: more of them than any core executes in a cycle.
+	ContentionAdds = 64
+	// ContentionNops is the number of nops, which take about as long.
+	ContentionNops = 96
+)
+
+func contention(e *asm.Emitter, clock Clock, probe Probe) {
 	regs := [...]asm.Reg{asm.RAX, asm.RDX, asm.RBX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10}
-	timedLoop(e, clock, iterations, func() {
-		for i := range ContentionAdds {
-			r := regs[i%len(regs)]
-			e.Add(r, r)
+	timed(e, clock, func() {
+		loop(e, probe.Iterations, func() {
+			for i := range ContentionAdds {
+				r := regs[i%len(regs)]
+				e.Add(r, r)
+			}
+		})
+		if probe.Nops {
+			loop(e, probe.Iterations, func() {
+				for range ContentionNops {
+					e.Raw(0x90)
+				}
+			})
 		}
 	})
 }
 
-// timedLoop leaves in rax how long iterations of a loop take that rcx counts.
-func timedLoop(e *asm.Emitter, clock Clock, iterations int, body func()) {
+// timed leaves in rax how long body takes.
+func timed(e *asm.Emitter, clock Clock, body func()) {
 	clock(e)
 	e.Lfence()
 	e.Store(layout.SlotStart, asm.RAX)
+	body()
+	clock(e)
+	e.SubMem(asm.RAX, layout.SlotStart)
+}
+
+// loop runs body that often, counted by rcx.
+func loop(e *asm.Emitter, iterations int, body func()) {
 	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)
-	loop := e.PC()
+	again := e.PC()
 	body()
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	e.Dec(asm.RCX)
-	e.Jnz(loop)
-	clock(e)
-	e.SubMem(asm.RAX, layout.SlotStart)
+	e.Jnz(again)
 }
 
 const (
@@ -309,10 +338,12 @@ const (
 // cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
 // alone do not show (docs/precision-notes.md, "The first design, on Zen 4").
 func burst(e *asm.Emitter, clock Clock) {
-	timedLoop(e, clock, burstTurns, func() {
-		for range burstStores {
-			e.Store(layout.SlotScratch, asm.RAX)
-		}
+	timed(e, clock, func() {
+		loop(e, burstTurns, func() {
+			for range burstStores {
+				e.Store(layout.SlotScratch, asm.RAX)
+			}
+		})
 	})
 }
 

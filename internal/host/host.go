@@ -32,6 +32,8 @@ type CPU struct {
 	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches,
 	// 0 if it is not known.
 	AddsPerCycle float64 `json:"adds_per_cycle"`
+	// NopsPerCycle is the same of nops, 0 where the probe has none.
+	NopsPerCycle float64 `json:"nops_per_cycle,omitzero"`
 
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
@@ -52,6 +54,7 @@ func Detect() CPU {
 		L1D:               orDefault(c.Cache.L1D, 32<<10),
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
+		NopsPerCycle:      core.NopsPerCycle,
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.
 			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / layout.PageSize,

@@ -44,7 +44,7 @@ var oneWindow = []int{0}
 // calibrate learns the clock's step, its rate, whether adds take a cycle, and how fast the
 // contention probe is on an idle core.
 func (t *TSC) calibrate() error {
-	t.probeIterations = probeIterations
+	t.probe = harness.Probe{Iterations: probeIterations, Nops: t.CPU.NopsPerCycle != 0}
 	t.emit(clock.TSC{StepTicks: 1})
 	got, err := t.run(calibrationPlan(t.multiplyChains(), calibrationSamples, anyReading))
 	if err != nil {
@@ -57,9 +57,7 @@ func (t *TSC) calibrate() error {
 		readings = append(readings, uint64(reading))
 	}
 	step := clock.StepOf(readings)
-	if more := t.probeIterations * int(math.Ceil(probeSteps*step/stat.Median(w.columns[columnProbe]))); more > t.probeIterations {
-		t.probeIterations = more
-	}
+	t.probe.Iterations *= max(1, int(math.Ceil(probeSteps*step/stat.Median(w.columns[columnProbe]))))
 	t.emit(clock.TSC{StepTicks: step})
 	if err := t.findIdle(); err != nil {
 		return err
@@ -238,15 +236,18 @@ func (t *TSC) findIdleStores() error {
 	return nil
 }
 
-// plausible reports whether a time of the probe can be that of an unshared core: its adds and
+// plausible reports whether a time of the probe can be that of an unshared core: its adds and nops and
 // loop control at the full width, and not much more. On a core of unknown width anything
 // passes.
 func (t *TSC) plausible(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return true
 	}
-	ideal := float64(t.probeIterations*(harness.ContentionAdds+2)) / t.CPU.AddsPerCycle
-	return idle <= 1.02*ideal+readingCycles
+	ideal := float64(harness.ContentionAdds+2) / t.CPU.AddsPerCycle
+	if t.probe.Nops {
+		ideal += float64(harness.ContentionNops+2) / t.CPU.NopsPerCycle
+	}
+	return idle <= 1.02*ideal*float64(t.probe.Iterations)+readingCycles
 }
 
 // longestIdle is the longest reading of the probe on an idle core.

@@ -111,7 +111,7 @@ func (t *Counters) Attach(child *tracee.Tracee) error {
 			next += len(t.passes[i].events)
 		}
 	}
-	t.code = emit(t.Config, child, t.passes[0].clock, 0, func(e *asm.Emitter) {
+	t.code = emit(t.Config, child, t.passes[0].clock, harness.Probe{}, func(e *asm.Emitter) {
 		for i := range t.passes {
 			p := &t.passes[i]
 			p.open, p.close = p.clock.Open(e, child.Resume()), p.clock.Close(e, child.Resume())

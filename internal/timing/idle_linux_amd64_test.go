@@ -33,7 +33,7 @@ func TestWaitIdle(t *testing.T) {
 		e.LoadIndexed(asm.RAX, asm.RDX, asm.RCX)
 	}
 	e := asm.NewEmitter(b.images)
-	entry := harness.WaitIdle(e, scripted, 1, 128, calm, b.child.Resume())
+	entry := harness.WaitIdle(e, scripted, harness.Probe{Iterations: 1}, 128, calm, b.child.Resume())
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	for _, c := range []struct {
 		script string // after it all readings are busy

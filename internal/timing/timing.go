@@ -226,14 +226,14 @@ func (c *code) Fresh() uint64  { return c.fresh }
 func (c *code) Images() uint64 { return c.images }
 
 // emit writes it to the child. more is appended before the chains.
-func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probeIterations int, more func(e *asm.Emitter)) code {
+func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Probe, more func(e *asm.Emitter)) code {
 	c := code{samplers: map[int]sampler{}}
 	e := asm.NewEmitter(layout.Code)
 	chains := clock.Chains()
 	for _, bits := range cfg.CPU.VectorBits() {
 		c.samplers[bits] = sampler{
-			wait:   harness.WaitIdle(e, clock.Emit, probeIterations, bits, idleReadings, child.Resume()),
-			sample: harness.Sampler(e, clock.Emit, probeIterations, bits, child.Resume()),
+			wait:   harness.WaitIdle(e, clock.Emit, probe, bits, idleReadings, child.Resume()),
+			sample: harness.Sampler(e, clock.Emit, probe, bits, child.Resume()),
 		}
 	}
 	runs := runsOn(clock)

@@ -58,16 +58,16 @@ func runsOn(c clock.Clock) harness.Runs {
 type TSC struct {
 	Config
 	code
-	child           *tracee.Tracee
-	clock           clock.Clock // nil until it is calibrated
-	rate            clockRate   // of late
-	probeIterations int         // iterations of the contention probe's loop
-	idle            float64     // the probe's time in cycles on an idle core
-	idleStores      float64     // the same of its burst of stores; 0 if that does not tell here
-	report          Report      // of the calibration
-	width           int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
-	yielded         time.Time   // when last
-	steps           []tracee.Op // of the last child run
+	child      *tracee.Tracee
+	clock      clock.Clock // nil until it is calibrated
+	rate       clockRate   // of late
+	probe      harness.Probe
+	idle       float64     // the probe's time in cycles on an idle core
+	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
+	report     Report      // of the calibration
+	width      int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
+	yielded    time.Time   // when last
+	steps      []tracee.Op // of the last child run
 }
 
 // NewTSC is a TSC whose clock is calibrated in the first child that is attached.
@@ -76,7 +76,7 @@ func NewTSC(c Config) *TSC { return &TSC{Config: c} }
 // NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for tests that
 // do not use its numbers.
 func NewUncalibrated(c Config) *TSC {
-	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probeIterations: probeIterations, idle: anyReading, report: Report{TicksPerSecond: 1e9}}
+	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probe: harness.Probe{Iterations: probeIterations}, idle: anyReading, report: Report{TicksPerSecond: 1e9}}
 }
 
 // Attach implements Timer.
@@ -90,7 +90,7 @@ func (t *TSC) Attach(child *tracee.Tracee) error {
 }
 
 func (t *TSC) emit(c clock.Clock) {
-	t.clock, t.code = c, emit(t.Config, t.child, c, t.probeIterations, nil)
+	t.clock, t.code = c, emit(t.Config, t.child, c, t.probe, nil)
 }
 
 // Clock implements Timer.
