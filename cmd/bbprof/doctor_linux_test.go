@@ -20,7 +20,7 @@ import (
 // TestDoctorKeepsItsWord sets hosts up in which something is missing (see under). On each, doctor
 // names it with what mends it, and bbprof -hex does what doctor promises.
 func TestDoctorKeepsItsWord(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	cpus, err := host.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func runOnceUnder(t *testing.T, under string, conditions []string, program ...st
 
 // TestDoctorOnOneCPU: that is where it measures, and if there are more it says how to get them.
 func TestDoctorOnOneCPU(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	cpus, err := host.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)

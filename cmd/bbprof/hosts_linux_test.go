@@ -176,7 +176,7 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 	if raced {
 		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
 	}
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	dir := t.TempDir()
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
 	build := exec.Command("go", "test", "-c", "-o", bbprof, ".")

@@ -45,7 +45,7 @@ func startBatch(t *testing.T) (cmd *exec.Cmd, stdin io.Writer, stdout io.Reader,
 func TestInterrupted(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			require.Measure(t, tryOnce())
+			mustMeasure(t)
 			for range 10 {
 				if interruptTwice(t, sig) {
 					return
@@ -100,7 +100,7 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 // TestInterruptedStudies: Ctrl-C ends what takes long, and what was measured until then is written and
 // marked as incomplete.
 func TestInterruptedStudies(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	dir := t.TempDir()
 	blocks, baseline := filepath.Join(dir, "blocks.csv"), filepath.Join(dir, "baseline.csv")
 	many := strings.Repeat("4801c0\n480fafc0\n", 5000)
@@ -172,7 +172,7 @@ func interrupted(t *testing.T, args []string, wait time.Duration) (code int, std
 
 // TestHead: who reads as much as he wants and closes the pipe hears nothing of it.
 func TestHead(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	blocks := filepath.Join(t.TempDir(), "blocks.csv")
 	if err := os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func untilFull(t *testing.T, pipe *os.File) {
 // TestInterruptedTwice: when the first signal has to wait, here for a reader of the results
 // who does not read, the second ends the run at once.
 func TestInterruptedTwice(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	cmd, stdin, stdout, stderr := startBatch(t)
 	go func() {
 		for {

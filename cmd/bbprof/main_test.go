@@ -66,7 +66,7 @@ func TestBatchOfRealBlocks(t *testing.T) {
 	if err != nil {
 		require.Skip(t, require.Corpus, "no corpus beside the project: %v", err)
 	}
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	const n = 100
 	lines := strings.SplitAfterN(string(blocks), "\n", n+1)[:n]
 	var stdout, stderr strings.Builder

@@ -61,7 +61,7 @@ func TestFit(t *testing.T) {
 // TestCollectorRests: what the last step of a batch needs, which puts rows in order, is not
 // multiplied by what suits measuring.
 func TestCollectorRests(t *testing.T) {
-	require.Measure(t, tryOnce())
+	mustMeasure(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var stderr strings.Builder
 	if code := run([]string{"batch", "-"}, strings.NewReader("0f05\n"), io.Discard, &stderr); disturbed(stderr.String()) {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -92,8 +93,12 @@ func TestScripts(t *testing.T) {
 			}
 			params := params
 			params.Files = []string{script}
+			measures := bytes.Contains(text, []byte("[!measures] skip"))
+			if measures {
+				notForEver(t)
+			}
 			a := runScript(params)
-			if a.failed && bytes.Contains(text, []byte("[!measures] skip")) && spoiled < mostSpoiled {
+			if a.failed && measures && spoiled < mostSpoiled {
 				spoiled++
 				t.Logf("failed, and runs once more:\n%s", a.log.String())
 				a = runScript(params)
@@ -166,6 +171,24 @@ func cannotMeasure(t testing.TB) string {
 	t.Fatalf("starting a profiler: %v", err)
 	return ""
 }
+
+// mustMeasure ends a test where bbprof cannot measure, or not for now.
+func mustMeasure(t testing.TB) {
+	t.Helper()
+	require.Measure(t, tryOnce())
+	notForEver(t)
+}
+
+// notForEver ends a test that measures once the tests have taken long: on an idle machine they are done in a
+// quarter of that, and on one that is never idle each command waits for a minute.
+func notForEver(t testing.TB) {
+	t.Helper()
+	if took := time.Since(began); took > 5*time.Minute {
+		require.Skip(t, require.Idle, "other work has drawn the tests out to %v", took.Round(time.Second))
+	}
+}
+
+var began = time.Now()
 
 var tryOnce = sync.OnceValue(func() error {
 	p, err := profiler.New(profiler.Options{})
