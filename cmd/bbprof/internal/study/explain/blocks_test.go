@@ -32,57 +32,60 @@ var built = []struct {
 	setup func(*profiler.Setup)
 	cause string
 	only  func(host.CPU) bool // which cores it is a cause on, all if nil
+	// zen5 is what its time depends on besides there, by less: 3 % with the slot that copies start at, up to 15 %
+	// with the line.
+	zen5 string
 }{
 	{
 		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
 		"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
 		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
-		"4K aliasing", notRedwoodCove,
+		"4K aliasing", notRedwoodCove, "",
 	},
 	{
 		// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
 		"loads of one line through two pages", "488b03 488b8b00100000", nil,
-		"frame sharing", func(c host.CPU) bool { return c.Core.WayPredicted },
+		"frame sharing", func(c host.CPU) bool { return c.Core.WayPredicted }, "rename phase",
 	},
 	{
 		// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
 		"a load across lines", "488b433d 4883e000 4801c3", nil,
-		"line splits", nil,
+		"line splits", nil, "",
 	},
 	{
 		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
 		"long and short nops", strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
-		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // how an op-cache entry meets a line
+		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, "", // how an op-cache entry meets a line
 	},
 	{
 		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 after
 		// them, as the two alone depend on their alignment too, while they compute subnormals
 		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
-		"subnormals", notRedwoodCove,
+		"subnormals", notRedwoodCove, "code alignment",
 	},
 	{
 		// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
 		"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
 		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
-		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, // whose L2 of 1 MB feeds the decoders in time
+		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, "", // whose L2 of 1 MB feeds the decoders in time
 	},
 	{
 		// add ebx, 1; cmp eax, ebx: two slots a copy, so what counts is whether an even number of slots came before
 		"a sum and a comparison", "83c301 39d8", nil,
-		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove },
+		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove }, "",
 	},
 	{
 		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so it is their number modulo 3
 		"two sums and a comparison", "83c601 4c01c2 39fe", nil,
-		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove },
+		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove }, "",
 	},
 
-	{"a chain of multiplications", "480fafc0", nil, "", nil},           // imul rax, rax
-	{"a chain of loads", "488b1b", nil, "", nil},                       // mov rbx, [rbx]
-	{"a chain through flags and a swap", "480fc8", nil, "", nil},       // bswap rax
-	{"a store and its load", "48890b 488b0b", nil, "", notRedwoodCove}, // mov [rbx], rcx; mov rcx, [rbx]
-	{"sums of subnormals", "f20f580b", nil, "", nil},                   // addsd xmm1, [rbx]: subnormals that cost nothing
-	{"a chain of vectors", "660ffec1", nil, "", nil},                   // paddd xmm0, xmm1
+	{"a chain of multiplications", "480fafc0", nil, "", nil, ""},           // imul rax, rax
+	{"a chain of loads", "488b1b", nil, "", nil, ""},                       // mov rbx, [rbx]
+	{"a chain through flags and a swap", "480fc8", nil, "", nil, ""},       // bswap rax
+	{"a store and its load", "48890b 488b0b", nil, "", notRedwoodCove, ""}, // mov [rbx], rcx; mov rcx, [rbx]
+	{"sums of subnormals", "f20f580b", nil, "", nil, ""},                   // addsd xmm1, [rbx]: subnormals that cost nothing
+	{"a chain of vectors", "660ffec1", nil, "", nil, ""},                   // paddd xmm0, xmm1
 }
 
 // TestBuiltBlocks: explain names the cause of each block, and none where there is none.
@@ -93,11 +96,11 @@ func TestBuiltBlocks(t *testing.T) {
 	p, err := profiler.New(profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
-	cpu := host.Detect()
+	here := host.Detect()
 	for _, b := range built {
 		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
-			if b.only != nil && !b.only(cpu) {
-				require.Skip(t, require.CPU, "%s: what it depends on is not known on %s", b.name, cpu.Microarchitecture)
+			if b.only != nil && !b.only(here) {
+				require.Skip(t, require.CPU, "%s: what it depends on is not known on %s", b.name, here.Microarchitecture)
 			}
 			init := initial.Paper()
 			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: 1, NoFTZ: true, Tolerate: []verdict.Reason{
@@ -116,6 +119,9 @@ func TestBuiltBlocks(t *testing.T) {
 			}
 			require.AtMost(t, 1, 3, func() string {
 				got, unclear := causes(t, p, unhex(t, b.hex), setup, opts)
+				if here.Microarchitecture == cpu.Zen5 && b.zen5 != "" {
+					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.zen5 })
+				}
 				if slices.Equal(got, want) {
 					return ""
 				}
