@@ -19,6 +19,7 @@ import (
 // start gives a Profiler, or skips the test on a machine that cannot measure.
 func start(t *testing.T, opts Options) *Profiler {
 	t.Helper()
+	require.Patience(t)
 	p, err := New(opts)
 	require.Measure(t, err)
 	t.Cleanup(p.Close)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -107,6 +108,20 @@ func AtMost(t testing.TB, failures, n int, check func() string) {
 			t.Errorf("%d of %d runs failed, and %d may:\n%s", len(complaints), n-left+1, failures, strings.Join(complaints, "\n"))
 			return
 		}
+	}
+}
+
+// patience is how long a package's tests measure before the rest are skipped: several times what they take on an idle
+// machine. On one that is never idle each of them waits for a minute.
+const patience = 5 * time.Minute
+
+var began = time.Now()
+
+// Patience ends a test that is about to measure, if the tests before it have taken too long for it to be worth while.
+func Patience(t testing.TB) {
+	t.Helper()
+	if took := time.Since(began); took > patience {
+		Skip(t, Idle, "other work has drawn the tests of this package out to %v", took.Round(time.Second))
 	}
 }
 
