@@ -272,8 +272,8 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 //
 // A core that dispatches more than its ALUs take hides another hardware thread from the adds. On Zen 5 they
 // take 1,630 instead of 1,610 cycles in the quiet moments of a busy sibling, in which blocks of eight instructions a
-// cycle take half as long again; a thread whose sibling is awake gets at most six a cycle from the op cache, which nops
-// show: 2,120 cycles or more instead of 1,830.
+// cycle take half as long again, and nops 2,120 or more instead of 1,830
+// (docs/precision-notes.md, "A probe that adds alone do not make, on Zen 5").
 type Probe struct {
 	Iterations int
 	Nops       bool
