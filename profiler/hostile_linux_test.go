@@ -32,7 +32,7 @@ const childRunLimit = 5 * time.Second
 var ownAreas = map[string]uint64{
 	"the stub": layout.Stub + 0x100, "a frame": layout.Frames + 0x100,
 	"runs left": layout.SlotCount, "the return address": layout.SlotReturn, "the entry": layout.SlotEntry, "the output": layout.SlotOut,
-	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the idle time": layout.SlotIdleAdds, "the list's position": layout.SlotOps,
+	"samples wanted": layout.SlotSamples, "polls left": layout.SlotPolls, "the idle time": layout.SlotIdleProbe, "the list's position": layout.SlotOps,
 	"the list's end": layout.SlotOpsEnd, "MXCSR": layout.SlotMXCSR, "the flags": layout.SlotFlags, "words to restore": layout.SlotRestore,
 	"the borrowed register": layout.SlotScratch, "the dispatch offset": layout.SlotDispatch, "the loop's counter": layout.SlotLoop,
 	"the phases": layout.Phases, "the usage": layout.Usage, "the times": layout.Times + 8,

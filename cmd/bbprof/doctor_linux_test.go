@@ -131,6 +131,9 @@ func runUnder(t *testing.T, under string, conditions []string, program ...string
 		if exit == exitOK || !disturbed(said) && (try == tries || !suspect(said)) { // doctor's prices may be unsteady, and are data
 			return exit, stdout, stderr
 		}
+		if neverIdle(said) {
+			break
+		}
 	}
 	require.Skip(t, require.Idle, "the core is not left alone")
 	return 0, nil, ""

@@ -83,7 +83,7 @@ func TestHosts(t *testing.T) {
 			code, stdout, stderr := runOnceUnder(t, under, strings.Fields(h.conditions), program...)
 			t.Logf("exit code %d: %s", code, strings.TrimSpace(stderr))
 			switch {
-			case strings.Contains(stderr, "not left alone"):
+			case disturbed(stderr):
 				require.Skip(t, require.Idle, "somebody else uses the core")
 			case h.missing == "" && code != exitOK && code != exitRejected:
 				t.Errorf("it does not work: %s %s", stdout, stderr)
@@ -123,7 +123,7 @@ func TestContainerProfile(t *testing.T) {
 			code, stdout, stderr := runOnceUnder(t, under, []string{profile}, bbprof, "-budget", "1us", "-hex", "488b03")
 			t.Logf("exit code %d: %s", code, strings.TrimSpace(stderr))
 			switch {
-			case strings.Contains(stderr, "not left alone"):
+			case disturbed(stderr):
 				require.Skip(t, require.Idle, "somebody else uses the core")
 			case without == "" && code != exitOK && code != exitRejected:
 				t.Errorf("it does not work: %s %s", stdout, stderr)

@@ -45,7 +45,7 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 	keepAwake(e, vectorBits)
 	contention(e, clock, probe)
 	e.Store(layout.SlotContention, asm.RAX)
-	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
+	e.CmpMem(asm.RAX, layout.SlotIdleProbe)
 	busy := e.ForwardJa()
 
 	// Idle: what was sampled since the last idle reading holds.
@@ -129,7 +129,7 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 // of stores. If the first is idle the wait ends; after a busy one, needed idle readings in a row
 // end it, since other threads come and go. Where the first finds slow stores alone two are enough: after pages
 // were mapped the next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is
-// not. Once SlotWait is used up, SlotIdleAdds is set so low that every later reading counts as busy.
+// not. Once SlotWait is used up, SlotIdleProbe is set so low that every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -139,7 +139,7 @@ func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, 
 	again := e.PC()
 	keepAwake(e, vectorBits)
 	contention(e, clock, probe)
-	e.CmpMem(asm.RAX, layout.SlotIdleAdds)
+	e.CmpMem(asm.RAX, layout.SlotIdleProbe)
 	busy := e.ForwardJa()
 	burst(e, clock)
 	e.CmpMem(asm.RAX, layout.SlotIdleStores)
@@ -158,7 +158,7 @@ func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, 
 	e.MovImm(asm.RAX, 1)
 	e.Store(layout.SlotWait, asm.RAX)
 	e.MovImm(asm.RAX, 0)
-	e.Store(layout.SlotIdleAdds, asm.RAX)
+	e.Store(layout.SlotIdleProbe, asm.RAX)
 	e.Jmp(done)
 	return entry
 }
@@ -246,7 +246,7 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 // wakeTurns is the number of iterations that wake the upper halves of vector units. On Granite Rapids they sleep at
 // times after 3 µs without use and mostly after 40, and chains of 256-bit operations then run at four fifths of
 // their speed for 0.5 µs, those of 512-bit ones for up to 3 µs.
-var wakeTurns = map[int]uint64{256: 256, 512: 768}
+var wakeTurns = map[int]int{256: 256, 512: 768}
 
 // wakeVectors uses vector units of a width until they are awake. Without it the short image, the
 // first after the chains, pays for that and the long image does not.
@@ -256,24 +256,19 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 		return
 	}
 	e.Raw(0xc5, 0xf8, 0x57, 0xc0) // vxorps xmm0, xmm0, xmm0: no assist for what a block left there
-	e.MovImm(asm.RCX, turns)
-	e.Align(64)
-	loop := e.PC()
-	for range 4 {
-		vaddps(e, vectorBits)
-	}
-	e.Align(32)
-	e.Dec(asm.RCX)
-	e.Jnz(loop)
+	loop(e, turns, func() {
+		for range 4 {
+			vaddps(e, vectorBits)
+		}
+	})
 	e.Raw(0xc5, 0xf8, 0x77) // vzeroupper
 }
 
 // Probe is the contention probe: so many iterations of a loop of adds, and with Nops as many of a loop of nops.
 //
 // A core that dispatches more than its ALUs take hides another hardware thread from the adds. On Zen 5 they
-// take 1,630 instead of 1,610 cycles in the quiet moments of a busy sibling, in which blocks of eight instructions a
-// cycle take half as long again, and nops 2,120 or more instead of 1,830
-// (docs/precision-notes.md, "A probe that adds alone do not make, on Zen 5").
+// are as fast as alone in the quiet moments of a busy sibling, in which blocks of eight instructions a cycle take half as
+// long again, and nops a fifth (docs/precision-notes.md, "Adds alone are not enough on Zen 5").
 type Probe struct {
 	Iterations int
 	Nops       bool
@@ -316,7 +311,7 @@ func timed(e *asm.Emitter, clock Clock, body func()) {
 	e.SubMem(asm.RAX, layout.SlotStart)
 }
 
-// loop runs body that often, counted by rcx.
+// loop runs body so many times, counted by rcx.
 func loop(e *asm.Emitter, iterations int, body func()) {
 	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)

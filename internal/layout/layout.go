@@ -99,7 +99,7 @@ const (
 
 	SlotSamples    = Control + 0x40 // samples still wanted
 	SlotPolls      = Control + 0x48 // contention probe readings left before the sampler gives up
-	SlotIdleAdds   = Control + 0x50 // longest contention probe reading of a core that is not shared
+	SlotIdleProbe  = Control + 0x50 // longest contention probe reading of a core that is not shared
 	SlotContention = Control + 0x58 // the last contention probe reading
 	SlotOps        = Control + 0x60 // address of the next step of the list
 	SlotOpsEnd     = Control + 0x68 // address past the last
@@ -114,7 +114,7 @@ const (
 	SlotWait       = Control + 0xa0 // busy contention probe readings left before an idle core is waited for no longer
 	SlotIdleNeeded = Control + 0xa8 // idle ones in a row that make the core idle
 	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
-	SlotIdleStores = Control + 0xb8 // as SlotIdleAdds, of the burst of stores
+	SlotIdleStores = Control + 0xb8 // as SlotIdleProbe, of the burst of stores
 
 	SlotPhasesEnd = Control + 0xc0 // address past the last phase
 

@@ -75,7 +75,7 @@ func TestAreas(t *testing.T) {
 func TestSlots(t *testing.T) {
 	slots := []uint64{
 		SlotCount, SlotReturn, SlotEntry, SlotPhase, SlotStart, SlotOut, SlotKept, SlotDither,
-		SlotSamples, SlotPolls, SlotIdleAdds, SlotContention, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
+		SlotSamples, SlotPolls, SlotIdleProbe, SlotContention, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
 		SlotDispatch, SlotLoop, SlotWait, SlotIdleNeeded, SlotRuns, SlotIdleStores,
 	}
 	if s := slices.Compact(slices.Clone(slots)); len(s) != len(slots) || !slices.IsSorted(slots) {

@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -74,6 +74,9 @@ func Skip(t testing.TB, need Need, format string, args ...any) {
 	case slices.Contains(required, need):
 		t.Fatalf("%s (%s lists %s)", why, Env, need)
 	}
+	if need == Idle {
+		busy.Add(1)
+	}
 	note(t.Name() + ": " + why)
 	t.Skip(why)
 }
@@ -111,17 +114,17 @@ func AtMost(t testing.TB, failures, n int, check func() string) {
 	}
 }
 
-// patience is how long a package's tests measure before the rest are skipped: several times what they take on an idle
-// machine. On one that is never idle each of them waits for a minute.
-const patience = 5 * time.Minute
+// mostBusy is how many tests of a package look for an idle core in vain until the others do not: on a machine that is
+// never idle each waits for a minute.
+const mostBusy = 5
 
-var began = time.Now()
+var busy atomic.Int64
 
-// Patience ends a test that is about to measure, if the tests before it have taken too long for it to be worth while.
+// Patience ends a test that is about to measure, if too many before it found no idle core.
 func Patience(t testing.TB) {
 	t.Helper()
-	if took := time.Since(began); took > patience {
-		Skip(t, Idle, "other work has drawn the tests of this package out to %v", took.Round(time.Second))
+	if n := busy.Load(); n >= mostBusy {
+		Skip(t, Idle, "%d tests of this package before it found no idle core", n)
 	}
 }
 

@@ -28,12 +28,15 @@ const (
 	// longestPause is the longest between two tries. A process that has slept gets a whole slice
 	// of the CPU next.
 	longestPause = 20 * time.Millisecond
-	// The contention probe lasts at least this many steps of the clock, so that a single step does not
+	// Each loop of the contention probe lasts at least this many steps of the clock, so that a single step does not
 	// decide between idle and busy.
 	probeSteps      = 30
-	probeIterations = 64 // iterations of its loop at least: about 1,000 cycles
+	probeIterations = 64 // iterations of a loop at least: about 1,000 cycles
 	// A fenced clock reading takes at most this many cycles: 40 on Skylake, 50 on Zen 5.
 	readingCycles = 60
+	// nopsStart is how much longer the first iterations of nops take, on Zen 5: 3,339 to 3,409 cycles are the probe's with
+	// 128 iterations, 6,563 to 6,591 with 256.
+	nopsStart = 200
 	// anyReading is longer than every reading of the probe: no core is busy.
 	anyReading = math.MaxUint32
 )
@@ -44,7 +47,7 @@ var oneWindow = []int{0}
 // calibrate learns the clock's step, its rate, whether adds take a cycle, and how fast the
 // contention probe is on an idle core.
 func (t *TSC) calibrate() error {
-	t.probe = harness.Probe{Iterations: probeIterations, Nops: t.CPU.NopsPerCycle != 0}
+	t.probe = harness.Probe{Iterations: probeIterations}
 	t.emit(clock.TSC{StepTicks: 1})
 	got, err := t.run(calibrationPlan(t.multiplyChains(), calibrationSamples, anyReading))
 	if err != nil {
@@ -57,7 +60,8 @@ func (t *TSC) calibrate() error {
 		readings = append(readings, uint64(reading))
 	}
 	step := clock.StepOf(readings)
-	t.probe.Iterations *= max(1, int(math.Ceil(probeSteps*step/stat.Median(w.columns[columnProbe]))))
+	t.probe.Iterations *= max(1, int(math.Ceil(probeSteps*step/slices.Min(w.columns[columnProbe]))))
+	t.probe.Nops = t.CPU.NopsPerCycle != 0
 	t.emit(clock.TSC{StepTicks: step})
 	if err := t.findIdle(); err != nil {
 		return err
@@ -243,11 +247,12 @@ func (t *TSC) plausible(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return true
 	}
-	ideal := float64(harness.ContentionAdds+2) / t.CPU.AddsPerCycle
+	ideal, around := float64(harness.ContentionAdds+2)/t.CPU.AddsPerCycle, float64(readingCycles)
 	if t.probe.Nops {
 		ideal += float64(harness.ContentionNops+2) / t.CPU.NopsPerCycle
+		around += nopsStart
 	}
-	return idle <= 1.02*ideal*float64(t.probe.Iterations)+readingCycles
+	return idle <= 1.02*ideal*float64(t.probe.Iterations)+around
 }
 
 // longestIdle is the longest reading of the probe on an idle core.

@@ -167,7 +167,7 @@ func (t *TSC) setSlots(p runPlan, out output) {
 		}
 	}
 	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(rows.n())*layout.PhaseSize)
-	t.child.SetWord(layout.SlotIdleAdds, p.idle)
+	t.child.SetWord(layout.SlotIdleProbe, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
 	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // unless it is searched

@@ -78,12 +78,12 @@ func TestWaitIdle(t *testing.T) {
 			}
 		}
 		stop, err := b.child.Do([]tracee.Op{
-			tracee.Put(at, 0), tracee.Put(layout.SlotIdleAdds, limit), tracee.Put(layout.SlotIdleStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
+			tracee.Put(at, 0), tracee.Put(layout.SlotIdleProbe, limit), tracee.Put(layout.SlotIdleStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
 		}, runLimit)
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)
 		}
-		if given := b.child.Word(layout.SlotIdleAdds) == 0; given != (c.left == 1) {
+		if given := b.child.Word(layout.SlotIdleProbe) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
 		if got := sampled(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {

@@ -16,13 +16,11 @@ import (
 
 // synthetic is a block with one bound that follows from how it is made.
 type synthetic struct {
-	name string
-	hex  string
-	want Kind
-	// class of which exactly so much is free an iteration, "" if that is not told here: what the core executes of
-	// it in the block's cycles, less what the block has
-	class string
-	has   int
+	name  string
+	hex   string
+	want  Kind
+	class string // of which so much is free an iteration as the core executes in the block's cycles, less what the block has; "" if that is not told here
+	has   int    // instructions of the class
 }
 
 // made returns n blocks, the kinds in turn, their sizes at random.
@@ -93,6 +91,9 @@ func TestSynthetic(t *testing.T) {
 	t.Cleanup(p.Close)
 	alone, err := p.Profile(context.Background(), profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // multiplications that wait for nothing
 	require.Measure(t, err)
+	if alone.Rejection != nil {
+		require.Measure(t, alone.Rejection)
+	}
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0
 	for _, b := range blocks {

@@ -32,9 +32,9 @@ var built = []struct {
 	setup func(*profiler.Setup)
 	cause string
 	only  func(host.CPU) bool // which cores it is a cause on, all if nil
-	// zen5 is what its time depends on besides there, by less: 3 % with the slot that copies start at, up to 15 %
-	// with the line.
-	zen5 string
+	// alsoOnZen5 is a second, weaker cause there: 3 % with the slot that copies start at, up to 15 % with their place
+	// in a line.
+	alsoOnZen5 string
 }{
 	{
 		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
@@ -119,8 +119,8 @@ func TestBuiltBlocks(t *testing.T) {
 			}
 			require.AtMost(t, 1, 3, func() string {
 				got, unclear := causes(t, p, unhex(t, b.hex), setup, opts)
-				if here.Microarchitecture == cpu.Zen5 && b.zen5 != "" {
-					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.zen5 })
+				if here.Microarchitecture == cpu.Zen5 && b.alsoOnZen5 != "" {
+					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.alsoOnZen5 })
 				}
 				if slices.Equal(got, want) {
 					return ""
