@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -74,9 +74,6 @@ func Skip(t testing.TB, need Need, format string, args ...any) {
 	case slices.Contains(required, need):
 		t.Fatalf("%s (%s lists %s)", why, Env, need)
 	}
-	if need == Idle {
-		busy.Add(1)
-	}
 	note(t.Name() + ": " + why)
 	t.Skip(why)
 }
@@ -114,17 +111,19 @@ func AtMost(t testing.TB, failures, n int, check func() string) {
 	}
 }
 
-// mostBusy is how many tests of a package look for an idle core in vain until the others do not: on a machine that is
-// never idle each waits for a minute.
-const mostBusy = 5
+var began = time.Now()
 
-var busy atomic.Int64
-
-// Patience ends a test that is about to measure, if too many before it found no idle core.
+// Patience ends a test that is about to measure, if half of the time that go test gives a package (-timeout) is over: on a
+// machine that is seldom idle each command may wait for a minute, and a package whose time is up has failed.
 func Patience(t testing.TB) {
 	t.Helper()
-	if n := busy.Load(); n >= mostBusy {
-		Skip(t, Idle, "%d tests of this package before it found no idle core", n)
+	timed, ok := t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return // a benchmark
+	}
+	deadline, ok := timed.Deadline()
+	if took := time.Since(began); ok && took > deadline.Sub(began)/2 {
+		Skip(t, Idle, "other work has drawn the tests of this package out to %v", took.Round(time.Second))
 	}
 }
 

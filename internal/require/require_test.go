@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -72,6 +73,31 @@ func TestEndings(t *testing.T) {
 }
 
 // TestAtMost: of 5 runs 2 may fail, and no more run than it takes to know.
+// timed is a test that go test ends at a time, 0 for never.
+type timed struct {
+	ending
+	at time.Time
+}
+
+func (t timed) Deadline() (time.Time, bool) { return t.at, !t.at.IsZero() }
+
+func TestPatience(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		test testing.TB
+		want string
+	}{
+		{"a third is over", timed{at: began.Add(3 * time.Since(began))}, "goes on"},
+		{"two thirds are over", timed{at: began.Add(time.Since(began) * 3 / 2)}, "skipped: idle: other work"},
+		{"no end", timed{}, "goes on"},
+		{"a benchmark", ending{}, "goes on"},
+	} {
+		if got := how(func(testing.TB) { Patience(c.test) }); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestAtMost(t *testing.T) {
 	for _, c := range []struct {
 		runs string // what each says: . is nothing, x a complaint
