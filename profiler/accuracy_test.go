@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -40,10 +39,8 @@ func unhex(t testing.TB, s string) []byte {
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for try := 0; ; try++ {
-		r, err := p.Profile(context.Background(), Block{Code: block})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, err := p.Profile(require.Context(t), Block{Code: block})
+		require.Measure(t, err)
 		if r.Status == OK {
 			return r
 		}

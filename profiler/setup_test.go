@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -108,10 +107,9 @@ func TestOffsetCancels(t *testing.T) {
 	p := start(t, Options{})
 	for _, offset := range []int{0, 1, 63, 64, 4095} {
 		lasting(t, func() string {
-			r, err := p.Profile(context.Background(), Block{Code: unhex(t, "480fafc0"), Setup: Setup{CodeOffset: &offset}})
+			r, err := p.Profile(require.Context(t), Block{Code: unhex(t, "480fafc0"), Setup: Setup{CodeOffset: &offset}})
+			require.Measure(t, err)
 			switch {
-			case err != nil:
-				t.Fatal(err)
 			case r.Status != OK:
 				t.Logf("offset %d: %s %s", offset, r.Reason, r.Failure)
 			case math.Abs(r.Cycles-3) > 0.015*3: // imul r64, r64 on every core since Nehalem (uops.info)
@@ -125,7 +123,7 @@ func TestOffsetCancels(t *testing.T) {
 // TestManyPages: a block is timed on as many pages as a run may touch, mapped again in each child run.
 func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
-	r, err := p.Profile(context.Background(), Block{
+	r, err := p.Profile(require.Context(t), Block{
 		Code: unhex(t, "488b03"+"4881c300100000"), // mov rax, [rbx]; add rbx, 4096
 		Setup: Setup{Unroll: &unroll.Factors{Short: mapping.MaxPages / 2, Long: mapping.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.Nonlinear, verdict.Unstable}},

@@ -93,14 +93,15 @@ func TestScripts(t *testing.T) {
 			params := params
 			params.Files = []string{script}
 			measures := bytes.Contains(text, []byte("[!measures] skip"))
+			ctx := t.Context()
 			if measures {
-				require.Patience(t)
+				ctx = require.Context(t)
 			}
-			a := runScript(params)
+			a := runScript(ctx, params)
 			if a.failed && measures && spoiled < mostSpoiled {
 				spoiled++
 				t.Logf("failed, and runs once more:\n%s", a.log.String())
-				a = runScript(params)
+				a = runScript(ctx, params)
 			}
 			if a.skipped != "" {
 				need, why, _ := strings.Cut(a.skipped, ": ")
@@ -116,14 +117,15 @@ func TestScripts(t *testing.T) {
 
 // attempt is one run of a script, with how it ended.
 type attempt struct {
+	ctx     context.Context
 	log     strings.Builder
 	skipped string // the need that is not met, a colon, and why
 	failed  bool
 }
 
 // runScript runs the one script that params names, in a goroutine that the script may end.
-func runScript(params testscript.Params) *attempt {
-	a := &attempt{}
+func runScript(ctx context.Context, params testscript.Params) *attempt {
+	a := &attempt{ctx: ctx}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -217,24 +219,30 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if n := len(rest); n >= 2 && rest[n-2] == "<" {
 		input, rest = ts.ReadFile(rest[n-1]), rest[:n-2]
 	}
+	a := ts.Value(theTest{}).(*attempt)
 	const tries = 4
 	for try := 1; ; try++ {
 		var stdout, stderr strings.Builder
-		cmd := exec.Command(program, rest...)
+		cmd := exec.CommandContext(a.ctx, program, rest...)
 		cmd.Dir = ts.MkAbs(".")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		err := cmd.Run()
+		said := stdout.String() + stderr.String()
+		switch {
+		case a.ctx.Err() != nil:
+			ts.Logf("stopped:\n%s", said)
+			a.lacks(string(require.Idle) + ": other work has drawn the scripts out to half of go test's time")
+		case err != nil && cmd.ProcessState == nil:
 			ts.Fatalf("%v", err)
 		}
 		got := strconv.Itoa(cmd.ProcessState.ExitCode())
-		said := stdout.String() + stderr.String()
 		if (disturbed(said) || suspect(said)) && !neverIdle(said) && try < tries {
 			ts.Logf("disturbed:\n%s", said)
 			continue
 		}
 		if disturbed(said) {
 			ts.Logf("disturbed:\n%s", said)
-			ts.Value(theTest{}).(*attempt).lacks(string(require.Idle) + ": nothing can be said of what needs a measurement")
+			a.lacks(string(require.Idle) + ": nothing can be said of what needs a measurement")
 		}
 		io.WriteString(ts.Stdout(), stdout.String())
 		io.WriteString(ts.Stderr(), stderr.String())
@@ -256,7 +264,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	for range 3 {
-		cmd := exec.Command(args[2], args[3:]...)
+		cmd := exec.CommandContext(ts.Value(theTest{}).(*attempt).ctx, args[2], args[3:]...)
 		out, _ := cmd.Output() // the code says whether it failed
 		if pattern.Match(out) && strconv.Itoa(cmd.ProcessState.ExitCode()) == args[1] {
 			ts.Stdout().Write(out)

@@ -6,6 +6,7 @@
 package require
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -117,25 +118,47 @@ var began = time.Now()
 // machine that is seldom idle each command may wait for a minute, and a package whose time is up has failed.
 func Patience(t testing.TB) {
 	t.Helper()
-	timed, ok := t.(interface{ Deadline() (time.Time, bool) })
-	if !ok {
-		return // a benchmark
-	}
-	deadline, ok := timed.Deadline()
-	if took := time.Since(began); ok && took > deadline.Sub(began)/2 {
-		Skip(t, Idle, "other work has drawn the tests of this package out to %v", took.Round(time.Second))
+	if end, ok := patience(t); ok && time.Now().After(end) {
+		Skip(t, Idle, "other work has drawn the tests of this package out to %v", time.Since(began).Round(time.Second))
 	}
 }
 
+// Context is what a test measures in, as a study of many blocks may by itself take all the time there is: it ends with
+// [Patience], and [Measure] skips for its error.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	Patience(t)
+	end, ok := patience(t)
+	if !ok {
+		return t.Context()
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), end)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// patience is when half of go test's time is over; a benchmark has no such time.
+func patience(t testing.TB) (time.Time, bool) {
+	timed, ok := t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return time.Time{}, false
+	}
+	deadline, ok := timed.Deadline()
+	return began.Add(deadline.Sub(began) / 2), ok
+}
+
 // Measure ends a test if err is one of the documented reasons for having no measurement: a host that
-// cannot measure, or other work on the core. Any other error fails the test; nil lets it go on.
+// cannot measure, other work on the core, or the end of [Context]. Any other error fails the test; nil lets it go on.
 func Measure(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
 	need, ok := missing(err)
-	if !ok {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		need = Idle
+	case !ok:
 		t.Fatal(err)
 	}
 	Skip(t, need, "%v", err)

@@ -1,6 +1,7 @@
 package require
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,6 +52,7 @@ func TestEndings(t *testing.T) {
 		{"the host cannot, and it need not be idle", "idle", measure(host), "skipped: measure: starting"},
 		{"a busy host", "measure", measure(busy), "skipped: idle: "},
 		{"a busy host that must be idle", "idle", measure(busy), "failed: idle: "},
+		{"the end of patience", "measure", measure(fmt.Errorf("profiling: %w", context.DeadlineExceeded)), "skipped: idle: profiling"},
 		{"noise", "measure", measure(noise), "skipped: idle: unstable"},
 		{"noise on a host that must be idle", "idle", measure(noise), "failed: idle: unstable"},
 		{"a block's own rejection", "", measure(&verdict.Rejection{Reason: verdict.Timeout}), "failed: timeout"},
@@ -72,7 +74,6 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestAtMost: of 5 runs 2 may fail, and no more run than it takes to know.
 // timed is a test that go test ends at a time, 0 for never.
 type timed struct {
 	ending
@@ -98,6 +99,26 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+func TestContext(t *testing.T) {
+	ctx := func(of testing.TB) (ctx context.Context) {
+		if got := how(func(testing.TB) { ctx = Context(of) }); got != "goes on" {
+			t.Fatal(got)
+		}
+		return ctx
+	}
+	end := began.Add(10 * time.Hour)
+	if at, ok := ctx(timed{ending{t}, end}).Deadline(); !ok || !at.Equal(began.Add(5*time.Hour)) {
+		t.Errorf("ends %v after the start, %t; want half of 10 hours", at.Sub(began), ok)
+	}
+	if _, ok := ctx(ending{t}).Deadline(); ok {
+		t.Error("a benchmark has an end")
+	}
+	if got := how(func(testing.TB) { Context(timed{at: began.Add(time.Since(began) * 3 / 2)}) }); !strings.HasPrefix(got, "skipped: idle: ") {
+		t.Errorf("two thirds are over: %s", got)
+	}
+}
+
+// TestAtMost: of 5 runs 2 may fail, and no more run than it takes to know.
 func TestAtMost(t *testing.T) {
 	for _, c := range []struct {
 		runs string // what each says: . is nothing, x a complaint

@@ -179,6 +179,7 @@ func start(t *testing.T) *profiler.Profiler {
 // TestReal: bbprof knows the answers on this machine, by its name and as an unknown one. What other work
 // makes fail, or the clock of 256-bit operations (docs/precision-notes.md), it does not in each of three runs.
 func TestReal(t *testing.T) {
+	ctx := require.Context(t)
 	p := start(t)
 	detected := host.Detect()
 	for _, core := range []cpu.Name{detected.Microarchitecture, cpu.Unknown} {
@@ -186,10 +187,8 @@ func TestReal(t *testing.T) {
 		failed := map[string]int{}
 		const runs = 3
 		for range runs {
-			outcomes, err := Run(t.Context(), p, detected, Full)
-			if err != nil {
-				t.Fatal(err)
-			}
+			outcomes, err := Run(ctx, p, detected, Full)
+			require.Measure(t, err)
 			t.Logf("%s as %s (%s)", Count(outcomes), core, detected.Brand)
 			for _, o := range outcomes {
 				switch o.Status {
@@ -216,10 +215,8 @@ func TestRealFails(t *testing.T) {
 		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {1.05, 1.05}}},
 		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {0.5, 0.95}}},
 	}
-	outcomes, err := run(t.Context(), p, cpu.Unknown, hasAll, wrong, Full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes, err := run(require.Context(t), p, cpu.Unknown, hasAll, wrong, Full)
+	require.Measure(t, err)
 	for _, o := range outcomes {
 		if o.Status != Fail && o.Status != Disturbed {
 			t.Errorf("%.4f cycles, expected %v: %s", o.Cycles, o.Expected(), o.Status)

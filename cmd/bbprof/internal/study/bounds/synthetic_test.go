@@ -1,7 +1,6 @@
 package bounds
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -86,10 +85,11 @@ func TestSynthetic(t *testing.T) {
 	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
+	ctx := require.Context(t)
 	p, err := profiler.New(profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
-	alone, err := p.Profile(context.Background(), profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // multiplications that wait for nothing
+	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // multiplications that wait for nothing
 	require.Measure(t, err)
 	if alone.Rejection != nil {
 		require.Measure(t, alone.Rejection)
@@ -97,10 +97,8 @@ func TestSynthetic(t *testing.T) {
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0
 	for _, b := range blocks {
-		a, err := Find(context.Background(), p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
+		require.Measure(t, err)
 		if slices.Contains(a.Bounds, b.want) {
 			named++
 		} else {

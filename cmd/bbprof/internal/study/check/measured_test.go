@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"testing"
 
@@ -19,6 +18,7 @@ func TestMeasured(t *testing.T) {
 
 func tryMeasured(t *testing.T) (complaint string) {
 	t.Helper()
+	ctx := require.Context(t)
 	p, err := profiler.New(profiler.Options{})
 	require.Measure(t, err)
 	// Chains and independent instructions, with and without memory.
@@ -27,7 +27,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 	for _, in := range instructions {
 		for n := 1; n <= 4; n++ {
 			b := Block{Code: bytes.Repeat(in, n)}
-			r, err := measure.Number(context.Background(), p, profiler.Block{Code: b.Code}, 1)
+			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code}, 1)
 			if err != nil {
 				p.Close()
 				require.Measure(t, err)
@@ -41,18 +41,15 @@ func tryMeasured(t *testing.T) (complaint string) {
 	alarms, found := 0, 0
 	const runs = 3
 	for run := range runs {
-		got, err := Run(context.Background(), blocks, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, err := Run(ctx, blocks, options)
+		require.Measure(t, err)
 		alarms += count(got, Slower)
 
 		slow := 4*run + run%4
 		changed := append([]Block(nil), blocks...)
 		changed[slow].Code = append(bytes.Clone(changed[slow].Code), bytes.Repeat(instructions[1], 5)...)
-		if got, err = Run(context.Background(), changed, options); err != nil {
-			t.Fatal(err)
-		}
+		got, err = Run(ctx, changed, options)
+		require.Measure(t, err)
 		if got[slow].Status == Unknown {
 			require.Skip(t, require.Idle, "the core is not left alone: %v", got[slow].Rejection)
 		}

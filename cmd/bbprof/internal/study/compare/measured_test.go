@@ -2,7 +2,6 @@ package compare
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
 	"testing"
@@ -25,12 +24,13 @@ func start(t *testing.T) *profiler.Profiler {
 // so many percent might not be found.
 func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int, percent float64) (says map[Verdict]int, last Conclusion) {
 	t.Helper()
+	ctx := require.Context(t)
 	says = map[Verdict]int{}
 	for seed := range uint64(seeds) {
-		measure, _, err := Blocks(context.Background(), p, profiler.Block{Code: a}, profiler.Block{Code: b})
+		measure, _, err := Blocks(ctx, p, profiler.Block{Code: a}, profiler.Block{Code: b})
 		var pairs []Pair
 		if err == nil {
-			pairs, _, err = Run(context.Background(), Draw(seed, layouts, 3), measure[0], measure[1])
+			pairs, _, err = Run(ctx, Draw(seed, layouts, 3), measure[0], measure[1])
 		}
 		if err == nil {
 			last, err = Paired(pairs)
@@ -39,9 +39,7 @@ func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 		if errors.As(err, &rejection) && rejection.Reason.Noise() {
 			require.Skip(t, require.Idle, "the core is not left alone: %v", err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.Measure(t, err)
 		// What is found four times in five is missed once in 10,000 if it is twice as large.
 		if 2*last.Detects > percent {
 			require.Skip(t, require.Idle, "the core is not left alone: %d layouts detect %.2f %%", layouts, last.Detects)

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,6 +92,7 @@ func TestBuiltBlocks(t *testing.T) {
 	if testing.Short() {
 		require.Skip(t, require.Long, "it measures for some seconds")
 	}
+	require.Patience(t)
 	p, err := profiler.New(profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
@@ -137,10 +137,8 @@ func TestBuiltBlocks(t *testing.T) {
 // causes are those that explain finds, and whether there is one of which it cannot tell.
 func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, opts Options) (all []string, unclear bool) {
 	t.Helper()
-	e, err := Explain(context.Background(), p, code, setup, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := Explain(require.Context(t), p, code, setup, opts)
+	require.Measure(t, err)
 	if e.Base.Reason.Noise() {
 		require.Skip(t, require.Idle, "the core was not left alone: %s", e.Base.Rejection.Detail)
 	}

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 // TestKernels: the kernels of the paper on aliasing alias where their addresses say, a page apart. On
 // Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md has all offsets).
 func TestKernels(t *testing.T) {
+	ctx := require.Context(t)
 	p, err := profiler.New(profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
@@ -57,10 +57,8 @@ func TestKernels(t *testing.T) {
 			stores := host.Detect().Core.StoreBuffer // a larger one reaches stores that are further back, a smaller one fewer
 			felt := host.Detect().Microarchitecture == cpu.Zen4 && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
-				points, err := Run(context.Background(), p, code, f, Plan{Runs: 3, Seed: 1})
-				if err != nil {
-					t.Fatal(err)
-				}
+				points, err := Run(ctx, p, code, f, Plan{Runs: 3, Seed: 1})
+				require.Measure(t, err)
 				for i, point := range points {
 					r := point.Result
 					if r.Reason == verdict.Timeout {
