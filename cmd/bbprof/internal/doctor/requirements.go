@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -187,7 +188,7 @@ func judgeAliased(prices []Price, core invariants.Core) Requirement {
 		}
 		switch {
 		case why1 != "" || why2 != "":
-			r.Met, r.Detail = Unknown, fmt.Sprintf("%s: %s", a.what, why1+why2)
+			r.Met, r.Detail = Unknown, a.what+": "+cmp.Or(why1, why2)
 			return r
 		case !free(with, without) && a.what != Through:
 			loads, r.Met = false, No
@@ -247,7 +248,7 @@ func judgeSubnormals(prices []Price) Requirement {
 	normal, why1 := PriceOf(prices, "mulsd", Normal)
 	flushed, why2 := PriceOf(prices, "mulsd", Flushed)
 	if why1 != "" || why2 != "" {
-		r.Met, r.Detail = Unknown, why1+why2
+		r.Met, r.Detail = Unknown, cmp.Or(why1, why2)
 		return r
 	}
 	if free(flushed, normal) {
