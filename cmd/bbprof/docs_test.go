@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -124,13 +125,17 @@ func TestTutorial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sh := exec.Command("sh", "-ex", "-c", script.String())
-	sh.Dir = dir
-	if out, err := sh.CombinedOutput(); err != nil && disturbed(string(out)) {
-		require.Skip(t, require.Idle, "%s", out)
-	} else if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+	sh := exec.CommandContext(require.Context(t), "sh", "-ex", "-c", script.String())
+	sh.Dir, sh.WaitDelay = dir, time.Second // what sh started outlives it
+	out, err := sh.CombinedOutput()
+	if err == nil {
+		return
 	}
+	require.Patience(t)
+	if disturbed(string(out)) {
+		require.Skip(t, require.Idle, "%s", out)
+	}
+	t.Fatalf("%v:\n%s", err, out)
 }
 
 // TestReasonsPage: docs/reasons.md has a section for each reason of a rejection and for nothing else,
@@ -335,8 +340,11 @@ func runExample(t *testing.T, command string) string {
 	var got []byte
 	for range 4 {
 		// TestMain has put this bbprof on the PATH.
-		got, _ = exec.Command("sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof")).CombinedOutput()
-		if !disturbed(string(got)) {
+		sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
+		sh.WaitDelay = time.Second // what sh started outlives it
+		got, _ = sh.CombinedOutput()
+		require.Patience(t)
+		if !disturbed(string(got)) && !strings.Contains(string(got), "holds no block that was measured") {
 			return busy.ReplaceAllString(string(got), "")
 		}
 		if neverIdle(string(got)) {
