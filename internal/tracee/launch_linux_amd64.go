@@ -138,12 +138,24 @@ func (t *Tracee) follow() error {
 	return nil
 }
 
-// settle maps the own region, gives everything else back, and shuts the door.
+// settle gives back what the child inherited, maps the own region, and shuts the door.
 func (t *Tracee) settle(counters []Counter) error {
 	const (
 		read, readWrite, readExec = unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_EXEC
 		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	)
+	for _, op := range UnmapAll(0) { // first: the stack may stand where the window goes
+		_, err := t.inject(unix.SYS_MUNMAP, op.args[:2]...)
+		if errors.Is(err, unix.EPERM) {
+			return &verdict.HostError{
+				Missing: "the kernel seals the vdso into every process (CONFIG_MSEAL_SYSTEM_MAPPINGS), and blocks could touch it",
+				Remedy:  "boot with vdso=0, or use a kernel without that option", Err: err,
+			}
+		}
+		if err != nil {
+			return settling("unmapping what is not its own", err)
+		}
+	}
 	for _, r := range t.regions() {
 		at, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset)
 		if err == nil && at != r.addr { // what the flag is to an older kernel: nothing
@@ -157,35 +169,7 @@ func (t *Tracee) settle(counters []Counter) error {
 	if err := t.openCounters(counters); err != nil {
 		return err
 	}
-	type step struct {
-		what string
-		nr   uint64
-		args []uint64
-	}
-	steps := []step{
-		{"closing its descriptors", unix.SYS_CLOSE_RANGE, []uint64{0, 1<<32 - 1, 0}},
-		// Without it, only a privileged process may install a filter (seccomp(2)).
-		{"giving up new privileges", unix.SYS_PRCTL, []uint64{unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
-	}
-	for _, op := range UnmapAll(t.window) {
-		steps = append(steps, step{"unmapping what is not its own", unix.SYS_MUNMAP, op.args[:2]})
-	}
-	for _, s := range steps {
-		_, err := t.inject(s.nr, s.args...)
-		if s.nr == unix.SYS_CLOSE_RANGE && err != nil { // before Linux 5.9, or under a filter that does not know it
-			err = t.closeEach()
-		}
-		if s.nr == unix.SYS_MUNMAP && errors.Is(err, unix.EPERM) {
-			return &verdict.HostError{
-				Missing: "the kernel seals the vdso into every process (CONFIG_MSEAL_SYSTEM_MAPPINGS), and blocks could touch it",
-				Remedy:  "boot with vdso=0, or use a kernel without that option", Err: err,
-			}
-		}
-		if err != nil {
-			return settling(s.what, err)
-		}
-	}
-	for _, do := range []func() error{t.limit, t.giveUpCapabilities, t.installFilter} {
+	for _, do := range []func() error{t.closeAll, t.giveUpPrivileges, t.limit, t.giveUpCapabilities, t.installFilter} {
 		if err := do(); err != nil {
 			return err
 		}
@@ -272,6 +256,26 @@ func (t *Tracee) giveUpCapabilities() error {
 	binary.LittleEndian.PutUint32(area[12:], has[0].Permitted&keep)
 	if _, err := t.inject(unix.SYS_CAPSET, layout.Samples, layout.Samples+8); err != nil {
 		return settling("giving up its capabilities", err)
+	}
+	return nil
+}
+
+// giveUpPrivileges: else only a privileged process may install a filter (seccomp(2)).
+func (t *Tracee) giveUpPrivileges() error {
+	if _, err := t.inject(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		return settling("giving up new privileges", err)
+	}
+	return nil
+}
+
+// closeAll closes the child's descriptors.
+func (t *Tracee) closeAll() error {
+	_, err := t.inject(unix.SYS_CLOSE_RANGE, 0, 1<<32-1)
+	if err != nil { // before Linux 5.9, or under a filter that does not know it
+		err = t.closeEach()
+	}
+	if err != nil {
+		return settling("closing its descriptors", err)
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestMain iterations this binary into the monitor of a child when a test asks for it.
+// TestMain turns this binary into the monitor of a child when a test asks for it.
 func TestMain(m *testing.M) {
 	if how := os.Getenv("BBPROF_TEST_MONITOR"); how != "" {
 		monitor(how)
@@ -230,6 +232,28 @@ func mustHold(t *testing.T, c *Tracee, holds []mapped) {
 	for key := range want {
 		t.Errorf("the child does not hold %s", key)
 	}
+}
+
+// TestWindowOverTheStack: what the child inherits may stand where its window goes, as its stack does in one launch of a thousand.
+func TestWindowOverTheStack(t *testing.T) {
+	runtime.LockOSThread()        // and never unlocked: the thread ends, with its personality
+	const noRandomize = 0x0040000 // ADDR_NO_RANDOMIZE (personality.h)
+	if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, noRandomize, 0, 0); errno != 0 {
+		require.Skip(t, require.Kernel, "personality: %v", errno)
+	}
+	maps, err := exec.Command("cat", "/proc/self/maps").Output() // whose stack stands where every process has it now
+	found := regexp.MustCompile(`(?m)^([0-9a-f]+)-.* \[stack\]$`).FindSubmatch(maps)
+	if err != nil || found == nil {
+		require.Skip(t, require.Kernel, "no stack in /proc/self/maps: %v", err)
+	}
+	stack, err := strconv.ParseUint(string(found[1]), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Launch(stack+layout.PageSize-layout.WindowSize, fsBase, gsBase) // whose last page it is
+	require.Measure(t, err)
+	defer c.Close()
+	mustServe(t, c)
 }
 
 // A descriptor that the monitor leaves open across exec must not reach the child.
