@@ -158,7 +158,7 @@ func differLimit(between, within int) float64 {
 func halfOf(sums map[int]float64, n, cells int) float64 {
 	batches := len(sums)
 	first := float64(batches) * float64(cells) / float64(n) // batches that visit each cell once
-	degrees := batches - int(math.Round(first))
+	degrees := batches - max(1, int(math.Round(first)))     // their mean takes one of a single cell
 	if degrees < 1 {
 		return math.Inf(1)
 	}

@@ -72,6 +72,28 @@ func TestDesignCoverage(t *testing.T) {
 	}
 }
 
+// So it does of a single cell, with few batches of three visits.
+func TestDesignCoverageOfOneCell(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const trials = 4000
+	covered := 0
+	for range trials {
+		var visits []Visit
+		for batch := range 4 {
+			common := r.NormFloat64()
+			for range 3 {
+				visits = append(visits, Visit{0, batch, 10 + common + 0.1*r.NormFloat64()})
+			}
+		}
+		if d := NewDesign(visits, 100); math.Abs(d.Value-10) <= d.Half {
+			covered++
+		}
+	}
+	if share := float64(covered) / trials; share < 0.93 || share > 0.97 {
+		t.Errorf("the interval covers the mean in %.3f", share)
+	}
+}
+
 // Cells that are equal differ by chance in one of a hundred designs; cells that are not, always.
 func TestDesignDiffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
