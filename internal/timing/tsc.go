@@ -399,6 +399,9 @@ func (t *TSC) learnRate(got childRun) (known, drifts bool) {
 		return false, false
 	case rate.N == 1:
 		rate.Half = t.clock.RateResolution(1)
+		if math.Abs(rate.Value-t.rate.ticks) > driftShare*t.rate.ticks+rate.Half { // one alone may have met an interrupt
+			return true, true
+		}
 	case rate.Half > driftShare*rate.Value+2*t.clock.RateResolution(rate.N):
 		return true, true
 	}

@@ -422,6 +422,8 @@ func TestLearnRate(t *testing.T) {
 	}{
 		{"none", nil, false, false},
 		{"one", []float64{0}, true, false},
+		{"one, a step off", []float64{1}, true, false},
+		{"one that met an interrupt", []float64{200}, true, true},
 		{"equal", []float64{0, 0}, true, false},
 		{"a step apart", []float64{0, 1}, true, false},
 		{"three steps apart", []float64{0, 3}, true, true},
