@@ -416,8 +416,10 @@ func (t *Tracee) Close() {
 func (t *Tracee) Kill() {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
-	if t.pidfd >= 0 && unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0) == nil {
-		return
+	if t.pidfd >= 0 {
+		if err := unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0); err == nil || errors.Is(err, unix.ESRCH) {
+			return
+		}
 	}
 	if t.pid > 0 { // before Linux 5.2, or under a filter that does not know the call
 		unix.Kill(t.pid, unix.SIGKILL)
