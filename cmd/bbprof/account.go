@@ -128,7 +128,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
 func (a *accounting) time(ctx context.Context, run *account.Run) error {
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *accounting) time(ctx context.Context, run *account.Run) error {
 		if err != nil {
 			return err
 		}
-		if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 && r.Clock.TicksPerSecond > 0 {
 			run.CyclesPerSecond += r.Clock.TicksPerSecond / r.Clock.TicksPerCycle
 			readings++
 		}

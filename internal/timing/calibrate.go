@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -53,7 +54,7 @@ func (t *TSC) calibrate() error {
 	if err != nil {
 		return err
 	}
-	began, ticks := time.Now(), t.child.Word(lastRun)
+	began, ticks := time.Now(), host.Ticks()
 	w := got.windows[0]
 	var readings []uint64
 	for _, reading := range slices.Concat(w.columns...) {
@@ -69,12 +70,9 @@ func (t *TSC) calibrate() error {
 	if err := t.findIdleStores(); err != nil {
 		return err
 	}
-	t.report.TicksPerSecond = float64(t.child.Word(lastRun)-ticks) / time.Since(began).Seconds()
+	t.report.TicksPerSecond = float64(host.Ticks()-ticks) / time.Since(began).Seconds()
 	return nil
 }
-
-// lastRun is where the clock at the end of the last run stands.
-const lastRun = layout.Times + 8
 
 // multiplyChains places the chains of the cross-check where blocks go later.
 func (t *TSC) multiplyChains() [2]image {

@@ -138,7 +138,7 @@ type Report struct {
 	Name, Method   string
 	StepTicks      float64
 	TicksPerCycle  float64
-	TicksPerSecond float64 // by the monitor's clock, while calibrating
+	TicksPerSecond float64 // by the monitor's clock, while calibrating; 0 of counted cycles
 	MultiplyCycles float64 // latency of imul by this clock
 	ProbeIdle      float64 // the contention probe's time in cycles on an idle core
 }
