@@ -179,7 +179,8 @@ func helpCommand() *command {
 
 const (
 	measuringTopic = "measuring"
-	measuringAbout = "These flags say how to measure. All commands take them that measure your blocks.\n"
+	measuringAbout = "These flags say how to measure. Most commands that measure blocks take all of them; ablate, doctor\n" +
+		"and selftest take -cpus, -precision and -budget, and states, replay and dataset -cpus alone.\n"
 )
 
 func helpOn(words []string, std streams) error {
@@ -201,7 +202,7 @@ func measuringFlags() []*flagDecl {
 	return f.listed(f.topic)
 }
 
-// measuringHelp lists the flags of all commands that measure the user's blocks.
+// measuringHelp lists the flags of most commands that measure blocks.
 func measuringHelp() string {
 	var w strings.Builder
 	w.WriteString(measuringAbout + "\n")

@@ -33,7 +33,7 @@ func where(f *flags, o *profiler.Options) {
 		"each of the two").fallback = "3s"
 }
 
-// measuringTitle is the group of the flags that all commands share which measure the user's blocks.
+// measuringTitle is the group of the flags that most commands share which measure blocks.
 const measuringTitle = "How to measure"
 
 // measuring declares those flags, as a group of their own.
