@@ -3,7 +3,7 @@ package timing
 import "fmt"
 
 // A block's time may depend on its layout: where its copies stand in their cache lines and fetch
-// windows (the place), and where they meet the dispatch groups (the dispatch offset). A block is
+// windows (the place), and where they meet the rename groups (the dispatch offset). A block is
 // therefore timed in a fixed design of layouts, the same in every run of bbprof, and its cycles are
 // the mean over them. Only then is the mean the same quantity in every run.
 const (

@@ -9,7 +9,7 @@
 //
 // A replicate times one image pair, at one place and with its pages mapped once, in three windows.
 // Windows differ in the dispatch offset: how many more iterations the loop before the first copy
-// makes. That decides where the copies meet the dispatch groups, and so what the start and the end
+// makes. That decides where the copies meet the rename groups, and so what the start and the end
 // of an image cost and, for blocks bound by throughput, how fast they are by some percent for as
 // long as they run. Place and dispatch offset are a [Layout]; replicates go through a fixed design
 // of layouts, and the cycles are the mean over it. The offset never changes within a window: the
