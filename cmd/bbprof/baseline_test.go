@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func readText(t *testing.T, text string) (baseline, error) {
@@ -104,5 +105,37 @@ func TestBaselineSetup(t *testing.T) {
 	cells["set"] = "x"
 	if _, err := baselineRow(1, cell); err == nil || !strings.Contains(err.Error(), "set: ") {
 		t.Error(err)
+	}
+}
+
+// TestCheckEnds: a block that bbprof failed on is listed with its row and is the run's failure, unless another is slower;
+// what a host error leaves is written before it.
+func TestCheckEnds(t *testing.T) {
+	of := func(row int, s check.Status) check.Outcome {
+		return check.Outcome{Block: check.Block{Row: row, Code: []byte{0x90}, Cycles: 1}, Status: s}
+	}
+	failed := of(7, check.Failed)
+	failed.Failure = "the child is gone"
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	for _, c := range []struct {
+		name     string
+		outcomes []check.Outcome
+		err      error
+		want     int
+		stdout   string
+		stderr   string
+	}{
+		{"failed", []check.Outcome{of(1, check.Fine), failed}, nil, exitInternal, "  error  90: the child is gone\n", "bbprof: internal failure in 1 block, first in row 7: the child is gone\n"},
+		{"all failed", []check.Outcome{failed}, nil, exitInternal, "bbprof failed on 1 block\n", "row 7"},
+		{"another slower", []check.Outcome{of(1, check.Slower), failed}, nil, exitRejected, "error   90: the child is gone\n", ""},
+		{"the host", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, gone, exitHost, "incomplete: interrupted before 1 block", "an idle CPU"},
+		{"the host, at once", nil, gone, exitHost, "", "an idle CPU"},
+	} {
+		var stdout, stderr strings.Builder
+		std := streams{nil, &stdout, &stderr}
+		code := finish("check", (&checking{}).finish(std, c.outcomes, c.err), std)
+		if code != c.want || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
+		}
 	}
 }

@@ -99,7 +99,12 @@ func (c *checking) run(std streams) error {
 		Screened:  done.step,
 	})
 	done.end()
-	if err != nil && !stopped(err) {
+	return c.finish(std, outcomes, err)
+}
+
+// finish writes what was found, also where err ended the run.
+func (c *checking) finish(std streams, outcomes []check.Outcome, err error) error {
+	if outcomes == nil {
 		return err
 	}
 	if writeErr := writeLines(&c.out, std, checkedLines(outcomes), c.report(outcomes)); writeErr != nil || err != nil {
@@ -115,12 +120,16 @@ func got(operands []string) string {
 	return "these are " + strconv.Itoa(len(operands))
 }
 
-// checkOutcome is how a check ends: where nothing could be measured, nothing was checked.
+// checkOutcome is how a check ends: where nothing could be measured, nothing was checked, and where bbprof failed
+// not all was.
 func checkOutcome(outcomes []check.Outcome) error {
 	disturbed := func(o check.Outcome) bool { return o.Rejection.Reason.Noise() }
+	failed := slices.IndexFunc(outcomes, func(o check.Outcome) bool { return o.Status == check.Failed })
 	switch n := statuses(outcomes); {
 	case n[check.Slower] > 0:
 		return errRejected
+	case failed >= 0:
+		return fmt.Errorf("internal failure in %s, first in row %d: %s", plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
 		return badUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
@@ -207,19 +216,23 @@ func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 	return lines
 }
 
-// report lists the blocks that are slower, or with -v all, and counts the others.
+// report lists the blocks that are slower or that bbprof failed on, or with -v all, and counts the others.
 func (c *checking) report(outcomes []check.Outcome) string {
 	var w strings.Builder
 	listed := outcomes
 	if !c.verbose {
-		listed = slices.DeleteFunc(slices.Clone(outcomes), func(o check.Outcome) bool { return o.Status != check.Slower })
+		listed = slices.DeleteFunc(slices.Clone(outcomes), func(o check.Outcome) bool { return o.Status != check.Slower && o.Status != check.Failed })
 	}
 	if len(listed) > 0 {
 		t := newTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
 		for _, o := range listed {
 			row, baseline, code := strconv.Itoa(o.Block.Row), fmt.Sprintf("%.3f", o.Block.Cycles), short(fmt.Sprintf("%x", o.Block.Code))
-			if o.Status == check.Unknown {
+			switch o.Status {
+			case check.Unknown:
 				t.row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
+				continue
+			case check.Failed:
+				t.row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
 				continue
 			}
 			t.row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
@@ -229,6 +242,9 @@ func (c *checking) report(outcomes []check.Outcome) string {
 	n := statuses(outcomes)
 	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
 		plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
+	if n[check.Failed] > 0 {
+		fmt.Fprintf(&w, "bbprof failed on %s\n", plural(n[check.Failed], "block"))
+	}
 	if n[check.Interrupted]+n[check.Suspect] > 0 {
 		fmt.Fprintf(&w, "incomplete: interrupted before %s were measured and %s confirmed\n", plural(n[check.Interrupted], "block"), plural(n[check.Suspect], "suspect"))
 	}

@@ -30,10 +30,20 @@ func Undisturbed(ctx context.Context, p Profiler, b profiler.Block, tries int) (
 	return r, err
 }
 
-// Number is Undisturbed where whatever kept the block from a number is the error.
+// Failure is what failed in bbprof itself over one block. Other blocks can still be measured.
+type Failure string
+
+func (f Failure) Error() string { return string(f) }
+
+// Number is Undisturbed where whatever kept the block from a number is the error: its *verdict.Rejection, a
+// Failure, or an error of Profile.
 func Number(ctx context.Context, p Profiler, b profiler.Block, tries int) (profiler.Result, error) {
 	r, err := Undisturbed(ctx, p, b, tries)
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.Status == profiler.Failed:
+		err = Failure(r.Failure)
+	default:
 		err = r.Err()
 	}
 	return r, err

@@ -29,7 +29,8 @@ const (
 	Cleared Status = "cleared"      // it looked slower in its first measurement only, or in some layouts only
 	Slower  Status = "slower"       // by more than the threshold, in all measurements and layouts together
 	Unknown Status = "not measured" // Rejection says why
-	// Of a run that was interrupted:
+	Failed  Status = "error"        // bbprof itself failed; Failure says how
+	// Of a run that was interrupted, or ended by an error:
 	Suspect     Status = "suspect"     // it looks slower, which was not confirmed
 	Interrupted Status = "interrupted" // it was not reached
 )
@@ -48,6 +49,7 @@ type Outcome struct {
 	// baseline; nil if none was looked for.
 	FastAt    *int               `json:"as_fast_at_start,omitempty"`
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
+	Failure   string             `json:"failure,omitempty"`
 }
 
 type Options struct {
@@ -78,11 +80,12 @@ var starts = []int{0, 16, 32, 48}
 var tolerated = []verdict.Reason{verdict.Unstable, verdict.Nonlinear}
 
 // Run measures all blocks, and then those that look slower again. Outcomes are in the order of
-// blocks. An error is a *verdict.HostError, ctx's, or bbprof's own.
+// blocks. An error is a *verdict.HostError, ctx's, or one of starting a profiler; what was found until then stands
+// beside it, nil if no block was measured.
 func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 	r := run{Options: o, suspects: make([]*suspect, len(blocks))}
 	for _, b := range blocks {
-		r.outcomes = append(r.outcomes, Outcome{Block: b, Status: Fine, P: 1})
+		r.outcomes = append(r.outcomes, Outcome{Block: b, Status: Interrupted, P: 1}) // until screened
 	}
 	if err := r.round(ctx, r.screen); err != nil {
 		return r.unfinished(), err
@@ -105,20 +108,21 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 
 // unfinished are the outcomes of a run that an error ends: what looked slower was not confirmed.
 func (r *run) unfinished() []Outcome {
+	reached := false
 	for i := range r.outcomes {
-		switch {
-		case i >= r.screened:
-			r.outcomes[i].Status = Interrupted
-		case r.suspects[i] != nil:
+		if r.suspects[i] != nil {
 			r.outcomes[i].Status = Suspect
 		}
+		reached = reached || r.outcomes[i].Status != Interrupted
+	}
+	if !reached {
+		return nil
 	}
 	return r.outcomes
 }
 
 type run struct {
 	Options
-	screened int // blocks that were measured once
 	outcomes []Outcome
 	suspects []*suspect // by block; nil of a block that is not a suspect
 }
@@ -139,7 +143,10 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 	}
 	defer p.Close()
 	for i := range r.outcomes {
-		if err := do(ctx, p, i); err != nil {
+		err := do(ctx, p, i)
+		if failure := measure.Failure(""); errors.As(err, &failure) { // the other blocks remain what they are
+			r.outcomes[i].Status, r.outcomes[i].Failure, r.suspects[i] = Failed, failure.Error(), nil
+		} else if err != nil {
 			return err
 		}
 	}
@@ -155,7 +162,6 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r.screened = i + 1
 	if r.Screened != nil {
 		r.Screened(i + 1)
 	}
@@ -170,6 +176,8 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 		return err
 	case out.compare(got.Cycles, known(got.Cycles, half(got)), known(out.Block.Cycles, out.Block.Half)).Above(math.Log1p(r.Threshold)) < stat.Level:
 		out.Status, r.suspects[i] = Cleared, &suspect{} // until confirmed
+	default:
+		out.Status = Fine
 	}
 	return nil
 }
@@ -236,7 +244,7 @@ func (r *run) judge() {
 			out.Fresh = len(s.logs)
 			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}, s.baseline(out.Block)).Above(math.Log1p(r.Threshold))
 		}
-		if out.Status != Unknown {
+		if out.Status != Unknown && out.Status != Failed {
 			judged, p = append(judged, out), append(p, out.P)
 		}
 	}

@@ -53,7 +53,10 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 		v, err = c.starts(i, *b.Setup.CodeOffset), nil
 	}
 	var rejection *verdict.Rejection
+	var failure measure.Failure
 	switch {
+	case errors.As(err, &failure):
+		return profiler.Result{Status: profiler.Failed, Failure: failure.Error()}, nil
 	case errors.As(err, &rejection) && !(v > 0 && slices.Contains(b.Setup.Tolerate, rejection.Reason)):
 		return profiler.Result{Status: profiler.Rejected, Rejection: rejection}, nil
 	case err != nil && rejection == nil:
@@ -338,6 +341,61 @@ func TestErrorsEndIt(t *testing.T) {
 		})
 		if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: l.start}); !errors.Is(err, broken) || l.open != 0 {
 			t.Errorf("child %d: %v, %d open", failing, err, l.open)
+		}
+	}
+}
+
+// TestFailureIsOfOneBlock: what fails in bbprof over one block, in whichever round, is that block's outcome, and all
+// others are judged.
+func TestFailureIsOfOneBlock(t *testing.T) {
+	broken := measure.Failure("the child has lost its memory")
+	l := newLab(1, func(i, child int) (float64, error) {
+		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+freshRounds {
+			return 0, broken
+		}
+		return 3, nil
+	})
+	got, err := Run(t.Context(), l.baseline(5, 2), Options{Threshold: 0.02, Start: l.start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Outcome{{Status: Slower}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Slower}} {
+		if d := cmp.Diff(want, Outcome{Status: got[i].Status, Failure: got[i].Failure}); d != "" {
+			t.Errorf("block %d: -want +got:\n%s", i, d)
+		}
+	}
+	if l.asked[1] != 1 {
+		t.Errorf("a block that bbprof failed on was asked for %d times", l.asked[1])
+	}
+}
+
+// TestHostErrorKeepsOutcomes: what was found before the host failed stands beside the error, and what was not reached says so.
+func TestHostErrorKeepsOutcomes(t *testing.T) {
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	for _, c := range []struct {
+		block, child int
+		want         []Status
+	}{
+		{0, 0, nil},
+		{2, 0, []Status{Fine, Suspect, Interrupted, Interrupted}},
+		{1, 1, []Status{Fine, Suspect, Fine, Fine}},
+	} {
+		l := newLab(1, func(i, child int) (float64, error) {
+			switch {
+			case i == c.block && child == c.child:
+				return 0, gone
+			case i == 1:
+				return 3, nil
+			}
+			return 2, nil
+		})
+		outcomes, err := Run(t.Context(), l.baseline(4, 2), Options{Threshold: 0.02, Start: l.start})
+		var got []Status
+		for _, o := range outcomes {
+			got = append(got, o.Status)
+		}
+		if !errors.Is(err, gone) || !slices.Equal(got, c.want) {
+			t.Errorf("block %d, child %d: %q, %v; want %q", c.block, c.child, got, err, c.want)
 		}
 	}
 }
