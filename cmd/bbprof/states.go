@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/bystate"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -35,7 +37,7 @@ all.
 		examples: `bbprof capture -o gzip.states -- gzip -c FILE
 bbprof states -plot states.svg gzip.states
 `,
-		exits: map[int]string{exitOK: "all blocks were measured, or are rejected", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+		exits: map[int]string{exitOK: "all blocks were measured, or are rejected", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: ""},
 		setup: func(f *flags) func(streams) error {
 			s := comparingStates{top: 10}
 			f.operands = &s.files
@@ -63,31 +65,49 @@ func (s *comparingStates) run(std streams) error {
 		return badUsage("name a file of bbprof capture")
 	}
 	var summary bystate.Summary
-	err := s.out.profiling(std, s.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		var all []bystate.Comparison
-		done := progress(s.out.notes(std), 0, "blocks")
-		defer done.end()
-		for _, name := range s.files {
-			err := s.blocks(name, func(b bystate.Block) error {
-				c, err := bystate.Compare(ctx, p, b)
-				all = append(all, c)
-				done.step(len(all))
-				return err
-			})
+	err := s.out.profiling(std, s.opts, func(ctx context.Context, p *profiler.Profiler) (err error) {
+		summary, err = s.compare(ctx, p, std)
+		return err
+	})
+	return s.finish(std, summary, err)
+}
+
+// finish writes what was found, also where err ended the run.
+func (s *comparingStates) finish(std streams, summary bystate.Summary, err error) error {
+	if summary.Blocks == 0 && err != nil {
+		return err
+	}
+	if writeErr := s.out.write(std, summary, stateReport(summary, s.top)); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
+	}
+	return s.plot.draw("blocks of "+strings.Join(s.files, ", "), summary.Figure())
+}
+
+// compare measures the blocks of all files. With an error comes what was found before it.
+func (s *comparingStates) compare(ctx context.Context, p measure.Profiler, std streams) (bystate.Summary, error) {
+	var all []bystate.Comparison
+	done := progress(s.out.notes(std), 0, "blocks")
+	defer done.end()
+	for _, name := range s.files {
+		err := s.blocks(name, func(b bystate.Block) error {
+			c, err := bystate.Compare(ctx, p, b)
 			if err != nil {
 				return err
 			}
+			if c.Failure != "" {
+				fmt.Fprintf(std.err, "bbprof: %s: %s\n", c.Visit, c.Failure)
+			}
+			all = append(all, c)
+			done.step(len(all))
+			return nil
+		})
+		if err != nil {
+			summary := bystate.Summarize(all)
+			summary.Incomplete = true
+			return summary, err
 		}
-		summary = bystate.Summarize(all)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	if err := s.out.write(std, summary, stateReport(summary, s.top)); err != nil {
-		return err
-	}
-	return s.plot.draw("blocks of "+strings.Join(s.files, ", "), summary.Figure())
+	return bystate.Summarize(all), nil
 }
 
 // blocks gives each block of a file with the state of one of its visits, drawn at random.
@@ -134,12 +154,18 @@ func stateReport(s bystate.Summary, top int) string {
 	if rejected := frequent(s.Rejected); len(rejected) > 0 {
 		t.row("rejected there", strings.Join(rejected, ", "))
 	}
+	if s.Failed > 0 {
+		t.row("bbprof failed on", share(s.Failed, s.Blocks))
+	}
 	t.row("more than 5 % from the paper's", share(s.Apart, s.Compared))
 	for _, cause := range byCount(s.Causes) {
 		t.row("  "+string(cause), fmt.Sprint(s.Causes[cause]))
 	}
 	t.row("more than 5 % from distinct", share(s.ApartDistinct, s.ComparedDistinct))
 	out.WriteString(t.String())
+	if s.Incomplete {
+		out.WriteString("incomplete: ended before the last block\n")
+	}
 	for _, c := range s.List[:min(top, len(s.List))] {
 		if c.Cause == "" {
 			break

@@ -43,6 +43,8 @@ type Comparison struct {
 	// Reason is why there are no cycles in the captured state, and PaperReason likewise.
 	Reason      verdict.Reason `json:"reason,omitempty"`
 	PaperReason verdict.Reason `json:"paper_reason,omitempty"`
+	// Failure is what failed in bbprof itself; then there are no cycles.
+	Failure string `json:"failure,omitempty"`
 	// Cause is of the difference from the paper's state, if there is one: what, changed alone, makes it or most of it go.
 	Cause Cause `json:"cause,omitempty"`
 	// Change is which change that was, and Changed the cycles with it.
@@ -76,24 +78,32 @@ func (c *Comparison) Ratio() float64 {
 func Apart(a, b float64) bool { return a > 0 && b > 0 && max(a, b) > (1+Differs)*min(a, b) }
 
 // Compare measures a block in all states. If the program's gives other cycles than the paper's it looks for the cause.
-func Compare(ctx context.Context, p measure.Profiler, b Block) (c Comparison, err error) {
-	c = Comparison{Hex: hex.EncodeToString(b.Code), Function: b.Function, Visit: b.Visit}
-	m := measurer{ctx, p, b.Code}
+// The error is the host's or ctx's: other blocks would fare no better.
+func Compare(ctx context.Context, p measure.Profiler, b Block) (Comparison, error) {
+	c := Comparison{Hex: hex.EncodeToString(b.Code), Function: b.Function, Visit: b.Visit}
+	err := c.measure(measurer{ctx, p, b.Code}, b)
+	if failure := measure.Failure(""); errors.As(err, &failure) {
+		return Comparison{Hex: c.Hex, Function: c.Function, Visit: c.Visit, Failure: failure.Error()}, nil
+	}
+	return c, err
+}
+
+func (c *Comparison) measure(m measurer, b Block) (err error) {
 	if c.Captured, c.Reason, err = m.in(profiler.Setup{Captured: b.State, Visit: b.Visit}); err != nil || c.Reason != "" {
-		return c, err
+		return err
 	}
 	states := initial.States()
 	if c.Paper, c.PaperReason, err = m.in(profiler.Setup{Init: &states[0]}); err != nil {
-		return c, err
+		return err
 	}
 	if c.Distinct, _, err = m.in(profiler.Setup{Init: &states[1]}); err != nil || !Apart(c.Captured, c.Paper) {
-		return c, err
+		return err
 	}
 	if explains(c.Distinct, c.Captured, c.Paper) {
 		c.Cause, c.Change, c.Changed = EqualPointers, "the state distinct", c.Distinct
-		return c, nil
+		return nil
 	}
-	return c, c.find(m, changes(b))
+	return c.find(m, changes(b))
 }
 
 // mostly is what share of the difference between two states a change has to make go.
@@ -228,14 +238,20 @@ type Summary struct {
 	ComparedDistinct int                    `json:"compared_with_distinct"`
 	ApartDistinct    int                    `json:"differ_from_distinct"`
 	Causes           map[Cause]int          `json:"causes"`
-	Rejected         map[verdict.Reason]int `json:"rejected"` // in the program's state
-	List             []Comparison           `json:"list"`     // those that differ most from the paper's state first
+	Rejected         map[verdict.Reason]int `json:"rejected"`             // in the program's state
+	Failed           int                    `json:"failed,omitzero"`      // in bbprof itself
+	Incomplete       bool                   `json:"incomplete,omitempty"` // ended before the last block
+	List             []Comparison           `json:"list"`                 // those that differ most from the paper's state first
 }
 
 // Summarize counts and sorts.
 func Summarize(all []Comparison) Summary {
 	s := Summary{Blocks: len(all), Causes: map[Cause]int{}, Rejected: map[verdict.Reason]int{}, List: slices.Clone(all)}
 	for _, c := range all {
+		if c.Failure != "" {
+			s.Failed++
+			continue
+		}
 		if c.Reason != "" {
 			s.Rejected[c.Reason]++
 			continue
