@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/profiler"
@@ -45,7 +47,7 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv
 bbprof score -model llvm-mca-22 bounds.csv            groups errors by what bounds a block
 `,
 		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
-			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
+			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
 		setup: func(f *flags) func(streams) error {
 			b := bounding{study: study{opts: profiler.Options{Detail: true}}}
 			b.block.add(f)
@@ -173,27 +175,50 @@ func (b *bounding) corpus(std streams) error {
 	defer workers.close()
 	meter := progress(b.out.notes(std), len(blocks), "blocks")
 	defer meter.end()
-	return b.out.stream(std, func(w io.Writer) error {
-		rows, lines, table := 0, json.NewEncoder(w), csv.NewWriter(w)
+	measurers := make([]measure.Profiler, len(workers))
+	for i := range workers {
+		measurers[i] = workers[i]
+	}
+	return b.rows(ctx, measurers, blocks, meter.step, std)
+}
+
+// rows writes a row for each block as soon as those before it are done, and those of blocks that are done also where
+// an error ends the others.
+func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std streams) error {
+	rows := 0
+	var ended error
+	err := b.out.stream(std, func(w io.Writer) error {
+		lines, table := json.NewEncoder(w), csv.NewWriter(w)
 		if !b.out.json {
 			table.Write(bounds.Columns()) // errors stay, for Error
 		}
-		err := inOrder(ctx, workers, blocks, b.ask, func(a bounds.Answer) error {
+		ended = inOrder(ctx, measurers, blocks, b.ask, func(a bounds.Answer) error {
 			rows++
-			meter.step(rows)
+			step(rows)
+			if a.Base.Status == profiler.Failed {
+				fmt.Fprintf(std.err, "bbprof: block %s: %s\n", a.Base.Hex, a.Base.Failure)
+			}
 			if b.out.json {
 				return lines.Encode(a)
 			}
 			table.Write(a.Row())
 			return table.Error()
 		})
+		if rows == 0 { // a file that is there is not replaced by nothing
+			return ended
+		}
 		table.Flush()
-		return err
+		return table.Error()
 	})
+	if err == nil && ended != nil {
+		fmt.Fprintf(std.err, "bbprof: incomplete: %d of %s done and written\n", rows, plural(len(blocks), "block"))
+	}
+	return cmp.Or(err, ended)
 }
 
-// inOrder asks about each block, on all workers at once, and hands the answers on in the blocks' order.
-func inOrder(ctx context.Context, workers workers, blocks []input.Row, ask bounds.Options, done func(bounds.Answer) error) error {
+// inOrder asks about each block, on all workers at once, and hands the answers on in the blocks' order. Where an error
+// ends it, those that there are are handed on before.
+func inOrder(ctx context.Context, workers []measure.Profiler, blocks []input.Row, ask bounds.Options, done func(bounds.Answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]chan bounds.Answer, len(blocks))
@@ -215,16 +240,19 @@ func inOrder(ctx context.Context, workers workers, blocks []input.Row, ask bound
 			}
 		})
 	}
+	go func() {
+		running.Wait()
+		for _, a := range answers {
+			close(a)
+		}
+	}()
 	for i := range answers {
-		select {
-		case a := <-answers[i]:
+		if a, there := <-answers[i]; there {
 			if err := done(a); err != nil {
 				cancel(err)
 				return err
 			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }

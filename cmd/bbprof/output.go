@@ -189,12 +189,19 @@ func (o *output) profiling(std streams, opts profiler.Options, do func(context.C
 	return do(ctx, p)
 }
 
-// stream has write write to where the result goes.
+// stream has write write to where the result goes. An error of write that is not one of writing comes back as it is.
 func (o *output) stream(std streams, write func(io.Writer) error) error {
-	if err := writeResults(o.file, nil, std.out, write); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
+	own := false
+	err := writeResults(o.file, nil, std.out, func(w io.Writer) error {
+		out := &lossless{Writer: w}
+		err := write(out)
+		own = err != nil && out.err == nil
+		return err
+	})
+	if err == nil || own {
+		return err
 	}
-	return nil
+	return fmt.Errorf("writing the result: %w", err)
 }
 
 // maybeClosedOutput warns when something is written to it.

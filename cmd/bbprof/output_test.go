@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -64,6 +66,29 @@ func TestExitCodeOfLostResult(t *testing.T) {
 		var stderr bytes.Buffer
 		if got := (&lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
 			t.Errorf("%v after exit code %d: exit code %d, want %d; says %q", c.err, c.code, got, c.want, stderr.String())
+		}
+	}
+}
+
+// TestStreamErrors: only an error of writing is called one.
+func TestStreamErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		out   io.Writer
+		write error
+		want  string
+	}{
+		{io.Discard, nil, "<nil>"},
+		{io.Discard, broken, "broken"},
+		{failing{syscall.ENOSPC}, nil, "writing the result: no space left on device"},
+		{failing{syscall.ENOSPC}, broken, "writing the result: no space left on device"},
+	} {
+		err := new(output).stream(streams{out: c.out}, func(w io.Writer) error {
+			io.WriteString(w, "result")
+			return c.write
+		})
+		if fmt.Sprint(err) != c.want {
+			t.Errorf("%v where %v is returned: %v, want %s", c.out, c.write, err, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -16,9 +18,14 @@ import (
 // scripted is what a profiler makes of blocks.
 type scripted func(profiler.Block) (profiler.Result, error)
 
-func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) { return f(b) }
+func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := f(b)
+	r.Hex = hex.EncodeToString(b.Code)
+	return r, err
+}
 
-// failsAt takes two cycles for each block, and fails on those whose code begins so; at the last of the three the host fails.
+// failsAt takes two cycles for each block, and fails on those that begin with the first byte; it rejects those of
+// the second, and at those of the third the host fails.
 func failsAt(failed, rejected, host byte) scripted {
 	return func(b profiler.Block) (profiler.Result, error) {
 		switch b.Code[0] {
@@ -30,7 +37,7 @@ func failsAt(failed, rejected, host byte) scripted {
 		case host:
 			return profiler.Result{}, &verdict.HostError{Missing: "an idle CPU"}
 		}
-		return profiler.Result{Status: profiler.OK, Cycles: 2, CILow: 1.9, CIHigh: 2.1}, nil
+		return profiler.Result{Status: profiler.OK, Cycles: 2, CILow: 1.9, CIHigh: 2.1, Predicted: &invariants.Prediction{}}, nil
 	}
 }
 
@@ -41,8 +48,8 @@ func TestStatesEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, hex := range []string{"90", "91", "92", "93"} {
-		v := states.Visit{Entry: states.Entry{Hex: hex, Address: uint64(i)}, Before: initial.Captured{State: initial.Paper()}}
+	for i, digits := range []string{"90", "91", "92", "93"} {
+		v := states.Visit{Entry: states.Entry{Hex: digits, Address: uint64(i)}, Before: initial.Captured{State: initial.Paper()}}
 		if err := file.Add(&v); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ package bounds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -128,8 +129,18 @@ type question struct {
 }
 
 // Find says what bounds a block. The results of p must carry predictions and the host
-// (profiler.Options.Detail). A block that cannot be measured has an Answer of its Base alone.
-func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
+// (profiler.Options.Detail). A block that cannot be measured has an Answer of its Base alone. So has one that bbprof
+// fails on, be it changed: the error is the host's or ctx's, and other blocks would fare no better.
+func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (Answer, error) {
+	a, err := find(ctx, p, b, opts)
+	if failure := measure.Failure(""); errors.As(err, &failure) {
+		a.Base.Status, a.Base.Failure = profiler.Failed, err.Error()
+		return Answer{Base: a.Base, Address: a.Address}, nil
+	}
+	return a, err
+}
+
+func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b, tries)
 	a.Base, a.Address = q.base, profiler.Address(b.Setup.At)
@@ -171,12 +182,13 @@ func (q *question) time(c change) (t Time, why string, err error) {
 }
 
 func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string, err error) {
-	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: c.apply(q.insts), Setup: s}, tries)
+	code := c.apply(q.insts)
+	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s}, tries)
 	switch {
 	case err != nil:
 		return t, "", err
 	case r.Status == profiler.Failed:
-		return t, "", fmt.Errorf("measuring a changed block: %s", r.Failure)
+		return t, "", fmt.Errorf("measuring it changed, as %x: %w", code, measure.Failure(r.Failure))
 	case r.Status == profiler.Rejected:
 		return t, fmt.Sprintf("the changed block is rejected (%s)", r.Reason), nil
 	}
