@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -120,24 +122,26 @@ func (a *ablating) corpus(std streams) error {
 		return &usageError{err}
 	}
 	defer in.Close()
-	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		done := progress(a.out.notes(std), 0, "blocks")
-		shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
-			row, err := in.Next()
-			return row.Block(), row.Rejection, err
-		}, done.step)
-		done.end()
-		if err != nil && !(stopped(err) && shares[0].Blocks > 0) {
-			return err
-		}
-		if err == nil && shares[0].Blocks == 0 {
-			return badUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
-		}
-		if err := a.write(std, shares, shareTable(shares), err); err != nil {
-			return err
-		}
-		return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
-	})
+	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
+}
+
+func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Input, std streams) error {
+	done := progress(a.out.notes(std), 0, "blocks")
+	shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
+		row, err := in.Next()
+		return row.Block(), row.Rejection, err
+	}, done.step)
+	done.end()
+	if err != nil && shares[0].Blocks == 0 {
+		return err
+	}
+	if err == nil && shares[0].Blocks == 0 {
+		return badUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
+	}
+	if err := a.write(std, shares, shareTable(shares), err); err != nil {
+		return err
+	}
+	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
 }
 
 func stageTable(stages []ablate.Stage) string {

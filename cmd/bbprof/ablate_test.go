@@ -43,3 +43,24 @@ func TestStageMisses(t *testing.T) {
 		t.Error(table)
 	}
 }
+
+// TestAblateEnds: what is known of a corpus when the host fails is written before the error.
+func TestAblateEnds(t *testing.T) {
+	for _, c := range []struct {
+		corpus, stdout string
+	}{
+		{"90\n91\n93\n", "of 2 blocks\nincomplete: "},
+		{"93\n", ""},
+	} {
+		in, err := openBlocks([]string{"-"}, strings.NewReader(c.corpus), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr strings.Builder
+		std := streams{nil, &stdout, &stderr}
+		code := finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), std)
+		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, exitHost, stdout.String(), stderr.String())
+		}
+	}
+}

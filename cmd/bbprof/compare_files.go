@@ -27,12 +27,9 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 	var end error
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i], func(int) {})
-		if stopped(err) {
+		if stopped(err) || exitOf(err) == exitHost {
 			end = err
 			break
-		}
-		if err != nil && exitOf(err) == exitHost {
-			return err
 		}
 		if err != nil { // a failure over one pair leaves the others what they are
 			out.Failure = err.Error()
@@ -87,7 +84,7 @@ func adjust(all []*comparison) {
 type comparisons struct {
 	all  []*comparison
 	what string // each of them is
-	left int    // how many an interrupted run did not reach
+	left int    // how many were not reached by a run that a signal or the host ended
 }
 
 // table is a row for each, and how many came to what. name, last and why give a row's first cell, its last one, and
@@ -113,8 +110,7 @@ func (c comparisons) table(sides, lastHeader string, name func(i int) string, la
 	return text
 }
 
-// writeFiles writes a row for each pair, and what they say together; left are the pairs that an
-// interrupted run did not reach.
+// writeFiles writes a row for each pair, and what they say together; left are the pairs that were not reached.
 func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
 	if c.out.json {
 		if err := jsonLines(w, all); err != nil || left == 0 {

@@ -80,9 +80,8 @@ func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, side
 	for i, p := range pairs {
 		out.Pairs = append(out.Pairs, compare.Pair{Layout: sides.layouts[i], A: p.A, B: p.B})
 	}
-	concludeErr := out.conclude(c)
-	if concludeErr != nil && err != nil { // interrupted too early for a conclusion
-		return nil, err
+	if concludeErr := out.conclude(c); concludeErr != nil { // interrupted too early for it, if err is there
+		return nil, cmp.Or(err, concludeErr)
 	}
-	return out, cmp.Or(err, concludeErr)
+	return out, err
 }

@@ -85,19 +85,28 @@ func (c *comparing) runSuite(ctx context.Context, std streams) error {
 		defer close()
 		sides = append(sides, s)
 	}
-	var all []*comparison
-	var end, failed error
 	each := len(sides[0].layouts) * c.repetitions
 	done := progress(c.out.notes(std), len(suite)*each, "runs")
+	all, end, failed := compareSuite(suite, sides, func(i int) (*comparison, error) {
+		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.step(i*each + n) })
+	})
+	done.end()
+	if len(all) == 0 {
+		return end
+	}
+	return cmp.Or(c.showSuite(all, len(suite)-len(all), std), end, failed)
+}
+
+// compareSuite compares each program by do. What is wrong with one is its Failure, and failed has the last; end is any
+// other error, with which come the programs before it.
+func compareSuite(suite []member, sides []placed, do func(i int) (*comparison, error)) (all []*comparison, end, failed error) {
 	for i, m := range suite {
-		out, err := c.runMember(ctx, m, sides[i], std, func(n int) { done.step(i*each + n) })
-		if stopped(err) {
-			end = err
-		} else if bad := (*program.Error)(nil); errors.As(err, &bad) {
+		out, err := do(i)
+		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			failed = fmt.Errorf("%s: %w", m.name, err)
 			out = &comparison{A: compared{Command: sides[i].commands[0]}, B: compared{Command: sides[i].commands[1]}, Failure: err.Error()}
-		} else if err != nil {
-			return err
+		} else {
+			end = err
 		}
 		if out != nil {
 			out.Name = m.name
@@ -107,9 +116,8 @@ func (c *comparing) runSuite(ctx context.Context, std streams) error {
 			break
 		}
 	}
-	done.end()
 	adjust(all)
-	return cmp.Or(c.showSuite(all, len(suite)-len(all), std), end, failed)
+	return all, end, failed
 }
 
 func (c *comparing) runMember(ctx context.Context, m member, sides placed, std streams, step func(int)) (*comparison, error) {
@@ -124,7 +132,7 @@ func (c *comparing) runMember(ctx context.Context, m member, sides placed, std s
 }
 
 // showSuite writes a row for each program, what all say together, and draws it; left are the programs that
-// an interrupted run did not reach.
+// were not reached.
 func (c *comparing) showSuite(all []*comparison, left int, std streams) error {
 	var names []string
 	var programs [][]compare.Pair

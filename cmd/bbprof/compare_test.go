@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -34,5 +39,48 @@ func TestAdjust(t *testing.T) {
 	adjust(all)
 	if all[0].Verdict != compare.Same || all[2].Adjusted != 0.08 {
 		t.Errorf("of four pairs with p-values of 0.02: %s, %v", all[0].Verdict, all[2].Adjusted)
+	}
+}
+
+// TestFilesEnd: the pairs that were measured before the host fails are written before the error.
+func TestFilesEnd(t *testing.T) {
+	rows := []input.Row{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}, {Code: []byte{0x94}}}
+	for _, c := range []struct {
+		p              scripted
+		stdout, stderr string
+	}{
+		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: interrupted before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
+		{failsAt(0, 0, 0x90), "", "an idle CPU"},
+	} {
+		var stdout, stderr strings.Builder
+		std := streams{nil, &stdout, &stderr}
+		code := finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), std)
+		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestSuiteEnds: a program that fails leaves the others what they are, and so does a host error those before it.
+func TestSuiteEnds(t *testing.T) {
+	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	bad := &program.Error{Err: errors.New("exit status 1")}
+	all, end, failed := compareSuite(suite, make([]placed, len(suite)), func(i int) (*comparison, error) {
+		switch i {
+		case 1:
+			return nil, bad
+		case 3:
+			return nil, gone
+		}
+		return &comparison{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower}}, nil
+	})
+	var got []string
+	for _, out := range all {
+		got = append(got, fmt.Sprint(out.Name, " ", out.Verdict, out.Failure))
+	}
+	want := []string{"w no difference", "x " + bad.Error(), "y no difference"}
+	if d := cmp.Diff(want, got); d != "" || !errors.Is(end, gone) || !errors.Is(failed, bad) {
+		t.Errorf("-want +got:\n%s%v, %v", d, end, failed)
 	}
 }
