@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -44,7 +45,7 @@ bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each c
 bbprof hunt -model exec:'python3 predict.py' -generate 20000
 `,
 		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
-			exitHost: "", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
+			exitHost: "this host cannot measure, or no longer; what was found until then is reported", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
 		setup: func(f *flags) func(streams) error {
 			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
 				predicting: predicting{timeout: huntTimeout}, sideBySide: sideBySide{retries: 1, measuring: profiler.Options{Init: "distinct"}}}
@@ -109,6 +110,11 @@ func (h *hunting) run(std streams) error {
 	if err != nil {
 		return err
 	}
+	if h.report != "" { // that it cannot be written is said before measuring, not after
+		if err := os.MkdirAll(h.report, 0o777); err != nil {
+			return badUsage("-report %s: %w", h.report, err)
+		}
+	}
 	h.measuring.Waiting = waiting(h.out.notes(std))
 	workers, err := someWorkers(h.measuring, h.workers)
 	if err != nil {
@@ -118,11 +124,22 @@ func (h *hunting) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	m := &huntMeasurer{workers: workers, retries: h.retries, width: renameWidth()}
-	found, err := h.hunt(ctx, std, m, source, corpus)
-	if err != nil && !stopped(err) {
-		return sourceError(h.models[0].name, err)
+	found, err := h.hunt(ctx, std, m, labelledSource{source, h.models[0].name}, corpus)
+	return h.finish(std, source, &found, err)
+}
+
+// labelledSource is a model whose errors name it.
+type labelledSource struct {
+	predict.Source
+	name string
+}
+
+func (s labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	predictions, err := s.Source.Predict(ctx, blocks)
+	if err != nil {
+		err = sourceError(s.name, err)
 	}
-	return h.finish(std, source, &found, err != nil)
+	return predictions, err
 }
 
 func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
@@ -145,19 +162,30 @@ func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source
 	return found, err
 }
 
-func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, interrupted bool) error {
-	if h.report != "" {
-		if err := h.writeReports(source, found); err != nil {
-			return fmt.Errorf("writing the reports: %w", err)
-		}
+// finish writes what was found, also where err ended the search.
+func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, err error) error {
+	if err != nil && !stopped(err) && found.Surveyed == 0 {
+		return err
 	}
 	name := source.String()
-	err := h.out.write(std, huntJSONOf(name, h.threshold, found, interrupted), huntText(name, h.threshold, found))
-	if err == nil && interrupted {
+	if err := h.out.write(std, huntJSONOf(name, h.threshold, found, err != nil), huntText(name, h.threshold, found)); err != nil {
+		return err
+	}
+	var reports error
+	if h.report != "" {
+		if failed := h.writeReports(source, found); failed != nil {
+			fmt.Fprintf(std.err, "bbprof: writing the reports: %v\n", failed)
+			reports = exit(exitInternal)
+		}
+	}
+	switch {
+	case stopped(err):
 		fmt.Fprintln(std.err, "bbprof: interrupted; this is what was found until then")
 		return exit(exitInterrupted)
+	case err != nil:
+		fmt.Fprintln(std.err, "bbprof: the search ended early; this is what was found until then")
 	}
-	return err
+	return cmp.Or(err, reports)
 }
 
 // renameWidth is this core's, 0 if it is not known.
@@ -346,9 +374,6 @@ func doubts(c *hunt.Class) string {
 
 // writeReports writes two files for each class: its assembly, and what an issue about it needs.
 func (h *hunting) writeReports(source predict.Source, found *hunt.Found) error {
-	if err := os.MkdirAll(h.report, 0o777); err != nil {
-		return err
-	}
 	for i := range found.Classes {
 		c := &found.Classes[i]
 		name := fmt.Sprintf("%03d-%s", i+1, slug(c))

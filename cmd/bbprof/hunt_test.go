@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// threes is a model that says 3 of every block, and then fails.
+type threes struct{ fails error }
+
+func (m threes) String() string { return "threes" }
+
+func (m threes) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
+	all := make([]score.Prediction, len(blocks))
+	for i := range all {
+		all[i].Cycles = 3
+	}
+	return all, m.fails
+}
+
+// ones measures 1 of every block until it fails at some opinion.
+type ones struct {
+	failsAt hunt.How
+	err     error
+}
+
+func (m ones) Measure(_ context.Context, blocks []string, how hunt.How) ([]hunt.Measured, error) {
+	if how == m.failsAt {
+		return nil, m.err
+	}
+	all := make([]hunt.Measured, len(blocks))
+	for i := range all {
+		all[i] = hunt.Measured{Cycles: 1, Low: 0.99, High: 1.01}
+	}
+	return all, nil
+}
+
+// TestHuntEnds: whatever ends a hunt, what was found is written before it, and before the reports; only the model's
+// errors are called its.
+func TestHuntEnds(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const found = "threes: 1 of 1 block wrong by more than 20 %; 1 class\n"
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	for _, c := range []struct {
+		name   string
+		model  threes
+		m      ones
+		report string
+		want   int
+		stdout string
+		stderr string
+	}{
+		{"done", threes{}, ones{}, dir, exitOK, found, ""},
+		{"the host, late", threes{}, ones{hunt.AsLoop, gone}, dir, exitHost, found,
+			"bbprof: the search ended early; this is what was found until then\nbbprof: this host cannot measure: an idle CPU"},
+		{"the host, at once", threes{}, ones{hunt.Survey, gone}, dir, exitHost, "", "bbprof: this host cannot measure: an idle CPU"},
+		{"Ctrl-C", threes{}, ones{hunt.AsLoop, context.Canceled}, dir, exitInterrupted, found, "bbprof: interrupted; this is what was found until then\n"},
+		{"the model", threes{errors.New("it died")}, ones{}, dir, exitInternal, "", "bbprof: -model 3: it died\n"},
+		{"the reports", threes{}, ones{}, file, exitInternal, found, "bbprof: writing the reports: "},
+	} {
+		var stdout, stderr strings.Builder
+		std := streams{nil, &stdout, &stderr}
+		h := &hunting{threshold: 0.2, report: c.report}
+		h.out.quiet = true
+		got, err := h.hunt(t.Context(), std, c.m, labelledSource{c.model, "3"}, []string{"4801d8"})
+		code := finish("hunt", h.finish(std, c.model, &got, err), std)
+		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
+			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestHuntTriesReport: that reports cannot be written is said before a CPU to measure on is looked for.
+func TestHuntTriesReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("90\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	code := run([]string{"hunt", "-cpus", "8191", "-model", "exec:cat", "-report", filepath.Join(file, "issues"), file}, nil, nil, &stderr)
+	if code != exitUsage || !strings.Contains(stderr.String(), "bbprof: hunt: -report "+file+"/issues: ") {
+		t.Errorf("exit code %d, want %d: %s", code, exitUsage, stderr.String())
+	}
+}
