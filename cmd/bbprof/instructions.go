@@ -87,6 +87,42 @@ type measuringForms struct {
 }
 
 func (c *measuringForms) run(std streams) error {
+	if err := c.check(std); err != nil {
+		return err
+	}
+	there, err := c.readAgainst()
+	if err != nil {
+		return err
+	}
+	if len(c.tables) > 0 {
+		return c.compareTables(std, there)
+	}
+	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
+	sources, err := c.sources(core)
+	if err != nil {
+		return err
+	}
+	plans, err := c.plans()
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := c.checkExegesis(); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	rows, err := c.measure(ctx, std, plans)
+	if errors.Is(err, instructions.ErrInterrupted) {
+		return exit(exitInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
+	return c.writeAll(ctx, std, rows, there, sources, core)
+}
+
+func (c *measuringForms) check(std streams) error {
 	if err := c.measuring.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -99,68 +135,55 @@ func (c *measuringForms) run(std streams) error {
 	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
 		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")
 	}
-	var there []instructions.Table
+	return nil
+}
+
+func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
 	for _, name := range c.against {
 		numbers, err := readNumbers(name)
 		if err != nil {
-			return badUsage("-against: %w", err)
+			return nil, badUsage("-against: %w", err)
 		}
 		there = append(there, numbers)
 	}
-	switch {
-	case len(c.tables) > 1, len(c.tables) == 1 && len(there) == 0:
+	return there, nil
+}
+
+// compareTables compares a table that is there with others.
+func (c *measuringForms) compareTables(std streams, there []instructions.Table) error {
+	if len(c.tables) > 1 || len(there) == 0 {
 		return badUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
-	case len(c.tables) == 1:
-		here, err := readNumbers(c.tables[0])
-		if err != nil {
-			return &usageError{err}
-		}
-		return c.out.stream(std, func(w io.Writer) error {
-			return writeAgreements(w, here, c.against, there)
-		})
 	}
-	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
-	sources, err := c.sources(core)
-	if err != nil {
-		return err
-	}
-	plans, err := c.plans()
+	here, err := readNumbers(c.tables[0])
 	if err != nil {
 		return &usageError{err}
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	rows, err := c.measure(ctx, std, plans)
-	if errors.Is(err, instructions.ErrInterrupted) {
-		return exit(exitInterrupted)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	if err := c.nameOpcodes(ctx, rows); err != nil {
-		return err
-	}
-	if c.out.file != "" { // before a model is asked, which takes its time
+	return c.out.stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
+}
+
+// writeAll writes the table first: what follows may fail.
+func (c *measuringForms) writeAll(ctx context.Context, std streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
+	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
+	if c.out.file != "" || len(there) == 0 {
 		if err := c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
 	}
-	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
-		return err
-	}
-	if len(sources) > 0 {
-		if err := c.disagree(ctx, std, rows, sources[0]); err != nil {
+	if len(there) > 0 {
+		if err := writeAgreements(std.out, numbersOf(rows), c.against, there); err != nil {
 			return err
 		}
 	}
-	switch {
-	case len(there) > 0:
-		return writeAgreements(std.out, numbersOf(rows), c.against, there)
-	case c.out.file != "":
+	if unnamed != nil {
+		return unnamed
+	}
+	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
+		return err
+	}
+	if len(sources) == 0 {
 		return nil
 	}
-	return c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) })
+	return c.disagree(ctx, std, rows, sources[0])
 }
 
 func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
@@ -234,23 +257,39 @@ func (c *measuringForms) llvmVersion() string {
 	return ""
 }
 
+// nameOpcodes names opcodes where there is an llvm-mc.
 func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
 	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
 	if errors.Is(err, instructions.ErrNoLLVM) {
-		if c.exegesis != "" && c.snippets == "" {
-			return badUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, err)
-		}
 		return nil
 	}
 	return err
 }
+
+// checkExegesis says what -exegesis lacks before measuring, not after.
+func (c *measuringForms) checkExegesis() error {
+	if c.exegesis == "" {
+		return nil
+	}
+	if _, err := exec.LookPath("llvm-mc" + c.llvmVersion()); err != nil && c.snippets == "" {
+		return badUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, instructions.ErrNoLLVM)
+	}
+	for _, mode := range instructions.ExegesisModes() {
+		if err := replaceable(c.exegesisFile(mode)); err != nil {
+			return badUsage("-exegesis %s: %w", c.exegesis, err)
+		}
+	}
+	return nil
+}
+
+func (c *measuringForms) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
 
 func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu string) error {
 	if c.exegesis == "" {
 		return nil
 	}
 	for _, mode := range instructions.ExegesisModes() {
-		documents, name := 0, c.exegesis+"-"+mode+".yaml"
+		documents, name := 0, c.exegesisFile(mode)
 		err := writeWhole(name, nil, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err

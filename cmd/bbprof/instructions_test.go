@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+)
+
+// TestExegesisIsTried: what -exegesis lacks is said before a CPU to measure on is looked for.
+func TestExegesisIsTried(t *testing.T) {
+	for _, c := range []struct {
+		path, name, says string
+	}{
+		{llvmIn(t, "exit 0"), "nowhere/here", "-exegesis nowhere/here: "},
+		{t.TempDir(), "here", "-exegesis here: llvm-mc is not installed, or not in PATH; Debian has it"},
+	} {
+		t.Chdir(t.TempDir())
+		t.Setenv("PATH", c.path)
+		var stderr strings.Builder
+		code := run([]string{"instructions", "-cpus", "8191", "-match", "^imul$", "-exegesis", c.name}, nil, nil, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("exit code %d, want %d and %q: %s", code, exitUsage, c.says, stderr.String())
+		}
+	}
+}
+
+// TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
+func TestInstructionsKeepTable(t *testing.T) {
+	var stdout, stderr strings.Builder
+	std := streams{nil, &stdout, &stderr}
+	rows := []instructions.Row{{Name: "imul r64, r64", Status: "ok"}}
+	for _, c := range []struct {
+		mc      string
+		sources []predict.Source
+		says    string
+	}{
+		{"exit 7", nil, "bbprof: llvm-mc: exit status 7\n"},
+		{"exit 0", []predict.Source{threes{os.ErrClosed}}, "bbprof: -model 3: file already closed\n"},
+	} {
+		t.Setenv("PATH", llvmIn(t, c.mc))
+		stdout.Reset()
+		stderr.Reset()
+		forms := &measuringForms{format: resultfile.CSV}
+		forms.models = []namedSource{{name: "3"}}
+		code := finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), std)
+		if code != exitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
+			t.Errorf("exit code %d, want %d\n%s%s", code, exitInternal, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// llvmIn is a folder with an llvm-mc that does as a script says.
+func llvmIn(t *testing.T, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "llvm-mc"), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
