@@ -70,6 +70,8 @@ func (a *ablating) run(std streams) error {
 		return badUsage("no block: give one with -hex, or name a file of blocks")
 	case a.block.given() && len(a.files) > 0:
 		return badUsage("-hex and %s: give a block or a file", a.files[0])
+	case len(a.files) > 0 && a.block.flags.has("address"):
+		return badUsage("-address is for one block: a file has addresses in its column address")
 	}
 	if len(a.files) > 0 {
 		return a.corpus(std)

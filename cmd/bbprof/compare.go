@@ -107,7 +107,7 @@ func (c *comparing) declare(f *flags) {
 	f.toggle(&c.out.json, "json", "one JSON object on one line for each pair, with all values")
 	c.out.addFile(f)
 	c.plot.add(f)
-	f.toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
+	f.toggle(&c.verbose, "v", "of one comparison: list the layouts, with what was measured and what one alone would have said")
 	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
 	c.programs.declare(f)
 	c.linking.declare(f)
@@ -144,6 +144,8 @@ func (c *comparing) run(std streams) error {
 		return badUsage("-%s is for blocks, and these are programs", ofBlocks)
 	case a.kind != aCommand && ofRuns != "":
 		return badUsage("-%s is for programs, and these are blocks", ofRuns)
+	case a.kind == aFile && c.verbose:
+		return badUsage("-v lists the layouts of one comparison, and files make several; -json has them")
 	case len(a.rows) != len(b.rows):
 		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
 	}
@@ -172,6 +174,10 @@ func (c *comparing) check() error {
 		return badUsage("-suite names both sides of each program: leave out -a and -b")
 	case c.suite != "" && c.flags.of(measuringTitle) != "":
 		return badUsage("-%s is for blocks, and -suite is for programs", c.flags.of(measuringTitle))
+	case c.suite != "" && c.apart:
+		return badUsage("-apart is for blocks, and -suite is for programs")
+	case c.suite != "" && c.verbose:
+		return badUsage("-v lists the layouts of one comparison, and -suite makes several; -json has them")
 	case c.suite != "": // nothing else to check of the sides
 	case !c.flags.has("a") || !c.flags.has("b"):
 		return badUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")

@@ -44,7 +44,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			var d examining
 			f.stray = "it measures its own blocks"
 			d.out.add(f, "the report")
-			f.toggle(&d.verbose, "v", "add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
+			f.toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
 				"which classes of work this core executes in the same units; those are measured once and kept")
 			where(f, &d.opts)
 			f.lookup("budget").fallback = "500ms"
@@ -66,22 +66,30 @@ func (d *examining) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	text := doctorReport(r)
-	if d.verbose && r.CanMeasure {
-		text += eventsReport(r)
-		c, err := units(ctx, d.opts)
-		if err != nil {
-			return err
+	return d.show(std, r, func() (bounds.Conflicts, error) { return units(ctx, d.opts) })
+}
+
+// show writes the report before units measures, which takes longer and may fail.
+func (d *examining) show(std streams, r doctor.Report, units func() (bounds.Conflicts, error)) error {
+	var unmeasured error
+	err := d.out.stream(std, func(w io.Writer) error {
+		if d.out.json {
+			return json.NewEncoder(w).Encode(r)
 		}
-		text += unitsReport(c)
-	}
-	if err := d.out.write(std, r, text); err != nil {
-		return err
-	}
-	if !r.CanMeasure {
+		io.WriteString(w, doctorReport(r)) // an error of writing stays
+		if d.verbose && r.CanMeasure {
+			io.WriteString(w, eventsReport(r))
+			var c bounds.Conflicts
+			if c, unmeasured = units(); unmeasured == nil {
+				io.WriteString(w, unitsReport(c))
+			}
+		}
+		return nil
+	})
+	if err == nil && !r.CanMeasure {
 		return exit(exitHost)
 	}
-	return nil
+	return cmp.Or(err, unmeasured)
 }
 
 func doctorReport(r doctor.Report) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -102,6 +103,35 @@ nothing else to mend
 	for _, line := range []string{"cpu  ", "  aliased", "    store", "bbprof can"} {
 		if changed := strings.Replace(one, line, line[:len(line)-1]+"x ", 1); withoutDigits(changed) == withoutDigits(other) {
 			t.Errorf("a change of %q goes unnoticed", line)
+		}
+	}
+}
+
+// TestDoctorShowsFirst: the report is written before the units are measured, which may fail; JSON has none.
+func TestDoctorShowsFirst(t *testing.T) {
+	report := doctor.Report{CanMeasure: true, Precision: &doctor.Precision{}}
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	for _, c := range []struct {
+		name    string
+		d       examining
+		r       doctor.Report
+		want    int
+		measure bool
+	}{
+		{"text", examining{verbose: true}, report, exitHost, true},
+		{"JSON", examining{verbose: true, out: output{json: true}}, report, exitOK, false},
+		{"short", examining{}, report, exitOK, false},
+		{"cannot measure", examining{verbose: true, out: output{json: true}}, doctor.Report{}, exitHost, false},
+	} {
+		var stdout, stderr strings.Builder
+		std := streams{nil, &stdout, &stderr}
+		before := ""
+		code := finish("doctor", c.d.show(std, c.r, func() (bounds.Conflicts, error) {
+			before = stdout.String()
+			return bounds.Conflicts{}, gone
+		}), std)
+		if code != c.want || strings.Contains(before, "can measure here") != c.measure || stdout.Len() == 0 {
+			t.Errorf("%s: exit code %d, want %d; before units %q\n%s%s", c.name, code, c.want, before, stdout.String(), stderr.String())
 		}
 	}
 }

@@ -109,6 +109,8 @@ func (e *explaining) run(std streams) error {
 		return badUsage("a block and the program %s: give one of them", e.words[0])
 	case len(e.words) == 0 && ofProgram != "":
 		return badUsage("-%s is for a program: write it and its arguments after --", ofProgram)
+	case len(e.words) > 0 && e.ofBlock() != "":
+		return badUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
 	case len(e.words) > 0:
 		ctx, stop := untilSignal()
 		defer stop()
@@ -136,6 +138,16 @@ func (e *explaining) run(std streams) error {
 		}
 		return e.show(std, got, explanation(got), got.Base, func() plot.Figure { return explain.Figure(got) })
 	})
+}
+
+// ofBlock is the first flag on the command line that says nothing of a program, "" if there is none.
+func (e *explaining) ofBlock() string {
+	for _, name := range []string{"plot", "at", "address"} {
+		if e.flags.has(name) {
+			return name
+		}
+	}
+	return e.flags.of(measuringTitle, "cpus", "cpu")
 }
 
 func explanation(e explain.Explanation) string {

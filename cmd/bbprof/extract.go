@@ -115,6 +115,8 @@ func (e *extracting) check() error {
 		return badUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
 		return badUsage("name a program, a library, an object, an archive or assembly")
+	case !e.runs && (e.stdin != "" || e.anyExit):
+		return badUsage("-stdin and -anyexit are of a program that is run: they need -run")
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
