@@ -104,68 +104,86 @@ func (v *Verified) strangers(dir string, listed map[string]string) {
 
 // rows derives from the parts all that follows from them.
 func (v *Verified) rows(dir string, listed map[string]string) {
-	hashes := map[string]func() string{}
-	open := func(name string) io.Writer {
-		h := sha256.New()
-		hashes[name] = func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
-		return h
-	}
-	var (
-		t      *tally
-		blocks []planned
-		splits []string
-	)
-	before, missing := len(v.Problems), false
+	d := derivation{hashes: map[string]func() string{}}
+	before := len(v.Problems)
 	for _, part := range v.Sheet.Parts {
-		if sum := listed[part.File]; sum != part.SHA256 {
-			v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
-		}
-		if !filepath.IsLocal(filepath.FromSlash(part.File)) {
-			v.problem(SheetFile, "part %q is not in this directory", part.File)
-			continue
-		}
-		foreign := map[string]bool{}
-		rows, err := eachRow(filepath.Join(dir, filepath.FromSlash(part.File)), func(s resultfile.Schema, cells []string) (err error) {
-			if t == nil {
-				if t, err = newTally(s, v.Sheet.WeightColumn, open); err != nil {
-					return err
-				}
-			}
-			if id := cells[t.at("run")]; !slices.Contains(v.Sheet.Runs, id) {
-				foreign[id] = true
-			}
-			if cells[t.at("status")] == string(profiler.OK) {
-				blocks = append(blocks, planned{cells[t.at(applicationColumn)], nearKey(cells[t.at("hex")])})
-				splits = append(splits, cells[t.at(splitColumn)])
-			}
-			return t.add(cells)
-		}, v.host(part.File))
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // sums said so
-			missing = true
-		case err != nil:
-			v.problem(part.File, "%v", err)
-		case rows != part.Rows:
-			v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
-		}
-		if len(foreign) > 0 {
-			v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
-		}
+		v.part(dir, part, listed[part.File], &d)
 	}
-	if t == nil {
+	if d.tally == nil {
 		v.problem(SheetFile, "it names no part that can be read")
 		return
 	}
-	if err := t.close(); err != nil {
+	if err := d.tally.close(); err != nil {
 		v.problem(SheetFile, "%v", err)
 	}
-	slices.SortFunc(t.sample, byHash)
-	v.Sample = t.sample[:min(len(t.sample), mostSampled)]
-	if missing || len(v.Problems) > before { // what follows from the parts cannot be right either
+	slices.SortFunc(d.tally.sample, byHash)
+	v.Sample = d.tally.sample[:min(len(d.tally.sample), mostSampled)]
+	if d.missing || len(v.Problems) > before { // what follows from the parts cannot be right either
 		return
 	}
-	v.derived(t, listed, hashes)
-	v.split(blocks, splits)
+	v.derived(d.tally, listed, d.hashes)
+	v.split(d.blocks, d.splits)
+}
+
+// derivation is what follows from the rows of the parts that were read.
+type derivation struct {
+	tally   *tally                   // nil before the first row
+	hashes  map[string]func() string // of the files that the tally writes
+	blocks  []planned                // accepted, and their splits
+	splits  []string
+	missing bool // a part is
+}
+
+// part holds a part against the datasheet and adds its rows to d.
+func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
+	if sum != part.SHA256 {
+		v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
+	}
+	if !filepath.IsLocal(filepath.FromSlash(part.File)) {
+		v.problem(SheetFile, "part %q is not in this directory", part.File)
+		return
+	}
+	foreign := map[string]bool{}
+	rows, err := eachRow(filepath.Join(dir, filepath.FromSlash(part.File)), func(s resultfile.Schema, cells []string) error {
+		if d.tally == nil {
+			if err := d.begin(s, v.Sheet.WeightColumn); err != nil {
+				return err
+			}
+		}
+		if id := cells[d.tally.at("run")]; !slices.Contains(v.Sheet.Runs, id) {
+			foreign[id] = true
+		}
+		return d.add(cells)
+	}, v.host(part.File))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // sums said so
+		d.missing = true
+	case err != nil:
+		v.problem(part.File, "%v", err)
+	case rows != part.Rows:
+		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
+	}
+	if len(foreign) > 0 {
+		v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
+	}
+}
+
+// begin begins the tally, whose files are hashed and not kept.
+func (d *derivation) begin(s resultfile.Schema, weight string) (err error) {
+	d.tally, err = newTally(s, weight, func(name string) io.Writer {
+		h := sha256.New()
+		d.hashes[name] = func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
+		return h
+	})
+	return err
+}
+
+func (d *derivation) add(cells []string) error {
+	if t := d.tally; cells[t.at("status")] == string(profiler.OK) {
+		d.blocks = append(d.blocks, planned{cells[t.at(applicationColumn)], nearKey(cells[t.at("hex")])})
+		d.splits = append(d.splits, cells[t.at(splitColumn)])
+	}
+	return d.tally.add(cells)
 }
 
 // host checks the CPU of a part, by the runs that the file as a whole tells of.

@@ -11,9 +11,22 @@ import (
 // most of it first, then of what is left.
 func (h *hunter) rank(corpus []string) {
 	h.dropLarger()
-	var total float64
-	var wrong []*wrongBlock
-	var excess []float64
+	wrong, total := h.excesses(corpus)
+	holders := h.holders(wrong)
+	h.order(wrong, holders, total)
+	if h.found.Surveyed > 0 {
+		h.found.Error = score.Number(total)
+	}
+}
+
+// excess is a wrong block of the corpus with its excess error, as a share of its cycles.
+type excess struct {
+	*wrongBlock
+	share float64
+}
+
+// excesses are those of the corpus, and their total, to which blocks count that no class can be in.
+func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
 	for _, text := range corpus {
 		o := h.outcomes[text]
 		if o == nil || !o.Known() {
@@ -29,18 +42,29 @@ func (h *hunter) rank(corpus []string) {
 			if o.Predicted.Cycles > o.Cycles {
 				sign = TooSlow
 			}
-			wrong, excess = append(wrong, &wrongBlock{b, sign}), append(excess, e)
+			wrong = append(wrong, excess{&wrongBlock{b, sign}, e})
 		}
 	}
-	in := make([][]int, len(h.classes)) // the blocks of each class
+	return wrong, total
+}
+
+// holders are the numbers of the wrong blocks that contain each class.
+func (h *hunter) holders(wrong []excess) [][]int {
+	in := make([][]int, len(h.classes))
 	for k := range h.classes {
+		c := &h.classes[k]
 		for i, b := range wrong {
-			if c := &h.classes[k]; b.sign == c.Sign && c.in(b.block) {
+			if b.sign == c.Sign && c.in(b.block) {
 				in[k] = append(in[k], i)
 			}
 		}
-		h.classes[k].Blocks = len(in[k])
+		c.Blocks = len(in[k])
 	}
+	return in
+}
+
+// order takes the class whose holders have the most error that no class before it has, again and again.
+func (h *hunter) order(wrong []excess, holders [][]int, total float64) {
 	var ranked []Class
 	left := make([]int, len(h.classes))
 	for k := range left {
@@ -51,9 +75,9 @@ func (h *hunter) rank(corpus []string) {
 		best, most := 0, -1.0
 		for n, k := range left {
 			sum := 0.0
-			for _, i := range in[k] {
+			for _, i := range holders[k] {
 				if !taken[i] {
-					sum += excess[i]
+					sum += wrong[i].share
 				}
 			}
 			if sum > most {
@@ -62,7 +86,7 @@ func (h *hunter) rank(corpus []string) {
 		}
 		k := left[best]
 		left = slices.Delete(left, best, best+1)
-		for _, i := range in[k] {
+		for _, i := range holders[k] {
 			taken[i] = true
 		}
 		if total > 0 {
@@ -72,9 +96,6 @@ func (h *hunter) rank(corpus []string) {
 		ranked = append(ranked, h.classes[k])
 	}
 	h.classes = ranked
-	if h.found.Surveyed > 0 {
-		h.found.Error = score.Number(total)
-	}
 }
 
 // AskAgain takes the second opinions that are not there yet: the classes in another state, another mode
