@@ -126,6 +126,10 @@ func (c *capturingStates) check() error {
 	case c.file != "" && c.function == nil && len(c.addresses) == 0:
 		return badUsage("-file is where -func and -address look: add one of them")
 	}
+	// The states are renamed into their place, which would remove a device or a pipe.
+	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {
+		return badUsage("-o %s is not a regular file, which states need; name another file", c.out)
+	}
 	return nil
 }
 
@@ -153,7 +157,11 @@ func (c *capturingStates) run(std streams) error {
 	if len(blocks) == 0 {
 		return badUsage("no block is chosen: nothing of the program matches")
 	}
-	file, err := states.Create(c.out, c.about())
+	name, err := resultfile.ResolveLink(c.out)
+	if err != nil {
+		return badUsage("-o: %w", err)
+	}
+	file, err := states.Create(name, c.about())
 	if err != nil {
 		return badUsage("-o: %w", err)
 	}

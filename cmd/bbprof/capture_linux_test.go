@@ -94,6 +94,36 @@ func contents(t *testing.T, name string) (all []byte) {
 	return all
 }
 
+// TestCaptureOutput: a pipe is refused and stays one, and of a symbolic link the target is written.
+func TestCaptureOutput(t *testing.T) {
+	program, dir := ring(t), t.TempDir()
+	pipe, link, target := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.WriteFile(target, nil, 0o666), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	to := func(name string) (cmd *exec.Cmd, said string) {
+		cmd = bbprofCommand(t, "capture", "-q", "-o", name, "-func", "^step$", "-samples", "1", "--", program, "x")
+		out, _ := cmd.CombinedOutput()
+		require.Host(t, hostMissing(cmd, string(out)))
+		return cmd, string(out)
+	}
+	if cmd, said := to(pipe); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(said, "pipe is not a regular file") {
+		t.Errorf("pipe: %v: %s", cmd.ProcessState, said)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe is now %v, %v", info, err)
+	}
+	if cmd, said := to(link); !cmd.ProcessState.Success() {
+		t.Errorf("link: %v: %s", cmd.ProcessState, said)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link is now %v, %v", info, err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Size() == 0 || info.Mode() != 0o600 {
+		t.Errorf("the target is %v, %v", info, err)
+	}
+}
+
 // TestCaptureEnds: Ctrl-C and -timeout end a program that would run for ever, and what was captured until then is
 // there and is said to be.
 func TestCaptureEnds(t *testing.T) {
