@@ -1,22 +1,70 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// TestWriteTracesSoFar: a value whose window was not traced before Ctrl-C has empty cells, and keeps its cycles.
-func TestWriteTracesSoFar(t *testing.T) {
-	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}, Cycles: []float64{7}}}
-	table := ofPrograms("env").table(swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}}})
-	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,7,,,1" + strings.Repeat(",", len(tracedColumns))}
+// TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
+func TestSweepInterrupted(t *testing.T) {
+	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}}}
+	table := ofPrograms("env").table(swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}})
+	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,,,,0,,,0,0,0,0,0,0,0,5,6"}
 	if got := []string{strings.Join(table[1], ","), strings.Join(table[2], ",")}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSweepFails: what is wrong with -events and -trace is found before the first run, and what fails after the last
+// run loses none.
+func TestSweepFails(t *testing.T) {
+	exits := tinyelf.Asm(tinyelf.Exit(0))
+	path := tinyelf.Write(t, append(exits, 0x90), tinyelf.Symbol{Name: "never", Offset: len(exits)})
+	const event = 0x1234
+	for _, c := range []struct {
+		name, event, traced, want string
+		runs                      bool
+	}{
+		{"event", "frobnications", "", "frobnications", false},
+		{"function", "r1234", "never", "it never called never", false},
+		{"counter", "r1234", "", "device or resource busy", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			k := pmutest.New(4)
+			k.Opens = func(a pmu.Attr) error {
+				if a.Config == event && strings.Contains(stderr.String(), "2 runs of ") {
+					return syscall.EBUSY
+				}
+				return nil
+			}
+			s := sweeping{words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
+			s.opts.Events, s.programs.Kernel = []string{c.event}, k
+			err := s.sweepProgram(t.Context(), ofPrograms("env"), streams{out: &stdout, err: &stderr})
+			if !errors.Is(err, syscall.EBUSY) {
+				require.Host(t, err)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if ran := strings.Contains(stderr.String(), "2 runs of "); ran != c.runs {
+				t.Errorf("ran: %v, want %v", ran, c.runs)
+			}
+			if written := strings.HasPrefix(stdout.String(), "env_bytes,cycles,ci_low,ci_high,runs\n0,1000,,,1\n16,1000,,,1\n"); written != c.runs {
+				t.Errorf("written: %v, want %v: %s", written, c.runs, &stdout)
+			}
+		})
 	}
 }
 

@@ -46,7 +46,7 @@ func ofPrograms(flag string) *programFactor {
 
 func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
 	got, err := s.runPrograms(ctx, f, std)
-	if err != nil && !(stopped(err) && got.points != nil) {
+	if got.points == nil {
 		return err
 	}
 	if writeErr := s.writeSweep(std, f.table(got)); writeErr != nil || err != nil {
@@ -80,27 +80,29 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 	for _, n := range s.values {
 		setups = append(setups, f.setup(n))
 	}
-	if s.traced != "" {
-		if _, err := c.Exe.Function(s.traced); err != nil {
-			return got, err
-		}
-	}
 	r, err := s.programs.runner(s.opts.CPUs, std)
 	if err != nil {
 		return got, err
 	}
 	defer r.Close()
 	notes, runs := s.out.notes(std), s.orDefault(programRuns)
+	// The runs take longest, so what can be wrong with -events and -trace is found before them.
+	events, err := s.countable(ctx, r, notes)
+	if err != nil {
+		return got, err
+	}
+	if s.traced != "" {
+		if got.traces, err = s.trace(ctx, c, setups, notes); err != nil {
+			return got, err
+		}
+	}
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, len(setups)*runs, "runs")
 	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 	done.end()
 	noteLeft(r, notes)
-	if err == nil && s.traced != "" {
-		got.traces, err = s.trace(ctx, c, setups, notes)
-	}
-	if err == nil && len(s.opts.Events) > 0 {
-		got.events, err = s.count(ctx, r, c, setups, runs, notes)
+	if err == nil && len(events) > 0 {
+		got.events, err = s.count(ctx, r, c, setups, events, runs, notes)
 	}
 	return got, err
 }
@@ -114,7 +116,7 @@ func (s *sweeping) trace(ctx context.Context, c program.Command, setups []progra
 	for i, setup := range setups {
 		counts, err := trace.Count(ctx, c, setup, w)
 		if err != nil {
-			return traces, err
+			return nil, err
 		}
 		traces = append(traces, counts)
 		done.step(i + 1)
@@ -135,19 +137,11 @@ func (f *programFactor) table(got swept) [][]string {
 	}
 	table := [][]string{header}
 	for i, p := range got.points {
-		if len(p.Cycles) == 0 { // interrupted before
-			table = append(table, append([]string{strconv.Itoa(f.value(p.Setup)), "", "", "", "0"}, make([]string, len(header)-5)...))
-			continue
-		}
 		median, low, high := stat.MedianInterval(p.Cycles)
 		row := []string{strconv.Itoa(f.value(p.Setup)), whole(median), whole(low), whole(high), strconv.Itoa(len(p.Cycles))}
 		if got.traces != nil {
 			for _, c := range tracedColumns {
-				cell := ""
-				if i < len(got.traces) { // not interrupted before
-					cell = whole(c.of(p, got.traces[i]))
-				}
-				row = append(row, cell)
+				row = append(row, whole(c.of(p, got.traces[i])))
 			}
 		}
 		for _, e := range got.events {
@@ -183,19 +177,24 @@ func whole(cycles float64) string {
 	return strconv.FormatFloat(cycles, 'f', 0, 64)
 }
 
-// count sweeps a program again for each event, which is then all that is counted, so that none shares a counter. If
-// ctx ends, its error comes with the events until then.
-func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Command, setups []program.Setup, runs int, notes io.Writer) ([]sweep.Counted, error) {
+// countable are the events of -events.
+func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
+	if len(s.opts.Events) == 0 {
+		return nil, nil
+	}
 	events, note, err := r.Events(ctx, s.opts.Events)
-	if err != nil {
-		if errors.As(err, new(*program.UnknownEventError)) {
-			err = &usageError{err}
-		}
-		return nil, err
+	if errors.As(err, new(*program.UnknownEventError)) {
+		err = &usageError{err}
 	}
 	if note != "" {
 		fmt.Fprintf(notes, "bbprof: %s\n", note)
 	}
+	return events, err
+}
+
+// count sweeps a program again for each event, which is then all that is counted, so that none shares a counter. An
+// error comes with the events until then.
+func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Command, setups []program.Setup, events []program.Event, runs int, notes io.Writer) ([]sweep.Counted, error) {
 	each := len(setups) * runs
 	done := progress(notes, len(events)*each, "runs that count")
 	defer done.end()
