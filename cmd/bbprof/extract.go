@@ -55,7 +55,7 @@ docs/extract.md tells more.
 bbprof extract -unique -func '^sort' -asm libx.a    each block of some functions once, with text
 bbprof extract -run -o blocks.csv -- gzip -c FILE   what gzip and its libraries run, how often
 `,
-		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: ""},
+		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
 			e := extracting{}
 			e.add(f)

@@ -122,7 +122,9 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	var text, problem bytes.Buffer
 	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
 	script.Stdout, script.Stderr = &text, &problem
-	if err := script.Run(); err != nil {
+	if err := script.Run(); ctx.Err() != nil {
+		return nil, ctx.Err()
+	} else if err != nil {
 		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
 	}
 	p, err := ReadPerf("perf script", &text)
@@ -143,6 +145,9 @@ func (r *Run) run(ctx context.Context, tool string, args []string) error {
 	}
 	cmd.Env = append(os.Environ(), "GODEBUG="+debug)
 	err := cmd.Run()
+	if ctx.Err() != nil { // what Run returns blames the program, which ctx has killed
+		return ctx.Err()
+	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() && r.AnyExit {
 		return nil
 	}

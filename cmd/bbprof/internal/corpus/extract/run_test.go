@@ -1,0 +1,47 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestInterrupted: Ctrl-C while a tool runs is not blamed on the program, whose status says that it was killed.
+func TestInterrupted(t *testing.T) {
+	const hangs = ": > started; exec sleep 60"
+	for name, c := range map[string]struct {
+		tool, script string
+		run          func(*Run, context.Context) (*Profile, error)
+	}{
+		"valgrind":    {"valgrind", hangs, (*Run).Profile},
+		"perf record": {"perf", hangs, (*Run).Samples},
+		"perf script": {"perf", "test $1 = record || { " + hangs + "; }", (*Run).Samples},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			if err := os.WriteFile(filepath.Join(dir, c.tool), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for {
+					if _, err := os.Stat("started"); err == nil || ctx.Err() != nil {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
+			_, err := c.run(&Run{Program: []string{"sh"}}, ctx)
+			cancel()
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
