@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -285,12 +286,15 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 		if row.Rejection != nil {
 			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
 		}
-		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: row.At}
+		insts, _ := asm.Decode(row.Code) // capture says why it leaves out what does not decode
+		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: row.At, Instructions: len(insts)}
 		if function >= 0 {
 			b.Function = row.Carried[function]
 		}
 		if count >= 0 {
-			b.Count, _ = strconv.ParseUint(row.Carried[count], 10, 64)
+			if b.Count, err = strconv.ParseUint(row.Carried[count], 10, 64); err != nil {
+				return badUsage("-blocks: %s:%d: count %q: write a whole number from 0 on", c.blocks, row.Line, row.Carried[count])
+			}
 		}
 		all.add(&b)
 	}
