@@ -75,7 +75,7 @@ func (a *accounting) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	run := account.Run{Program: a.program}
-	if err := a.time(ctx, &run); err != nil {
+	if err := a.time(ctx, &run, a.out.notes(std)); err != nil {
 		return err
 	}
 	if short := slices.Max(run.UserSeconds); short < leastSeconds {
@@ -127,8 +127,8 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 // chain is eight dependent adds, whose measurement says how fast the core runs.
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
-func (a *accounting) time(ctx context.Context, run *account.Run) error {
-	p, err := profiler.New(profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
+func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
+	p, err := profiler.New(profiler.Options{Clock: profiler.TSCClock, Waiting: waiting(notes)}) // counted cycles say nothing of seconds
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func (b *bounding) corpus(std streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	workers, err := someWorkers(b.opts, b.workers)
+	workers, err := someWorkers(b.opts, b.workers, b.out.notes(std))
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 			fmt.Fprintf(d.out.notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
-		return d.again(ctx, sheet, sample)
+		return d.again(ctx, sheet, sample, d.out.notes(std))
 	})
 	switch hostError := (*verdict.HostError)(nil); {
 	case ctx.Err() != nil:
@@ -160,7 +160,7 @@ func (d *sealing) check(std streams) error {
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
 		ctx, stop := untilSignal()
 		defer stop()
-		a, err := d.again(ctx, &v.Sheet, v.Sample)
+		a, err := d.again(ctx, &v.Sheet, v.Sample, d.out.notes(std))
 		if err != nil {
 			io.WriteString(std.out, w.String())
 			return err
@@ -191,7 +191,7 @@ func (d *sealing) check(std streams) error {
 	return nil
 }
 
-func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
+func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []dataset.Measured, notes io.Writer) (*dataset.Agreement, error) {
 	opts, err := optionsOf(sheet.Settings)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}
 	}
-	workers, err := someWorkers(opts, 0)
+	workers, err := someWorkers(opts, 0, notes)
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,7 @@ type examining struct {
 func (d *examining) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
+	d.opts.Waiting = waiting(d.out.notes(std))
 	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
 	if err != nil {
 		return err

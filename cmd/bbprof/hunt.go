@@ -115,8 +115,7 @@ func (h *hunting) run(std streams) error {
 			return badUsage("-report %s: %w", h.report, err)
 		}
 	}
-	h.measuring.Waiting = waiting(h.out.notes(std))
-	workers, err := someWorkers(h.measuring, h.workers)
+	workers, err := someWorkers(h.measuring, h.workers, h.out.notes(std))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -95,5 +98,23 @@ func TestWaiting(t *testing.T) {
 	say("second")
 	if got := out.String(); got != "bbprof: first\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWaitingIsSaid: whoever starts profilers has them say that they wait for an idle CPU, which may take a minute.
+func TestWaitingIsSaid(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, says := regexp.MustCompile(`profiler\.New\(|startWorkers\(`), regexp.MustCompile(`Waiting(:| =) waiting\(`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") && starts.Match(text) && !says.Match(text) {
+			t.Errorf("%s starts profilers without Waiting", file)
+		}
 	}
 }

@@ -65,6 +65,7 @@ func (s *selftesting) run(std streams) error {
 	cpu := host.Detect()
 	ctx, stop := untilSignal()
 	defer stop()
+	s.opts.Waiting = waiting(s.out.notes(std))
 	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
 	if err != nil {
 		return err

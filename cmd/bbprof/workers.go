@@ -72,12 +72,14 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 	return all, nil
 }
 
-// someWorkers starts so many on the CPUs of the options, 0 for as many as workerCPUs finds room for.
-func someWorkers(opts profiler.Options, n int) (workers, error) {
+// someWorkers starts so many on the CPUs of the options, 0 for as many as workerCPUs finds room for. That they wait
+// for an idle CPU is said in notes.
+func someWorkers(opts profiler.Options, n int, notes io.Writer) (workers, error) {
 	cpus, err := workerCPUs(opts.CPUs, n)
 	if err != nil {
 		return nil, err
 	}
+	opts.Waiting = waiting(notes)
 	return startWorkers(opts, cpus)
 }
 
