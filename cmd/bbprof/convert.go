@@ -122,26 +122,26 @@ func writeResults(output string, from []string, stdout io.Writer, write func(io.
 func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return badUsage("-o %s is a directory; name a file", name)
+			return badUsage("%s is a directory; name a file", name)
 		}
 		if !info.Mode().IsRegular() {
 			f, err := os.OpenFile(name, os.O_WRONLY, 0)
 			if err != nil {
-				return &usageError{fmt.Errorf("-o %w", err)}
+				return &usageError{err}
 			}
 			out := &lossless{Writer: f}
 			return errors.Join(out.instead(write(out)), f.Close())
 		}
 		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
-			return &usageError{fmt.Errorf("-o %s is the input itself; name another file", name)}
+			return badUsage("%s is the input itself; name another file", name)
 		}
 	}
 	if name, err = resultfile.ResolveLink(name); err != nil {
-		return &usageError{fmt.Errorf("-o %w", err)}
+		return &usageError{err}
 	}
 	f, err := resultfile.CreateBeside(name, "writing", 0o666)
 	if err != nil {
-		return &usageError{fmt.Errorf("-o %w", err)}
+		return &usageError{err}
 	}
 	defer func() {
 		if err != nil {

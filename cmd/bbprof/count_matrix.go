@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -157,11 +158,10 @@ func (m *matrixFlags) read() ([]matrix.Row, error) {
 }
 
 func (m *matrixFlags) write(rows []matrix.Row) error {
-	file, err := os.Create(m.expect)
-	if err != nil {
-		return badUsage("-expect: %w", err)
+	if err := writeWhole(m.expect, nil, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
+		return fmt.Errorf("-expect: %w", err)
 	}
-	return cmp.Or(matrix.Write(file, rows), file.Close())
+	return nil
 }
 
 // report is the table of counts, and that of times if there are any.
