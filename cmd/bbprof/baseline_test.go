@@ -32,7 +32,7 @@ func TestReadBaseline(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
-	blocks := check.Distinct(got.rows)
+	blocks := distinctBaseline(got.rows)
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
@@ -55,6 +55,24 @@ func TestReadBaseline(t *testing.T) {
 		if _, err := readText(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
+	}
+}
+
+// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where
+// that matters, stand at the same place in a page.
+func TestBaselineDistinct(t *testing.T) {
+	const rip = "488b0510000000" // mov rax, [rip+0x10]
+	got, err := readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
+		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []int
+	for _, b := range distinctBaseline(got.rows) {
+		rows = append(rows, b.Row)
+	}
+	if d := cmp.Diff([]int{1, 3, 4, 5, 7}, rows); d != "" {
+		t.Errorf("rows (- want, + got):\n%s", d)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -160,11 +161,29 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 			return nil, err
 		}
 	}
-	blocks := check.Distinct(b.rows)
+	blocks := distinctBaseline(b.rows)
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
 	return blocks, nil
+}
+
+// distinctBaseline are the blocks that there is something to compare with. Rows that repeat another's
+// measurement of the same block are dropped.
+func distinctBaseline(rows []check.Block) (blocks []check.Block) {
+	type key struct {
+		identity     string
+		cycles, half float64
+	}
+	seen := map[key]bool{}
+	for _, r := range rows {
+		k := key{batch.Identity(r.Code, r.At, r.Set.String()), r.Cycles, r.Half}
+		if r.Measured() && !seen[k] {
+			seen[k] = true
+			blocks = append(blocks, r)
+		}
+	}
+	return blocks
 }
 
 func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {

@@ -36,21 +36,3 @@ func NewBlock(row int, code []byte, cycles, low, high float64) (Block, error) {
 
 // Measured reports whether there is something to compare with.
 func (b *Block) Measured() bool { return b.Cycles > 0 }
-
-// Distinct are the blocks that there is something to compare with. Rows that repeat another's
-// measurement of the same block are dropped.
-func Distinct(rows []Block) (blocks []Block) {
-	type key struct {
-		code         string
-		cycles, half float64
-	}
-	seen := map[key]bool{}
-	for _, r := range rows {
-		k := key{string(r.Code), r.Cycles, r.Half}
-		if r.Measured() && !seen[k] {
-			seen[k] = true
-			blocks = append(blocks, r)
-		}
-	}
-	return blocks
-}
