@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -82,6 +84,18 @@ func (m *merging) run(std streams) error {
 	if err != nil {
 		return badUsage("-of: %w", err)
 	}
+	next, stop := iter.Pull2(rowsOf(m.of, strings.NewReader(""), m.column, nil)) // opened where a row is missing
+	defer stop()
+	corpus := func() (input.Row, error) {
+		row, err, more := next()
+		switch {
+		case err != nil:
+			return row, badUsage("-of: %w", err)
+		case !more:
+			return row, badUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(m.of, ", "))
+		}
+		return row, nil
+	}
 	parts, err := batch.OpenMerge(m.files, m.mixed)
 	if err != nil {
 		return &usageError{err}
@@ -93,7 +107,7 @@ func (m *merging) run(std streams) error {
 		if err != nil {
 			return &usageError{err}
 		}
-		if report, err = parts.Run(total, out.Write); err != nil {
+		if report, err = parts.Run(corpus, total, out.Write); err != nil {
 			return err
 		}
 		return out.Close()
@@ -112,9 +126,7 @@ func (m *merging) run(std streams) error {
 		return err
 	}
 	io.WriteString(m.out.notes(std), mergeText(report, total > 0))
-	if err := m.unfinished(report, std); err != nil {
-		return err
-	}
+	io.WriteString(m.out.notes(std), unfinishedText(report.Unfinished))
 	if report.Missing > 0 || len(report.Shards) > 0 {
 		return errRejected
 	}
@@ -149,26 +161,6 @@ func writeFolder(name string, write func(dir string) error) error {
 	return errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, name))
 }
 
-// mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).
-const mostShards = 1 << 22
-
-func (m *merging) unfinished(r batch.MergeReport, std streams) error {
-	if r.Missing == 0 || len(m.of) == 0 || r.Count == 0 || r.Count > mostShards {
-		return nil
-	}
-	in, err := openBlocks(m.of, strings.NewReader(""), m.column)
-	if err != nil {
-		return badUsage("-of: %w", err)
-	}
-	defer in.Close()
-	list, err := batch.Unfinished(in.Next, r.Gaps, r.Count)
-	if err != nil {
-		return badUsage("-of: %w", err)
-	}
-	io.WriteString(m.out.notes(std), unfinishedText(list))
-	return nil
-}
-
 // unfinishedText names the shards to run again, and the option that has Slurm do it.
 func unfinishedText(list []batch.ShardRows) string {
 	if len(list) == 0 {
@@ -197,9 +189,6 @@ func countRows(files []string, column string) (n int64, err error) {
 	return n, nil
 }
 
-// shownGaps is how many runs of missing rows are listed.
-const shownGaps = 10
-
 func mergeText(r batch.MergeReport, whole bool) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "bbprof: %s joined\n", plural(int(r.Rows), "row"))
@@ -215,7 +204,7 @@ func mergeText(r batch.MergeReport, whole bool) string {
 	}
 	if r.Missing > 0 {
 		var list []string
-		for _, g := range r.Gaps[:min(len(r.Gaps), shownGaps)] {
+		for _, g := range r.Gaps {
 			if g[0] == g[1] {
 				list = append(list, fmt.Sprint(g[0]))
 			} else {

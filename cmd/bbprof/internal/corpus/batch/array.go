@@ -62,28 +62,34 @@ type ShardRows struct {
 	Rows  int64
 }
 
-// Unfinished tells by the corpus to which shards the missing rows belong. gaps are MergeReport.Gaps, count is
-// MergeReport.Count.
-func Unfinished(next func() (input.Row, error), gaps [][2]int64, count int) (list []ShardRows, err error) {
-	missing := make([]int64, count)
-	for _, g := range gaps {
-		for {
-			row, err := next()
-			if err != nil {
-				return nil, err
-			}
-			if row.Number >= g[0] {
-				missing[(Shard{0, count}).of(&row)]++
-			}
-			if row.Number >= g[1] {
-				break
-			}
+// mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).
+const mostShards = 1 << 22
+
+// unfinished counts missing rows of a corpus by the shard that they belong to, from 0.
+type unfinished struct {
+	next func() (input.Row, error) // of the corpus
+	rows []int64
+}
+
+// add counts rows by their numbers, which come after those of the call before.
+func (u *unfinished) add(first, last int64) error {
+	for at := int64(0); at < last; {
+		row, err := u.next()
+		if err != nil {
+			return err
+		}
+		if at = row.Number; at >= first {
+			u.rows[(Shard{0, len(u.rows)}).of(&row)]++
 		}
 	}
-	for i, n := range missing {
+	return nil
+}
+
+func (u *unfinished) shards() (list []ShardRows) {
+	for i, n := range u.rows {
 		if n > 0 {
-			list = append(list, ShardRows{Shard{i, count}, n})
+			list = append(list, ShardRows{Shard{i, len(u.rows)}, n})
 		}
 	}
-	return list, nil
+	return list
 }

@@ -1,15 +1,12 @@
 package batch
 
 import (
-	"fmt"
 	"io"
-	"slices"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 )
 
 // TestArrayShard: a task's part is its number where the array has all numbers from 0; else the number of parts is asked
@@ -53,41 +50,27 @@ func TestArrayWorkers(t *testing.T) {
 	}
 }
 
-// TestUnfinished: each missing row is counted to the shard that has to be run again.
+// TestUnfinished: each missing row is counted to the shard that has to be run again, also after more gaps than are listed.
 func TestUnfinished(t *testing.T) {
-	var rows []input.Row
-	for i := range 100 {
-		rows = append(rows, input.Row{Number: int64(i + 1), Code: []byte(fmt.Sprint("block ", i))})
-	}
-	next := func() func() (input.Row, error) {
-		i := 0
-		return func() (input.Row, error) {
-			if i++; i > len(rows) {
-				return input.Row{}, io.EOF
-			}
-			return rows[i-1], nil
+	corpus := text(200)
+	names := parts(t, corpus, 4, nothing)
+	lines := strings.SplitAfter(readFile(t, names[3]), "\n")
+	os.WriteFile(names[3], []byte(strings.Join(lines[:len(lines)-6], "")), 0o666) // its last rows
+	unfinished := func(corpus string, total int64) ([]ShardRows, error) {
+		m, err := OpenMerge([]string{names[0], names[1], names[3]}, false)
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer m.Close()
+		report, err := m.Run(open(t, corpus).Next, total, func([]string) error { return nil })
+		return report.Unfinished, err
 	}
-	gaps := [][2]int64{{1, 1}, {10, 19}, {98, 100}}
-	var want []ShardRows
-	for i := range 4 {
-		s := Shard{i, 4}
-		n := int64(0)
-		for k := range rows {
-			in := slices.ContainsFunc(gaps, func(g [2]int64) bool { return g[0] <= rows[k].Number && rows[k].Number <= g[1] })
-			if in && s.takes(&rows[k]) {
-				n++
-			}
-		}
-		if n > 0 {
-			want = append(want, ShardRows{s, n})
-		}
-	}
-	got, err := Unfinished(next(), gaps, 4)
+	got, err := unfinished(corpus, 200)
+	want := []ShardRows{{Shard{2, 4}, int64(len(rows(t, names[2])))}, {Shard{3, 4}, 5}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if _, err := Unfinished(next(), [][2]int64{{99, 101}}, 4); err != io.EOF {
+	if _, err := unfinished(text(20), 200); err != io.EOF {
 		t.Errorf("a corpus that is too short: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/cpu"
 )
@@ -34,13 +35,13 @@ type part struct {
 }
 
 type MergeReport struct {
-	Rows     int64
-	Repeated int64      // rows that stood in more than one part; the first part's counts
-	Gaps     [][2]int64 // rows that are in no part, first and last; the first mostGaps
-	Missing  int64      // rows in all gaps
-	Shards   []string   // that no part is of; some of many
-	Absent   int64      // how many these are
-	Count    int        // of shards, as all parts say; 0 if they do not agree
+	Rows       int64
+	Repeated   int64       // rows that stood in more than one part; the first part's counts
+	Gaps       [][2]int64  // rows that are in no part, first and last; some of many
+	Missing    int64       // rows in all gaps
+	Shards     []string    // that no part is of; some of many
+	Absent     int64       // how many these are
+	Unfinished []ShardRows // rows in all gaps by shard; none without a corpus, or where parts are not of one number of shards
 }
 
 // OpenMerge reads each file once. The error says which cannot be joined, and why; mixed
@@ -220,27 +221,34 @@ func (m *Merge) Cores() map[string]string {
 
 const (
 	shownShards = 10
-	mostGaps    = 1 << 20 // 16 MiB
+	shownGaps   = 10
 )
 
-// Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that
-// is not known.
-func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, error) {
+// Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that is not known; corpus gives
+// them, as far as rows are missing.
+func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cells []string) error) (MergeReport, error) {
 	var (
 		report MergeReport
 		last   int64
 	)
 	ordered := make([]string, len(m.Schema()))
 	report.Shards, report.Absent = m.absent()
-	report.Count = m.count()
-	gap := func(upTo int64) {
+	missing := unfinished{next: corpus}
+	if n := m.count(); total > 0 && n <= mostShards {
+		missing.rows = make([]int64, n)
+	}
+	gap := func(upTo int64) error {
 		if upTo <= last+1 {
-			return
+			return nil
 		}
 		report.Missing += upTo - last - 1
-		if len(report.Gaps) < mostGaps {
+		if len(report.Gaps) < shownGaps {
 			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
 		}
+		if len(missing.rows) == 0 {
+			return nil
+		}
+		return missing.add(last+1, upTo-1)
 	}
 	for {
 		var p *part
@@ -250,11 +258,12 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 			}
 		}
 		if p == nil {
-			gap(total + 1)
+			err := gap(total + 1)
+			report.Unfinished = missing.shards()
 			if total > 0 && report.Missing == 0 {
 				report.Shards, report.Absent = nil, 0 // they had no row
 			}
-			return report, nil
+			return report, err
 		}
 		if total > 0 && p.row > total {
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
@@ -262,7 +271,9 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (MergeReport, e
 		if p.row == last {
 			report.Repeated++
 		} else {
-			gap(p.row)
+			if err := gap(p.row); err != nil {
+				return report, err
+			}
 			last = p.row
 			report.Rows++
 			ordered = resultfile.Arrange(p.cells, p.order, ordered)

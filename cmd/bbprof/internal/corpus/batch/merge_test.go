@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -28,7 +29,8 @@ func merge(names []string, mixed bool, total int64) (content string, report Merg
 	if err != nil {
 		return "", report, err
 	}
-	report, err = m.Run(total, w.Write)
+	n := int64(0)
+	report, err = m.Run(func() (input.Row, error) { n++; return input.Row{Number: n}, nil }, total, w.Write)
 	w.Close()
 	return b.String(), report, err
 }
