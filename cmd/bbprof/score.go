@@ -153,7 +153,7 @@ func (c *scoring) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected, Sensitive: t.sensitive}
+	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive}
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {

@@ -19,13 +19,19 @@ import (
 
 // truth is measured blocks, which models are judged by. Each block is there once.
 type truth struct {
-	blocks    []score.Block
-	rows      int            // of the files
-	repeated  int            // of these, with a block that came before
-	rejected  map[string]int // not measured, by reason
-	sensitive int            // left out: another initial state gives another number
-	run       resultfile.Run // the first, of which there may be several
-	core      predict.Core   // that was measured on; without a name if nobody said
+	blocks     []score.Block
+	rows       int                  // of the files
+	repeated   int                  // of these, with a block that came before
+	rejections map[string]rejection // by block: no row has measured it
+	sensitive  int                  // left out: another initial state gives another number
+	run        resultfile.Run       // the first, of which there may be several
+	core       predict.Core         // that was measured on; without a name if nobody said
+}
+
+// rejection is why the first row of a block has not measured it, and the weight of all its rows.
+type rejection struct {
+	reason string
+	weight float64
 }
 
 type truthOptions struct {
@@ -35,7 +41,7 @@ type truthOptions struct {
 }
 
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
-	t := &truth{rejected: map[string]int{}}
+	t := &truth{rejections: map[string]rejection{}}
 	seen := map[string]int{}
 	for _, name := range names {
 		if err := t.readFile(name, stdin, o, seen); err != nil {
@@ -142,18 +148,24 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 			}
 			continue
 		}
-		block := cell(c.hex)
-		b := score.Block{Hex: string([]byte(block)), Weight: weight, Application: names.one(cell(c.application)),
+		before, again := t.rejections[cell(c.hex)]
+		if again {
+			t.repeated++
+		}
+		b := score.Block{Hex: strings.Clone(cell(c.hex)), Weight: before.weight + weight, Application: names.one(cell(c.application)),
 			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
-		seen[b.Hex] = -1
+		reason := ""
 		if hasStatus && cell("status") != "ok" {
-			t.rejected[names.one(cmp.Or(cell("reason"), cell("status")))]++
+			reason = names.one(cmp.Or(cell("reason"), cell("status"), "no status"))
+		} else if b.Cycles, err = strconv.ParseFloat(cell(c.cycles), 64); err != nil || !(b.Cycles > 0) || math.IsInf(b.Cycles, 0) {
+			reason = "no cycles"
+		}
+		if reason != "" {
+			t.rejections[b.Hex] = rejection{cmp.Or(before.reason, reason), b.Weight}
 			continue
 		}
-		if b.Cycles, err = strconv.ParseFloat(cell(c.cycles), 64); err != nil || !(b.Cycles > 0) || math.IsInf(b.Cycles, 0) {
-			t.rejected["no cycles"]++
-			continue
-		}
+		delete(t.rejections, b.Hex)
+		seen[b.Hex] = -1
 		if sensitive(cell("state_sensitive")) && !o.sensitive {
 			t.sensitive++
 			continue
@@ -165,6 +177,15 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		t.blocks = append(t.blocks, b)
 	}
 	return nil
+}
+
+// rejected counts the blocks that were not measured by reason.
+func (t *truth) rejected() map[string]int {
+	n := map[string]int{}
+	for _, r := range t.rejections {
+		n[r.reason]++
+	}
+	return n
 }
 
 // sensitive reads a cell of column state_sensitive: true, or by which share two states differ.
@@ -252,7 +273,7 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 	var list []score.Prediction
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
-	other := &truth{rejected: map[string]int{}}
+	other := &truth{rejections: map[string]rejection{}}
 	seen := map[string]int{}
 	for _, name := range files {
 		if err := other.readFile(name, stdin, truthOptions{sensitive: true}, seen); err != nil {
@@ -260,14 +281,15 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 		}
 	}
 	for _, b := range t.blocks {
-		at, there := seen[b.Hex]
+		at, measured := seen[b.Hex]
+		_, rejected := other.rejections[b.Hex]
 		switch {
-		case !there:
-			list = append(list, score.Failed("not in "+m.Source))
-		case at < 0:
+		case measured:
+			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
+		case rejected:
 			list = append(list, score.Failed("rejected"))
 		default:
-			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
+			list = append(list, score.Failed("not in "+m.Source))
 		}
 	}
 	m.Predictions = score.Collect(list)

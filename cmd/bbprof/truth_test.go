@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// TestTruthRerun: a block counts as measured if any row has measured it, in whatever order the files come, and with the
+// weight of all its rows.
+func TestTruthRerun(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for name, text := range map[string]string{
+		"first.csv": "90,rejected,unstable,,1\n91,rejected,unstable,,1\n4801c0,ok,,1,1\n90,rejected,unstable,,2\n",
+		"rerun.csv": "90,ok,,0.25,4\n92,,,1,1\n91,rejected,clock_drift,,1\n4801c0,rejected,unstable,,1\n",
+	} {
+		files = append(files, filepath.Join(dir, name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("hex,status,reason,cycles,weight\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(files)
+	for _, reason := range []string{"unstable", "clock_drift"} { // that of the first file
+		got, err := readTruth(files, nil, truthOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(got.blocks, func(a, b score.Block) int { return strings.Compare(a.Hex, b.Hex) })
+		var blocks []score.Block
+		for _, b := range got.blocks {
+			blocks = append(blocks, score.Block{Hex: b.Hex, Cycles: b.Cycles, Weight: b.Weight})
+		}
+		if d := cmp.Diff([]score.Block{{Hex: "4801c0", Cycles: 1, Weight: 2}, {Hex: "90", Cycles: 0.25, Weight: 7}}, blocks); d != "" {
+			t.Errorf("%v: blocks (- want, + got):\n%s", files, d)
+		}
+		if d := cmp.Diff(map[string]int{reason: 1, "no status": 1}, got.rejected()); d != "" || got.rows != 8 || got.repeated != 4 {
+			t.Errorf("%v: %d rows, %d repeated, rejected (- want, + got):\n%s", files, got.rows, got.repeated, d)
+		}
+		slices.Reverse(files)
+	}
+}
