@@ -22,10 +22,9 @@ var usual = use{
 func (u *use) count(corpus []string) {
 	*u = use{}
 	for _, text := range corpus {
-		if b := newBlock(text); b != nil {
-			for i := range b.insts {
-				(*u)[b.insts[i].Mnemonic]++
-			}
+		insts, _ := asm.DecodeHex(text) // none of what is no block
+		for i := range insts {
+			(*u)[insts[i].Mnemonic]++
 		}
 	}
 	if len(*u) == 0 {

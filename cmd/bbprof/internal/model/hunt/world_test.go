@@ -189,3 +189,12 @@ func TestRightModel(t *testing.T) {
 		t.Errorf("%d wrong, %d classes, %v", found.Wrong, len(found.Classes), err)
 	}
 }
+
+// TestUseOfLongBlock: counting mnemonics asks for no dependencies, which would take 20,000³ steps here.
+func TestUseOfLongBlock(t *testing.T) {
+	var u use
+	u.count([]string{strings.Repeat("4801d8", 20_000), "31c0", "no block", "48"})
+	if d := cmp.Diff(use{"add": 20_000, "xor": 1}, u); d != "" {
+		t.Errorf("uses (-want +got):\n%s", d)
+	}
+}
