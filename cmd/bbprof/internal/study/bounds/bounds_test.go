@@ -86,6 +86,19 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestGroupsOfLongBlock: a chain takes steps by the square of its length; by the cube, these would be 10¹².
+func TestGroupsOfLongBlock(t *testing.T) {
+	const n = 10_000
+	var chain []dependency
+	for i := range n {
+		chain = append(chain, dependency{from: i, to: (i + 1) % n, copies: (i + 1) / n})
+	}
+	got := groups(n, chain)
+	if len(got) != 1 || len(got[0].dependencies) != n || len(got[0].carried()) != 1 {
+		t.Errorf("%d groups", len(got))
+	}
+}
+
 func TestApply(t *testing.T) {
 	insts := decode(t, "4801c8 488b0d10000000 4801ca") // add; mov rcx, [rip+0x10], which is [0x1a]; add
 	for _, c := range []struct {

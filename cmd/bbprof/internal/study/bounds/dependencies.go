@@ -94,6 +94,10 @@ func (g group) carried() (all []dependency) {
 
 // groups are the strongly connected components of the dependencies that contain a cycle.
 func groups(n int, all []dependency) []group {
+	next := make([][]int, n)
+	for _, d := range all {
+		next[d.from] = append(next[d.from], d.to)
+	}
 	reach := make([][]bool, n) // reach[i][j]: j waits for i, maybe indirectly
 	for i := range reach {
 		reach[i] = make([]bool, n)
@@ -101,10 +105,10 @@ func groups(n int, all []dependency) []group {
 		for len(todo) > 0 {
 			at := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
-			for _, d := range all {
-				if d.from == at && !reach[i][d.to] {
-					reach[i][d.to] = true
-					todo = append(todo, d.to)
+			for _, to := range next[at] {
+				if !reach[i][to] {
+					reach[i][to] = true
+					todo = append(todo, to)
 				}
 			}
 		}
