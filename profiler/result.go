@@ -130,7 +130,7 @@ type ClockReport struct {
 	Method        string  `json:"method"`
 	StepTicks     float64 `json:"step_ticks"`
 	TicksPerCycle float64 `json:"ticks_per_cycle"`
-	// TicksPerSecond is by the monitor's clock, while calibrating: right to some tenths of a percent. Counted cycles have none.
+	// TicksPerSecond is by the monitor's clock, while calibrating. Counted cycles have none.
 	TicksPerSecond float64 `json:"ticks_per_second,omitzero"`
 	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
