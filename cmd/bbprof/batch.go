@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -202,6 +203,9 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		return j, &usageError{err}
 	}
 	if j.dest.complete {
+		if err := j.finished(b.shard, std.err); err != nil {
+			return j, badUsage("-resume: %w", err)
+		}
 		fmt.Fprintf(b.out.notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.file)
 		return j, exit(exitOK)
 	}
@@ -214,6 +218,19 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		}
 	}
 	return j, nil
+}
+
+// finished checks that a complete result is the one that this run would have made.
+func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
+	schema := j.schema
+	if len(j.dest.columns) > 0 {
+		schema, _, _ = j.schema.Select(j.dest.columns)
+	}
+	unchecked, err := batch.Finished(j.dest.path, j.dest.format, schema, j.in, shard, j.run)
+	for _, what := range unchecked {
+		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path, what)
+	}
+	return err
 }
 
 func (b *batchFlags) measure(std streams) error {

@@ -20,7 +20,7 @@ type destination struct {
 	special   bool     // the result is a pipe or a device
 	unordered bool
 	overwrite bool
-	complete  bool // it is there already, and nothing is left to do
+	complete  bool // it is there already, and there is no journal to go on with
 }
 
 // resolve replaces a symbolic link that -o names by its target, and says so.

@@ -127,7 +127,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		return 0, err
 	}
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
-	runs := runsOf{here: here, header: o.schema.Index("run_header"), id: o.schema.Index("run")}
+	runs, header, id := runsOf{here: here}, o.schema.Index("run_header"), o.schema.Index("run")
 	address := o.schema.Index(input.AddressColumn)
 	set := o.schema.Index(input.SetColumn)
 	duplicate, reason := o.columns.duplicate, o.columns.reason
@@ -168,7 +168,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		if o.done.at(row) != 0 {
 			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
 		}
-		if err := runs.check(cells); err != nil {
+		if err := runs.check(cells[header], cells[id]); err != nil {
 			return 0, err
 		}
 		o.done.set(row, fingerprint(cells[o.hex]))
@@ -192,17 +192,16 @@ var unread = map[string]bool{string(verdict.BadHex): true, string(verdict.BadSet
 
 // runsOf holds the runs that rows tell of against the one to be.
 type runsOf struct {
-	here       resultfile.Run
-	header, id int    // columns
-	known      bool   // what run the rows are of
-	last       string // ID that was looked at
+	here  resultfile.Run
+	known bool   // what run the rows are of
+	last  string // ID that was looked at
 }
 
-func (r *runsOf) check(cells []string) error {
-	id := cells[r.id]
-	if text := cells[r.header]; text != "" {
+// check takes a row's cells of columns run_header and run.
+func (r *runsOf) check(header, id string) error {
+	if header != "" {
 		r.known, r.last = true, id
-		return sameRun(text, r.here)
+		return sameRun(header, r.here)
 	}
 	if id == r.last || !resultfile.IsID(id) {
 		return nil

@@ -1,0 +1,67 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// Finished holds a complete result, which has no journal any more, against the run that was to resume it. What a format or the
+// columns that were chosen leave out cannot be checked; unchecked says so.
+func Finished(path string, format resultfile.Format, schema resultfile.Schema, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+	if !format.Whole() {
+		return []string{fmt.Sprintf("CPU, settings and input were not checked: format %s does not hold them", format)}, nil
+	}
+	r, closer, err := resultfile.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	if unchecked, err = finished(r, newOutput(schema), in, shard, here); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return unchecked, nil
+}
+
+// finished uses an output's columns and marks alone.
+func finished(r resultfile.Reader, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+	o.setSchema(o.schema.Join(r.Schema()))
+	if err := o.sameColumns(r.Schema()); err != nil {
+		return nil, err
+	}
+	runs, rows := runsOf{here: here}, 0
+	for cell, err := range resultfile.Cells(r) {
+		if err != nil {
+			return nil, err
+		}
+		if err := runs.check(cell("run_header"), cell("run")); err != nil {
+			return nil, err
+		}
+		if row := number(cell("row")); row > 0 && o.done.at(row) == 0 {
+			o.done.set(row, fingerprint(cell("hex")))
+		}
+		rows++
+	}
+	for _, header := range resultfile.RunsOf(r) {
+		if err := runs.check(header, ""); err != nil {
+			return nil, err
+		}
+	}
+	if rows > 0 && !runs.known {
+		unchecked = append(unchecked, "CPU and settings were not checked: no row names its run (columns run and run_header)")
+	}
+	if o.row < 0 || o.hex < 0 {
+		return append(unchecked, "the input was not checked: it lacks column row or hex"), nil
+	}
+	var last fed
+	(&filter{in, &o.done, shard}).all(func(f fed) bool { last = f; return false })
+	switch {
+	case last.err == nil:
+		return nil, &MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)}
+	case errors.Is(last.err, io.EOF):
+		return unchecked, nil
+	}
+	return nil, last.err
+}

@@ -1,0 +1,114 @@
+package batch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// TestFinished: of a complete result everything is checked that its format and columns tell, as of one that is resumed,
+// and the rest is named.
+func TestFinished(t *testing.T) {
+	corpus := text(30)
+	whole := file(t)
+	if _, err := measure(t, &lab{}, whole, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(schema.Names(), ",")
+	run := func(change func(*resultfile.Run)) resultfile.Run {
+		r := here()
+		r.Settings = map[string]any{"mode": "unroll"}
+		change(&r)
+		return r
+	}
+	loop := run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" })
+	lines := strings.SplitAfter(corpus, "\n")
+	const runs, input = "CPU and settings were not checked", "the input was not checked"
+	for _, c := range []struct {
+		name, columns string
+		format        resultfile.Format
+		corpus        string
+		run           resultfile.Run
+		unchecked     []string
+		wrong         string
+	}{
+		{"the same", all, resultfile.Parquet, corpus, here(), nil, ""},
+		{"other settings", all, resultfile.Parquet, corpus, loop, nil, `setting mode: "unroll", here "loop"`},
+		{"another shard", all, resultfile.Parquet, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
+		{"another input", all, resultfile.Parquet, "hex,id\n90,0\n", here(), nil, "line 2: the result has another block in its row 1"},
+		{"a shorter input", all, resultfile.Parquet, strings.Join(lines[:20], ""), here(), nil, "11 are missing"},
+		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil, "line 32: the result is complete and has no row 31; go on with the same input"},
+		{"the file tells of the run", "hex,row", resultfile.Parquet, corpus, loop, nil, "setting mode"},
+		{"the file tells of the run alone", "hex,cycles", resultfile.Parquet, corpus, here(), []string{input}, ""},
+		{"a column tells of the run", "run,hex", resultfile.CSV, corpus, loop, nil, "settings or microarchitecture: run "},
+		{"two columns", "hex,cycles", resultfile.CSV, corpus, loop, []string{runs, input}, ""},
+		{"no column of the run", "hex,row", resultfile.CSV, "hex,id\n90,0\n", here(), nil, "another block in its row 1"},
+		{"as JSON", "hex,run_header", resultfile.JSON, corpus, loop, nil, "setting mode"},
+		{"for another tool", all, resultfile.BHive, corpus, loop, []string{"format bhive does not hold them"}, ""},
+		{"other columns", "hex", resultfile.CSV, corpus, here(), nil, "its columns are not those of this run"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := strings.Split(c.columns, ",")
+			want, _, err := schema.Select(names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.name == "other columns" {
+				names = []string{"hex", "row"}
+			}
+			path := filepath.Join(t.TempDir(), "result")
+			convert(t, whole, path, c.format, names)
+			unchecked, err := Finished(path, c.format, want, open(t, c.corpus), Shard{}, c.run)
+			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%v, want %q", err, c.wrong)
+			}
+			if len(unchecked) != len(c.unchecked) {
+				t.Errorf("%q, want %q", unchecked, c.unchecked)
+				return
+			}
+			for i, what := range c.unchecked {
+				if !strings.Contains(unchecked[i], what) {
+					t.Errorf("%q, want %q", unchecked[i], what)
+				}
+			}
+		})
+	}
+	path := file(t)
+	os.WriteFile(path, []byte("precious"), 0o666)
+	if _, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here()); err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
+		t.Errorf("what is no result: %v", err)
+	}
+}
+
+// convert writes some columns of a result in another format.
+func convert(t *testing.T, from, to string, format resultfile.Format, names []string) {
+	t.Helper()
+	in, closer, err := resultfile.OpenFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	f, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out, err := resultfile.NewSelection(f, format, in.Schema(), names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cells, err := range resultfile.Each(in.Next) {
+		if err == nil {
+			err = out.Write(cells)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
