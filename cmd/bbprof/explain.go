@@ -187,10 +187,16 @@ func layoutsReport(l explain.Layouts) string {
 		t.row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
 	}
 	w.WriteString(t.String())
+	if rule := l.Decides(); rule != "" {
+		fmt.Fprintf(&w, "what decides: %s\n", rule)
+	}
 	t = newTable("lrr", "with", "cycles", "layouts differ by")
 	for _, c := range l.Ends {
 		t.row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
 	}
 	w.WriteString(t.String())
+	if ended := l.Ended(); len(ended) > 0 {
+		fmt.Fprintf(&w, "they no longer differ with: %s\n", strings.Join(ended, ", "))
+	}
 	return w.String()
 }
