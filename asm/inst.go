@@ -22,6 +22,7 @@ package asm
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -89,3 +90,12 @@ func (in *Inst) decode(code []byte) error {
 // Text is the instruction in Intel syntax, lower case, such as
 // "mov rax, qword ptr [rbx+0x8]".
 func (in *Inst) Text() string { return in.raw.text() }
+
+// Text is the instructions of a block, separated by semicolons.
+func Text(insts []Inst) string {
+	var list []string
+	for i := range insts {
+		list = append(list, insts[i].Text())
+	}
+	return strings.Join(list, "; ")
+}

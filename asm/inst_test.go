@@ -41,6 +41,14 @@ func TestDecodeEmpty(t *testing.T) {
 	}
 }
 
+func TestTextOfBlock(t *testing.T) {
+	for digits, want := range map[string]string{"": "", "90": "nop", "4801c0 90": "add rax, rax; nop"} {
+		if got := Text(mustDecode(t, digits)); got != want {
+			t.Errorf("%q: %q, want %q", digits, got, want)
+		}
+	}
+}
+
 func TestUndecodable(t *testing.T) {
 	tests := []struct {
 		hex    string

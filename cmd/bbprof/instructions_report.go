@@ -110,12 +110,8 @@ func shortBlock(code []byte) string {
 	if err != nil {
 		return "the block"
 	}
-	var list []string
-	for i := range min(len(insts), most) {
-		list = append(list, insts[i].Text())
-	}
 	if len(insts) > most {
-		return fmt.Sprintf("%s; … (%d)", list[0], len(insts))
+		return fmt.Sprintf("%s; … (%d)", insts[0].Text(), len(insts))
 	}
-	return strings.Join(list, "; ")
+	return asm.Text(insts)
 }

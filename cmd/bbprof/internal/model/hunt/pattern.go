@@ -137,13 +137,7 @@ func (b *block) without(out []int) string {
 	return s.String()
 }
 
-func (b *block) text() string {
-	var list []string
-	for i := range b.insts {
-		list = append(list, b.insts[i].Text())
-	}
-	return strings.Join(list, "; ")
-}
+func (b *block) text() string { return asm.Text(b.insts) }
 
 // contains reports whether some instructions of a block, in any order, have the shapes of a pattern's and
 // depend on each other where those do, be it through other instructions: an error of a latency shows in

@@ -277,15 +277,8 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 
 // Text is a block's instructions, "" if its digits are none.
 func Text(digits string) string {
-	insts, err := asm.DecodeHex(digits)
-	if err != nil {
-		return ""
-	}
-	var list []string
-	for i := range insts {
-		list = append(list, insts[i].Text())
-	}
-	return strings.Join(list, "; ")
+	insts, _ := asm.DecodeHex(digits)
+	return asm.Text(insts)
 }
 
 // A Property is what a block is, has or does.
