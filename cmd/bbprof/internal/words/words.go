@@ -46,7 +46,7 @@ func Plural[N int | int64](n N, thing string) string {
 }
 
 // ByCount are the things that are counted, the most frequent first.
-func ByCount[K cmp.Ordered](n map[K]int) []K {
+func ByCount[K cmp.Ordered, N int | int64](n map[K]N) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }
 

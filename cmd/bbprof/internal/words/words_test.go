@@ -1,6 +1,9 @@
 package words
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
@@ -26,5 +29,12 @@ func TestPlural(t *testing.T) {
 		if got := Plural(c.n, c.thing); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestByCount: of equal counts the names decide.
+func TestByCount(t *testing.T) {
+	if got := ByCount(map[string]int64{"a": 1, "c": 5e9, "b": 1}); !slices.Equal(got, []string{"c", "a", "b"}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -175,23 +175,10 @@ func (t *Tally) Report(w io.Writer) {
 	if t.Retried > 0 {
 		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted then\n", words.Plural(t.Retried, "row"), t.Recovered)
 	}
-	var most int64
-	reasons := make([]string, 0, len(t.Reasons))
-	for r, n := range t.Reasons {
-		reasons, most = append(reasons, r), max(most, n)
-	}
-	slices.SortFunc(reasons, func(a, b string) int {
-		if d := t.Reasons[b] - t.Reasons[a]; d != 0 {
-			return int(d)
-		}
-		if a < b {
-			return -1
-		}
-		return 1
-	})
+	reasons := words.ByCount(t.Reasons)
 	for _, r := range reasons {
 		n := t.Reasons[r]
-		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, bar(n, most))
+		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, bar(n, t.Reasons[reasons[0]]))
 	}
 	if t.Cycles.count > 0 {
 		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
