@@ -224,7 +224,7 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, co
 	var line []byte
 	p.write = func(cells []string) (err error) { // each at once: a reader may be waiting
 		if at != nil {
-			cells = chosen(cells, at)
+			cells = resultfile.Arrange(cells, at, nil)
 		}
 		if line, err = lines.Append(line[:0], cells); err != nil {
 			return err
@@ -233,13 +233,6 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, co
 	}
 	p.finish = func() error { return put(lines.Footer()) }
 	return p, put(lines.Header())
-}
-
-func chosen(cells []string, at []int) (some []string) {
-	for _, i := range at {
-		some = append(some, cells[i])
-	}
-	return some
 }
 
 func asWriteError(err error) error {

@@ -124,7 +124,7 @@ func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, erro
 	if err != nil {
 		return nil, err
 	}
-	sel := &selection{at: at, header: s.Index(runHeader), cells: make([]string, len(chosen))}
+	sel := &selection{at: at, header: s.Index(runHeader)}
 	sel.Writer, err = NewWriter(w, f, chosen)
 	return sel, err
 }
@@ -176,9 +176,7 @@ func (s *selection) Write(cells []string) error {
 	if w, ok := s.Writer.(*parquetWriter); ok && s.header >= 0 {
 		w.noteRun(cells[s.header])
 	}
-	for i, at := range s.at {
-		s.cells[i] = cells[at]
-	}
+	s.cells = Arrange(cells, s.at, s.cells)
 	return s.Writer.Write(s.cells)
 }
 

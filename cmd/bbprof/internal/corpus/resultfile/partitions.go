@@ -62,11 +62,7 @@ func (p *Partitions) Write(cells []string) error {
 			return err
 		}
 	}
-	chosen := make([]string, len(p.at))
-	for i, at := range p.at {
-		chosen[i] = cells[at]
-	}
-	if err := part.out.Write(chosen); err != nil {
+	if err := part.out.Write(Arrange(cells, p.at, nil)); err != nil {
 		return err
 	}
 	if part.rows++; part.rows == p.most {
