@@ -120,16 +120,14 @@ func (d destination) finish(out *batch.Output) error {
 	}
 	from := []string{d.journal}
 	if err := writeWhole(d.path, from, func(w io.Writer) error { return convertTo(w, from, os.Stdin, d.format, d.columns) }); err != nil {
-		return &convertError{err}
+		// Not wrapped: what is bad usage for convert is none of the user's here.
+		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
 	}
 	if err := out.InPlace(); err != nil {
 		return nil // it is another run's journal by now
 	}
 	return os.Remove(d.journal)
 }
-
-// convertError says that the results are there, and that their last step failed.
-type convertError struct{ error }
 
 func sameFile(a os.FileInfo, name string) bool {
 	b, err := os.Stat(name)
