@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
@@ -272,6 +274,50 @@ func TestSimulatedContextSwitches(t *testing.T) {
 	o.Budget = 50_000_000
 	if r := profileScripted(t, o, "4801c0"); r.Reason != verdict.ContextSwitch {
 		t.Errorf("%q: %+v", r.Reason, r.Rejection)
+	}
+}
+
+// A CPU that keeps being taken away is left for the next one.
+func TestSimulatedBusyCPU(t *testing.T) {
+	all, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 2 {
+		require.Skip(t, require.CPU, "there is one CPU")
+	}
+	var p *Profiler
+	o := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timing.Readings) {
+		if p != nil && p.session.cpus.Current() == all[0] {
+			t.Switches = 1
+		}
+	}))
+	o.CPUs = all[:2]
+	if p, err = o.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+	if err != nil || r.Status != OK || r.WindowsSwitched == 0 || p.session.cpus.Current() != all[1] {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// Where the TSC is the clock, a block's cycles do not wait for counters that somebody else has.
+func TestSimulatedTakenReaders(t *testing.T) {
+	k := pmutest.New(8)
+	o := scripted(k, script(1, nil))
+	o.Clock = TSCClock
+	p, err := o.open()
+	require.Measure(t, err)
+	defer p.Close()
+	k.Share = func(int) float64 { return 0.5 }
+	r, err := p.Profile(require.Context(t), Block{Code: []byte{0x48, 0x01, 0xc0}})
+	if err != nil || r.Status == Rejected {
+		require.Measure(t, cmp.Or(err, error(r.Rejection)))
+	}
+	if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
+		t.Errorf("%+v, %+v", r, e)
 	}
 }
 

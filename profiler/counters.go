@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,7 +87,7 @@ func (s *session) verify() error {
 			if t := tallies.Of(*e); rejected {
 				c.Failed = rejection.Error()
 			} else if t == nil || len(t.PerIter) == 0 {
-				c.Failed = "context switches left no time for it"
+				c.Failed = "nothing counted it for context switches, or somebody else had the counters"
 			} else {
 				c.Counted = stat.Median(t.PerIter)
 			}
@@ -206,7 +207,7 @@ func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing
 			event := s.pmu.Event(role)
 			switch t := s.tallyOf(tallies, event); {
 			case t == nil:
-				open = append(open, fmt.Sprintf("%s unchecked: %s", role, event.Why))
+				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, "somebody else had the counters")))
 			case t.Zero:
 				zero = append(zero, event.Name)
 			default:

@@ -236,9 +236,9 @@ func (c *counting) window(i, replicate int, l Layout) error {
 	return nil
 }
 
-// agree times an image until enough timings are clean and identical.
+// agree times an image until enough timings are clean and identical, on another CPU where it keeps being switched away.
 func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
-	for try := 0; ; {
+	for try, switched := 0, 0; ; {
 		if r, err = c.count(p, im, offset, nil); err != nil {
 			return a, r, err
 		}
@@ -256,6 +256,11 @@ func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings,
 		c.timed.SamplesDropped += PaperTimings
 		if r.Switches > 0 {
 			c.timed.WindowsSwitched++
+			if switched++; switched%patience == 0 {
+				if err := c.CPUs.Next(c.child); err != nil {
+					return a, r, err
+				}
+			}
 		} else {
 			try++
 		}

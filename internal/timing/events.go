@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -86,10 +87,11 @@ type Reader struct {
 }
 
 // Count has the child run a block's image pair many times with groups of events turned on, and adds
-// what they counted to tallies. Counted misses reject the block.
+// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
-		if err := r.countGroup(b, pair, p, g, tallies); err != nil {
+		err := r.countGroup(b, pair, p, g, tallies)
+		if _, lost := errors.AsType[*pmu.NotRunningError](err); err != nil && !lost {
 			return err
 		}
 	}
