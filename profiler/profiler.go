@@ -78,8 +78,11 @@ func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
 		if err != nil {
 			return nil, err
 		}
-		slices.Reverse(cpus)
-		opts.CPUs = cpus
+		opts.CPUs = host.FastestKind(cpus)
+		slices.Reverse(opts.CPUs)
+	}
+	if err := host.CheckKinds(opts.CPUs); err != nil {
+		return nil, err
 	}
 	p := &Profiler{thread: ptracethread.Start()}
 	var err error

@@ -19,7 +19,10 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	if err != nil {
 		return host.Layout{}, err
 	}
-	plan, err := host.PlanWorkers(allowed, chosen, host.Siblings, workers, host.Quota())
+	if err := host.CheckKinds(chosen); err != nil {
+		return host.Layout{}, err
+	}
+	plan, err := host.PlanWorkers(allowed, host.FastestKind(allowed), chosen, host.Siblings, workers, host.Quota())
 	if wish := (*host.LayoutError)(nil); errors.As(err, &wish) {
 		return plan, badUsage("%w; taskset -pc $$ lists the CPUs", err)
 	}

@@ -7,6 +7,7 @@ package cpu
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,4 +252,23 @@ func ParseList(s string) (numbers []int, err error) {
 		}
 	}
 	return numbers, nil
+}
+
+// Devices is where the kernel lists its sources of events.
+const Devices = "/sys/bus/event_source/devices"
+
+// Kinds are the devices of the kinds of core that a hybrid CPU has, the fastest first. Each lists its CPUs in a file
+// (Linux, tools/perf/Documentation/intel-hybrid.txt; arch/x86/events/intel/core.c has the third).
+var Kinds = []string{"cpu_core", "cpu_atom", "cpu_lowpower"}
+
+// Kind is which of them a logical CPU is; empty where all are of one kind.
+func Kind(read func(file string) ([]byte, error), number int) string {
+	for _, kind := range Kinds {
+		list, err := read(path.Join(Devices, kind, "cpus"))
+		numbers, _ := ParseList(string(list))
+		if err == nil && slices.Contains(numbers, number) {
+			return kind
+		}
+	}
+	return ""
 }

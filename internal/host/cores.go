@@ -24,12 +24,12 @@ func (e *LayoutError) Error() string { return e.What }
 
 // PlanWorkers gives workers, as many as wanted, or, if that is 0, one a core, a physical core each: a second hardware
 // thread of a core shares its units, so it would be measured too. chosen are the CPUs to
-// measure on, or, if there are none, all that are allowed, the last first since the first
+// measure on, or, if there are none, fast, those allowed of the fastest kind of core, the last first since the first
 // serve most interrupts; then a core is left to bbprof's other threads where there is one too
 // many. siblings are the CPUs of one core. quota bounds how many workers run by default; 0
 // is no bound.
-func PlanWorkers(allowed, chosen []int, siblings func(cpu int) []int, wanted, quota int) (Layout, error) {
-	candidates := slices.Clone(allowed)
+func PlanWorkers(allowed, fast, chosen []int, siblings func(cpu int) []int, wanted, quota int) (Layout, error) {
+	candidates := slices.Clone(fast)
 	slices.Reverse(candidates)
 	if len(chosen) > 0 {
 		candidates = chosen

@@ -42,15 +42,19 @@ func TestPlanWorkers(t *testing.T) {
 		{"chosen siblings", eight, []int{1, 5, 2}, pairs, 0, 0, [][]int{{1}, {2}}, []int{0, 3, 4, 7}},
 		{"chosen twice", two, []int{0, 0}, alone, 0, 0, [][]int{{0}}, []int{1}},
 	} {
-		l, err := PlanWorkers(c.allowed, c.chosen, c.siblings, c.wanted, c.quota)
+		l, err := PlanWorkers(c.allowed, c.allowed, c.chosen, c.siblings, c.wanted, c.quota)
 		if diff := cmp.Diff(Layout{Workers: c.workers, Own: c.own}, l, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Errorf("%s: %v, -want +got:\n%s", c.name, err, diff)
 		}
 	}
+	l, err := PlanWorkers(eight, eight[:4], nil, alone, 0, 0)
+	if diff := cmp.Diff(Layout{Workers: [][]int{{3}, {2}, {1}, {0}}, Own: eight[4:]}, l); err != nil || diff != "" {
+		t.Errorf("a fast kind of core: %v, -want +got:\n%s", err, diff)
+	}
 	for says, f := range map[string]func() (Layout, error){
-		"3 workers need as many physical":    func() (Layout, error) { return PlanWorkers(two, nil, alone, 3, 0) },
-		"and there are 4 to measure on":      func() (Layout, error) { return PlanWorkers(eight, nil, pairs, 5, 0) },
-		"and there are 1 to measure on; two": func() (Layout, error) { return PlanWorkers(eight, []int{0, 4}, pairs, 2, 0) },
+		"3 workers need as many physical":    func() (Layout, error) { return PlanWorkers(two, two, nil, alone, 3, 0) },
+		"and there are 4 to measure on":      func() (Layout, error) { return PlanWorkers(eight, eight, nil, pairs, 5, 0) },
+		"and there are 1 to measure on; two": func() (Layout, error) { return PlanWorkers(eight, eight, []int{0, 4}, pairs, 2, 0) },
 	} {
 		var wish *LayoutError
 		if _, err := f(); !errors.As(err, &wish) || !strings.Contains(err.Error(), says) {
@@ -62,7 +66,7 @@ func TestPlanWorkers(t *testing.T) {
 // TestPlanWithout: a CPU that is not there is the host's lack.
 func TestPlanWithout(t *testing.T) {
 	var lack *verdict.HostError
-	if _, err := PlanWorkers([]int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not in this process's affinity mask" {
+	if _, err := PlanWorkers([]int{0, 1}, []int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not in this process's affinity mask" {
 		t.Error(err)
 	}
 }

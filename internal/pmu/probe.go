@@ -17,7 +17,6 @@ import (
 	"math"
 	"path"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,7 +79,7 @@ func (p PMU) Event(role Role) Event {
 	return Event{Role: role, Why: p.Reason}
 }
 
-const devices = "/sys/bus/event_source/devices"
+const devices = cpu.Devices
 
 // Probe asks the kernel what it counts for this process on a CPU, and tries it. The calling
 // goroutine should be bound to that CPU. An error is bbprof's own; that nothing can be counted
@@ -355,15 +354,10 @@ func level(k Kernel, name string) int {
 	return n
 }
 
-// device is the PMU of a logical CPU: the one there is, or the kind of core's on a hybrid CPU,
-// which lists its CPUs in a file.
+// device is the PMU of a logical CPU: the one there is, or the kind of core's on a hybrid CPU.
 func device(k Kernel, number int) Device {
-	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} {
-		list, err := k.ReadFile(path.Join(devices, name, "cpus"))
-		numbers, _ := cpu.ParseList(string(list))
-		if err == nil && slices.Contains(numbers, number) {
-			return Device{name, uint32(level(k, path.Join(devices, name, "type"))), true}
-		}
+	if kind := cpu.Kind(k.ReadFile, number); kind != "" {
+		return Device{kind, uint32(level(k, path.Join(devices, kind, "type"))), true}
 	}
 	return Device{Name: "cpu", Type: TypeRaw}
 }

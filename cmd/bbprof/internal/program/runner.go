@@ -99,14 +99,15 @@ func NewRunner(opts Options) (*Runner, error) {
 }
 
 // Pin binds the calling thread, and what it starts, to the first of some CPUs, or of none to
-// the last that is allowed, since the first serve most interrupts.
+// the last that is allowed of the fastest kind of core, since the first serve most interrupts.
 func Pin(cpus []int) (cpu int, err error) {
 	if len(cpus) > 0 {
 		cpu = cpus[0]
 	} else if allowed, err := host.AllowedCPUs(); err != nil {
 		return 0, err
 	} else {
-		cpu = allowed[len(allowed)-1]
+		fast := host.FastestKind(allowed)
+		cpu = fast[len(fast)-1]
 	}
 	return cpu, host.PinThread(cpu)
 }
