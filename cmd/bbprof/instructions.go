@@ -317,6 +317,7 @@ func (c *measuringForms) measure(ctx context.Context, std streams, plans []instr
 		if shown == nil {
 			shown = progress(c.out.notes(std), of, "blocks")
 		}
+		shown.of = of // what some take adds others
 		shown.step(done)
 	})
 	if shown != nil {

@@ -129,8 +129,8 @@ func otherNumber(numbers string, here, there, share float64) string {
 			continue
 		}
 		n := number(value)
-		mixture := (strings.HasSuffix(what, byDecoders) || strings.HasSuffix(what, besideKands)) && min(here, n) < there && there < max(here, n)
-		if near(n, there, share) || mixture {
+		mixed := strings.HasSuffix(what, byDecoders) || strings.HasSuffix(what, besideKands) || strings.HasSuffix(what, shortRow)
+		if near(n, there, share) || mixed && min(here, n) < there && there < max(here, n) {
 			return text
 		}
 	}

@@ -160,6 +160,8 @@ func TestExplain(t *testing.T) {
 		{"vmulph zmm, zmm, zmm", "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", 4.4, 0, Unknown},
 		{"vaddps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 2.5, 0, OtherBlock},
 		{"vsubps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 3.8, 0, Unknown},
+		{"pxor xmm, xmm", "1 to 1: 2.00; 1 to 1 in a short row: 1.00", "", 1.12, 0, ShortRow},
+		{"pand xmm, xmm", "1 to 1: 2.00; 1 to 1 in a short row: 1.00", "", 2.2, 0, Unknown},
 		{"psrlw xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 0.9, OtherBlock},
 		{"psrld xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 1.2, Unknown},
 		{"adc r8, i8", "", "alone: 1.00; of low and high bytes in turn: 3.49", 0, 3.5, OtherBlock},

@@ -13,6 +13,7 @@ const (
 	OtherOperands Cause = "another pair of operands, or other values: so measured, as there"
 	OneUnit       Cause = "a chain through two units of 512 bits: through one alone, as there"
 	OtherBlock    Cause = "another block, or by the decoders: so measured, as there"
+	ShortRow      Cause = "a row that fills the schedulers: in a short one, as there"
 	TwoUnits      Cause = "512 bits: two units here, one there"
 	Witness       Cause = "another of the tables has what was measured here"
 	Disturbed     Cause = "other widths of the instruction agree there: the clock changed"
@@ -21,7 +22,7 @@ const (
 
 // Causes are all, in the order in which they are looked for.
 func Causes() []Cause {
-	return []Cause{OtherOperands, OneUnit, OtherBlock, TwoUnits, Witness, Disturbed, Unknown}
+	return []Cause{OtherOperands, OneUnit, OtherBlock, ShortRow, TwoUnits, Witness, Disturbed, Unknown}
 }
 
 // Explain finds the causes of what agreements with published tables, each compared with the same, list.
@@ -42,6 +43,8 @@ func Explain(agreements []Agreement) {
 			switch way, _, _ := strings.Cut(d.Other, ": "); {
 			case strings.Contains(way, besideKands) || isOtherway(way):
 				d.Cause = OtherBlock
+			case strings.HasSuffix(way, shortRow):
+				d.Cause = ShortRow
 			case strings.Contains(way, " beside "):
 				d.Cause = OneUnit
 			case d.Other != "":

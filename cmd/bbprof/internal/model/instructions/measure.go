@@ -349,7 +349,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 			return
 		}
 		j.settle(q.width)
-		for _, probe := range j.besides() {
+		for _, probe := range append(j.besides(), j.inShortRow()...) {
 			added := &job{plan: j.plan, probe: probe, bits: j.bits}
 			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
 		}

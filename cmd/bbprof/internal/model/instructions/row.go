@@ -100,7 +100,7 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		}
 		row.All = append(row.All, m)
 	}
-	row.All = units(row.All)
+	row.All = unlikeLong(units(row.All))
 	row.choose()
 	missing = append(missing, row.dropBound()...)
 	missing = append(missing, row.dropChained()...)

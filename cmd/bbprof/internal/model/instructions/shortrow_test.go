@@ -1,0 +1,51 @@
+package instructions
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// filling is a core on which an instruction takes cycles that depend on how long the row is.
+type filling struct{ short, long float64 }
+
+func (f filling) ProfileAll(_ context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	for b, ok := next(); ok; b, ok = next() {
+		cycles := f.long
+		if b.Setup.Unroll != nil && b.Setup.Unroll.Long <= 32 {
+			cycles = f.short
+		}
+		done(profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles, CIHigh: cycles}, nil)
+	}
+	return nil
+}
+
+// TestShortRow: a chain that takes another whole number of cycles in a short row has both, and the long row's is its latency.
+func TestShortRow(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		core      filling
+		latencies string
+	}{
+		{"a scheduler that fills", filling{1, 2}, "2 to 1: 2.00; 2 to 1 in a short row: 1.00"},
+		{"the same", filling{2.01, 2}, "2 to 1: 2.00"},
+		{"the start of a row", filling{1.4, 2}, "2 to 1: 2.00"},
+		{"a cycle", filling{2, 1}, "2 to 1: 1.00"},
+	} {
+		rows, err := Measure(context.Background(), []Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows[0].All {
+			if m := &rows[0].All[i]; m.Kind == Latency && m.Cycles() != c.core.long {
+				t.Errorf("%s: the row has %v, want the long row's", c.name, m.Value)
+			}
+		}
+		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, OtherLatency)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
+		}
+	}
+}
