@@ -322,6 +322,20 @@ func TestDesign(t *testing.T) {
 			t.Errorf("pass %d: places %v, offsets %v", pass, places, offsets)
 		}
 	}
+	// Whatever parity decides between two speeds, a pass has both.
+	for place := range 1 << (Places - 1) { // a bit for each place but the first: whether it turns the parity round
+		for pass := range 2 {
+			odd := 0
+			for n := range passReplicates {
+				for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
+					odd += (l.Offset() + place<<1>>l.Place()) % 2
+				}
+			}
+			if odd < passWindows/3 || odd > passWindows-passWindows/3 {
+				t.Errorf("pass %d: %d of %d windows are odd where bits %b of the places count, too", pass, odd, passWindows, place<<1)
+			}
+		}
+	}
 	visits := map[Layout]int{}
 	for n := range 2 * passReplicates {
 		for _, l := range (Plan{}).layouts(n) {
