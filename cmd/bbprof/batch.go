@@ -109,7 +109,7 @@ func (b *batchFlags) declare(f *flags) {
 	layouts(f, &b.measuring)
 	b.sideBySide.declare(f)
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
-		"busy (default: all allowed, the last first)"
+		"busy (default: all allowed of the fastest kind of core, the last first)"
 }
 
 func (b *batchFlags) parseShard(s string) (batch.Shard, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 func cpuFlag(f *flags, cpus *[]int, help string) {
-	f.alias(parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed, the last first)"), "cpu")
+	f.alias(parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)"), "cpu")
 }
 
 // cpuHelp is for a command with one worker.
