@@ -242,7 +242,8 @@ func (x *exam) onCPU(allowed []int) int {
 	case len(x.opts.CPUs) > 0:
 		return x.opts.CPUs[0]
 	case len(allowed) > 0:
-		return allowed[len(allowed)-1]
+		fast := host.FastestKind(allowed)
+		return fast[len(fast)-1]
 	}
 	return -1
 }
