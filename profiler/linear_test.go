@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -76,5 +77,24 @@ func TestNonlinearBlock(t *testing.T) {
 	})
 	if !asked && !t.Failed() {
 		require.Skip(t, require.Idle, "the core is not left alone")
+	}
+}
+
+// What a third number of copies changes is put back too, although the replicates before left the pages on other frames.
+func TestThirdIsRestored(t *testing.T) {
+	b := openBench(t)
+	m, err := b.block(unhex(t, "48ff03"), initial.Paper(), 1, 5) // inc qword [rbx]
+	if err == nil {
+		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := m.Restore
+	m.Restore = nil // as if the other numbers of copies changed nothing
+	m.Child.SetRestore(nil, nil)
+	_, ok, err := timedBlock{m}.thirdAt(0, 0, m.Clock)
+	if err != nil || !ok || len(words) != 1 || !slices.Equal(m.Restore, words) {
+		t.Errorf("%v, %v: the words %#x are put back, want %#x", ok, err, m.Restore, words)
 	}
 }

@@ -344,6 +344,10 @@ func (b timedBlock) thirdAt(place, pass int, read harness.Clock) (timing.Pair, b
 	if _, err := b.Replicates([]int{place}, pass, read); err != nil {
 		return timing.Pair{}, false, err
 	}
+	// The last replicate left the pages on frames of its own, and what the image changes is read from those of Remap.
+	if err := b.Child.Complete(b.Mapped.Remap(), mapping.RunLimit, "mapping a block again"); err != nil {
+		return timing.Pair{}, false, err
+	}
 	return b.Third(read)
 }
 
