@@ -29,7 +29,6 @@ func (s *session) accesses(j job) ([]asm.Access, error) {
 		return nil, err
 	}
 	task := s.task(j, d, r)
-	task.Late = s.allow(mapLimit).over
 	task.Judge = func(m *mapping.Mapped) (mapping.Judged, error) { return mapping.Judged{}, nil }
 	m, err := task.Replayed(j.Setup.Captured)
 	if err != nil {

@@ -169,7 +169,6 @@ func (j job) repeat(d decoded, frontEnd unroll.FrontEnd) (repeated, error) {
 // prepare maps the block and traces it, in a state in which all its accesses are harmless.
 func (s *session) prepare(j job, d decoded, r repeated) (*mapping.Mapped, error) {
 	task := s.task(j, d, r)
-	task.Late = s.allow(mapLimit).over
 	if j.Setup.Captured != nil {
 		return task.Replayed(j.Setup.Captured)
 	}
@@ -192,6 +191,7 @@ func (s *session) task(j job, d decoded, r repeated) mapping.Task {
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
+		Late:        s.allow(mapLimit).over,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
 		Move:        s.choosesState(j),
 		Judge:       func(m *mapping.Mapped) (mapping.Judged, error) { return s.judgeTrace(j, m) },

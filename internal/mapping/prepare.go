@@ -112,14 +112,14 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 			return first, err
 		}
 		t.Harness.Init = state
-		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Fresh: place.Fresh})
+		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh})
 		if err == nil {
 			return m, nil
 		}
 		if i == 0 {
 			first, firstErr = m, err
 		}
-		if reasonOf(err) == "" || !place.Child.Alive() {
+		if reasonOf(err) == "" || !place.Child.Alive() || t.Late() {
 			break
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // bench is a live child for tests that prepare blocks.
@@ -221,5 +222,17 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 		if err != nil || m.Factors != want || len(m.Pages) > steadyPages {
 			t.Errorf("%s: %v copies on %d pages, want %v copies: %v", c.name, m.Factors, len(m.Pages), want, err)
 		}
+	}
+}
+
+// To map a block that is not to be measured may not take longer than one that is.
+func TestMapOnlyIsLimited(t *testing.T) {
+	b := openBench(t)
+	task := b.task(unhex(t, "488b03"+"488b8b00100000")) // mov rax, [rbx]; mov rcx, [rbx+0x1000]
+	asked := 0
+	task.Late = func() bool { asked++; return asked > 1 }
+	m, err := task.MapOnly([]initial.State{initial.Paper(), initial.Paper()})
+	if reasonOf(err) != verdict.Timeout || len(m.Pages) != 1 || asked != 3 {
+		t.Errorf("%d pages after asking %d times: %v; want the first state to end at the second page, and no other tried", len(m.Pages), asked, err)
 	}
 }
