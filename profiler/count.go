@@ -42,7 +42,7 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 			return
 		}
 		defer s.discard()
-		defer context.AfterFunc(ctx, s.child.Kill)()
+		defer s.killedBy(ctx)()
 		count.Copies, count.Instructions, err = s.count(b)
 	})
 	if ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -56,5 +57,26 @@ func TestAllowance(t *testing.T) {
 	a = b.allow(limit)
 	if time.Sleep(2 * limit); a.over() {
 		t.Error("the next begins with what was used before")
+	}
+}
+
+// A child that replaces one which a block has killed ends with the block's context too.
+func TestReplacementIsKilled(t *testing.T) {
+	b := openBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer b.killedBy(ctx)()
+	b.discard()
+	if err := b.ready(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for deadline := time.Now().Add(generous); ; time.Sleep(time.Millisecond) {
+		err := b.child.Complete(nil, generous, "nothing")
+		if dead := (*tracee.DeadError)(nil); errors.As(err, &dead) {
+			return
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the child is alive: %v", err)
+		}
 	}
 }

@@ -206,12 +206,12 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return Result{}, err
 		}
 		if err == nil {
-			kill := context.AfterFunc(ctx, s.child.Kill)
+			spare := s.killedBy(ctx)
 			before := s.spent()
 			result, err = s.profile(b)
 			spent := s.spent()
 			result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
-			kill()
+			spare()
 		}
 		switch {
 		case err == nil:

@@ -58,9 +58,9 @@ func (p *Profiler) inState(ctx context.Context, code []byte, c *initial.Captured
 	refused := p.do(ctx, func(s *session) {
 		s.window = s.windowFor(b)
 		if err = s.ready(); err == nil {
-			kill := context.AfterFunc(ctx, s.child.Kill)
+			spare := s.killedBy(ctx)
 			err = do(s, b)
-			kill()
+			spare()
 		}
 	})
 	if refused != nil {

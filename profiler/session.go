@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +37,8 @@ type session struct {
 	checks map[string][]CounterCheck // of events, by their names
 	note   string                    // to go with every result
 	past   tracee.Spent              // on children that are gone
+
+	launched func() // called with each child that is launched; see killedBy
 }
 
 func newSession(opts Options, machine simulated.Machine) (*session, error) {
@@ -181,8 +184,24 @@ func (s *session) launch() (err error) {
 	if err != nil {
 		return err
 	}
+	if s.launched != nil {
+		s.launched()
+	}
 	mapping.Ready(s.child, s.states[0])
 	return s.timer.Attach(s.child)
+}
+
+// killedBy has the end of ctx kill the child, and each that replaces it, until spare is called.
+func (s *session) killedBy(ctx context.Context) (spare func()) {
+	var stops []func() bool
+	s.launched = func() { stops = append(stops, context.AfterFunc(ctx, s.child.Kill)) }
+	s.launched()
+	return func() {
+		s.launched = nil
+		for _, stop := range stops {
+			stop()
+		}
+	}
 }
 
 // fallBack changes to the TSC where counters were announced but do not work, if the user left
