@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -251,6 +252,12 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Mode: Loop, FrontEnd: Decode}, "op cache"},
 		{Options{Mode: "x"}, `no mode is called "x"`},
 		{Options{FrontEnd: "x"}, `no front end is called "x"`},
+		{Options{Frames: layout.MaxFrames}, ""},
+		{Options{Frames: layout.MaxFrames + 1}, "there are 1 to"},
+		{Options{Frames: -1}, "there are 1 to"},
+		{Options{Unroll: &unroll.Factors{Short: 0, Long: 2}}, ""},
+		{Options{Unroll: &unroll.Factors{Short: 2, Long: 2}}, "must exceed"},
+		{Options{Unroll: &unroll.Factors{Short: 0, Long: 2}, Mode: Both}, "one image alone"},
 	} {
 		err := c.opts.Check()
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -122,6 +123,12 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
 	case o.At != nil && (*o.At < 0 || *o.At >= Layouts):
 		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.At, Layouts-1)
+	case o.Frames < 0 || o.Frames > layout.MaxFrames:
+		return fmt.Errorf("%d frames: there are 1 to %d", o.Frames, layout.MaxFrames)
+	case o.Unroll != nil && (o.Unroll.Short < 0 || o.Unroll.Short >= o.Unroll.Long):
+		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", o.Unroll)
+	case o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll:
+		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	case o.Mode == Loop && o.FrontEnd == Decode:
 		return errors.New("a loop runs from the op cache, not from the decoders")
 	}

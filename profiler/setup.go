@@ -59,18 +59,12 @@ func (s Setup) Check() error {
 		return fmt.Errorf("code offset %d is not within a page of %d bytes", *s.CodeOffset, layout.PageSize)
 	case s.LeadNops != 0 && (s.LeadNops < leastLeadNops || s.LeadNops > mostLeadNops):
 		return fmt.Errorf("%d nops before the first copy: there are %d to %d", s.LeadNops, leastLeadNops, mostLeadNops)
-	case s.Frames < 0 || s.Frames > layout.MaxFrames:
-		return fmt.Errorf("%d frames: there are 1 to %d", s.Frames, layout.MaxFrames)
-	case s.Unroll != nil && (s.Unroll.Short < 0 || s.Unroll.Short >= s.Unroll.Long):
-		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", s.Unroll)
-	case s.Unroll != nil && s.Unroll.Short == 0 && s.Mode != "" && s.Mode != Unroll:
-		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", s.Unroll, Unroll, s.Mode)
 	case s.Captured != nil:
 		if err := s.Captured.Check(); err != nil {
 			return err
 		}
 	}
-	return Options{FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
+	return Options{Frames: s.Frames, Unroll: s.Unroll, FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
 }
 
 // over gives the options with which to measure a block in this set-up.
