@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -300,6 +302,50 @@ func TestSimulatedBusyCPU(t *testing.T) {
 	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
 	if err != nil || r.Status != OK || r.WindowsSwitched == 0 || p.session.cpus.Current() != all[1] {
 		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// What disturbs the check of the counter of cycles for a while does not fail it: on another CPU, or a little later, it passes.
+func TestSimulatedDisturbedCheck(t *testing.T) {
+	all, err := host.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
+	tried, began := 0, time.Time{}
+	for _, c := range []struct {
+		name      string
+		cpus      int
+		disturbed func() bool
+	}{
+		{"two CPUs", 2, func() bool { return tried <= chains }}, // in the first try
+		{"one CPU", 1, func() bool { return time.Since(began) < 15*time.Millisecond }},
+	} {
+		if len(all) < c.cpus {
+			continue
+		}
+		s := script(1, nil)
+		s.Chain = func(chain clock.Chain, r *timing.Readings) {
+			if tried++; tried == 1 {
+				began = time.Now()
+			}
+			timing.Chains(1)(chain, r)
+			if c.disturbed() {
+				timing.Chains(3)(chain, r)
+			}
+		}
+		o := scripted(pmutest.New(8), s)
+		o.CPUs = all[:c.cpus]
+		tried = 0
+		p, err := o.open()
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if at := p.session.cpus.Current(); at != all[c.cpus-1] {
+			t.Errorf("%s: checked on CPU %d, want %d", c.name, at, all[c.cpus-1])
+		}
+		p.Close()
 	}
 }
 

@@ -373,7 +373,12 @@ func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, 
 // calibrated by the adds: what it counts has to be cycles.
 func (t *Counters) check() error {
 	var c clock.Checked
-	for range countedTries {
+	for try := range countedTries {
+		if try > 0 {
+			if err := t.leave(); err != nil {
+				return err
+			}
+		}
 		counted, err := t.chained(t.countChain)
 		if err != nil {
 			return err
@@ -390,6 +395,18 @@ func (t *Counters) check() error {
 		}
 	}
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
+}
+
+// leave moves to the next CPU, or waits where there is no other: what disturbs one for some milliseconds outlasts all tries in a row.
+func (t *Counters) leave() error {
+	left := t.CPUs.Current()
+	if err := t.CPUs.Next(t.child); err != nil {
+		return err
+	}
+	if t.CPUs.Current() == left {
+		time.Sleep(longestPause)
+	}
+	return nil
 }
 
 // chained has the chains that the TSC is calibrated with timed.
