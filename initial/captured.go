@@ -3,6 +3,8 @@ package initial
 import (
 	"fmt"
 	"slices"
+
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Captured is the state in which a program reached a block, with the memory that one execution of the
@@ -51,9 +53,9 @@ func (c *Captured) Check() error {
 	switch {
 	case c.MXCSR > 0xffff:
 		return fmt.Errorf("captured state: mxcsr is %#x and has 16 bits", c.MXCSR)
-	case c.FSBase >= segmentEnd || c.GSBase >= segmentEnd:
-		return fmt.Errorf("captured state: a segment's base is below %#x, and fs_base is %#x and gs_base %#x", uint64(segmentEnd), c.FSBase, c.GSBase)
-	case c.Address >= segmentEnd:
+	case c.FSBase >= layout.UserEnd || c.GSBase >= layout.UserEnd:
+		return fmt.Errorf("captured state: a segment's base is below %#x, and fs_base is %#x and gs_base %#x", uint64(layout.UserEnd), c.FSBase, c.GSBase)
+	case c.Address >= layout.UserEnd:
 		return fmt.Errorf("captured state: the block's address %#x is not in user space", c.Address)
 	case c.Flags&flagTF != 0:
 		return fmt.Errorf("captured state: the trap flag is set (rflags %#x): each instruction would trap", c.Flags)

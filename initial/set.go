@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // Set is what a user says that a block starts from, instead of what its initial state has: one value
@@ -51,10 +52,6 @@ const (
 
 // flagBits are the arithmetic flags (SDM vol. 1, 3.4.3.1).
 var flagBits = map[string]int{"cf": 0, "pf": 2, "af": 4, "zf": 6, "sf": 7, "of": 11}
-
-// segmentEnd is the first address that Linux takes for no segment's base: its TASK_SIZE_MAX
-// (asm/page_64.h).
-const segmentEnd = 1<<47 - 4096
 
 // ParseSet reads REG=VALUE with commas or semicolons between several.
 func ParseSet(text string) (s Set, err error) {
@@ -266,8 +263,8 @@ func (p place) parse(name, value string) (words [vectorWords]uint64, err error) 
 		return words, fmt.Errorf("%s=%s: a flag is 0 or 1", name, value)
 	case p.kind == mxcsr && v > 0xffff: // bits 31 to 16 are reserved (SDM vol. 1, 10.2.3)
 		return words, fmt.Errorf("%s=%s: mxcsr has 16 bits, such as 0x1f80", name, value)
-	case (p.kind == fs || p.kind == gs) && v >= segmentEnd:
-		return words, fmt.Errorf("%s=%s: a segment's base is below %#x", name, value, uint64(segmentEnd))
+	case (p.kind == fs || p.kind == gs) && v >= layout.UserEnd:
+		return words, fmt.Errorf("%s=%s: a segment's base is below %#x", name, value, uint64(layout.UserEnd))
 	}
 	words[0] = v
 	return words, nil

@@ -26,8 +26,8 @@ type Counters struct {
 
 // Offsets in struct perf_event_mmap_page.
 const (
-	pageLock  = 8 // both are 32 bits wide
-	pageIndex = 12
+	PageLock  = 8 // both are 32 bits wide
+	PageIndex = 12
 )
 
 // Clock appends code that waits for everything before it, notes all counters but the first in
@@ -60,9 +60,9 @@ func (c Counters) Open(e *asm.Emitter, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	for i, page := range c.Pages {
-		e.Load32(asm.RAX, page+pageLock)
+		e.Load32(asm.RAX, page+PageLock)
 		e.Store(layout.CountLock(i), asm.RAX)
-		e.Load32(asm.RCX, page+pageIndex)
+		e.Load32(asm.RCX, page+PageIndex)
 		e.AddImm8(asm.RCX, 0)
 		on := e.ForwardJnz()
 		e.IncMem(layout.SlotLost)
@@ -83,7 +83,7 @@ func (c Counters) Close(e *asm.Emitter, done uint64) (entry uint64) {
 	entry = e.PC()
 	e.Lfence()
 	for i, page := range c.Pages {
-		e.Load32(asm.RAX, page+pageLock)
+		e.Load32(asm.RAX, page+PageLock)
 		e.SubMem(asm.RAX, layout.CountLock(i))
 		same := e.ForwardJz()
 		e.IncMem(layout.SlotLost)

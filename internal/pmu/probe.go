@@ -315,11 +315,8 @@ func plausible(c Counts) error {
 	return nil
 }
 
-// Offsets in struct perf_event_mmap_page (linux/perf_event.h).
+// Offsets in struct perf_event_mmap_page (linux/perf_event.h), beside those that the child reads: see package harness.
 const (
-	PageLock         = 8 // u32, a sequence lock
-	PageIndex        = 12
-	PageOffset       = 16
 	PageCapabilities = 40
 	PageWidth        = 48 // u16
 

@@ -142,8 +142,8 @@ func descriptors(t *testing.T) int {
 // fakePage is what a kernel with a PMU writes into the page of an event that is on a counter.
 func fakePage(lock uint32, counter int) []byte {
 	p := make([]byte, layout.PageSize)
-	binary.LittleEndian.PutUint32(p[pmu.PageLock:], lock)
-	binary.LittleEndian.PutUint32(p[pmu.PageIndex:], uint32(counter+1))
+	binary.LittleEndian.PutUint32(p[harness.PageLock:], lock)
+	binary.LittleEndian.PutUint32(p[harness.PageIndex:], uint32(counter+1))
 	return p
 }
 

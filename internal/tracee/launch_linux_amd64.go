@@ -140,10 +140,7 @@ func (t *Tracee) follow() error {
 
 // settle gives back what the child inherited, maps the own region, and shuts the door.
 func (t *Tracee) settle(counters []Counter) error {
-	const (
-		read, readWrite, readExec = unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE, unix.PROT_READ | unix.PROT_EXEC
-		fixed                     = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
-	)
+	const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	for _, op := range UnmapAll(0) { // first: the stack may stand where the window goes
 		_, err := t.inject(unix.SYS_MUNMAP, op.args[:2]...)
 		if errors.Is(err, unix.EPERM) {

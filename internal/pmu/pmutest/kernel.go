@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
@@ -184,7 +185,7 @@ func (k *Kernel) Map(fd int) ([]byte, error) {
 	}
 	k.Mapped++
 	p := make([]byte, 4096)
-	binary.LittleEndian.PutUint32(p[pmu.PageIndex:], 1)
+	binary.LittleEndian.PutUint32(p[harness.PageIndex:], 1)
 	binary.LittleEndian.PutUint16(p[pmu.PageWidth:], 48)
 	if k.RDPMC {
 		p[pmu.PageCapabilities] = 1 << 2
