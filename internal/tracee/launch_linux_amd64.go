@@ -140,8 +140,23 @@ func (t *Tracee) follow() error {
 
 // settle gives back what the child inherited, maps the own region, and shuts the door.
 func (t *Tracee) settle(counters []Counter) error {
-	const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
-	for _, op := range UnmapAll(0) { // first: the stack may stand where the window goes
+	for _, do := range []func() error{
+		t.unmapAll, // first: the stack may stand where the window goes
+		t.mapRegions,
+		func() error { return t.openCounters(counters) },
+		t.closeAll, t.giveUpPrivileges, t.limit, t.giveUpCapabilities, t.installFilter,
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
+	return nil
+}
+
+// unmapAll removes all that the child was born with but its stub.
+func (t *Tracee) unmapAll() error {
+	for _, op := range UnmapAll(0) {
 		_, err := t.inject(unix.SYS_MUNMAP, op.args[:2]...)
 		if errors.Is(err, unix.EPERM) {
 			return &verdict.HostError{
@@ -153,6 +168,12 @@ func (t *Tracee) settle(counters []Counter) error {
 			return settling("unmapping what is not its own", err)
 		}
 	}
+	return nil
+}
+
+// mapRegions maps the own region, and its window if there is one.
+func (t *Tracee) mapRegions() error {
+	const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	for _, r := range t.regions() {
 		at, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset)
 		if err == nil && at != r.addr { // what the flag is to an older kernel: nothing
@@ -163,15 +184,6 @@ func (t *Tracee) settle(counters []Counter) error {
 			return settling("mapping "+r.name, err)
 		}
 	}
-	if err := t.openCounters(counters); err != nil {
-		return err
-	}
-	for _, do := range []func() error{t.closeAll, t.giveUpPrivileges, t.limit, t.giveUpCapabilities, t.installFilter} {
-		if err := do(); err != nil {
-			return err
-		}
-	}
-	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
 	return nil
 }
 
