@@ -65,13 +65,11 @@ type ablating struct {
 }
 
 func (a *ablating) run(std streams) error {
-	switch {
-	case !a.block.given() && len(a.files) == 0:
+	if err := a.oneOrFiles(a.files); err != nil {
+		return err
+	}
+	if !a.block.given() && len(a.files) == 0 {
 		return badUsage("no block: give one with -hex, or name a file of blocks")
-	case a.block.given() && len(a.files) > 0:
-		return badUsage("-hex and %s: give a block or a file", a.files[0])
-	case len(a.files) > 0 && a.block.flags.has("address"):
-		return badUsage("-address is for one block: a file has addresses in its column address")
 	}
 	if len(a.files) > 0 {
 		return a.corpus(std)

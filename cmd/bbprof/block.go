@@ -120,6 +120,19 @@ type study struct {
 	plot  plots
 }
 
+// oneOrFiles refuses a block beside files, and what is for one block alone.
+func (s *study) oneOrFiles(files []string) error {
+	switch {
+	case len(files) == 0:
+		return nil
+	case s.block.given():
+		return badUsage("-hex and %s: give a block or files", files[0])
+	case s.block.flags.has("address"):
+		return badUsage("-address is for one block: a file has addresses in its column address")
+	}
+	return nil
+}
+
 // show writes what was found out about a block, and draws it unless there was nothing to find.
 func (s *study) show(std streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
 	if base.Status != profiler.OK {

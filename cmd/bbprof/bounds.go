@@ -73,15 +73,14 @@ func (b *bounding) run(std streams) error {
 	if err := oneMode(b.opts); err != nil {
 		return err
 	}
+	if err := b.oneOrFiles(b.files); err != nil {
+		return err
+	}
 	switch {
-	case b.block.given() && len(b.files) > 0:
-		return badUsage("-hex and %s: give a block or files", b.files[0])
 	case b.block.given() && b.block.flags.has("workers"):
 		return badUsage("-workers is for files, and this is one block")
 	case len(b.files) > 0 && len(b.plot) > 0:
 		return badUsage("-plot is for one block: give it with -hex, or leave -plot out")
-	case len(b.files) > 0 && b.block.flags.has("address"):
-		return badUsage("-address is for one block: a file has addresses in its column address")
 	case len(b.files) > 0:
 		return b.corpus(std)
 	}
