@@ -111,7 +111,7 @@ func (a *ablating) write(std streams, steps any, table string, err error) error 
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
-		table += "incomplete: interrupted before the end\n"
+		table += "incomplete: " + endedBy(err) + " before the end\n"
 	}
 	return cmp.Or(a.out.write(std, object, table), err)
 }

@@ -49,7 +49,7 @@ func TestAblateEnds(t *testing.T) {
 	for _, c := range []struct {
 		corpus, stdout string
 	}{
-		{"90\n91\n93\n", "of 2 blocks\nincomplete: "},
+		{"90\n91\n93\n", "of 2 blocks\nincomplete: ended by this host before the end\n"},
 		{"93\n", ""},
 	} {
 		in, err := openBlocks([]string{"-"}, strings.NewReader(c.corpus), "")

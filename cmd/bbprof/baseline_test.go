@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -146,7 +147,8 @@ func TestCheckEnds(t *testing.T) {
 		{"failed", []check.Outcome{of(1, check.Fine), failed}, nil, exitInternal, "  error  90: the child is gone\n", "bbprof: internal failure in 1 block, first in row 7: the child is gone\n"},
 		{"all failed", []check.Outcome{failed}, nil, exitInternal, "bbprof failed on 1 block\n", "row 7"},
 		{"another slower", []check.Outcome{of(1, check.Slower), failed}, nil, exitRejected, "error   90: the child is gone\n", ""},
-		{"the host", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, gone, exitHost, "incomplete: interrupted before 1 block", "an idle CPU"},
+		{"the host", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, gone, exitHost, "incomplete: ended by this host before 1 block", "an idle CPU"},
+		{"Ctrl-C", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, context.Canceled, exitInterrupted, "incomplete: interrupted before 1 block", "interrupted"},
 		{"the host, at once", nil, gone, exitHost, "", "an idle CPU"},
 	} {
 		var stdout, stderr strings.Builder

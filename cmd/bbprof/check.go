@@ -108,7 +108,7 @@ func (c *checking) finish(std streams, outcomes []check.Outcome, err error) erro
 	if outcomes == nil {
 		return err
 	}
-	if writeErr := writeLines(&c.out, std, checkedLines(outcomes), c.report(outcomes)); writeErr != nil || err != nil {
+	if writeErr := writeLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	return checkOutcome(outcomes)
@@ -235,8 +235,9 @@ func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 	return lines
 }
 
-// report lists the blocks that are slower or that bbprof failed on, or with -v all, and counts the others.
-func (c *checking) report(outcomes []check.Outcome) string {
+// report lists the blocks that are slower or that bbprof failed on, or with -v all, and counts the others. err is what
+// ended the run early.
+func (c *checking) report(outcomes []check.Outcome, err error) string {
 	var w strings.Builder
 	listed := outcomes
 	if !c.verbose {
@@ -265,7 +266,7 @@ func (c *checking) report(outcomes []check.Outcome) string {
 		fmt.Fprintf(&w, "bbprof failed on %s\n", plural(n[check.Failed], "block"))
 	}
 	if n[check.Interrupted]+n[check.Suspect] > 0 {
-		fmt.Fprintf(&w, "incomplete: interrupted before %s were measured and %s confirmed\n", plural(n[check.Interrupted], "block"), plural(n[check.Suspect], "suspect"))
+		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", endedBy(err), plural(n[check.Interrupted], "block"), plural(n[check.Suspect], "suspect"))
 	}
 	return w.String()
 }

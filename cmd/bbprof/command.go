@@ -165,6 +165,17 @@ func interruptedChild(err error) bool {
 // stopped reports whether a signal ended a measurement, of which what came before is worth telling.
 func stopped(err error) bool { return errors.Is(err, context.Canceled) }
 
+// endedBy is what a line on an incomplete result says of the error that ended the work; finish reports the error itself.
+func endedBy(err error) string {
+	switch exitOf(err) {
+	case exitInterrupted:
+		return "interrupted"
+	case exitHost:
+		return "ended by this host"
+	}
+	return "ended by an error"
+}
+
 func writeText(std streams, text string) error {
 	if _, err := io.WriteString(std.out, text); err != nil {
 		return fmt.Errorf("writing the result: %w", err)

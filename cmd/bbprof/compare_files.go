@@ -44,7 +44,7 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 	}
 	adjust(all)
 	left := len(a) - len(all)
-	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all, left) }); err != nil || end != nil {
+	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all, left, end) }); err != nil || end != nil {
 		return cmp.Or(err, end)
 	}
 	var measured []compare.Conclusion
@@ -84,7 +84,8 @@ func adjust(all []*comparison) {
 type comparisons struct {
 	all  []*comparison
 	what string // each of them is
-	left int    // how many were not reached by a run that a signal or the host ended
+	left int    // how many were not reached
+	end  error  // for which, of a signal or of the host
 }
 
 // table is a row for each, and how many came to what. name, last and why give a row's first cell, its last one, and
@@ -105,20 +106,20 @@ func (c comparisons) table(sides, lastHeader string, name func(i int) string, la
 	text := fmt.Sprintf("%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, plural(len(c.all), c.what),
 		count[compare.Slower], count[compare.Faster], count[compare.Same], len(c.all)-measured)
 	if c.left > 0 {
-		text += fmt.Sprintf("incomplete: interrupted before the last %s\n", plural(c.left, c.what))
+		text += fmt.Sprintf("incomplete: %s before the last %s\n", endedBy(c.end), plural(c.left, c.what))
 	}
 	return text
 }
 
-// writeFiles writes a row for each pair, and what they say together; left are the pairs that were not reached.
-func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int) error {
+// writeFiles writes a row for each pair, and what they say together; left are the pairs that were not reached, for end.
+func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int, end error) error {
 	if c.out.json {
 		if err := jsonLines(w, all); err != nil || left == 0 {
 			return err
 		}
 		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": left})
 	}
-	text := comparisons{all, "pair", left}.table("rrrrlrll", "block of a", func(i int) string { return strconv.Itoa(i + 1) },
+	text := comparisons{all, "pair", left, end}.table("rrrrlrll", "block of a", func(i int) string { return strconv.Itoa(i + 1) },
 		func(out *comparison) string { return short(out.A.Hex) }, func(out *comparison) string { return short(out.A.Hex) + ": " + out.why() })
 	var differences []float64
 	for _, out := range all {

@@ -94,7 +94,7 @@ func (c *comparing) runSuite(ctx context.Context, std streams) error {
 	if len(all) == 0 {
 		return end
 	}
-	return cmp.Or(c.showSuite(all, len(suite)-len(all), std), end, failed)
+	return cmp.Or(c.showSuite(all, len(suite)-len(all), end, std), end, failed)
 }
 
 // compareSuite compares each program by do. What is wrong with one is its Failure, and failed has the last; end is any
@@ -132,8 +132,8 @@ func (c *comparing) runMember(ctx context.Context, m member, sides placed, std s
 }
 
 // showSuite writes a row for each program, what all say together, and draws it; left are the programs that
-// were not reached.
-func (c *comparing) showSuite(all []*comparison, left int, std streams) error {
+// were not reached, for end.
+func (c *comparing) showSuite(all []*comparison, left int, end error, std streams) error {
 	var names []string
 	var programs [][]compare.Pair
 	for _, out := range all {
@@ -146,13 +146,13 @@ func (c *comparing) showSuite(all []*comparison, left int, std streams) error {
 		of := compare.OfSuite(programs)
 		s = &of
 	}
-	if err := c.out.stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left) }); err != nil || s == nil {
+	if err := c.out.stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left, end) }); err != nil || s == nil {
 		return err
 	}
 	return c.plot.draw("suite "+c.suite, s.Figure(names, programs))
 }
 
-func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int) error {
+func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int, end error) error {
 	if c.out.json {
 		if err := jsonLines(w, all); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite,
 		return json.NewEncoder(w).Encode(map[string]any{"suite": s, "programs_left": left})
 	}
 	var t reporter
-	t.WriteString(comparisons{all, "program", left}.table("lrrrlrll", "contrary", func(i int) string { return all[i].Name },
+	t.WriteString(comparisons{all, "program", left, end}.table("lrrrlrll", "contrary", func(i int) string { return all[i].Name },
 		func(out *comparison) string { return fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts) }, func(out *comparison) string { return out.Failure }))
 	if s != nil {
 		suiteLines(&t, s)

@@ -49,7 +49,7 @@ func TestFilesEnd(t *testing.T) {
 		p              scripted
 		stdout, stderr string
 	}{
-		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: interrupted before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
+		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: ended by this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
 		{failsAt(0, 0, 0x90), "", "an idle CPU"},
 	} {
 		var stdout, stderr strings.Builder
