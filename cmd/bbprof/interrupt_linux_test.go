@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -104,9 +106,10 @@ func TestInterruptedStudies(t *testing.T) {
 	dir := t.TempDir()
 	blocks, baseline := filepath.Join(dir, "blocks.csv"), filepath.Join(dir, "baseline.csv")
 	many := strings.Repeat("4801c0\n480fafc0\n", 5000)
-	suite := filepath.Join(dir, "suite.csv")
+	suite, distinct := filepath.Join(dir, "suite.csv"), filepath.Join(dir, "distinct.csv")
 	row := func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }
 	if err := errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
+		os.WriteFile(distinct, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666),
 		os.WriteFile(suite, []byte("name,a,b\n"+strings.Repeat("x,true,true\n", 10000)), 0o666),
 		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)); err != nil {
 		t.Fatal(err)
@@ -124,6 +127,8 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"check", "-anyway", "-json", baseline}, `"status":"interrupted"`},
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
+		{[]string{"bounds", "-no-parts", distinct}, "hex,status,reason,"},
+		{[]string{"states", manyStates(t, dir)}, "incomplete: ended before the last block"},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0\n"},
 		{[]string{"explain", "-json", "-rounds", "100000", "--", "true"}, `"incomplete":true`},
@@ -154,6 +159,27 @@ func manyBlocks(row func(hex string) string) string {
 		all.WriteString(row(fmt.Sprintf("b8%04x0000", i))) // mov eax, i
 	}
 	return all.String()
+}
+
+// manyStates is a file of one visit to each of these blocks.
+func manyStates(t *testing.T, dir string) string {
+	t.Helper()
+	name := filepath.Join(dir, "many.states")
+	file, err := states.Create(name, states.About{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hex := range strings.Lines(manyBlocks(func(hex string) string { return hex + "\n" })) {
+		v := states.Visit{Entry: states.Entry{Hex: strings.TrimSpace(hex), Address: 0x401000}, Before: initial.Captured{State: initial.Paper(), Address: 0x401000}}
+		v.File = v.Hex // a program of its own, or the visits would be those of one block
+		if err := file.Add(&v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // interrupted runs bbprof and interrupts it after a while.
