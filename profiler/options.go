@@ -24,7 +24,10 @@ type Options struct {
 	Waiting func(why string)
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
-	// Budget is the longest time to spend on the timing of one block, default 3 s.
+	// Budget is the longest time to spend on one timing of a block, default 3 s. Each further one has as much again: a timing with other
+	// numbers of copies where the first are nonlinear, that of the loop in mode Both, that in the second of two initial
+	// states, and by hardware counters each check of a third number of copies. To share one budget would reject blocks, or widen
+	// their intervals, for what was spent on something else.
 	Budget time.Duration
 	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
 	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its

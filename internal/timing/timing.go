@@ -91,14 +91,14 @@ type Block interface {
 
 // Plan says how to time a block.
 type Plan struct {
-	Remap      []tracee.Op // maps the block's pages again
-	Warm       int         // runs of an image before those that are timed at once
-	VectorBits int         // width of the vector units that the block uses
-	Budget     time.Duration
-	Precision  float64 // half-width of the interval to reach, as a share of the cycles or in cycles
-	Identical  int     // of 16 timings by counters; 0 is the paper's rule
-	At         *Layout // the one layout to time in; nil is the whole design
-	OnePlace   bool    // the images stand where they stand, and only dispatch offsets differ
+	Remap      []tracee.Op   // maps the block's pages again
+	Warm       int           // runs of an image before those that are timed at once
+	VectorBits int           // width of the vector units that the block uses
+	Budget     time.Duration // of each call
+	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
+	Identical  int           // of 16 timings by counters; 0 is the paper's rule
+	At         *Layout       // the one layout to time in; nil is the whole design
+	OnePlace   bool          // the images stand where they stand, and only dispatch offsets differ
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
 	RunsPerSample int
 }
