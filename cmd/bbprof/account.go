@@ -116,7 +116,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 			return v
 		}
 		blocks = append(blocks, account.Block{
-			Place: account.Place{File: cell(file), Function: cell("function")},
+			Place: account.Place{File: extract.Resolved(cell(file)), Function: cell("function")},
 			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
 			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
 		})
@@ -190,7 +190,7 @@ func (a *accounting) samples(ctx context.Context, std streams) (map[account.Plac
 	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
 	for _, file := range p.Files() {
 		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			samples[account.Place{File: file, Function: b.Function}] += float64(b.Count)
+			samples[account.Place{File: extract.Resolved(file), Function: b.Function}] += float64(b.Count)
 			return nil
 		})
 		if err != nil {
