@@ -271,7 +271,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 func (c *capturingStates) listed(all *hottest, std streams) error {
 	in, err := input.Open([]string{c.blocks}, std.in, "", nil)
 	if err != nil {
-		return err
+		return badUsage("-blocks: %w", err)
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
@@ -281,7 +281,7 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 	}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return err
+			return badUsage("-blocks: %w", err)
 		}
 		if row.Rejection != nil {
 			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
