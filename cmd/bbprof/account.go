@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -42,6 +43,7 @@ bbprof account cycles.csv -- gzip -c FILE
 			a.out.add(f, "the table")
 			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			f.number(&a.top, 0, "top", "functions to list")
+			f.toggle(&a.anyExit, "anyexit", "accept a program whose exit status is not 0")
 			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 			return a.run
 		},
@@ -58,6 +60,7 @@ type accounting struct {
 	runs    int
 	top     int
 	stdin   string
+	anyExit bool
 	out     output
 }
 
@@ -71,6 +74,9 @@ func (a *accounting) run(std streams) error {
 	blocks, err := a.blocks(std.in)
 	if err != nil {
 		return badUsage("%s: %w", a.files[0], err)
+	}
+	if _, err := program.Find(a.program[0]); err != nil {
+		return &usageError{err}
 	}
 	ctx, stop := untilSignal()
 	defer stop()
@@ -96,7 +102,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	defer closer.Close()
 	schema := in.Schema()
 	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
-		return nil, errors.New("it has not the columns status, function and count; make it with bbprof batch of what bbprof extract -run writes")
+		return nil, errors.New("it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes")
 	}
 	// Where the column of the corpus has a name that batch has too, batch calls it input_….
 	file, instructions := "file", "instructions"
@@ -116,7 +122,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 			return v
 		}
 		blocks = append(blocks, account.Block{
-			Place: account.Place{File: cell(file), Function: cell("function")},
+			Place: account.Place{File: extract.Resolved(cell(file)), Function: cell("function")},
 			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
 			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
 		})
@@ -167,18 +173,26 @@ func (a *accounting) once(ctx context.Context) (float64, error) {
 	defer in.Close()
 	cmd := exec.CommandContext(ctx, a.program[0], a.program[1:]...)
 	cmd.Stdin = in
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return 0, badUsage("%s: %w", a.program[0], err)
+	err = cmd.Run()
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.As(err, &exit) && exit.Exited() && a.anyExit:
+	case errors.As(err, &exit) && exit.Exited():
+		return 0, badUsage("%s: %w; -anyexit takes it as it is", a.program[0], err)
+	case err != nil:
+		return 0, badUsage("%s: %w; run it by itself first", a.program[0], err)
 	}
 	return cmd.ProcessState.UserTime().Seconds(), nil
 }
 
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	p, err := ran(a.program, a.stdin, io.Discard, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) { return r.Samples(ctx) })
+	p, err := ran(a.program, a.stdin, io.Discard, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
+		r.AnyExit = a.anyExit
+		return r.Samples(ctx)
+	})
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil
@@ -190,7 +204,7 @@ func (a *accounting) samples(ctx context.Context, std streams) (map[account.Plac
 	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
 	for _, file := range p.Files() {
 		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			samples[account.Place{File: file, Function: b.Function}] += float64(b.Count)
+			samples[account.Place{File: extract.Resolved(file), Function: b.Function}] += float64(b.Count)
 			return nil
 		})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,6 +152,7 @@ func (c *capturingStates) run(std streams) error {
 	if err != nil {
 		return err
 	}
+	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
 	blocks, err := c.choose(ctx, command, std, notes)
 	if err != nil {
 		return badInput(err)
@@ -167,9 +169,6 @@ func (c *capturingStates) run(std streams) error {
 		return badUsage("-o: %w", err)
 	}
 	c.options.Samples, c.options.First = c.samples, uint64(c.first)
-	if c.options.Timeout == 0 {
-		c.options.Timeout = 10 * time.Minute
-	}
 	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.err}
 	if out, ok := std.out.(*lossless); ok {
 		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
@@ -251,11 +250,20 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 // ran are the blocks that the program runs, by callgrind.
 func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
+	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
+	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
 	profile, err := ran(c.words, c.stdin, io.Discard, std, notes, func(r extract.Run) (*extract.Profile, error) {
 		r.AnyExit = true
-		return r.Profile(ctx)
+		return r.Profile(limited)
 	})
-	if err != nil {
+	bad := (*extract.InputError)(nil)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return badUsage("%s: it did not end under valgrind within %v and was killed; raise -timeout, or %s", c.words[0], c.options.Timeout, others)
+	case errors.As(err, &bad): // such as a crash
+		return badUsage("%w; %s", err, others)
+	case err != nil:
 		return err
 	}
 	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true}
@@ -271,7 +279,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 func (c *capturingStates) listed(all *hottest, std streams) error {
 	in, err := input.Open([]string{c.blocks}, std.in, "", nil)
 	if err != nil {
-		return err
+		return badUsage("-blocks: %w", err)
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
@@ -281,7 +289,7 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 	}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return err
+			return badUsage("-blocks: %w", err)
 		}
 		if row.Rejection != nil {
 			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)

@@ -64,6 +64,9 @@ func (c *command) run(args []string, std streams) int {
 	f := newFlags(c.full())
 	action := c.setup(f)
 	err := f.parse(args)
+	if err == nil {
+		err = f.keepsInputs()
+	}
 	switch {
 	case errors.Is(err, errHelp):
 		err = writeText(std, c.help())

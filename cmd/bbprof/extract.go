@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
 func extractCommand() *command {
@@ -181,6 +182,9 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 
 // ran finds out, by do, what a program runs.
 func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writer, do func(extract.Run) (*extract.Profile, error)) (*extract.Profile, error) {
+	if _, err := program.Find(words[0]); err != nil {
+		return nil, &usageError{err}
+	}
 	in, err := openInput(stdin)
 	if err != nil {
 		return nil, badUsage("-stdin: %w", err)

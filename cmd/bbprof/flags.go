@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type flagDecl struct {
 	fallback string // the default, "" where there is no constant one
 	group    int
 	hidden   bool // an older spelling: accepted, not listed
+	writes   bool // it names a file that a result takes the place of
 }
 
 // flags are those of one run of a command, in the order in which help lists them.
@@ -33,12 +35,17 @@ type flags struct {
 	topic   int      // the group that bbprof help measuring lists; -1: no group
 	args    []string // the command line
 	given   []string // the names that were on the command line, without repetition
+	written []writtenFile
+	read    []string // all other values, operands and words: what of them is a file may be read
 
 	operands *[]string // where operands go; nil where there may be none
 	choices  []string  // what completion offers for operands; empty is files
 	stray    string    // what to do about an operand where there may be none
 	program  *[]string // where the words after -- go; nil: they are operands
 }
+
+// A writtenFile is what a flag such as -o names.
+type writtenFile struct{ flag, name string }
 
 func newFlags(command string) *flags {
 	return &flags{command: command, groups: []string{"Flags"}, topic: -1, stray: "this command takes flags alone"}
@@ -207,6 +214,11 @@ func (f *flags) parse(args []string) error {
 		if !f.has(name) {
 			f.given = append(f.given, name)
 		}
+		if d.writes {
+			f.written = append(f.written, writtenFile{d.name, value})
+		} else {
+			f.read = append(f.read, value)
+		}
 	}
 	return nil
 }
@@ -216,17 +228,33 @@ func (f *flags) operand(word string) error {
 		return fmt.Errorf("unexpected argument %q: %s", word, f.stray)
 	}
 	*f.operands = append(*f.operands, word)
+	f.read = append(f.read, word)
 	return nil
 }
 
 func (f *flags) afterDashes(words []string) error {
 	if f.program != nil {
 		*f.program = words
+		f.read = append(f.read, words...)
 		return nil
 	}
 	for _, w := range words {
 		if err := f.operand(w); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// keepsInputs refuses a result in the place of a file that is read, or of the program that runs.
+func (f *flags) keepsInputs() error {
+	for _, w := range f.written {
+		info, err := os.Stat(w.name)
+		if err != nil || !info.Mode().IsRegular() { // such as /dev/null
+			continue
+		}
+		if slices.ContainsFunc(f.read, func(name string) bool { return sameFile(info, name) }) {
+			return fmt.Errorf("-%s %s is the input itself; name another file", w.flag, w.name)
 		}
 	}
 	return nil

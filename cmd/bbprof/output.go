@@ -101,7 +101,7 @@ func (o *output) add(f *flags, what string) {
 }
 
 func (o *output) addFile(f *flags) {
-	f.declare(flagDecl{name: "o", arg: "FILE", help: "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst", set: func(file string) error {
+	f.declare(flagDecl{name: "o", arg: "FILE", help: "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst", writes: true, set: func(file string) error {
 		if o.file = file; o.folders && strings.HasSuffix(file, "/") {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (o *output) addFile(f *flags) {
 
 // outputFile declares a flag that names a file for a result. That it cannot be written is said before measuring, not after.
 func outputFile(f *flags, p *string, name, arg, help string) {
-	f.declare(flagDecl{name: name, arg: arg, help: help, fallback: *p, set: func(file string) error {
+	f.declare(flagDecl{name: name, arg: arg, help: help, fallback: *p, writes: true, set: func(file string) error {
 		*p = file
 		return replaceable(file)
 	}})

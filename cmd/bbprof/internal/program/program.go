@@ -57,20 +57,29 @@ func NewCommand(words []string) (Command, error) {
 // Open finds a program and makes sure that it is an executable for x86-64 that runs with the
 // rights of its caller.
 func Open(name string) (*Executable, error) {
-	path, err := exec.LookPath(name)
-	switch {
-	case errors.Is(err, exec.ErrDot):
-		return nil, &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
-	case err != nil:
-		return nil, &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
+	path, err := Find(name)
+	if err != nil {
+		return nil, err
 	}
 	if err := unprivileged(name, path); err != nil {
 		return nil, err
 	}
 	e := &Executable{Path: path}
 	return e, e.inspect(name)
+}
+
+// Find is the path of a program, which may be a script, or an *Error that says why it cannot be executed.
+func Find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return "", &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+	case err != nil:
+		return "", &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
+	}
+	return path, nil
 }
 
 // cause leaves away the path that os and os/exec put in front.

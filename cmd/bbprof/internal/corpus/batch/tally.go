@@ -165,6 +165,9 @@ const barWidth = 40
 // Report writes the summary for a reader: how many rows, which reasons, which cycles.
 func (t *Tally) Report(w io.Writer) {
 	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", words.Plural(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
+	if t.Failed > 0 {
+		fmt.Fprintln(w, "bbprof: the column detail says what failed in each row that is error")
+	}
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}

@@ -17,3 +17,14 @@ func TestReportReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestReportErrors: of rows that are error the report says where to read why.
+func TestReportErrors(t *testing.T) {
+	for failed, want := range map[int64]bool{0: false, 2: true} {
+		var w strings.Builder
+		(&Tally{Rows: 2, Failed: failed}).Report(&w)
+		if got := strings.Contains(w.String(), "the column detail says what failed"); got != want {
+			t.Errorf("%d errors: the report names the column detail: %v, want %v", failed, got, want)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 			p.Lost += total
 			continue
 		}
-		p.objects[resolved(name)] = &objectCounts{name: name, counts: c, total: total}
+		p.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: total}
 	}
 	if p.Total == 0 {
 		return nil, &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}

@@ -223,7 +223,7 @@ func (p *perfReader) profile(source string) *Profile {
 			c = newRangeCounts(f.ranges)
 		}
 		if n := c.between(0, ^uint64(0)); n > 0 {
-			out.objects[resolved(name)] = &objectCounts{name: name, counts: c, total: n}
+			out.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: n}
 		}
 	}
 	return out

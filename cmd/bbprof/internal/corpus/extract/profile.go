@@ -35,7 +35,7 @@ func (p *Profile) of(path string) (counts, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if c := p.objects[resolved(path)]; c != nil {
+	if c := p.objects[Resolved(path)]; c != nil {
 		return c.counts, nil
 	}
 	names := p.Files()
@@ -64,9 +64,9 @@ func (p *Profile) Files() []string {
 	return names
 }
 
-// resolved is the path of a file without symbolic links, as far as it exists.
-func resolved(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
+// Resolved is the path of a file without symbolic links, as far as it exists: the one name that all profiles have for it.
+func Resolved(path string) string {
+	if abs, err := filepath.Abs(path); err == nil && path != "" {
 		path = abs
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {

@@ -115,7 +115,8 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 		return nil, &verdict.HostError{Missing: "no perf, which samples a program", Remedy: "install it (Debian: apt-get install linux-perf)"}
 	}
 	data := filepath.Join(dir, "perf.data")
-	args := append([]string{"record", "-q", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
+	// -N: perf otherwise copies the program and its libraries to ~/.debug, where they stay.
+	args := append([]string{"record", "-q", "-N", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
 	if err := r.run(ctx, perf, args); err != nil {
 		return nil, r.failed(err, "under perf")
 	}
