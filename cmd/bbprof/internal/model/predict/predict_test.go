@@ -63,6 +63,7 @@ func TestFile(t *testing.T) {
 	}{
 		{"named columns", "f", &table{[]string{"file", "hex", "cycles"}, [][]string{{"x", "4801c0", "1"}, {"x", "90", "0.25"}}}, []string{"0.25", "1", "not in f"}, ""},
 		{"BHive's unit, no header", "f,scale=0.01", bhive, []string{"0.25", "1", "not in f"}, ""},
+		{"blocks with 0x and spaces, as a corpus may have", "f", &table{[]string{"0x90", "0.25"}, [][]string{{"48 01 C0", "1"}, {" 0x50", "2"}}}, []string{"0.25", "1", "2"}, ""},
 		{"another column", "f,column=uica", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
 		{"by number", "f,column=3", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
 		{"failures", "f", &table{[]string{"hex", "cycles", "failure"}, [][]string{{"90", "", "too hard"}, {"4801c0", "0", ""}, {"50", "-1", ""}}}, []string{"too hard", `f has "0"`, `f has "-1"`}, ""},
