@@ -146,7 +146,10 @@ func (n Number) Correlation() string {
 
 // Percent is an interval of shares in percent.
 func (i Interval) Percent() string {
-	return Number(max(0, i.Low)).Percent() + "–" + Number(i.High).Percent()
+	if math.IsNaN(i.Low) {
+		return "–"
+	}
+	return Number(i.Low).Percent() + "–" + Number(i.High).Percent()
 }
 
 // String is a mistake in a line.
