@@ -163,6 +163,9 @@ func (m Mistake) String() string {
 
 // String is a comparison in a sentence.
 func (p Pair) String() string {
+	if p.Blocks < 2 { // one difference has no spread, and so no interval
+		return fmt.Sprintf("%s and %s cannot be compared: both predict %s", p.A, p.B, words.Plural(p.Blocks, "block"))
+	}
 	better, worse, by, in := p.B, p.A, p.Difference, p.Interval
 	nearer, further := p.BetterB, p.BetterA
 	if by < 0 {
