@@ -188,7 +188,7 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 	switch {
 	case bytes.HasPrefix(start, gzipMagic):
 		z, err := gzip.NewReader(in)
-		return z, true, func() {}, err
+		return whole{z}, true, func() {}, endMissing(err)
 	case bytes.HasPrefix(start, zstdMagic):
 		// Not on other threads: they would share cores with the blocks that are measured.
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -196,9 +196,24 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 		if err != nil {
 			return nil, false, nil, err
 		}
-		return z, true, z.Close, nil
+		return whole{z}, true, z.Close, nil
 	}
 	return in, false, func() {}, nil
+}
+
+// whole says of compressed data that is cut off that it is.
+type whole struct{ io.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	return n, endMissing(err)
+}
+
+func endMissing(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("it is compressed and its end is missing; copy it again: %w", err)
+	}
+	return err
 }
 
 // Compressed reports whether a file that begins so is.

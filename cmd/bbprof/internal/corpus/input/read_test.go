@@ -230,7 +230,7 @@ func TestOpenFails(t *testing.T) {
 	for name, says := range map[string]string{
 		"nosuch": "open nosuch: no such file or directory",
 		dir:      dir + " is a directory; name a file",
-		broken:   broken + ": unexpected EOF",
+		broken:   broken + ": it is compressed and its end is missing; copy it again: unexpected EOF",
 	} {
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || err.Error() != says {
 			t.Errorf("%s: %v, want %s", name, err, says)
