@@ -129,7 +129,7 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 	if err != nil {
 		return err
 	}
-	names, hasStatus := texts{}, in.Schema().Index("status") >= 0
+	names, hasStatus, rowsBefore := texts{}, in.Schema().Index("status") >= 0, t.rows
 	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return err
@@ -140,7 +140,10 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 			}
 		}
 		t.rows++
-		weight, _ := strconv.ParseFloat(cell("weight"), 64)
+		weight, err := resultfile.Weight(cell("weight"))
+		if err != nil {
+			return fmt.Errorf("row %d: %w; bbprof convert -columns -weight leaves the column out", t.rows-rowsBefore, err)
+		}
 		if at, again := seen[cell(c.hex)]; again {
 			t.repeated++
 			if at >= 0 {
