@@ -217,7 +217,7 @@ func (h *hunting) corpus(std streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
-	blocks, err := distinctBlocks(h.files, std.in, h.column)
+	blocks, err := distinctBlocks(h.files, std.in, h.column, h.out.notes(std))
 	if err != nil {
 		return nil, &usageError{err}
 	}
