@@ -44,7 +44,11 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	case headless:
 		block = 0
 	default:
-		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s", strings.Join(names, ","))
+		commas := ""
+		if len(names) == 1 && strings.ContainsAny(names[0], "\t;") {
+			commas = "; columns are separated by commas"
+		}
+		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s%s", strings.Join(names, ","), commas)
 	}
 	if column != "" {
 		cycles = slices.Index(names, column)

@@ -71,6 +71,7 @@ func TestFile(t *testing.T) {
 		{"no such column", "f,column=x", &table{[]string{"hex", "cycles"}, nil}, nil, "f: it has no column x of cycles; there are hex, cycles"},
 		{"which column", "f", &table{[]string{"hex", "a", "b"}, nil}, nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
 		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
+		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil, "f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
 		s, err := Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }})
