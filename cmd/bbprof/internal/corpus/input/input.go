@@ -32,8 +32,10 @@ type Input struct {
 	rows    int64
 	before  int64 // bytes of the files before the current one
 	surplus int64
-	carried []string
-	places  map[string]int // of the names in carried
+	// unplaced is how many rows so far have an address that cannot be read.
+	unplaced int64
+	carried  []string
+	places   map[string]int // of the names in carried
 }
 
 type file struct {
@@ -310,6 +312,9 @@ func (in *Input) Choices() (list []string) {
 // to put them into.
 func (in *Input) Surplus() int64 { return in.surplus }
 
+// Unplaced is how many rows so far have a cell in AddressColumn that is no address, so their blocks have none.
+func (in *Input) Unplaced() int64 { return in.unplaced }
+
 // Size is the bytes of all files as stored, 0 if that is not known.
 func (in *Input) Size() (n int64) {
 	for _, f := range in.files {
@@ -354,7 +359,9 @@ func (in *Input) Next() (Row, error) {
 		}
 		row.Carried = in.carry(f, cells)
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
-			row.At = Address(row.Carried[i])
+			if row.At = Address(row.Carried[i]); row.At == 0 && strings.Trim(row.Carried[i], "0x") != "" {
+				in.unplaced++
+			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
 			row.parseSet(cells[i])
