@@ -32,6 +32,7 @@ func (e *batchEnd) exit(err error) error {
 	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
 	if !pipe {
 		e.report(e.flags.out.notes(e.std))
+		e.warn(e.std.err)
 		err = e.why(err)
 	}
 	if summaryErr := e.writeSummary(); summaryErr != nil {
@@ -52,14 +53,21 @@ func (e *batchEnd) report(w io.Writer) {
 		}
 		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, name)
 	}
-	if n := e.in.Surplus(); n > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
-	}
 	if e.atStart != "" {
 		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
 	}
 	if e.atEnd != "" {
 		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
+	}
+}
+
+// warn says what the input has that does not count.
+func (e *batchEnd) warn(w io.Writer) {
+	if n := e.in.Surplus(); n > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
+	}
+	if n := e.in.Unplaced(); n > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136: measured as without one\n", plural(int(n), "row"))
 	}
 }
 

@@ -12,24 +12,25 @@ import (
 
 // distinctBlocks are the blocks of some files, each once, for what neither address nor registers matter to: a column
 // set may say anything.
-func distinctBlocks(files []string, stdin io.Reader, column string) (blocks []string, err error) {
-	rows, err := distinctRows(files, rowsOf(files, stdin, column, nil), input.Row.Hex)
+func distinctBlocks(files []string, stdin io.Reader, column string, notes io.Writer) (blocks []string, err error) {
+	rows, err := distinctRows(files, rowsOf(files, stdin, column, nil), input.Row.Hex, notes)
 	for _, row := range rows {
 		blocks = append(blocks, row.Hex())
 	}
 	return blocks, err
 }
 
-// distinctRows are those rows of some files that hold a block, the first of each key.
-func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(input.Row) string) (rows []input.Row, err error) {
+// distinctRows are those rows of some files that hold a block, the first of each key. notes is told of rows that hold none.
+func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(input.Row) string, notes io.Writer) (rows []input.Row, err error) {
 	seen := map[string]bool{}
-	why := ""
+	why, without := "", 0
 	for row, err := range all {
 		if err != nil {
 			return nil, err
 		}
 		if row.Rejection != nil {
 			why = cmp.Or(why, ": "+row.Rejection.Error())
+			without++
 			continue
 		}
 		if seen[key(row)] {
@@ -40,6 +41,9 @@ func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(inpu
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: it holds no block%s", files[0], why)
+	}
+	if without > 0 {
+		fmt.Fprintf(notes, "bbprof: left out: %s without a block, the first%s\n", plural(without, "row"), why)
 	}
 	return rows, nil
 }

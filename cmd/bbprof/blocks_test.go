@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ func TestDistinctRows(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := distinctRows([]string{file}, rowsOf([]string{file}, nil, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) })
+	rows, err := distinctRows([]string{file}, rowsOf([]string{file}, nil, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestDistinctRows(t *testing.T) {
 	if want := "4801c0 1,4801c0 1 rax=0x1," + rip + " 1," + rip + " 2"; strings.Join(got, ",") != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	blocks, err := distinctBlocks([]string{file}, nil, "")
+	blocks, err := distinctBlocks([]string{file}, nil, "", io.Discard)
 	if want := "4801c0,90," + rip; err != nil || strings.Join(blocks, ",") != want {
 		t.Errorf("%q, %v, want %q", blocks, err, want)
 	}

@@ -169,7 +169,7 @@ func partTable(parts []bounds.Part) *table {
 func (b *bounding) corpus(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	blocks, err := distinctRows(b.files, rowsOf(b.files, std.in, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) })
+	blocks, err := distinctRows(b.files, rowsOf(b.files, std.in, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.notes(std))
 	if err != nil {
 		return &usageError{err}
 	}

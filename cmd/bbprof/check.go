@@ -165,7 +165,19 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
+	if n := unmeasured(b.rows); n > 0 {
+		fmt.Fprintf(c.out.notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, plural(n, "row"))
+	}
 	return blocks, nil
+}
+
+func unmeasured(rows []check.Block) (n int) {
+	for _, r := range rows {
+		if !r.Measured() {
+			n++
+		}
+	}
+	return n
 }
 
 // distinctBaseline are the blocks that there is something to compare with. Rows that repeat another's

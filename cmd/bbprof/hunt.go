@@ -123,22 +123,41 @@ func (h *hunting) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	m := &huntMeasurer{workers: workers, retries: h.retries, width: renameWidth()}
-	found, err := h.hunt(ctx, std, m, labelledSource{source, h.models[0].name}, corpus)
-	return h.finish(std, source, &found, err)
+	labelled := &labelledSource{Source: source, name: h.models[0].name}
+	found, err := h.hunt(ctx, std, m, labelled, corpus)
+	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
 }
 
 // labelledSource is a model whose errors name it.
 type labelledSource struct {
 	predict.Source
-	name string
+	name     string
+	answered bool
+	died     int // blocks at which it failed
+	why      string
 }
 
-func (s labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	predictions, err := s.Source.Predict(ctx, blocks)
 	if err != nil {
 		err = sourceError(s.name, err)
 	}
+	for _, p := range predictions {
+		if !p.Died {
+			s.answered = true
+			continue
+		}
+		s.died, s.why = s.died+1, p.Failure
+	}
 	return predictions, err
+}
+
+// failed is that the model has failed at all blocks, of which there may be too few for the source to give up.
+func (s *labelledSource) failed() error {
+	if s.answered || s.died == 0 {
+		return nil
+	}
+	return badUsage("-model %s: it has failed at each of %s: %s", s.name, plural(s.died, "block"), s.why)
 }
 
 func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
@@ -198,7 +217,7 @@ func (h *hunting) corpus(std streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
-	blocks, err := distinctBlocks(h.files, std.in, h.column)
+	blocks, err := distinctBlocks(h.files, std.in, h.column, h.out.notes(std))
 	if err != nil {
 		return nil, &usageError{err}
 	}

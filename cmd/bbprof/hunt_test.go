@@ -74,7 +74,7 @@ func TestHuntEnds(t *testing.T) {
 		std := streams{nil, &stdout, &stderr}
 		h := &hunting{threshold: 0.2, report: c.report}
 		h.out.quiet = true
-		got, err := h.hunt(t.Context(), std, c.m, labelledSource{c.model, "3"}, []string{"4801d8"})
+		got, err := h.hunt(t.Context(), std, c.m, &labelledSource{Source: c.model, name: "3"}, []string{"4801d8"})
 		code := finish("hunt", h.finish(std, c.model, &got, err), std)
 		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
 			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {

@@ -91,7 +91,12 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 		causes[d.What][d.Cause]++
 	}
 	row := func(what string, of instructions.Tally) {
-		share := func(n int) string { return score.Number(float64(n)/float64(max(1, of.Compared))).Percent() + " %" }
+		share := func(n int) string {
+			if of.Compared == 0 {
+				return "–"
+			}
+			return score.Number(float64(n)/float64(of.Compared)).Percent() + " %"
+		}
 		cells := []string{what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10)}
 		if there.Published {
 			cells = append(cells, share(of.Compared-causes[what][instructions.Unknown]))

@@ -51,7 +51,7 @@ func (c *predictingBlocks) run(std streams) error {
 	if len(c.files) == 0 {
 		return badUsage("no file named; name one or more, or - for standard input")
 	}
-	blocks, err := distinctBlocks(c.files, std.in, c.column)
+	blocks, err := distinctBlocks(c.files, std.in, c.column, c.out.notes(std))
 	if err != nil {
 		return &usageError{err}
 	}

@@ -48,13 +48,14 @@ func scoreHeadline(r *score.Report, files string) string {
 		on = " measured on " + r.Core
 	}
 	text := fmt.Sprintf("%s: %s%s", files, plural(r.Blocks, "block"), on)
-	for _, part := range []struct {
-		n    int
-		what string
-	}{{r.Rejections(), "rejected"}, {r.Sensitive, "left out because sensitive to the initial state"}, {r.Repeated, "rows with a block that came before"}} {
-		if part.n > 0 {
-			text += fmt.Sprintf("; %d %s", part.n, part.what)
-		}
+	if n := r.Rejections(); n > 0 {
+		text += fmt.Sprintf("; %d rejected", n)
+	}
+	if r.Sensitive > 0 {
+		text += fmt.Sprintf("; %d left out because sensitive to the initial state", r.Sensitive)
+	}
+	if r.Repeated > 0 {
+		text += fmt.Sprintf("; %s with a block that came before", plural(r.Repeated, "row"))
 	}
 	return text + "\n"
 }

@@ -129,18 +129,21 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 	if err != nil {
 		return err
 	}
-	names, hasStatus := texts{}, in.Schema().Index("status") >= 0
+	names, hasStatus, rowsBefore := texts{}, in.Schema().Index("status") >= 0, t.rows
 	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return err
 		}
-		if text := cell("run_header"); text != "" && t.run.Host.Microarchitecture == "" {
-			if run, err := resultfile.ParseRun(text); err == nil {
-				t.run = run
+		if text := cell("run_header"); text != "" {
+			if err := t.note(text); err != nil {
+				return err
 			}
 		}
 		t.rows++
-		weight, _ := strconv.ParseFloat(cell("weight"), 64)
+		weight, err := resultfile.Weight(cell("weight"))
+		if err != nil {
+			return fmt.Errorf("row %d: %w; bbprof convert -columns -weight leaves the column out", t.rows-rowsBefore, err)
+		}
 		if at, again := seen[cell(c.hex)]; again {
 			t.repeated++
 			if at >= 0 {
@@ -177,6 +180,27 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		t.blocks = append(t.blocks, b)
 	}
 	return nil
+}
+
+// note takes in the conditions of a run, and refuses one on another core than those before it.
+func (t *truth) note(header string) error {
+	run, err := resultfile.ParseRun(header)
+	if err != nil || run.Host.Microarchitecture == "" {
+		return nil // the result does not tell
+	}
+	if t.run.Host.Microarchitecture == "" {
+		t.run = run
+	}
+	return t.sameCore(run)
+}
+
+// sameCore fails for a run on another core: cycles of two are no truth for one model.
+func (t *truth) sameCore(run resultfile.Run) error {
+	here, there := t.run.Host.Microarchitecture, run.Host.Microarchitecture
+	if here == "" || there == "" || here == there {
+		return nil
+	}
+	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)
 }
 
 // rejected counts the blocks that were not measured by reason.
@@ -250,6 +274,9 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("-other-init: %w", err)
 	}
+	if err := t.sameCore(other.run); err != nil {
+		return fmt.Errorf("-other-init %s: %w", files[0], err)
+	}
 	if a, b := t.run.Settings["init"], other.run.Settings["init"]; a != nil && a == b {
 		return fmt.Errorf("-other-init %s: it was measured in the same initial state, %v; measure one with batch -init distinct", files[0], a)
 	}
@@ -277,6 +304,9 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 	seen := map[string]int{}
 	for _, name := range files {
 		if err := other.readFile(name, stdin, truthOptions{sensitive: true}, seen); err != nil {
+			return m, fmt.Errorf("-again %s: %w", name, err)
+		}
+		if err := t.sameCore(other.run); err != nil {
 			return m, fmt.Errorf("-again %s: %w", name, err)
 		}
 	}

@@ -130,9 +130,15 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	if !slices.Equal(s.schema.Names(), schema.Names()) {
 		return fmt.Errorf("its columns are not those of %s", s.Inputs[0])
 	}
+	rows := 0
 	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return err
+		}
+		if rows++; s.Weight != "" {
+			if _, err := resultfile.Weight(cells[schema.Index(s.Weight)]); err != nil {
+				return fmt.Errorf("row %d: column %s: %w", rows, s.Weight, err)
+			}
 		}
 		if err := row(schema, cells); err != nil {
 			return err

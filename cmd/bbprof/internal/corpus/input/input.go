@@ -32,8 +32,10 @@ type Input struct {
 	rows    int64
 	before  int64 // bytes of the files before the current one
 	surplus int64
-	carried []string
-	places  map[string]int // of the names in carried
+	// unplaced is how many rows so far have an address that cannot be read.
+	unplaced int64
+	carried  []string
+	places   map[string]int // of the names in carried
 }
 
 type file struct {
@@ -188,7 +190,7 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 	switch {
 	case bytes.HasPrefix(start, gzipMagic):
 		z, err := gzip.NewReader(in)
-		return z, true, func() {}, err
+		return whole{z}, true, func() {}, endMissing(err)
 	case bytes.HasPrefix(start, zstdMagic):
 		// Not on other threads: they would share cores with the blocks that are measured.
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -196,9 +198,24 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 		if err != nil {
 			return nil, false, nil, err
 		}
-		return z, true, z.Close, nil
+		return whole{z}, true, z.Close, nil
 	}
 	return in, false, func() {}, nil
+}
+
+// whole says of compressed data that is cut off that it is.
+type whole struct{ io.Reader }
+
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	return n, endMissing(err)
+}
+
+func endMissing(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("it is compressed and its end is missing; copy it again: %w", err)
+	}
+	return err
 }
 
 // Compressed reports whether a file that begins so is.
@@ -295,6 +312,9 @@ func (in *Input) Choices() (list []string) {
 // to put them into.
 func (in *Input) Surplus() int64 { return in.surplus }
 
+// Unplaced is how many rows so far have a cell in AddressColumn that is no address, so their blocks have none.
+func (in *Input) Unplaced() int64 { return in.unplaced }
+
 // Size is the bytes of all files as stored, 0 if that is not known.
 func (in *Input) Size() (n int64) {
 	for _, f := range in.files {
@@ -339,7 +359,9 @@ func (in *Input) Next() (Row, error) {
 		}
 		row.Carried = in.carry(f, cells)
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
-			row.At = Address(row.Carried[i])
+			if row.At = Address(row.Carried[i]); row.At == 0 && strings.Trim(row.Carried[i], "0x") != "" {
+				in.unplaced++
+			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
 			row.parseSet(cells[i])

@@ -230,7 +230,7 @@ func TestOpenFails(t *testing.T) {
 	for name, says := range map[string]string{
 		"nosuch": "open nosuch: no such file or directory",
 		dir:      dir + " is a directory; name a file",
-		broken:   broken + ": unexpected EOF",
+		broken:   broken + ": it is compressed and its end is missing; copy it again: unexpected EOF",
 	} {
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || err.Error() != says {
 			t.Errorf("%s: %v, want %s", name, err, says)
@@ -513,5 +513,20 @@ func TestParquet(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", from, diff)
 		}
+	}
+}
+
+// An address that cannot be read is counted, so that somebody can be told; none and 0x0 are as good as none.
+func TestUnplaced(t *testing.T) {
+	in, err := Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n"), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []uint64
+	for row, err := in.Next(); err == nil; row, err = in.Next() {
+		at = append(at, row.At)
+	}
+	if want := []uint64{0, 0, 0, 0x401136, 0}; !slices.Equal(at, want) || in.Unplaced() != 2 {
+		t.Errorf("addresses %x, want %x; %d unplaced, want 2", at, want, in.Unplaced())
 	}
 }

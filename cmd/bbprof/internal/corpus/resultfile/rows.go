@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -52,4 +54,16 @@ func (s Schema) Require(columns ...string) error {
 		}
 	}
 	return nil
+}
+
+// Weight reads a cell of weights, such as how often a block runs; 0 if it is empty.
+func Weight(cell string) (float64, error) {
+	if cell == "" {
+		return 0, nil
+	}
+	weight, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
+	if err != nil || !(weight >= 0) || math.IsInf(weight, 0) {
+		return 0, fmt.Errorf("invalid weight %q: want a number from 0 on", cell)
+	}
+	return weight, nil
 }

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 type file struct {
@@ -34,8 +36,7 @@ func (f *file) String() string { return f.name }
 // is the first of a table without a header, of which the first row is then a header in appearance. The
 // one of cycles is named, or called cycles, prediction or predicted, or the only other one.
 func Columns(names []string, column string) (block, cycles int, headless bool, err error) {
-	_, notHex := hex.DecodeString(strings.TrimSpace(names[0]))
-	headless = notHex == nil && names[0] != ""
+	_, headless = digits(names[0])
 	block = slices.Index(names, "hex")
 	switch {
 	case block >= 0:
@@ -43,7 +44,11 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	case headless:
 		block = 0
 	default:
-		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s", strings.Join(names, ","))
+		commas := ""
+		if len(names) == 1 && strings.ContainsAny(names[0], "\t;") {
+			commas = "; columns are separated by commas"
+		}
+		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s%s", strings.Join(names, ","), commas)
 	}
 	if column != "" {
 		cycles = slices.Index(names, column)
@@ -64,6 +69,12 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 		return block, 1 - block, headless, nil
 	}
 	return 0, 0, false, fmt.Errorf("say which column holds the cycles, with column=NAME; there are %s", strings.Join(names, ", "))
+}
+
+// digits is a block as results have it: lower case, without the spaces and 0x that a corpus may have.
+func digits(text string) (string, bool) {
+	code, err := asm.ParseHex(text, profiler.MaxBlock)
+	return hex.EncodeToString(code), err == nil
 }
 
 func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
@@ -93,8 +104,8 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 			return
 		}
 		i, ok := index[cells[block]]
-		if !ok {
-			i, ok = index[strings.ToLower(strings.TrimSpace(cells[block]))]
+		if b, isBlock := digits(cells[block]); !ok && isBlock {
+			i, ok = index[b]
 		}
 		if ok && !out[i].Known() { // the first of several stands
 			out[i] = f.read(cells, cycles, why)

@@ -63,6 +63,7 @@ func TestFile(t *testing.T) {
 	}{
 		{"named columns", "f", &table{[]string{"file", "hex", "cycles"}, [][]string{{"x", "4801c0", "1"}, {"x", "90", "0.25"}}}, []string{"0.25", "1", "not in f"}, ""},
 		{"BHive's unit, no header", "f,scale=0.01", bhive, []string{"0.25", "1", "not in f"}, ""},
+		{"blocks with 0x and spaces, as a corpus may have", "f", &table{[]string{"0x90", "0.25"}, [][]string{{"48 01 C0", "1"}, {" 0x50", "2"}}}, []string{"0.25", "1", "2"}, ""},
 		{"another column", "f,column=uica", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
 		{"by number", "f,column=3", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
 		{"failures", "f", &table{[]string{"hex", "cycles", "failure"}, [][]string{{"90", "", "too hard"}, {"4801c0", "0", ""}, {"50", "-1", ""}}}, []string{"too hard", `f has "0"`, `f has "-1"`}, ""},
@@ -70,6 +71,7 @@ func TestFile(t *testing.T) {
 		{"no such column", "f,column=x", &table{[]string{"hex", "cycles"}, nil}, nil, "f: it has no column x of cycles; there are hex, cycles"},
 		{"which column", "f", &table{[]string{"hex", "a", "b"}, nil}, nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
 		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
+		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil, "f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
 		s, err := Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }})

@@ -146,7 +146,10 @@ func (n Number) Correlation() string {
 
 // Percent is an interval of shares in percent.
 func (i Interval) Percent() string {
-	return Number(max(0, i.Low)).Percent() + "–" + Number(i.High).Percent()
+	if math.IsNaN(i.Low) {
+		return "–"
+	}
+	return Number(i.Low).Percent() + "–" + Number(i.High).Percent()
 }
 
 // String is a mistake in a line.
@@ -160,6 +163,9 @@ func (m Mistake) String() string {
 
 // String is a comparison in a sentence.
 func (p Pair) String() string {
+	if p.Blocks < 2 { // one difference has no spread, and so no interval
+		return fmt.Sprintf("%s and %s cannot be compared: both predict %s", p.A, p.B, words.Plural(p.Blocks, "block"))
+	}
 	better, worse, by, in := p.B, p.A, p.Difference, p.Interval
 	nearer, further := p.BetterB, p.BetterA
 	if by < 0 {

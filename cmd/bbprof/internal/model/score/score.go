@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -222,8 +223,23 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 	}
 	if detail != Estimates && len(subset) > 0 {
 		f.Intervals = stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+		for i, name := range Names() {
+			least, most := possible(name)
+			f.Intervals[i].Low, f.Intervals[i].High = max(least, f.Intervals[i].Low), min(most, f.Intervals[i].High)
+		}
 	}
 	return f
+}
+
+// possible is what a figure can be at least and at most. A basic bootstrap interval may go beyond it.
+func possible(name string) (least, most float64) {
+	switch {
+	case name == "coverage", strings.HasPrefix(name, "within_"):
+		return 0, 1
+	case strings.HasPrefix(name, "tau_b"), name == "pearson":
+		return -1, 1
+	}
+	return 0, math.Inf(1)
 }
 
 type sample struct {

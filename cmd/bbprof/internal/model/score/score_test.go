@@ -233,3 +233,24 @@ func TestGroupings(t *testing.T) {
 		t.Errorf("%d groups, the last %q with %d blocks", len(groups), groups[len(groups)-1].Name, len(groups[len(groups)-1].Blocks))
 	}
 }
+
+// What is right of nearly all blocks has an interval whose far end would be beyond 100 %, and below 0 for its errors.
+func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
+	blocks, list := make([]Block, 40), make([]Prediction, 40)
+	subset := make([]int, len(blocks))
+	for i := range blocks {
+		cycles := float64(i + 1)
+		blocks[i], list[i], subset[i] = Block{Cycles: cycles, Low: cycles, High: cycles, Weight: 1}, Prediction{Cycles: cycles}, i
+	}
+	list[3], list[7].Cycles = Failed("cannot"), 20
+	f := Of(blocks, Collect(list), subset, All, 1)
+	for i, name := range Names() {
+		least, most := possible(name)
+		if in := f.Intervals[i]; in.Low < least || in.High > most {
+			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
+		}
+	}
+	if none := Of(blocks[3:4], Collect(list[3:4]), []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
+		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
+	}
+}
