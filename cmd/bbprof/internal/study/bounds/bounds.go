@@ -273,6 +273,10 @@ const (
 // what is merely in the way of the block's own work costs less.
 const atOnce = 0.75
 
+// steeper is the share by which time grows faster farther out if a class is not full yet, and its probes are in the way of
+// the block's own work alone: a multiplication takes 0.28 cycles beside two chains of adds on Zen 5, and a third of one once its units are full.
+const steeper = 0.1
+
 // adding measures the block with more and more of a probe.
 type adding struct {
 	q      *question
@@ -298,8 +302,8 @@ func (a *adding) at(k int) (float64, error) {
 // slack finds how many probes are free and what the next ones take.
 func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error) {
 	a := &adding{q, p, copies, map[int]float64{0: base.Cycles}, ""}
-	last := 1
-	for most := 4 * int(q.width*base.Cycles); ; last *= 2 {
+	last, most := 1, 4*int(q.width*base.Cycles)
+	for ; ; last *= 2 {
 		if t, err := a.at(last); err != nil || t >= full*base.Cycles || a.why != "" || last > most {
 			if err != nil {
 				return s, err
@@ -319,33 +323,53 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 			low = middle
 		}
 	}
-	there, err := a.at(last)
-	if err != nil {
-		return s, err
-	}
-	beyond, err := a.at(2 * last)
-	if s.Untested = a.why; err != nil || a.why != "" {
-		return s, err
-	}
 	n := float64(copies)
 	s.FreeLow, s.FreeHigh = float64(low)/n, float64(high)/n
-	if s.Slope = (beyond - there) / float64(last); s.Slope > 0 {
-		// where the line of growth leaves the time that nothing was added to
-		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
-		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
-		half := min(int(base.Cycles/s.Slope/2), copies) // of what the class could do in the time
-		if half <= low {
-			return s, nil // the search has found that more are free
-		}
-		near, err := a.at(half)
+	for ; ; last *= 2 {
+		there, err := a.at(last)
 		if err != nil {
 			return s, err
 		}
-		if cost := near - base.Cycles; cost > atOnce*s.Slope*float64(half) {
+		beyond, err := a.at(2 * last)
+		if s.Untested = a.why; err != nil || a.why != "" {
+			return s, err
+		}
+		if s.Slope = (beyond - there) / float64(last); s.Slope <= 0 {
+			return s, nil
+		}
+		// where the line of growth leaves the time that nothing was added to
+		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
+		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
+		fullAtOnce, err := a.costsAtOnce(base.Cycles, s.Slope, low)
+		if err != nil {
+			return s, err
+		}
+		if fullAtOnce {
 			s.Room, s.Share = 0, 0 // later ones may cost less, as stores to one line after another do
 		}
+		if s.Share >= saturated || last > most {
+			return s, nil
+		}
+		farther, err := a.at(4 * last)
+		if err != nil || a.why != "" || farther-beyond <= (1+steeper)*2*float64(last)*s.Slope {
+			return s, err
+		}
 	}
-	return s, nil
+}
+
+// costsAtOnce reports whether a class is full before anything is added: half of what it does in the time, and as much as it does, then
+// cost nearly what the same cost later. As many as low are known to be free.
+func (a *adding) costsAtOnce(base, slope float64, low int) (bool, error) {
+	for _, k := range []int{min(int(base/slope/2), a.copies), int(base / slope)} {
+		if k <= low {
+			return false, nil
+		}
+		t, err := a.at(k)
+		if err != nil || t-base <= atOnce*slope*float64(k) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func (q *question) frontEnds(a *Answer) error {

@@ -364,6 +364,41 @@ func TestSlack(t *testing.T) {
 	}
 }
 
+// inTheWay is a core on which multiplications, three a cycle, hold up the adds of a chain before their units are full: each
+// of the first takes 0.23 cycles, and beside more of them a third of one.
+type inTheWay struct{ madeUp }
+
+func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := w.madeUp.Profile(ctx, b)
+	insts, _ := asm.Decode(b.Code)
+	multiplications, adds := 0.0, 0.0
+	for i := range insts {
+		switch insts[i].Mnemonic {
+		case "imul":
+			multiplications++
+		case "add":
+			adds++
+		}
+	}
+	if adds > 0 {
+		r.Cycles = max(r.Cycles-multiplications, multiplications/3, adds/2+0.23*multiplications)
+	}
+	return r, err
+}
+
+// TestSlackInTheWay: a class whose first probes only hold up the block's own work is not full, and two chains that are
+// both as long as the time are named although cutting one saves nothing.
+func TestSlackInTheWay(t *testing.T) {
+	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
+	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
+		t.Errorf("%s\n%+v", a.Sentence, s)
+	}
+}
+
 // disturbedOnce is a core on which one number of nops reads 6 % too slow.
 type disturbedOnce struct {
 	madeUp

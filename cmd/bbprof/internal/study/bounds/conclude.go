@@ -33,20 +33,20 @@ func (a *Answer) conclude() {
 	if frontFull {
 		add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
 	}
-	var hidden []string // as long as the time, behind another bound: cutting one alone saves nothing
-	kind := Chain
-	for i := range a.Chains {
-		if c := &a.Chains[i]; !c.Binds && len(a.Bounds) > 0 && c.Documented > 0 && math.Abs(c.Documented-cycles) <= stat.EffectShare*cycles {
-			c.Binds = true
-			hidden, kind = append(hidden, c.Text), c.kind()
-		}
+	// as long as the time, behind another bound or each other: cutting one alone saves nothing
+	hidden, kind := a.hidden(cycles), Chain
+	if len(hidden) == 1 && len(a.Bounds) == 0 {
+		hidden = nil
+	}
+	for _, c := range hidden {
+		c.Binds, kind = true, c.kind()
 	}
 	switch len(hidden) {
 	case 0:
 	case 1:
-		add(kind, "a carried chain of as many cycles: "+hidden[0])
+		add(kind, "a carried chain of as many cycles: "+hidden[0].Text)
 	default:
-		add(kind, fmt.Sprintf("%d carried chains of as many cycles, such as %s", len(hidden), hidden[0]))
+		add(kind, fmt.Sprintf("%d carried chains of as many cycles, such as %s", len(hidden), hidden[0].Text))
 	}
 	if len(a.Bounds) == 0 {
 		if full := a.full(nearly); len(full) > 0 {
@@ -61,6 +61,16 @@ func (a *Answer) conclude() {
 	}
 	a.Bound = a.Bounds[0]
 	a.Sentence = "bound by " + strings.Join(says, "; and by ") + a.free()
+}
+
+// hidden are the chains that are as long as the time although cutting one saves nothing.
+func (a *Answer) hidden(cycles float64) (list []*ChainReport) {
+	for i := range a.Chains {
+		if c := &a.Chains[i]; !c.Binds && c.Documented > 0 && math.Abs(c.Documented-cycles) <= stat.EffectShare*cycles {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func (c *ChainReport) kind() Kind {

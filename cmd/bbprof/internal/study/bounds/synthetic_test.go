@@ -94,6 +94,8 @@ func TestSynthetic(t *testing.T) {
 	if alone.Rejection != nil {
 		require.Measure(t, alone.Rejection)
 	}
+	// Zen 5 multiplies three times a cycle, and 1.7 times beside four loads: what it does beside those is not known.
+	several := alone.Cycles < 0.9*8
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0
 	for _, b := range blocks {
@@ -103,6 +105,9 @@ func TestSynthetic(t *testing.T) {
 			named++
 		} else {
 			t.Logf("%s (%s): %s, want %s", b.name, b.hex, a.Sentence, b.want)
+		}
+		if several && b.want == Class {
+			continue
 		}
 		if s := a.slackOf(b.class); s != nil {
 			slacks++
