@@ -189,7 +189,7 @@ func (a *accounting) once(ctx context.Context) (float64, error) {
 
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	p, err := ran(a.program, a.stdin, io.Discard, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
+	p, err := ran(a.program, a.stdin, nil, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
 		r.AnyExit = a.anyExit
 		return r.Samples(ctx)
 	})

@@ -253,7 +253,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	profile, err := ran(c.words, c.stdin, io.Discard, std, notes, func(r extract.Run) (*extract.Profile, error) {
+	profile, err := ran(c.words, c.stdin, nil, std, notes, func(r extract.Run) (*extract.Profile, error) {
 		r.AnyExit = true
 		return r.Profile(limited)
 	})

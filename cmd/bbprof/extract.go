@@ -180,7 +180,8 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	return nil
 }
 
-// ran finds out, by do, what a program runs.
+// ran finds out, by do, what a program runs. Its output is thrown away where out is nil: no pipe, which processes that it leaves
+// behind would keep open after its end.
 func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writer, do func(extract.Run) (*extract.Profile, error)) (*extract.Profile, error) {
 	if _, err := program.Find(words[0]); err != nil {
 		return nil, &usageError{err}
