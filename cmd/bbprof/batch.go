@@ -108,6 +108,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.section("Layouts")
 	layouts(f, &b.measuring)
 	b.sideBySide.declare(f)
+	f.lookup("o").writes, f.lookup("summary").writes = true, true
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed of the fastest kind of core, the last first)"
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ type flags struct {
 	args    []string // the command line
 	given   []string // the names that were on the command line, without repetition
 	written []writtenFile
-	read    []string // all other values, operands and words: what of them is a file may be read
+	read    []string // operands, words of programs, and values that may name a file
 
 	operands *[]string // where operands go; nil where there may be none
 	choices  []string  // what completion offers for operands; empty is files
@@ -214,9 +215,10 @@ func (f *flags) parse(args []string) error {
 		if !f.has(name) {
 			f.given = append(f.given, name)
 		}
-		if d.writes {
+		switch {
+		case d.writes:
 			f.written = append(f.written, writtenFile{d.name, value})
-		} else {
+		case d.reads():
 			f.read = append(f.read, value)
 		}
 	}
@@ -246,6 +248,11 @@ func (f *flags) afterDashes(words []string) error {
 	return nil
 }
 
+// reads reports whether the flag's value may name a file, or a program as compare's sides do.
+func (d *flagDecl) reads() bool {
+	return strings.Contains(d.arg, "FILE") || slices.Contains([]string{"[NAME=]SOURCE", "CORPUS", "A", "B"}, d.arg)
+}
+
 // keepsInputs refuses a result in the place of a file that is read, or of the program that runs.
 func (f *flags) keepsInputs() error {
 	for _, w := range f.written {
@@ -253,11 +260,30 @@ func (f *flags) keepsInputs() error {
 		if err != nil || !info.Mode().IsRegular() { // such as /dev/null
 			continue
 		}
-		if slices.ContainsFunc(f.read, func(name string) bool { return sameFile(info, name) }) {
-			return fmt.Errorf("-%s %s is the input itself; name another file", w.flag, w.name)
+		for _, text := range f.read {
+			if slices.ContainsFunc(filesIn(text), func(name string) bool { return sameFile(info, name) }) {
+				return fmt.Errorf("-%s %s is the input itself; name another file", w.flag, w.name)
+			}
 		}
 	}
 	return nil
+}
+
+// filesIn are the files that a word may name: itself, that of NAME=FILE,scale=0.01, of FILE#N, of all of FILES, and a command's program.
+func filesIn(text string) []string {
+	if text == "-" {
+		return nil
+	}
+	_, model, _ := strings.Cut(text, "=")
+	model, _, _ = strings.Cut(model, ",")
+	plain, _, _ := strings.Cut(text, ",")
+	one, _, _ := strings.Cut(text, "#")
+	names := []string{text, model, plain, one}
+	if words := strings.Fields(text); len(words) > 0 {
+		program, _ := exec.LookPath(words[0])
+		names = append(append(names, words...), program)
+	}
+	return names
 }
 
 // names are those that help lists.

@@ -217,7 +217,7 @@ func (m *maybeClosedOutput) Write(p []byte) (int, error) {
 type plots []string
 
 func (p *plots) add(f *flags) {
-	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it; FILE ends in .svg, .png or .pdf; may be repeated", set: func(file string) error {
+	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it; FILE ends in .svg, .png or .pdf; may be repeated", writes: true, set: func(file string) error {
 		if _, err := plot.Format(file); err != nil {
 			return err
 		}
