@@ -81,6 +81,9 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		if j.probe.Kind == Beside && j.repeat == asMean {
 			continue // of several times, which units would tell apart
 		}
+		if j.probe.Note == shortRow && j.repeat != inRow {
+			continue // a loop is no short row
+		}
 		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
 		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why

@@ -7,18 +7,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
-// filling is a core on which an instruction takes cycles that depend on how long the row is.
-type filling struct{ short, long float64 }
+// filling is a core on which an instruction takes cycles that depend on how long the row is, and in a loop; none in a short row
+// is no one time.
+type filling struct{ short, long, loop float64 }
 
 func (f filling) ProfileAll(_ context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
 	for b, ok := next(); ok; b, ok = next() {
 		cycles := f.long
-		if b.Setup.Unroll != nil && b.Setup.Unroll.Long <= 32 {
+		switch {
+		case b.Setup.Mode == profiler.Loop:
+			cycles = f.loop
+		case b.Setup.Unroll != nil && b.Setup.Unroll.Long <= 32:
 			cycles = f.short
 		}
-		done(profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles, CIHigh: cycles}, nil)
+		result := profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles, CIHigh: cycles}
+		if cycles == 0 {
+			result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Nonlinear, Rejection: &verdict.Rejection{Reason: verdict.Nonlinear}}
+		}
+		done(result, nil)
 	}
 	return nil
 }
@@ -30,10 +39,11 @@ func TestShortRow(t *testing.T) {
 		core      filling
 		latencies string
 	}{
-		{"a scheduler that fills", filling{1, 2}, "2 to 1: 2.00; 2 to 1 in a short row: 1.00"},
-		{"the same", filling{2.01, 2}, "2 to 1: 2.00"},
-		{"the start of a row", filling{1.4, 2}, "2 to 1: 2.00"},
-		{"a cycle", filling{2, 1}, "2 to 1: 1.00"},
+		{"a scheduler that fills", filling{1, 2, 2}, "2 to 1: 2.00; 2 to 1 in a short row: 1.00"},
+		{"the same", filling{2.01, 2, 2}, "2 to 1: 2.00"},
+		{"the start of a row", filling{1.4, 2, 2}, "2 to 1: 2.00"},
+		{"no one time in a short row", filling{0, 3, 2}, "2 to 1: 3.00"},
+		{"a cycle", filling{2, 1, 1}, "2 to 1: 1.00"},
 	} {
 		rows, err := Measure(context.Background(), []Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil)
 		if err != nil {
