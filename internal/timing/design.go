@@ -41,7 +41,7 @@ const (
 	passWindows    = Layouts / 2
 )
 
-// firstHalf are the dispatch offsets of the first of two passes, by place. Most blocks are timed in one pass, so it has
+// firstHalf are the dispatch offsets of the first of two passes, by place. Two blocks in five are timed in one pass, so it has
 // layouts of either speed, and about as many of each, whatever decides between two: the offset, the place, and their sum
 // or difference, modulo 2 to 6. With the even offsets at even places and the odd ones at odd places, blocks whose speed
 // followed the parity of the sum had one speed in a pass, and mostly the other was not seen (docs/precision-notes.md,

@@ -340,7 +340,7 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 		// where the line of growth leaves the time that nothing was added to
 		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
 		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
-		fullAtOnce, err := a.costsAtOnce(base.Cycles, s.Slope, low)
+		fullAtOnce, err := a.costsAtOnce(base.Cycles, s.Slope, low, 4*last)
 		if err != nil {
 			return s, err
 		}
@@ -358,9 +358,11 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 }
 
 // costsAtOnce reports whether a class is full before anything is added: half of what it does in the time, and as much as it does, then
-// cost nearly what the same cost later. As many as low are known to be free.
-func (a *adding) costsAtOnce(base, slope float64, low int) (bool, error) {
-	for _, k := range []int{min(int(base/slope/2), a.copies), int(base / slope)} {
+// cost nearly what the same cost later. As many as low are known to be free; no more than most are added, however little the later
+// ones cost.
+func (a *adding) costsAtOnce(base, slope float64, low, most int) (bool, error) {
+	whole := int(min(base/slope, float64(most)))
+	for _, k := range []int{min(whole/2, a.copies), whole} {
 		if k <= low {
 			return false, nil
 		}
