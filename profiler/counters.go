@@ -34,6 +34,9 @@ type CounterReport struct {
 	Reader string `json:"reader,omitempty"`
 }
 
+// taken is why an event that can be counted was not.
+const taken = "somebody else had the counters"
+
 // readEvents adds to tallies what only the kernel can read: with the TSC as clock all events,
 // otherwise those of software. The images stand where they were timed last.
 func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (timing.Tallies, error) {
@@ -167,7 +170,7 @@ func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterRepor
 				report.Kind = invariants.Counted
 			}
 		} else if report.Why == "" {
-			report.Why = "it was not counted"
+			report.Why = taken
 		}
 		if s.opts.Detail {
 			report.Checks = s.checks[e.Name]
@@ -207,7 +210,7 @@ func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing
 			event := s.pmu.Event(role)
 			switch t := s.tallyOf(tallies, event); {
 			case t == nil:
-				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, "somebody else had the counters")))
+				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, taken)))
 			case t.Zero:
 				zero = append(zero, event.Name)
 			default:

@@ -30,7 +30,8 @@ func CheckKinds(cpus []int) error { return checkKinds(cpus, kindOf) }
 
 func checkKinds(cpus []int, kindOf func(int) string) error {
 	for _, number := range cpus {
-		if first, other := kindOf(cpus[0]), kindOf(number); first != other {
+		first, other := kindOf(cpus[0]), kindOf(number)
+		if first != "" && other != "" && first != other { // one that is not there has no kind, and is refused elsewhere
 			return &verdict.HostError{
 				Missing: fmt.Sprintf("CPUs %d (%s) and %d (%s) are of two kinds of core, and a result is of one", cpus[0], first, number, other),
 				Remedy:  "choose CPUs of one kind (lscpu -e lists them)",
