@@ -186,7 +186,7 @@ func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, 
 		return err
 	}
 	name := source.String()
-	if err := h.out.write(std, huntJSONOf(name, h.threshold, found, err != nil), huntText(name, h.threshold, found)); err != nil {
+	if err := h.out.write(std, huntJSONOf(name, h.threshold, found, stopped(err)), huntText(name, h.threshold, found)); err != nil {
 		return err
 	}
 	var reports error
@@ -200,7 +200,7 @@ func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, 
 	case stopped(err):
 		fmt.Fprintln(std.err, "bbprof: interrupted; this is what was found until then")
 		return exit(exitInterrupted)
-	case err != nil:
+	case err != nil && exitOf(err) != exitUsage: // a model that fails at each block has been asked about all
 		fmt.Fprintln(std.err, "bbprof: the search ended early; this is what was found until then")
 	}
 	return cmp.Or(err, reports)

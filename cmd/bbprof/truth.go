@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // truth is measured blocks, which models are judged by. Each block is there once.
@@ -197,7 +198,7 @@ func (t *truth) note(header string) error {
 // sameCore fails for a run on another core: cycles of two are no truth for one model.
 func (t *truth) sameCore(run resultfile.Run) error {
 	here, there := t.run.Host.Microarchitecture, run.Host.Microarchitecture
-	if here == "" || there == "" || here == there {
+	if here == there || slices.ContainsFunc([]cpu.Name{here, there}, func(n cpu.Name) bool { return n == "" || n == cpu.Unknown }) {
 		return nil
 	}
 	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)

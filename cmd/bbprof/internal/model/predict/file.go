@@ -104,8 +104,10 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 			return
 		}
 		i, ok := index[cells[block]]
-		if b, isBlock := digits(cells[block]); !ok && isBlock {
-			i, ok = index[b]
+		if !ok {
+			if b, isBlock := digits(cells[block]); isBlock {
+				i, ok = index[b]
+			}
 		}
 		if ok && !out[i].Known() { // the first of several stands
 			out[i] = f.read(cells, cycles, why)
