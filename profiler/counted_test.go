@@ -62,6 +62,12 @@ func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(o.Option
 
 func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	t.Helper()
+	return profileScriptedOn(t, o, func(*session) {}, block)
+}
+
+// profileScriptedOn is profileScripted on a core of which something is set to another.
+func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), block string) Result {
+	t.Helper()
 	p, err := o.open()
 	var host *verdict.HostError
 	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
@@ -71,6 +77,9 @@ func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if err := p.do(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
 	code, err := hex.DecodeString(block)
 	if err != nil {
 		t.Fatal(err)

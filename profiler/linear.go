@@ -41,7 +41,7 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	if r.mapped, err = r.mapped.Again(other, s.allow(mapLimit).over); err != nil {
 		return r, err
 	}
-	r.timed, err = s.time(j, r.mapped)
+	r.timed, err = s.time(r.mapped, j.plan(r.mapped))
 	r.timed = r.timed.After(earlier)
 	if err != nil {
 		return r, err

@@ -275,15 +275,26 @@ type measured struct {
 	warnings []string
 }
 
-// measure times a program, checks that its time grows in line with its length, counts events that
+// measure times a program, checks that its time grows in line with its length and that its front end keeps up, counts events that
 // only the kernel can read, if it is to, and judges the samples.
 func (s *session) measure(j job, m *mapping.Mapped, events bool) (r measured, err error) {
+	lead := s.leadOf(j, m)
+	plan := j.plan(m)
+	plan.Enough = lead.hides
 	r.mapped = m
-	if r.timed, err = s.time(j, m); err != nil {
+	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
 	}
-	if r, err = s.linear(j, r); err != nil {
-		return r, err
+	past := false
+	if lead.hides != nil && lead.hides(r.timed.Estimate) {
+		if r, past, err = s.pastLead(j, r, lead); err != nil {
+			return r, err
+		}
+	}
+	if !past {
+		if r, err = s.linear(j, r); err != nil {
+			return r, err
+		}
 	}
 	if events {
 		if r.timed.Events, err = s.readEvents(j, r.mapped, r.timed.Events); err != nil {
@@ -295,8 +306,8 @@ func (s *session) measure(j job, m *mapping.Mapped, events bool) (r measured, er
 }
 
 // time takes as many replicates as the interval needs.
-func (s *session) time(j job, m *mapping.Mapped) (timing.Timed, error) {
-	t, err := s.timer.Time(timedBlock{m}, j.plan(m))
+func (s *session) time(m *mapping.Mapped, p timing.Plan) (timing.Timed, error) {
+	t, err := s.timer.Time(timedBlock{m}, p)
 	return t, mapping.Unexpected(err)
 }
 

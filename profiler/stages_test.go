@@ -48,7 +48,7 @@ func BenchmarkStages(b *testing.B) {
 			var err error
 			prepare += took(func() { m.mapped, err = s.prepareBlock(block) })
 			if err == nil {
-				timing += took(func() { m.timed, err = s.time(j, m.mapped) })
+				timing += took(func() { m.timed, err = s.time(m.mapped, j.plan(m.mapped)) })
 			}
 			if err == nil {
 				third += took(func() { m, err = s.linear(j, m) })

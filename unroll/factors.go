@@ -29,6 +29,9 @@ func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) 
 type FrontEnd struct {
 	L1I     int     `json:"l1i_bytes"`
 	OpCache OpCache `json:"op_cache"`
+	// Lead is how many windows of the op cache's a block takes that could execute faster than the front end serves it, until it
+	// does not any more: the front end works ahead while the core waits for what is put back before the first copy. 0 is not known.
+	Lead int `json:"lead_windows,omitzero"`
 }
 
 // OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code
@@ -130,6 +133,38 @@ func (fe FrontEnd) largest(list []Factors, insts []asm.Inst, share float64) (f F
 		f, ok = p, true
 	}
 	return f, ok
+}
+
+const (
+	// leadBetween is by how many windows of the op cache the two images differ that PastLead chooses, as a rule, and leadGrid of what
+	// their numbers of copies are multiples (see pairs).
+	leadBetween = 48
+	leadGrid    = 32
+	// leadShare is opCacheShare for them, of each of the opCacheSets, which hold every 64th window. On Zen 5 images of 192 windows of four
+	// lines, three quarters of the op cache, had the speed of loops, and 1-byte nops left it for the decoders once a set had to hold two
+	// windows of eleven lines (docs/front-end.md, "The front end's lead").
+	leadShare   = 0.75
+	opCacheSets = 64 // AMD Software Optimization Guide for family 1Ah, "Op Cache"
+)
+
+// PastLead picks the pair for a block that executes as fast as the core dispatches: of its shorter image, the copies outlast the front
+// end's lead, as far as the op cache and so many bytes of L1I hold them. It is not ok where they hold none.
+func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
+	size := length(insts)
+	copies := func(windows int) int { // that take so many at least, on the grid
+		per := size * leadGrid
+		return (windows*fe.OpCache.Window + per - 1) / per * leadGrid
+	}
+	between := copies(leadBetween)
+	for short := copies(fe.Lead); short > 0; short -= leadGrid {
+		f = Factors{short, short + between}
+		windows := (f.Long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
+		inSet := (windows + opCacheSets - 1) / opCacheSets * fe.OpCache.linesOf(insts, f.Long) / windows
+		if (f.Short+f.Long)*size <= bytes && float64(inSet*opCacheSets) <= leadShare*float64(fe.OpCache.Lines) {
+			return f, true
+		}
+	}
+	return f, false
 }
 
 // Later is the second half of what lies between the two numbers of copies, for a block whose time per copy

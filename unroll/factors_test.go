@@ -322,3 +322,32 @@ func TestWithin(t *testing.T) {
 		t.Errorf("at most 30 copies: %v", got)
 	}
 }
+
+// A front end that works 140 windows ahead, with 64 sets of 16 lines.
+var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: 140}
+
+func TestPastLead(t *testing.T) {
+	const room = 22 << 10
+	for _, c := range []struct {
+		name  string
+		insts []asm.Inst
+		bytes int
+		want  Factors
+		ok    bool
+	}{
+		{"4 of 12 bytes: 192 windows of four lines", repeat(t, 4, nop3...), room, Factors{768, 1024}, true},
+		{"as many bytes as there are", repeat(t, 4, nop3...), 1792 * 12, Factors{768, 1024}, true},
+		{"and one less", repeat(t, 4, nop3...), 1792*12 - 1, Factors{736, 992}, true},
+		{"5 of 16 bytes: 192 windows of four lines, which 608 and 800 copies exceed", decode(t, append(repeatBytes(4, nop3), nop4...)...), room, Factors{576, 768}, true},
+		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},
+		{"1 byte: 64 windows of eleven lines, one in each set", decode(t, nop...), room, Factors{1024, 4096}, true},
+		{"2 of 16 bytes: 140 windows, and 48 more", repeat(t, 2, nop8...), room, Factors{576, 768}, true},
+		{"25 of 200 bytes: less than the lead", repeat(t, 25, nop8...), room, Factors{32, 64}, true},
+		{"which not even 96 copies fit", repeat(t, 25, nop8...), 96*200 - 1, Factors{}, false},
+	} {
+		got, ok := PastLead(c.insts, ahead, c.bytes)
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}

@@ -47,6 +47,8 @@ type Core struct {
 	AddsPerCycle float64
 	// NopsPerCycle is the same of the probe's nops; 0 where the probe is of adds alone.
 	NopsPerCycle float64
+	// LeadWindows is unroll.FrontEnd's Lead, 0 where that was not measured.
+	LeadWindows int
 	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
 	// Software Optimization Guide, 2.6.2.2).
 	WayPredicted bool
@@ -96,8 +98,8 @@ var cores = []Core{
 		since: []cpuid.FeatureID{cpuid.VAES}},
 	{Name: Zen4, Events: "zen4", vendor: amd, OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true,
 		since: []cpuid.FeatureID{cpuid.AVX512F}},
-	{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, AddsPerCycle: 5.3, NopsPerCycle: 7.9, WayPredicted: true,
-		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
+	{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, AddsPerCycle: 5.3, NopsPerCycle: 7.9, LeadWindows: 140, WayPredicted: true,
+		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops and lead: measured there
 }
 
 // Names lists the cores whose sizes are known, the older first within each vendor.

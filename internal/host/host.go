@@ -64,6 +64,7 @@ func Detect() CPU {
 		FrontEnd: unroll.FrontEnd{
 			L1I:     orDefault(c.Cache.L1I, 32<<10),
 			OpCache: unroll.OpCache(core.OpCache),
+			Lead:    core.LeadWindows,
 		},
 		Features: asm.Features{
 			AVX:      c.Supports(cpuid.AVX),

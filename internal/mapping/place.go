@@ -18,8 +18,8 @@ type Program struct {
 	Loop    *unroll.Loop
 }
 
-// size is the length of one copy in bytes.
-func (p Program) size() int {
+// Size is the length of one copy in bytes.
+func (p Program) Size() int {
 	last := p.Insts[len(p.Insts)-1]
 	return last.Offset + len(last.Bytes)
 }
@@ -119,7 +119,7 @@ func (p Placer) dryRun(iterations int) (harness.Image, error) {
 func (p Placer) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.size(), layout.CodeSize>>10),
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.Size(), layout.CodeSize>>10),
 	}
 }
 

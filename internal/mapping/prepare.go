@@ -236,12 +236,12 @@ func reaches(insts []asm.Inst) bool {
 	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
 }
 
-// Again prepares a mapped block once more, with fewer copies, in the same state and on as many
+// Again prepares a mapped block once more, with other numbers of copies, in the same state and on as many
 // frames.
-func (m *Mapped) Again(fewer unroll.Factors, late func() bool) (*Mapped, error) {
+func (m *Mapped) Again(factors unroll.Factors, late func() bool) (*Mapped, error) {
 	t := m.task
 	t.Late = late
-	t.Program.Factors = fewer
+	t.Program.Factors = factors
 	plan := m.Plan
 	plan.Late = late
 	again, err := t.harmless(m.Place, plan)
@@ -297,7 +297,7 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 }
 
 func (m *Mapped) layOut() (err error) {
-	if bytes := (m.Factors.Short + m.Factors.Long) * m.size(); bytes > layout.CodeSize {
+	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
 	m.Built = m.Factors

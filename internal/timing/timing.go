@@ -99,6 +99,8 @@ type Plan struct {
 	Identical  int           // of 16 timings by counters; 0 is the paper's rule
 	At         *Layout       // the one layout to time in; nil is the whole design
 	OnePlace   bool          // the images stand where they stand, and only dispatch offsets differ
+	// Enough ends it early: if not nil, it is asked of the interval wherever that might be narrow enough.
+	Enough func(stat.Estimate) bool
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
 	RunsPerSample int
 }

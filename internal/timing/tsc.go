@@ -166,7 +166,7 @@ func (s *series) untilNarrow(deadline time.Time) error {
 			continue
 		}
 		s.last = s.sample().estimate()
-		if !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) {
+		if !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate) {
 			return nil
 		}
 		next++

@@ -1,0 +1,48 @@
+package profiler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// A core that dispatches eight instructions a cycle, with a front end that is 40 cycles ahead and serves 7.1 in the long run: four moves
+// take half a cycle 640 times, and then 0.5625.
+func TestPastLead(t *testing.T) {
+	const moves = "4889c14c89fa4c89ee4889df"
+	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: 140}
+	unknown := fe
+	unknown.Lead = 0
+	served := func(n int) uint64 { return uint64(8*min(n, 640)+9*max(n-640, 0)) / 16 }
+	leaves := func(n int) uint64 { return served(n) + uint64(2*max(n-900, 0)) } // the op cache after 900 copies
+	twice := func(n int) uint64 { return 2 * served(n) }
+	for _, c := range []struct {
+		name  string
+		fe    unroll.FrontEnd
+		takes func(copies int) uint64
+		want  string
+	}{
+		{"with the lead and without", fe, served, "0.562 cycles, 768,1024 copies"},
+		{"on a core whose lead is not known", unknown, served, "0.500 cycles, 128,256 copies"},
+		{"of a block that takes longer than dispatch", fe, twice, "1.000 cycles, 128,256 copies"},
+		{"where more copies are not measured", fe, leaves, "0.500 cycles, 128,256 copies, it takes no longer than dispatch"},
+	} {
+		o := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(1),
+			Block: func(_ pmu.Pass, iterations int, r *timing.Readings) { r.Say(137 + c.takes(iterations)) }})
+		r := profileScriptedOn(t, o, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 }, moves)
+		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
+		for _, w := range r.Warnings {
+			if before, _, ok := strings.Cut(w, ","); ok && strings.Contains(w, "dispatch") {
+				got += ", " + before
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s; %v", c.name, got, c.want, r.Rejection)
+		}
+	}
+}
