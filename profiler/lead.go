@@ -6,7 +6,6 @@ import (
 
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
-	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -29,8 +28,7 @@ func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	if fe.Lead == 0 || j.Unroll != nil || m.Loop != nil || j.Options.FrontEnd == Decode {
 		return l
 	}
-	around := m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size()
-	past, ok := unroll.PastLead(m.Insts, fe, fe.L1I-around)
+	past, ok := unroll.PastLead(m.Insts, fe, fe.L1I-m.CodeAround())
 	if !ok || past.Short <= m.Factors.Short {
 		return l
 	}
@@ -38,45 +36,45 @@ func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	return lead{past, func(e stat.Estimate) bool { return e.Value <= (1+atWidth)*slots }}
 }
 
-// pastLead measures a block again that executes as fast as the core dispatches, with as many copies as use up the lead. One that
-// cannot be measured so is measured as others are, with a warning; past is false then.
+// leftOpCache is how many times as long more copies take at least of which the op cache does not hold all: on Zen 5 the decoders serve
+// four instructions a cycle, half of what it dispatches, and the op cache six and more.
+const leftOpCache = 1.75
+
+// pastLead measures a block again that executes as fast as the core dispatches, with as many copies as use up the lead. past is false
+// where so many cannot be mapped, or the op cache does not hold them: the block is then measured as others are, with a warning.
 func (s *session) pastLead(j job, first measured, l lead) (r measured, past bool, err error) {
 	r = first
-	if r.mapped, err = first.mapped.Again(l.past, s.allow(mapLimit).over); err == nil {
-		if r.timed, err = s.time(r.mapped, j.plan(r.mapped)); err != nil {
-			return r, false, err
-		}
-		r.timed = r.timed.After(first.timed)
-		if r, _, err = s.checkLinear(j, r, false); err == nil {
-			err = longerThan(first, r)
-		}
+	r.mapped, err = first.mapped.Again(l.past, s.allow(mapLimit).over)
+	switch rejection, ok := errors.AsType[*verdict.Rejection](err); {
+	case ok:
+		return s.withLead(j, first, l, rejection.Error())
+	case err != nil:
+		return r, false, err
+	case r.mapped.Factors.Short <= first.mapped.Factors.Short:
+		return s.withLead(j, first, l, "there is harmless memory for fewer")
 	}
-	if err == nil {
-		return r, true, nil
+	if r.timed, err = s.time(r.mapped, j.plan(r.mapped)); err != nil {
+		return r, false, err
 	}
-	rejection, ok := errors.AsType[*verdict.Rejection](err)
-	if !ok {
+	few, more := first.timed.Estimate.Value, r.timed.Estimate.Value
+	r.timed = r.timed.After(first.timed)
+	if more > leftOpCache*few {
+		first.timed = r.timed
+		return s.withLead(j, first, l, fmt.Sprintf("the op cache does not hold them, since each takes %.3f cycles, and of %v copies %.3f", more, first.mapped.Factors, few))
+	}
+	r, _, err = s.checkLinear(j, r, false)
+	return r, true, err
+}
+
+// withLead measures a block with the copies that it has.
+func (s *session) withLead(j job, r measured, l lead, why string) (_ measured, past bool, err error) {
+	r.warnings = append(r.warnings, fmt.Sprintf(
+		"it takes no longer than dispatch, and the front end of a loop may not keep up: %v copies would show that, but %s", l.past, why))
+	if r.mapped, err = r.mapped.Again(r.mapped.Factors, s.allow(mapLimit).over); err != nil {
 		return r, false, err
 	}
 	earlier := r.timed
-	r = first
-	r.warnings = append(r.warnings, fmt.Sprintf(
-		"it takes no longer than dispatch, and the front end of a loop may not keep up: more copies would show that, but with %v it is %v", l.past, rejection))
-	if r.mapped, err = first.mapped.Again(first.mapped.Factors, s.allow(mapLimit).over); err != nil {
-		return r, false, err
-	}
 	r.timed, err = s.time(r.mapped, j.plan(r.mapped))
 	r.timed = r.timed.After(earlier)
 	return r, false, err
-}
-
-// longerThan is a rejection if a block got no more copies than the first time, or has no one speed with them.
-func longerThan(first, r measured) error {
-	switch e := r.timed.Estimate; {
-	case r.mapped.Factors.Short <= first.mapped.Factors.Short:
-		return &verdict.Rejection{Reason: verdict.Unmappable, Detail: "it has harmless memory for fewer copies"}
-	case !timing.Steady(e):
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf("%.3f ± %.3f cycles", e.Value, e.Half)}
-	}
-	return nil
 }

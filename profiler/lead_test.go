@@ -20,6 +20,7 @@ func TestPastLead(t *testing.T) {
 	unknown.Lead = 0
 	served := func(n int) uint64 { return uint64(8*min(n, 640)+9*max(n-640, 0)) / 16 }
 	leaves := func(n int) uint64 { return served(n) + uint64(2*max(n-900, 0)) } // the op cache after 900 copies
+	slower := func(n int) uint64 { return served(n) + uint64(max(n-900, 0)/4) }
 	twice := func(n int) uint64 { return 2 * served(n) }
 	for _, c := range []struct {
 		name  string
@@ -30,19 +31,23 @@ func TestPastLead(t *testing.T) {
 		{"with the lead and without", fe, served, "0.562 cycles, 768,1024 copies"},
 		{"on a core whose lead is not known", unknown, served, "0.500 cycles, 128,256 copies"},
 		{"of a block that takes longer than dispatch", fe, twice, "1.000 cycles, 128,256 copies"},
-		{"where more copies are not measured", fe, leaves, "0.500 cycles, 128,256 copies, it takes no longer than dispatch"},
+		{"where the op cache does not hold the last copies", fe, leaves, "0.500 cycles, 128,256 copies; it takes no longer than dispatch, and the front end of a loop may not keep up: 768,1024 copies would show that, but the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},
+		{"where the last copies are slower", fe, slower, "nonlinear: from 768 to 896 copies each takes 0.562 cycles, from 768 to 1024 0.684; allowed is a difference of 0.059"},
 	} {
 		o := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(1),
 			Block: func(_ pmu.Pass, iterations int, r *timing.Readings) { r.Say(137 + c.takes(iterations)) }})
 		r := profileScriptedOn(t, o, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 }, moves)
 		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
 		for _, w := range r.Warnings {
-			if before, _, ok := strings.Cut(w, ","); ok && strings.Contains(w, "dispatch") {
-				got += ", " + before
+			if strings.Contains(w, "dispatch") {
+				got += "; " + w
 			}
 		}
+		if r.Rejection != nil {
+			got = r.Rejection.Error()
+		}
 		if got != c.want {
-			t.Errorf("%s: %s, want %s; %v", c.name, got, c.want, r.Rejection)
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }

@@ -210,6 +210,13 @@ func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error
 	return im, true, m.addDirty(im)
 }
 
+// CodeAround is what CodeBytes comes to at most beside the copies, whatever their number: at the last of four starts, and with what
+// aligns two images.
+func (m *Mapped) CodeAround() int {
+	const lastStart, aligned = 3 * 16, 2 * 64
+	return m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size() + (lastStart-m.start)*startStep + aligned
+}
+
 // CodeBytes is how much code runs: bbprof's own at the start of the region and both images,
 // with the little that lies between them unless the set-up makes that much.
 func (m *Mapped) CodeBytes() int {
