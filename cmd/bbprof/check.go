@@ -382,7 +382,7 @@ func baselineRow(row int, cell func(name string) string) (check.Block, error) {
 	if err != nil {
 		return block, err
 	}
-	block.At = input.Address(cell(input.AddressColumn))
+	block.At, _ = input.Address(cell(input.AddressColumn))
 	if set := cell(input.SetColumn); set != "" {
 		if block.Set, err = initial.ParseSet(set); err != nil {
 			return block, fmt.Errorf("%s: %w", input.SetColumn, err)

@@ -359,7 +359,8 @@ func (in *Input) Next() (Row, error) {
 		}
 		row.Carried = in.carry(f, cells)
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
-			if row.At = Address(row.Carried[i]); row.At == 0 && strings.Trim(row.Carried[i], "0x") != "" {
+			readable := false
+			if row.At, readable = Address(row.Carried[i]); !readable {
 				in.unplaced++
 			}
 		}
@@ -381,14 +382,14 @@ const (
 // AddressColumn is called what says where in its program a block stands.
 const AddressColumn = "address"
 
-// Address reads a cell of that column, such as 0x401136; 0 if there is no address.
-func Address(cell string) uint64 {
+// Address reads a cell of that column, such as 0x401136, or 0x0 as in an object file; nil of an empty one.
+func Address(cell string) (at *uint64, readable bool) {
 	digits, ok := strings.CutPrefix(cell, "0x")
-	at, err := strconv.ParseUint(digits, 16, 64)
+	n, err := strconv.ParseUint(digits, 16, 64)
 	if !ok || err != nil {
-		return 0
+		return nil, cell == ""
 	}
-	return at
+	return &n, true
 }
 
 // carry puts a row's cells where they belong. Those beyond the file's first line go to the
