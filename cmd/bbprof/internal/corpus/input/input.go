@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type ReadError struct{ Err error }
@@ -27,13 +29,12 @@ func (e *ReadError) Unwrap() error { return e.Err }
 // Input is the rows of some files, one after the other: text, which may be compressed with gzip or
 // zstd and may have a header, or Parquet. Their first bytes tell.
 type Input struct {
-	files   []*file
-	current int
-	rows    int64
-	before  int64 // bytes of the files before the current one
-	surplus int64
-	// unplaced is how many rows so far have an address that cannot be read.
-	unplaced int64
+	files    []*file
+	current  int
+	rows     int64
+	before   int64 // bytes of the files before the current one
+	surplus  int64
+	unplaced Unplaced
 	carried  []string
 	places   map[string]int // of the names in carried
 }
@@ -312,8 +313,8 @@ func (in *Input) Choices() (list []string) {
 // to put them into.
 func (in *Input) Surplus() int64 { return in.surplus }
 
-// Unplaced is how many rows so far have a cell in AddressColumn that is no address, so their blocks have none.
-func (in *Input) Unplaced() int64 { return in.unplaced }
+// Unplaced are those of the rows so far.
+func (in *Input) Unplaced() Unplaced { return in.unplaced }
 
 // Size is the bytes of all files as stored, 0 if that is not known.
 func (in *Input) Size() (n int64) {
@@ -361,7 +362,7 @@ func (in *Input) Next() (Row, error) {
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			readable := false
 			if row.At, readable = Address(row.Carried[i]); !readable {
-				in.unplaced++
+				in.unplaced.Add(fmt.Sprintf("%s:%d", row.File, row.Line))
 			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
@@ -381,6 +382,25 @@ const (
 
 // AddressColumn is called what says where in its program a block stands.
 const AddressColumn = "address"
+
+// Unplaced are rows that have a cell in that column that is no address, so their blocks have none.
+type Unplaced struct {
+	rows  int
+	first string
+}
+
+// Add takes one, and where it stands.
+func (u *Unplaced) Add(where string) {
+	u.rows++
+	u.first = cmp.Or(u.first, where)
+}
+
+// Warn says so, if there are any.
+func (u Unplaced) Warn(w io.Writer) {
+	if u.rows > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
+	}
+}
 
 // Address reads a cell of that column, such as 0x401136, or 0x0 as in an object file; nil of an empty one.
 func Address(cell string) (at *uint64, readable bool) {

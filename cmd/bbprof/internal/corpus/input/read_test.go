@@ -528,7 +528,7 @@ func TestUnplaced(t *testing.T) {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Unplaced() != 2 {
-		t.Errorf("addresses %q, want %q; %d unplaced, want 2", at, want, in.Unplaced())
+	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Unplaced() != (Unplaced{2, "-:2"}) {
+		t.Errorf("addresses %q, want %q; unplaced %v, want 2", at, want, in.Unplaced())
 	}
 }
