@@ -232,7 +232,6 @@ func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	} else if err != nil {
 		return profiler.Block{}, err
 	}
-	defer tool.Close()
 	code, err := tool.Block(context.Background(), text)
 	bad := (*assemble.Error)(nil)
 	switch {
