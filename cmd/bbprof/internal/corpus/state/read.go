@@ -67,7 +67,11 @@ func Open(name string) (*Reader, error) {
 		return nil, &Error{Subject: name, Problem: "it cannot be read", Remedy: wholeFile(name), Err: errors.Unwrap(err)}
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = &Error{Subject: name, Problem: "it is a directory", Remedy: "name a file"}
+	case !info.Mode().IsRegular():
 		err = &Error{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
 	}
 	var r *Reader
