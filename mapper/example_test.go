@@ -13,8 +13,8 @@ import (
 // A load of 16 bytes that must be aligned: to 16 bytes where nothing is known of its program, else to where that has it.
 func ExamplePlace() {
 	movaps := []byte{0x0f, 0x28, 0x05, 0x01, 0, 0, 0} // movaps xmm0, [rip+1]
-	fmt.Println(hex.EncodeToString(mapper.Place(movaps, 0)))
-	fmt.Println(hex.EncodeToString(mapper.Place(movaps, 0x401018)))
+	fmt.Println(hex.EncodeToString(mapper.Place(movaps, nil)))
+	fmt.Println(hex.EncodeToString(mapper.Place(movaps, new(uint64(0x401018)))))
 	// Output:
 	// 0f280509000000
 	// 0f280519000000

@@ -13,15 +13,15 @@ import (
 // Place changes a block's rip-relative displacements for a block that is to stand at the start of a page, so that its
 // operands are where in a page they are in its program. If it stands at an address of its program, the address within a
 // page is added to each displacement: constants that a program keeps aligned would else be misaligned. If that is not
-// known, at is 0, and each operand gets the alignment that its width wants, as compilers place them.
-func Place(code []byte, at uint64) []byte {
+// known, at is nil, and each operand gets the alignment that its width wants, as compilers place them.
+func Place(code []byte, at *uint64) []byte {
 	insts, err := asm.Decode(code)
 	if err != nil {
 		return code // which the caller finds as well
 	}
 	operands := relativeOperands(insts)
-	if at != 0 {
-		moveAll(operands, int64(at%layout.PageSize))
+	if at != nil {
+		moveAll(operands, int64(*at%layout.PageSize))
 	} else {
 		align(operands)
 	}

@@ -17,8 +17,8 @@ import (
 // the Profiler's Options say.
 type Setup struct {
 	// At is the address at which the block stands in its program: its rip-relative operands keep
-	// their place within a page. If it is 0 they are placed so that each is aligned as its width wants.
-	At uint64 `json:"at,omitempty"`
+	// their place within a page. nil is an address that is not known: they are placed so that each is aligned as its width wants.
+	At *uint64 `json:"at,omitempty"`
 	// CodeOffset is where the first copy of both images stands, in bytes from the start of a
 	// page, 0 to 4095. nil lets successive replicates take four places, each at a multiple of 64.
 	// Up to 63 bytes of it are nops after the loop before the copies; they run once a run.

@@ -132,6 +132,7 @@ func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Inp
 		return row.Block(), row.Rejection, err
 	}, done.step)
 	done.end()
+	in.Unplaced().Warn(std.err)
 	if err != nil && shares[0].Blocks == 0 {
 		return err
 	}

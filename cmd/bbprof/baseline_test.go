@@ -118,7 +118,7 @@ func TestBaselineSetup(t *testing.T) {
 	cells := map[string]string{"hex": "8b0500000000", "cycles": "1", "ci_low": "1", "ci_high": "1", "address": "0x401136", "set": "rdi=0x12346600"}
 	cell := func(name string) string { return cells[name] }
 	row, err := baselineRow(1, cell)
-	if err != nil || row.At != 0x401136 || row.Set.String() != "rdi=0x12346600" {
+	if err != nil || *row.At != 0x401136 || row.Set.String() != "rdi=0x12346600" {
 		t.Errorf("%+v, %v", row, err)
 	}
 	cells["set"] = "x"

@@ -66,9 +66,7 @@ func (e *batchEnd) warn(w io.Writer) {
 	if n := e.in.Surplus(); n > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
 	}
-	if n := e.in.Unplaced(); n > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136: measured as without one\n", plural(int(n), "row"))
-	}
+	e.in.Unplaced().Warn(w)
 }
 
 // why says what ended the run, if not the end of its input, and ends with its exit code.

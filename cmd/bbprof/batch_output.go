@@ -118,8 +118,8 @@ func (d destination) finish(out *batch.Output) error {
 	if err := out.InPlace(); err != nil {
 		return err
 	}
-	from := []string{d.journal}
-	if err := writeWhole(d.path, from, func(w io.Writer) error { return convertTo(w, from, os.Stdin, d.format, d.columns) }); err != nil {
+	rows := converting{files: []string{d.journal}, format: d.format, columns: d.columns}
+	if err := writeWhole(d.path, rows.files, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
 		// Not wrapped: what is bad usage for convert is none of the user's here.
 		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
 	}

@@ -101,7 +101,7 @@ func (m *measureBlock) read(std streams) (b profiler.Block, err error) {
 	if m.state == "" {
 		return m.block.read(std)
 	}
-	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.at != 0 {
+	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.at != nil {
 		return b, badUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
 	}
 	if m.block.given() {
@@ -162,7 +162,7 @@ func outcome(r profiler.Result) error {
 type blockFlags struct {
 	hex   string
 	asm   string
-	at    uint64
+	at    *uint64
 	flags *flags
 }
 
@@ -172,7 +172,10 @@ func (b *blockFlags) add(f *flags) {
 		"welcome; - reads it from standard input")
 	f.text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
 		"GNU as or llvm-mc assembles it; - reads it from standard input")
-	parsed(f, &b.at, parseAddress, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
+	parsed(f, &b.at, func(s string) (*uint64, error) {
+		at, err := parseAddress(s)
+		return &at, err
+	}, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
 		"within a page (default: each is aligned as its width wants)")
 	f.stray = "quote a block that has spaces in it"
 }
@@ -229,7 +232,6 @@ func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	} else if err != nil {
 		return profiler.Block{}, err
 	}
-	defer tool.Close()
 	code, err := tool.Block(context.Background(), text)
 	bad := (*assemble.Error)(nil)
 	switch {

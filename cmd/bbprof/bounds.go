@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
@@ -169,10 +170,16 @@ func partTable(parts []bounds.Part) *table {
 func (b *bounding) corpus(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	blocks, err := distinctRows(b.files, rowsOf(b.files, std.in, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.notes(std))
+	in, err := openBlocks(b.files, std.in, "")
 	if err != nil {
 		return &usageError{err}
 	}
+	defer in.Close()
+	blocks, err := distinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.notes(std))
+	if err != nil {
+		return &usageError{err}
+	}
+	in.Unplaced().Warn(std.err)
 	workers, err := someWorkers(b.opts, b.workers, b.out.notes(std))
 	if err != nil {
 		return err

@@ -283,8 +283,8 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
-	file, function, count := column("file"), column("function"), column("count")
-	if file < 0 || column(input.AddressColumn) < 0 {
+	file, address, function, count := column("file"), column(input.AddressColumn), column("function"), column("count")
+	if file < 0 || address < 0 {
 		return badUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
 	}
 	for row, err := range resultfile.Each(in.Next) {
@@ -294,8 +294,11 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 		if row.Rejection != nil {
 			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
 		}
+		if row.At == nil {
+			return badUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
+		}
 		insts, _ := asm.Decode(row.Code) // capture says why it leaves out what does not decode
-		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: row.At, Instructions: len(insts)}
+		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At, Instructions: len(insts)}
 		if function >= 0 {
 			b.Function = row.Carried[function]
 		}

@@ -156,10 +156,12 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 	for _, d := range slices.Concat(unlike, told) {
 		fmt.Fprintf(std.err, "bbprof: warning: %s: %s\n", c.baseline, d)
 	}
-	if c.blocks != "" {
+	if c.blocks != "" { // of which the addresses are
 		if err := c.replace(b.rows, std); err != nil {
 			return nil, err
 		}
+	} else {
+		b.unplaced.Warn(std.err)
 	}
 	blocks := distinctBaseline(b.rows)
 	if len(blocks) == 0 {
@@ -213,7 +215,7 @@ func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 
 // replace puts other code, row by row, in the place of the baseline's.
 func (c *checking) replace(rows []check.Block, std streams) error {
-	s, err := readSide("-blocks", c.blocks, std.in)
+	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
 		return err
 	}
@@ -309,6 +311,8 @@ type baseline struct {
 	rows []check.Block    // without cycles where nothing was measured
 	runs []resultfile.Run // under what conditions they were measured
 	ids  []string         // of those runs, which are there also where a filter dropped the rest
+
+	unplaced input.Unplaced
 }
 
 // mostRuns bounds the runs of a baseline: a file of more is damaged.
@@ -346,6 +350,9 @@ func readBaseline(in resultfile.Reader) (b baseline, err error) {
 			if row, err = baselineRow(row.Row, cell); err != nil {
 				return b, fmt.Errorf("row %d: %w", len(b.rows)+1, err)
 			}
+			if _, readable := input.Address(cell(input.AddressColumn)); !readable {
+				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Row))
+			}
 		}
 		b.rows = append(b.rows, row)
 	}
@@ -382,7 +389,7 @@ func baselineRow(row int, cell func(name string) string) (check.Block, error) {
 	if err != nil {
 		return block, err
 	}
-	block.At = input.Address(cell(input.AddressColumn))
+	block.At, _ = input.Address(cell(input.AddressColumn))
 	if set := cell(input.SetColumn); set != "" {
 		if block.Set, err = initial.ParseSet(set); err != nil {
 			return block, fmt.Errorf("%s: %w", input.SetColumn, err)

@@ -117,7 +117,7 @@ func finish(name string, err error, std streams) int {
 	if usage := (*usageError)(nil); name != "" && errors.As(err, &usage) {
 		prefix += name + ": "
 	}
-	fmt.Fprintf(std.err, "%s%s\n", prefix, strings.Map(visible, withoutOpen(err)))
+	fmt.Fprintf(std.err, "%s%s\n", prefix, strings.Map(visible, withoutCall(err)))
 	return exits
 }
 
@@ -129,12 +129,22 @@ func visible(r rune) rune {
 	return r
 }
 
-// withoutOpen is an error's text in which a file that cannot be opened is named once, and not by Go's name of the call.
-func withoutOpen(err error) string {
-	text := err.Error()
-	if opening := (*fs.PathError)(nil); errors.As(err, &opening) && opening.Op == "open" {
-		text = strings.ReplaceAll(text, "open "+opening.Path+": ", opening.Path+": ")
-		text = strings.ReplaceAll(text, opening.Path+": "+opening.Path+": ", opening.Path+": ")
+// withoutCall is an error's text in which a file that cannot be opened is named once, and not by Go's name of the call.
+// A directory can be opened, and cannot be read.
+func withoutCall(err error) string {
+	text, failed := err.Error(), (*fs.PathError)(nil)
+	if !errors.As(err, &failed) {
+		return text
+	}
+	why, directory := failed.Err.Error(), errors.Is(failed, syscall.EISDIR)
+	if directory {
+		why = "it is a directory; name a file"
+	}
+	if failed.Op == "open" || directory {
+		text = strings.ReplaceAll(text, failed.Error(), failed.Path+": "+why)
+		for twice := failed.Path + ": " + failed.Path + ": "; strings.Contains(text, twice); {
+			text = strings.ReplaceAll(text, twice, failed.Path+": ")
+		}
 	}
 	return text
 }

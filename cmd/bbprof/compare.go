@@ -126,11 +126,11 @@ func (c *comparing) run(std streams) error {
 		}
 		return c.linkCommands(ctx, std)
 	}
-	a, err := readSide("-a", c.a, std.in)
+	a, err := readSide("-a", c.a, std)
 	if err != nil {
 		return &usageError{err}
 	}
-	b, err := readSide("-b", c.b, std.in)
+	b, err := readSide("-b", c.b, std)
 	if err != nil {
 		return &usageError{err}
 	}

@@ -183,7 +183,7 @@ const (
 
 // readSide takes hexadecimal digits for a block, a file that cannot be executed for a file of
 // blocks, and what begins with the name of a program for a command.
-func readSide(name, text string, stdin io.Reader) (side, error) {
+func readSide(name, text string, std streams) (side, error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
@@ -194,7 +194,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
-	in, err := openBlocks([]string{text}, stdin, "")
+	in, err := openBlocks([]string{text}, std.in, "")
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
@@ -212,6 +212,7 @@ func readSide(name, text string, stdin io.Reader) (side, error) {
 		}
 		s.rows = append(s.rows, row)
 	}
+	in.Unplaced().Warn(std.err)
 	if len(s.rows) == 0 {
 		return s, fmt.Errorf("%s: %s holds no block", name, text)
 	}

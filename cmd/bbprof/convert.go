@@ -24,8 +24,9 @@ func convertCommand() *command {
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
 by the contents of a file, not by its name. Rows keep their order and files follow each other.
-Nothing is lost between CSV, JSON lines and Parquet. The other formats hold accepted blocks alone,
-as another tool takes them:
+Nothing is lost between CSV, JSON lines and Parquet. Files that were measured on different
+microarchitectures or with different settings are not joined without -mixed. The other formats hold
+accepted blocks alone, as another tool takes them:
 
 ` + foreignText() + `
 Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
@@ -41,6 +42,7 @@ bbprof convert -o blocks.tfrecord results.csv
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
+			f.toggle(&c.mixed, "mixed", "join files of different microarchitectures or settings; column run tells them apart")
 			return c.run
 		},
 	}
@@ -51,6 +53,7 @@ type converting struct {
 	out     output
 	format  resultfile.Format
 	columns []string
+	mixed   bool
 }
 
 func columnsFlag(f *flags, columns *[]string) {
@@ -69,7 +72,7 @@ func (c *converting) run(std streams) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return convertTo(w, c.files, std.in, c.format, c.columns) })
+	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return c.convert(w, std.in) })
 }
 
 // chooseFormat takes the format from the output's name unless -format is given, and refuses to write
@@ -177,14 +180,15 @@ type plainCloser struct{ io.Writer }
 
 func (plainCloser) Close() error { return nil }
 
-// convertTo writes the rows of some files, which must have the same columns; of these those that are
+// convert writes the rows of the files, which must have the same columns; of these those that are
 // named, or all.
-func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.Format, columns []string) error {
+func (c *converting) convert(w io.Writer, stdin io.Reader) error {
 	var (
 		out    resultfile.Writer
 		schema resultfile.Schema
+		first  resultfile.Runs
 	)
-	for _, name := range files {
+	for i, name := range c.files {
 		in, closer, err := openResult(name, stdin)
 		if err != nil {
 			return &usageError{err}
@@ -195,7 +199,7 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 		}
 		if out == nil {
 			schema = in.Schema()
-			if out, err = resultfile.NewSelection(w, format, in.Schema(), columns); err != nil {
+			if out, err = resultfile.NewSelection(w, c.format, in.Schema(), c.columns); err != nil {
 				closer.Close()
 				return &usageError{fmt.Errorf("%s: %w", name, err)}
 			}
@@ -203,9 +207,25 @@ func convertTo(w io.Writer, files []string, stdin io.Reader, format resultfile.F
 		order := in.Schema().Permutation(schema)
 		if order == nil {
 			closer.Close()
-			return &usageError{fmt.Errorf("%s: its columns are not those of %s; where it has more than that, name it first", name, files[0])}
+			return &usageError{fmt.Errorf("%s: its columns are not those of %s; where it has more than that, name it first", name, c.files[0])}
 		}
-		err = copyRows(out, in, order)
+		runs := &resultfile.Runs{}
+		if i == 0 {
+			runs = &first
+		}
+		err = copyRows(out, in, order, func(cells []string) error {
+			if len(c.files) == 1 || c.mixed {
+				return nil
+			}
+			another, err := runs.Add(in.Schema(), cells)
+			if i == 0 || !another || err != nil {
+				return err
+			}
+			if why := first.Mixes(c.files[0], runs); why != "" {
+				return fmt.Errorf("%s; -mixed joins them nevertheless", why)
+			}
+			return nil
+		})
 		closer.Close()
 		if bad := (*usageError)(nil); errors.As(err, &bad) {
 			return &usageError{fmt.Errorf("%s: %w", name, err)}
@@ -236,10 +256,13 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 	return resultfile.OpenStream(stdin)
 }
 
-func copyRows(out resultfile.Writer, in resultfile.Reader, order []int) error {
+func copyRows(out resultfile.Writer, in resultfile.Reader, order []int, check func(cells []string) error) error {
 	var arranged []string
 	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
+			return &usageError{err}
+		}
+		if err := check(cells); err != nil {
 			return &usageError{err}
 		}
 		arranged = resultfile.Arrange(cells, order, arranged)

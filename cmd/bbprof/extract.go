@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,10 +197,7 @@ func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writ
 
 // openInput opens what a program reads as standard input.
 func openInput(name string) (*os.File, error) {
-	if name == "" {
-		name = os.DevNull
-	}
-	return os.Open(name)
+	return program.OpenInput(cmp.Or(name, os.DevNull))
 }
 
 func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {

@@ -101,7 +101,7 @@ func (o *output) add(f *flags, what string) {
 }
 
 func (o *output) addFile(f *flags) {
-	f.declare(flagDecl{name: "o", arg: "FILE", help: "write to FILE instead of standard output, which is also -; compressed if it ends in .gz or .zst", writes: true, set: func(file string) error {
+	f.declare(flagDecl{name: "o", arg: "FILE", help: "write to FILE instead of standard output, which is also -, and replace what is there; compressed if it ends in .gz or .zst", writes: true, set: func(file string) error {
 		if o.file = file; o.folders && strings.HasSuffix(file, "/") {
 			return nil
 		}

@@ -76,8 +76,10 @@ func Find(name string) (string, error) {
 		return "", &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+	case errors.Is(err, syscall.EISDIR):
+		return "", &Error{Subject: name, Problem: "it is a directory", Remedy: "name a program"}
 	case err != nil:
-		return "", &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable, unless it is a directory", Err: cause(err)}
+		return "", &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable", Err: cause(err)}
 	}
 	return path, nil
 }

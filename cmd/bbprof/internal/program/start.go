@@ -121,6 +121,20 @@ type files struct {
 	copying *copying // nil if what it writes is dropped
 }
 
+// OpenInput opens the file that a program is to read as standard input. An *Error says why that cannot be. A directory
+// can be opened: it would be the program that fails, or reads nothing.
+func OpenInput(name string) (*os.File, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, &Error{Subject: name, Problem: "it cannot be read as standard input", Err: cause(err)}
+	}
+	if info, err := in.Stat(); err == nil && info.IsDir() {
+		in.Close()
+		return nil, &Error{Subject: name, Problem: "it is a directory, which cannot be read as standard input", Remedy: "name a file"}
+	}
+	return in, nil
+}
+
 func openFiles(s Streams) (f files, err error) {
 	defer func() {
 		if err != nil {
@@ -134,9 +148,9 @@ func openFiles(s Streams) (f files, err error) {
 	f.opened = append(f.opened, null)
 	f.given = [3]*os.File{null, null, null}
 	if s.Stdin != "" {
-		in, err := os.Open(s.Stdin)
+		in, err := OpenInput(s.Stdin)
 		if err != nil {
-			return f, &Error{Subject: s.Stdin, Problem: "it cannot be read as standard input", Err: cause(err)}
+			return f, err
 		}
 		f.opened, f.given[0] = append(f.opened, in), in
 	}

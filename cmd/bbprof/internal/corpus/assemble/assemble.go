@@ -12,6 +12,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,23 +46,16 @@ type Assembler struct {
 	path string
 	name string
 	args []string
-	dir  string // for objects
 }
 
-// New finds an assembler. The caller closes it.
+// New finds an assembler.
 func New() (*Assembler, error) {
 	path, args := find()
 	if path == "" {
 		return nil, ErrMissing
 	}
-	dir, err := os.MkdirTemp("", "bbprof-asm-")
-	if err != nil {
-		return nil, err
-	}
-	return &Assembler{path: path, name: filepath.Base(path), args: args, dir: dir}, nil
+	return &Assembler{path: path, name: filepath.Base(path), args: args}, nil
 }
-
-func (a *Assembler) Close() error { return os.RemoveAll(a.dir) }
 
 // find looks for GNU as, for llvm-mc, and for llvm-mc with a version behind its name.
 func find() (path string, args []string) {
@@ -125,7 +119,6 @@ func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
 	if len(complaints) > 0 {
 		return nil, complaints[0]
 	}
-	defer object.Close()
 	return a.code(object, ".text")
 }
 
@@ -149,7 +142,6 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 	if len(complaints) > 0 {
 		return results, a.apart(ctx, texts, lines, complaints, results)
 	}
-	defer object.Close()
 	for _, i := range lines {
 		results[i].Code, results[i].Err = a.code(object, ".text."+strconv.Itoa(i))
 		if results[i].Err != nil {
@@ -204,21 +196,32 @@ func (a *Assembler) Object(ctx context.Context, source, path string) error {
 	return err
 }
 
-// run assembles a source, and opens the object unless the assembler complained.
+// run assembles a source, and reads the object unless the assembler complained. The object has no name, so that it goes
+// away also where bbprof is killed; a pipe would not do, since assemblers seek in it.
 func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error, error) {
-	path := filepath.Join(a.dir, "out.o")
-	complaints, err := a.assemble(ctx, source, path)
+	object, err := os.CreateTemp("", "bbprof-asm-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("keeping machine code: %w (TMPDIR names another folder)", err)
+	}
+	defer object.Close()
+	os.Remove(object.Name())
+	complaints, err := a.assemble(ctx, source, "/dev/fd/3", object)
 	if err != nil || len(complaints) > 0 {
 		return nil, complaints, err
 	}
-	f, err := elf.Open(path)
+	code, err := io.ReadAll(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := elf.NewFile(bytes.NewReader(code))
 	return f, nil, err
 }
 
-func (a *Assembler) assemble(ctx context.Context, source, path string) ([]*Error, error) {
+// assemble assembles a source to the file at path, which may be /dev/fd/3, the first of open.
+func (a *Assembler) assemble(ctx context.Context, source, path string, open ...*os.File) ([]*Error, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, a.path, append(slices.Clone(a.args), "-o", path, "-")...)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(source), &out
+	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = strings.NewReader(source), &out, open
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // for the messages
 	err := cmd.Run()
 	if err == nil {

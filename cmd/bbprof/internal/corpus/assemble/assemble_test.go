@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func assemblers(t *testing.T) map[string]*Assembler {
 		{"llvm-mc", []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}, require.LLVM},
 	} {
 		if path, err := exec.LookPath(tool.name); err == nil {
-			all[tool.name] = &Assembler{path: path, name: tool.name, args: tool.args, dir: t.TempDir()}
+			all[tool.name] = &Assembler{path: path, name: tool.name, args: tool.args}
 		}
 	}
 	if len(all) == 0 {
@@ -53,6 +55,21 @@ func TestBlock(t *testing.T) {
 			} else if diff := cmp.Diff(tt.want, fmt.Sprintf("%x", code)); diff != "" {
 				t.Errorf("%s: %q: -want +got:\n%s", name, tt.text, diff)
 			}
+		}
+	}
+}
+
+// TestNothingStaysBehind: while an assembler runs, there is no file that would stay if bbprof were killed.
+func TestNothingStaysBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, a := range assemblers(t) {
+		script := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+`test -z "$(ls -A "$TMPDIR")" && exec `+a.path+` "$@"`), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		a.path = script
+		if code, err := a.Block(context.Background(), "nop"); err != nil || len(code) != 1 {
+			t.Errorf("%s: %x, %v", name, code, err)
 		}
 	}
 }

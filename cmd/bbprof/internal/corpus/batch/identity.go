@@ -10,10 +10,10 @@ import (
 // Identity distinguishes blocks that have to be measured separately: by what is set, as initial.Set writes it,
 // and by where a block stands, which matters within a page, and only for rip-relative operands
 // (profiler.Setup.At).
-func Identity(code []byte, at uint64, set string) string {
+func Identity(code []byte, at *uint64, set string) string {
 	id := string(code)
-	if place := at % layout.PageSize; place != 0 && relative(code) {
-		id = string(binary.LittleEndian.AppendUint16(append([]byte{}, code...), uint16(place)))
+	if at != nil && relative(code) {
+		id = string(binary.LittleEndian.AppendUint16(append([]byte{}, code...), uint16(*at%layout.PageSize)))
 	}
 	if set != "" {
 		id += "\x00" + set

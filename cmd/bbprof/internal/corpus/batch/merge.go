@@ -11,7 +11,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // Merge joins result files of one corpus, such as those of its shards, row by row.
@@ -25,8 +24,7 @@ type part struct {
 	name string
 	file *os.File
 	rows *ordered
-	runs []resultfile.Run // as its rows tell
-	ids  []string         // of runs, as its rows tell
+	runs resultfile.Runs
 
 	// The row that is next, 0 after the last.
 	row   int64
@@ -71,26 +69,13 @@ func openPart(name string) (*part, error) {
 		return nil, err
 	}
 	p := &part{name: name, file: f}
-	some, last, lastID := false, "", ""
+	some := false
 	p.rows, err = openOrdered(f, size, func(in *resultfile.LineReader, cells []string) error {
 		some = true
-		if at := in.Schema().Index("run"); at >= 0 && cells[at] != lastID && resultfile.IsID(cells[at]) {
-			lastID = cells[at]
-			p.ids = append(p.ids, lastID)
-		}
-		header := in.Schema().Index("run_header")
-		if header < 0 || cells[header] == "" {
-			return nil
-		}
-		if cells[header] == last {
-			return nil
-		}
-		last = cells[header]
-		run, err := resultfile.ParseRun(last)
-		p.runs = append(p.runs, run)
+		_, err := p.runs.Add(in.Schema(), cells)
 		return err
 	})
-	if err == nil && some && len(p.runs)+len(p.ids) == 0 { // the shard of a small corpus may have no row
+	if err == nil && some && p.runs.None() { // the shard of a small corpus may have no row
 		err = errors.New("no row names its run (columns run and run_header), so this is not a result of batch")
 	}
 	if err == nil {
@@ -172,38 +157,16 @@ func (m *Merge) admit(p *part, mixed bool) error {
 	if mixed {
 		return nil
 	}
-	if m.first == nil && len(p.runs)+len(p.ids) > 0 {
+	if m.first == nil && !p.runs.None() {
 		m.first = p
 	}
-	if m.first != nil && len(m.first.ids) > 0 {
-		for _, id := range p.ids {
-			if there := m.first.ids[0]; !resultfile.Comparable(there, id) && (len(p.runs) == 0 || len(m.first.runs) == 0) {
-				return fmt.Errorf("it was not measured as %s was: settings or microarchitecture differ (run %s, there %s); -mixed joins them nevertheless", m.first.name, id, there)
-			}
-		}
-	}
-	if m.first == nil || len(m.first.runs) == 0 {
+	if m.first == nil {
 		return nil
 	}
-	for _, run := range p.runs {
-		there := m.first.runs[0]
-		list := there.SettingsDifference(run)
-		if !sameCore(there.Host, run.Host) {
-			list = append(list, fmt.Sprintf("microarchitecture: %s (%s), here %s (%s)", there.Host.Microarchitecture, there.Host.Brand, run.Host.Microarchitecture, run.Host.Brand))
-		}
-		if list != nil {
-			return fmt.Errorf("it was not measured as %s was: %s; -mixed joins them nevertheless", m.first.name, strings.Join(list, "; "))
-		}
+	if why := m.first.runs.Mixes(m.first.name, &p.runs); why != "" {
+		return fmt.Errorf("%s; -mixed joins them nevertheless", why)
 	}
 	return nil
-}
-
-// sameCore compares the microarchitectures, where they have names.
-func sameCore(a, b resultfile.Host) bool {
-	if a.Microarchitecture == cpu.Unknown {
-		return a == b
-	}
-	return a.Microarchitecture == b.Microarchitecture
 }
 
 func (m *Merge) Schema() resultfile.Schema { return m.schema }
@@ -212,7 +175,7 @@ func (m *Merge) Schema() resultfile.Schema { return m.schema }
 func (m *Merge) Cores() map[string]string {
 	cores := map[string]string{}
 	for _, p := range m.parts {
-		for _, run := range p.runs {
+		for _, run := range p.runs.All() {
 			cores[run.ID()] = string(run.Host.Microarchitecture)
 		}
 	}
@@ -296,7 +259,7 @@ func (m *Merge) absent() (some []string, n int64) {
 	have := map[Shard]bool{}
 	parts := map[int]int64{} // by the number of shards
 	for _, p := range m.parts {
-		for _, run := range p.runs {
+		for _, run := range p.runs.All() {
 			if run.Shard == "" {
 				return nil, 0
 			}
@@ -320,7 +283,7 @@ func (m *Merge) absent() (some []string, n int64) {
 // count is the number of shards that all parts name, 0 if they name several or none.
 func (m *Merge) count() (n int) {
 	for _, p := range m.parts {
-		for _, run := range p.runs {
+		for _, run := range p.runs.All() {
 			s, err := ParseShard(run.Shard)
 			if err != nil || n != 0 && n != s.Count {
 				return 0

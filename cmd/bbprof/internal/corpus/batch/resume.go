@@ -176,9 +176,9 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		o.tally.add(o.columns, cells)
 		if cells[duplicate] == "" && !unread[cells[reason]] {
 			if code, err := hex.DecodeString(cells[o.hex]); err == nil {
-				at := uint64(0)
+				at := (*uint64)(nil)
 				if address >= 0 {
-					at = input.Address(cells[address])
+					at, _ = input.Address(cells[address])
 				}
 				o.index.add(hash([]byte(Identity(code, at, cells[set]))), in.At())
 			}

@@ -154,7 +154,6 @@ func assembly(ctx context.Context, name string, opts Options, stats *Stats, yiel
 	} else if err != nil {
 		return err
 	}
-	defer as.Close()
 	dir, err := os.MkdirTemp("", "bbprof-extract-")
 	if err != nil {
 		return err

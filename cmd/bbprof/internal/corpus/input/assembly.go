@@ -54,7 +54,7 @@ func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 	}
 	text, _ := in.ReadString('\n')
 	a.ready.WriteString("hex," + strings.TrimPrefix(text, "\ufeff"))
-	return a, func() { tool.Close() }, nil
+	return a, func() {}, nil
 }
 
 func firstLine(in *bufio.Reader) []byte {

@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type ReadError struct{ Err error }
@@ -27,13 +29,12 @@ func (e *ReadError) Unwrap() error { return e.Err }
 // Input is the rows of some files, one after the other: text, which may be compressed with gzip or
 // zstd and may have a header, or Parquet. Their first bytes tell.
 type Input struct {
-	files   []*file
-	current int
-	rows    int64
-	before  int64 // bytes of the files before the current one
-	surplus int64
-	// unplaced is how many rows so far have an address that cannot be read.
-	unplaced int64
+	files    []*file
+	current  int
+	rows     int64
+	before   int64 // bytes of the files before the current one
+	surplus  int64
+	unplaced Unplaced
 	carried  []string
 	places   map[string]int // of the names in carried
 }
@@ -312,8 +313,8 @@ func (in *Input) Choices() (list []string) {
 // to put them into.
 func (in *Input) Surplus() int64 { return in.surplus }
 
-// Unplaced is how many rows so far have a cell in AddressColumn that is no address, so their blocks have none.
-func (in *Input) Unplaced() int64 { return in.unplaced }
+// Unplaced are those of the rows so far.
+func (in *Input) Unplaced() Unplaced { return in.unplaced }
 
 // Size is the bytes of all files as stored, 0 if that is not known.
 func (in *Input) Size() (n int64) {
@@ -359,8 +360,9 @@ func (in *Input) Next() (Row, error) {
 		}
 		row.Carried = in.carry(f, cells)
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
-			if row.At = Address(row.Carried[i]); row.At == 0 && strings.Trim(row.Carried[i], "0x") != "" {
-				in.unplaced++
+			readable := false
+			if row.At, readable = Address(row.Carried[i]); !readable {
+				in.unplaced.Add(fmt.Sprintf("%s:%d", row.File, row.Line))
 			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
@@ -381,14 +383,33 @@ const (
 // AddressColumn is called what says where in its program a block stands.
 const AddressColumn = "address"
 
-// Address reads a cell of that column, such as 0x401136; 0 if there is no address.
-func Address(cell string) uint64 {
-	digits, ok := strings.CutPrefix(cell, "0x")
-	at, err := strconv.ParseUint(digits, 16, 64)
-	if !ok || err != nil {
-		return 0
+// Unplaced are rows that have a cell in that column that is no address, so their blocks have none.
+type Unplaced struct {
+	rows  int
+	first string
+}
+
+// Add takes one, and where it stands.
+func (u *Unplaced) Add(where string) {
+	u.rows++
+	u.first = cmp.Or(u.first, where)
+}
+
+// Warn says so, if there are any.
+func (u Unplaced) Warn(w io.Writer) {
+	if u.rows > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
 	}
-	return at
+}
+
+// Address reads a cell of that column, such as 0x401136, or 0x0 as in an object file; nil of an empty one.
+func Address(cell string) (at *uint64, readable bool) {
+	digits, ok := strings.CutPrefix(cell, "0x")
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil {
+		return nil, cell == ""
+	}
+	return &n, true
 }
 
 // carry puts a row's cells where they belong. Those beyond the file's first line go to the

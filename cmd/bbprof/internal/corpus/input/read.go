@@ -24,7 +24,7 @@ type Row struct {
 	Code      []byte
 	SetText   string             // the cell of column set
 	Set       initial.Set        // what that says
-	At        uint64             // where it stands in its program, 0 if that is not known
+	At        *uint64            // where it stands in its program, nil if that is not known
 	Rejection *verdict.Rejection // nil if Code is a block
 	Carried   []string           // the other cells, in the order of Input.Carried
 	End       int64              // bytes of all files, as stored, up to about here

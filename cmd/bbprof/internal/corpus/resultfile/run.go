@@ -243,6 +243,72 @@ func (r Run) SettingsDifference(here Run) (list []string) {
 	return list
 }
 
+// Runs are those that the rows of a file tell of.
+type Runs struct {
+	runs         []Run
+	ids          []string // without repetition
+	last, header string   // the latest of each
+}
+
+// All are the runs whose headers there are.
+func (r *Runs) All() []Run { return r.runs }
+
+// None reports whether no row names its run.
+func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
+
+// Add takes a row, and reports whether it tells of a run that no row before it has told of.
+func (r *Runs) Add(s Schema, cells []string) (another bool, err error) {
+	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
+		r.last = strings.Clone(cells[at])
+		if another = !slices.Contains(r.ids, r.last); another {
+			r.ids = append(r.ids, r.last)
+		}
+	}
+	at := s.Index("run_header")
+	if at < 0 || cells[at] == "" || cells[at] == r.header {
+		return another, nil
+	}
+	r.header = strings.Clone(cells[at])
+	run, err := ParseRun(r.header)
+	r.runs = append(r.runs, run)
+	return true, err
+}
+
+// Mixes says why rows of another file must not stand beside those of one called name, "" if they may: its first run is of
+// another microarchitecture, or has other settings.
+func (r *Runs) Mixes(name string, others *Runs) string {
+	const unlike = "it was not measured as %s was: %s"
+	if len(r.ids) > 0 && (len(r.runs) == 0 || len(others.runs) == 0) {
+		for _, id := range others.ids {
+			if !Comparable(r.ids[0], id) {
+				return fmt.Sprintf(unlike, name, fmt.Sprintf("settings or microarchitecture differ (run %s, there %s)", id, r.ids[0]))
+			}
+		}
+	}
+	if len(r.runs) == 0 {
+		return ""
+	}
+	there := r.runs[0]
+	for _, run := range others.runs {
+		list := there.SettingsDifference(run)
+		if !sameCore(there.Host, run.Host) {
+			list = append(list, fmt.Sprintf("microarchitecture: %s (%s), here %s (%s)", there.Host.Microarchitecture, there.Host.Brand, run.Host.Microarchitecture, run.Host.Brand))
+		}
+		if list != nil {
+			return fmt.Sprintf(unlike, name, strings.Join(list, "; "))
+		}
+	}
+	return ""
+}
+
+// sameCore compares the microarchitectures, where they have names.
+func sameCore(a, b Host) bool {
+	if a.Microarchitecture == cpu.Unknown {
+		return a == b
+	}
+	return a.Microarchitecture == b.Microarchitecture
+}
+
 func differs(what string, there, here any) string {
 	return fmt.Sprintf("%s: %v, here %v", what, show(there), show(here))
 }

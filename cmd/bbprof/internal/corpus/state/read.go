@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -63,10 +64,14 @@ const cached = 16
 func Open(name string) (*Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &Error{Subject: name, Problem: "it cannot be read", Err: errors.Unwrap(err)}
+		return nil, &Error{Subject: name, Problem: "it cannot be read", Remedy: wholeFile(name), Err: errors.Unwrap(err)}
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = &Error{Subject: name, Problem: "it is a directory", Remedy: "name a file"}
+	case !info.Mode().IsRegular():
 		err = &Error{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: states are read out of order"}
 	}
 	var r *Reader
@@ -79,6 +84,15 @@ func Open(name string) (*Reader, error) {
 	}
 	r.close = f.Close
 	return r, nil
+}
+
+// wholeFile is what to do about the name of one state where its file is wanted, "" of any other name.
+func wholeFile(name string) string {
+	at := max(0, strings.LastIndexByte(name, '#'))
+	if _, err := os.Stat(name[:at]); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("name the whole file, %s; bbprof -state %s measures this one state", name[:at], name)
 }
 
 // NewReader reads the index of a file of that size; errors call it name.

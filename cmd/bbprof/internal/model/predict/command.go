@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -79,7 +80,12 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 	for lines.Scan() {
 		quiet.Reset(c.timeout)
 		block, text, _ := strings.Cut(lines.Text(), ",")
-		if i, ok := index[strings.ToLower(strings.TrimSpace(block))]; ok {
+		i, ok := index[strings.ToLower(strings.TrimSpace(block))]
+		if ok && decimalComma.MatchString(text) {
+			cancel(usage("it writes the line %.80q: write cycles with a point, such as 1.50 (LC_ALL=C makes many programs do so), and no other number after them", lines.Text()))
+			break
+		}
+		if ok {
 			answers[i] = answerOf(text)
 		}
 	}
@@ -97,6 +103,9 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 	}
 	return answers, nil
 }
+
+// decimalComma matches an answer such as 1,50, which may be meant as 1.5, and which else would count as 1.
+var decimalComma = regexp.MustCompile(`^\s*[0-9]+,[0-9]+\s*(,|$)`)
 
 // answerOf reads what stands behind the block. A further comma ends the number.
 func answerOf(text string) score.Prediction {

@@ -121,7 +121,7 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages, err := Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: 0x401000, Set: initial.Set{{}}}})
+	stages, err := Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: new(uint64(0x401000)), Set: initial.Set{{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestBlock(t *testing.T) {
 		t.Error(err)
 	}
 	for i, s := range m.asked { // what the block says of itself holds at every step
-		if s.At != 0x401000 || len(s.Set) != 1 {
+		if *s.At != 0x401000 || len(s.Set) != 1 {
 			t.Errorf("%s: %+v", stages[i].Step, s)
 		}
 	}

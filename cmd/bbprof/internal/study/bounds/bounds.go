@@ -103,9 +103,9 @@ type Answer struct {
 	Slack    []Slack         `json:"slack"`
 	FrontEnd FrontEndReport  `json:"front_end"`
 	Parts    []Part          `json:"parts"`
-	// Address is where the block stands in its program, 0 if that is not known. With Base.Init.Set it tells
+	// Address is where the block stands in its program, nil if that is not known. With Base.Init.Set it tells
 	// answers about the same bytes apart.
-	Address profiler.Address `json:"address,omitzero"`
+	Address *profiler.Address `json:"address,omitempty"`
 }
 
 // Options choose what to ask.
@@ -143,7 +143,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b, tries)
-	a.Base, a.Address = q.base, profiler.Address(b.Setup.At)
+	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.At)
 	if err != nil || q.base.Status != profiler.OK {
 		return a, err
 	}

@@ -313,15 +313,15 @@ func TestFind(t *testing.T) {
 		{"slots", strings.Repeat("90", 12), madeUp{}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a, err := Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: 0x401000}}, Options{})
+		a, err := Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
-		if a.Address != 0x401000 || len(a.Row()) != len(Columns()) {
-			t.Errorf("%s: at %#x; %d cells, %d columns", c.name, a.Address, len(a.Row()), len(Columns()))
+		if *a.Address != 0x401000 || len(a.Row()) != len(Columns()) {
+			t.Errorf("%s: at %#x; %d cells, %d columns", c.name, *a.Address, len(a.Row()), len(Columns()))
 		}
 	}
 }
@@ -330,17 +330,18 @@ func TestFind(t *testing.T) {
 func TestRow(t *testing.T) {
 	at := len(Columns()) - 2
 	for _, c := range []struct {
-		address uint64
+		address *profiler.Address
 		base    profiler.Result
 		want    []string
 	}{
-		{0, profiler.Result{Status: profiler.OK}, []string{"", ""}},
-		{0x401000, profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
-		{0x401003, profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
+		{nil, profiler.Result{Status: profiler.OK}, []string{"", ""}},
+		{new(profiler.Address(0)), profiler.Result{Status: profiler.OK}, []string{"0x0", ""}},
+		{new(profiler.Address(0x401000)), profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
+		{new(profiler.Address(0x401003)), profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
 	} {
-		a := Answer{Base: c.base, Address: profiler.Address(c.address)}
+		a := Answer{Base: c.base, Address: c.address}
 		if d := cmp.Diff(c.want, a.Row()[at:]); d != "" {
-			t.Errorf("at %#x, %s: %s", c.address, c.base.Status, d)
+			t.Errorf("%v, %s: %s", c.want, c.base.Status, d)
 		}
 	}
 	if d := cmp.Diff([]string{"address", "set"}, Columns()[at:]); d != "" {

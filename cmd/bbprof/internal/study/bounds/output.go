@@ -75,8 +75,8 @@ func Columns() []string {
 func (a Answer) Row() []string {
 	row := a.cells()
 	row = append(row, make([]string, len(Columns())-len(row))...)
-	if a.Address != 0 {
-		row[len(row)-2] = fmt.Sprintf("%#x", uint64(a.Address))
+	if a.Address != nil {
+		row[len(row)-2] = fmt.Sprintf("%#x", uint64(*a.Address))
 	}
 	row[len(row)-1] = a.Base.Init.Set
 	return row

@@ -14,7 +14,7 @@ type Block struct {
 	Code   []byte
 	Cycles float64 // 0 if it was not measured
 	Half   float64 // half of its 95 % interval
-	At     uint64  // where it stands in its program, 0 if that is not known
+	At     *uint64 // where it stands in its program, nil if that is not known
 	Set    initial.Set
 }
 
