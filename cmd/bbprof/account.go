@@ -43,7 +43,7 @@ bbprof account cycles.csv -- gzip -c FILE
 			a.out.add(f, "the table")
 			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			f.number(&a.top, 0, "top", "functions to list")
-			f.toggle(&a.anyExit, "anyexit", "accept a program whose exit status is not 0")
+			anyStatusFlag(f, &a.anyStatus)
 			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 			return a.run
 		},
@@ -55,13 +55,13 @@ bbprof account cycles.csv -- gzip -c FILE
 const leastSeconds = 0.1
 
 type accounting struct {
-	files   []string
-	program []string
-	runs    int
-	top     int
-	stdin   string
-	anyExit bool
-	out     output
+	files     []string
+	program   []string
+	runs      int
+	top       int
+	stdin     string
+	anyStatus bool
+	out       output
 }
 
 func (a *accounting) run(std streams) error {
@@ -178,9 +178,9 @@ func (a *accounting) once(ctx context.Context) (float64, error) {
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
-	case errors.As(err, &exit) && exit.Exited() && a.anyExit:
+	case errors.As(err, &exit) && exit.Exited() && a.anyStatus:
 	case errors.As(err, &exit) && exit.Exited():
-		return 0, badUsage("%s: %w; -anyexit takes it as it is", a.program[0], err)
+		return 0, badUsage("%s: %w; -any-status takes it as it is", a.program[0], err)
 	case err != nil:
 		return 0, badUsage("%s: %w; run it by itself first", a.program[0], err)
 	}
@@ -190,7 +190,7 @@ func (a *accounting) once(ctx context.Context) (float64, error) {
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
 	p, err := ran(a.program, a.stdin, nil, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = a.anyExit
+		r.AnyStatus = a.anyStatus
 		return r.Samples(ctx)
 	})
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {

@@ -254,7 +254,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	profile, err := ran(c.words, c.stdin, nil, std, notes, func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = true
+		r.AnyStatus = true
 		return r.Profile(limited)
 	})
 	bad := (*extract.InputError)(nil)

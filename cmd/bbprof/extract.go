@@ -71,7 +71,7 @@ type extracting struct {
 	files     []string
 	program   []string
 	runs      bool
-	anyExit   bool
+	anyStatus bool
 	stdin     string
 	callgrind []string
 	perf      string
@@ -93,7 +93,7 @@ func (e *extracting) add(f *flags) {
 	syntaxFlag(f, &e.rows.Syntax, "that column")
 	f.section("How often each block runs")
 	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
-	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")
+	anyStatusFlag(f, &e.anyStatus)
 	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
 	f.list(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
@@ -116,8 +116,8 @@ func (e *extracting) check() error {
 		return badUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
 		return badUsage("name a program, a library, an object, an archive or assembly")
-	case !e.runs && (e.stdin != "" || e.anyExit):
-		return badUsage("-stdin and -anyexit are of a program that is run: they need -run")
+	case !e.runs && (e.stdin != "" || e.anyStatus):
+		return badUsage("-stdin and -any-status are of a program that is run: they need -run")
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
@@ -208,7 +208,7 @@ func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Prof
 		out = std.out
 	}
 	return ran(e.program, e.stdin, out, std, e.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = e.anyExit
+		r.AnyStatus = e.anyStatus
 		return r.Profile(ctx)
 	})
 }

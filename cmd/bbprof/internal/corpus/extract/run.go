@@ -20,11 +20,11 @@ import (
 
 // A Run is a program to be run for its counts.
 type Run struct {
-	Program  []string // and its arguments
-	Stdin    io.Reader
-	Out, Err io.Writer
-	AnyExit  bool              // a status other than 0 is no failure
-	Note     func(note string) // told what the user should know
+	Program   []string // and its arguments
+	Stdin     io.Reader
+	Out, Err  io.Writer
+	AnyStatus bool              // a status other than 0 is no failure
+	Note      func(note string) // told what the user should know
 }
 
 // samplesPerSecond of perf's clock; the kernel allows 100,000 by default
@@ -149,7 +149,7 @@ func (r *Run) run(ctx context.Context, tool string, args []string) error {
 	if ctx.Err() != nil { // what Run returns blames the program, which ctx has killed
 		return ctx.Err()
 	}
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() && r.AnyExit {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() && r.AnyStatus {
 		return nil
 	}
 	return err
@@ -165,7 +165,7 @@ func (r *Run) failed(err error, where string) error {
 	}
 	return &InputError{
 		Subject: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),
-		Remedy: "counts of a failed run would mislead; with -anyexit they are taken all the same",
+		Remedy: "counts of a failed run would mislead; -any-status takes them as they are",
 	}
 }
 
