@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strconv"
 
@@ -152,11 +151,12 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 		if n == a.runs {
 			break
 		}
-		seconds, err := a.once(ctx)
+		took, err := ran(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus}, a.stdin, notes, (*extract.Run).UserTime)
 		if err != nil {
 			return err
 		}
-		run.UserSeconds = append(run.UserSeconds, seconds)
+		notes = io.Discard // they would be the same
+		run.UserSeconds = append(run.UserSeconds, took.Seconds())
 	}
 	if readings == 0 {
 		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
@@ -165,34 +165,10 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-func (a *accounting) once(ctx context.Context) (float64, error) {
-	in, err := openInput(a.stdin)
-	if err != nil {
-		return 0, badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
-	cmd := exec.CommandContext(ctx, a.program[0], a.program[1:]...)
-	cmd.Stdin = in
-	err = cmd.Run()
-	exit := (*exec.ExitError)(nil)
-	switch {
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case errors.As(err, &exit) && exit.Exited() && a.anyStatus:
-	case errors.As(err, &exit) && exit.Exited():
-		return 0, badUsage("%s: %w; -any-status takes it as it is", a.program[0], err)
-	case err != nil:
-		return 0, badUsage("%s: %w; run it by itself first", a.program[0], err)
-	}
-	return cmd.ProcessState.UserTime().Seconds(), nil
-}
-
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	p, err := ran(a.program, a.stdin, nil, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyStatus = a.anyStatus
-		return r.Samples(ctx)
-	})
+	r := extract.Run{Program: a.program, Err: direct(std.err), AnyStatus: a.anyStatus}
+	p, err := ran(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil

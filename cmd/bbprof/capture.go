@@ -253,10 +253,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	profile, err := ran(c.words, c.stdin, nil, std, notes, func(r extract.Run) (*extract.Profile, error) {
-		r.AnyStatus = true
-		return r.Profile(limited)
-	})
+	profile, err := ran(limited, extract.Run{Program: c.words, Err: direct(std.err), AnyStatus: true}, c.stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,26 +181,30 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	return nil
 }
 
-// ran finds out, by do, what a program runs. Its output is thrown away where out is nil: no pipe, which processes that it leaves
-// behind would keep open after its end.
-func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writer, do func(extract.Run) (*extract.Profile, error)) (*extract.Profile, error) {
-	if _, err := program.Find(words[0]); err != nil {
-		return nil, &usageError{err}
+// ran finds out, by do, what a program runs, or how long.
+func ran[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
+	if _, err := program.Find(r.Program[0]); err != nil {
+		return found, &usageError{err}
 	}
-	in, err := openInput(stdin)
+	in, err := os.Open(cmp.Or(stdin, os.DevNull))
 	if err != nil {
-		return nil, badUsage("-stdin: %w", err)
+		return found, badUsage("-stdin: %w", err)
 	}
 	defer in.Close()
-	return do(extract.Run{Program: words, Stdin: in, Out: out, Err: std.err, Note: func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }})
+	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }
+	found, err = do(&r, ctx)
+	return found, badInput(err)
 }
 
-// openInput opens what a program reads as standard input.
-func openInput(name string) (*os.File, error) {
-	if name == "" {
-		name = os.DevNull
+// direct is w where a program can write to it by itself, without a pipe to bbprof, and else nil.
+func direct(w io.Writer) io.Writer {
+	if l, ok := w.(*lossless); ok {
+		w = l.Writer
 	}
-	return os.Open(name)
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return nil
 }
 
 func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {
@@ -207,10 +212,8 @@ func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Prof
 	if e.out.file != "" && e.out.file != "-" {
 		out = std.out
 	}
-	return ran(e.program, e.stdin, out, std, e.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyStatus = e.anyStatus
-		return r.Profile(ctx)
-	})
+	r := extract.Run{Program: e.program, Out: direct(out), Err: direct(std.err), AnyStatus: e.anyStatus}
+	return ran(ctx, r, e.stdin, e.out.notes(std), (*extract.Run).Profile)
 }
 
 // notes are what a user should know of what was found, and of what was not.
