@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
@@ -42,8 +43,8 @@ bbprof account cycles.csv -- gzip -c FILE
 			a.out.add(f, "the table")
 			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			f.number(&a.top, 0, "top", "functions to list")
+			runFlags(f, &a.timeout, &a.stdin, "10m")
 			anyStatusFlag(f, &a.anyStatus)
-			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 			return a.run
 		},
 	}
@@ -59,6 +60,7 @@ type accounting struct {
 	runs      int
 	top       int
 	stdin     string
+	timeout   time.Duration
 	anyStatus bool
 	out       output
 }
@@ -151,7 +153,7 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 		if n == a.runs {
 			break
 		}
-		took, err := ran(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus}, a.stdin, notes, (*extract.Run).UserTime)
+		took, err := ran(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
 		if err != nil {
 			return err
 		}
@@ -167,7 +169,7 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	r := extract.Run{Program: a.program, Err: direct(std.err), AnyStatus: a.anyStatus}
+	r := extract.Run{Program: a.program, Err: direct(std.err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := ran(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)

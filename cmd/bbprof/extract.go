@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -66,7 +67,11 @@ bbprof extract -run -o blocks.csv -- gzip -c FILE   what gzip and its libraries 
 	}
 }
 
+// runTitle is the group of the flags of -run.
+const runTitle = "How the program of -run runs"
+
 type extracting struct {
+	flags     *flags
 	options   extract.Options
 	rows      extract.Rows
 	files     []string
@@ -74,13 +79,14 @@ type extracting struct {
 	runs      bool
 	anyStatus bool
 	stdin     string
+	timeout   time.Duration
 	callgrind []string
 	perf      string
 	out       output
 }
 
 func (e *extracting) add(f *flags) {
-	f.operands, f.program = &e.files, &e.program
+	e.flags, f.operands, f.program = f, &e.files, &e.program
 	e.out.addFile(f)
 	e.options.Cut, e.options.Min = extract.CutLeader, 1
 	choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
@@ -94,11 +100,12 @@ func (e *extracting) add(f *flags) {
 	syntaxFlag(f, &e.rows.Syntax, "that column")
 	f.section("How often each block runs")
 	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
-	anyStatusFlag(f, &e.anyStatus)
-	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
 	f.list(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
 	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
+	f.section(runTitle)
+	runFlags(f, &e.timeout, &e.stdin, "10m")
+	anyStatusFlag(f, &e.anyStatus)
 }
 
 func (e *extracting) check() error {
@@ -117,8 +124,8 @@ func (e *extracting) check() error {
 		return badUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
 		return badUsage("name a program, a library, an object, an archive or assembly")
-	case !e.runs && (e.stdin != "" || e.anyStatus):
-		return badUsage("-stdin and -any-status are of a program that is run: they need -run")
+	case !e.runs && e.flags.of(runTitle) != "":
+		return badUsage("-%s is of a program that is run: it needs -run", e.flags.of(runTitle))
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
@@ -212,7 +219,7 @@ func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Prof
 	if e.out.file != "" && e.out.file != "-" {
 		out = std.out
 	}
-	r := extract.Run{Program: e.program, Out: direct(out), Err: direct(std.err), AnyStatus: e.anyStatus}
+	r := extract.Run{Program: e.program, Out: direct(out), Err: direct(std.err), AnyStatus: e.anyStatus, Timeout: e.timeout}
 	return ran(ctx, r, e.stdin, e.out.notes(std), (*extract.Run).Profile)
 }
 

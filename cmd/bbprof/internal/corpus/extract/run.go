@@ -27,6 +27,7 @@ type Run struct {
 	Stdin     io.Reader
 	Out, Err  io.Writer         // files, or nil: a pipe is open for as long as any process that is left running
 	AnyStatus bool              // a status other than 0 is no failure
+	Timeout   time.Duration     // of one run, default 10 minutes
 	Note      func(note string) // told what the user should know
 }
 
@@ -153,7 +154,10 @@ func (r *Run) UserTime(ctx context.Context) (time.Duration, error) {
 
 // run runs a tool on the program, or the program, and says which processes it left running.
 func (r *Run) run(ctx context.Context, name string, args []string, where string) (state *os.ProcessState, left []int, err error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+	timeout := cmp.Or(r.Timeout, 10*time.Minute)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(limited, name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Out, r.Err
 	if where != "" { // the Go runtime's preemption signals stop valgrind from making progress
 		debug := "asyncpreemptoff=1"
@@ -172,6 +176,8 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 		return nil, nil, ctx.Err()
 	case errors.As(err, &host):
 		return nil, nil, err
+	case err != nil && limited.Err() != nil:
+		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case errors.As(err, &exit):
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 			return fail(fmt.Sprintf("ended by signal %d (%v)", int(s.Signal()), s.Signal()), "run it by itself first", nil)

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -11,15 +10,18 @@ import (
 	"time"
 )
 
-// TestLeftRunning: what a program leaves running, in a session of its own too, ends with it, and with a run that is interrupted.
+// TestLeftRunning: what a program leaves running, in a session of its own too, ends with it, and with a run that is interrupted or too long.
 func TestLeftRunning(t *testing.T) {
 	for name, c := range map[string]struct {
-		then string // what the program does when the other is running
-		want error
-		said int
+		then      string // what the program does when the other is running
+		interrupt bool
+		timeout   time.Duration
+		want      string
+		said      int
 	}{
-		"the program ends": {":", nil, 1},
-		"interrupted":      {"sleep 60", context.Canceled, 0},
+		"the program ends": {then: ":", said: 1},
+		"interrupted":      {then: "sleep 60", interrupt: true, want: "context canceled"},
+		"too long":         {then: "sleep 60", timeout: time.Second, want: "sh: it did not end within 1s and was killed; give it longer with -timeout, or less to do"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -27,19 +29,23 @@ func TestLeftRunning(t *testing.T) {
 			defer cancel()
 			go func() {
 				for ctx.Err() == nil {
-					if _, err := os.Stat("started"); err == nil && c.want != nil {
+					if _, err := os.Stat("started"); err == nil && c.interrupt {
 						cancel()
 					}
 					time.Sleep(time.Millisecond)
 				}
 			}()
 			said := 0
-			r := Run{Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " + c.then}, Note: func(string) { said++ }}
-			if _, err := r.UserTime(ctx); !errors.Is(err, c.want) || said != c.said {
-				t.Errorf("error %v, want %v; %d notes, want %d", err, c.want, said, c.said)
+			r := Run{Timeout: c.timeout, Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " + c.then}, Note: func(string) { said++ }}
+			text := ""
+			if _, err := r.UserTime(ctx); err != nil {
+				text = err.Error()
 			}
-			text, _ := os.ReadFile("pid")
-			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if text != c.want || said != c.said {
+				t.Errorf("error %q, want %q; %d notes, want %d", text, c.want, said, c.said)
+			}
+			number, _ := os.ReadFile("pid")
+			pid, err := strconv.Atoi(strings.TrimSpace(string(number)))
 			if err != nil {
 				t.Fatal(err)
 			}
