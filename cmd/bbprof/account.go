@@ -74,7 +74,7 @@ func (a *accounting) run(std streams) error {
 	}
 	blocks, err := a.blocks(std.in)
 	if err != nil {
-		return badUsage("%s: %w", a.files[0], err)
+		return &usageError{err}
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
 		return &usageError{err}
@@ -96,14 +96,15 @@ func (a *accounting) run(std streams) error {
 }
 
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
-	in, closer, err := openResult(a.files[0], stdin)
+	name := a.files[0]
+	in, closer, err := openResult(name, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer closer.Close()
 	schema := in.Schema()
 	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
-		return nil, errors.New("it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes")
+		return nil, fmt.Errorf("%s: it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes", name)
 	}
 	// Where the column of the corpus has a name that batch has too, batch calls it input_….
 	file, instructions := "file", "instructions"
@@ -116,7 +117,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	var blocks []account.Block
 	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		number := func(name string) float64 {
 			v, _ := strconv.ParseFloat(cell(name), 64)
