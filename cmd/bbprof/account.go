@@ -115,16 +115,22 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		instructions = "input_instructions"
 	}
 	var blocks []account.Block
+	resolved := map[string]string{}
 	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		path, known := resolved[cell(file)]
+		if !known {
+			path = extract.Resolved(cell(file))
+			resolved[cell(file)] = path
 		}
 		number := func(name string) float64 {
 			v, _ := strconv.ParseFloat(cell(name), 64)
 			return v
 		}
 		blocks = append(blocks, account.Block{
-			Place: account.Place{File: extract.Resolved(cell(file)), Function: cell("function")},
+			Place: account.Place{File: path, Function: cell("function")},
 			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
 			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
 		})
@@ -182,8 +188,9 @@ func (a *accounting) samples(ctx context.Context, std streams) (map[account.Plac
 	var stats extract.Stats
 	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
 	for _, file := range p.Files() {
+		path := extract.Resolved(file)
 		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			samples[account.Place{File: extract.Resolved(file), Function: b.Function}] += float64(b.Count)
+			samples[account.Place{File: path, Function: b.Function}] += float64(b.Count)
 			return nil
 		})
 		if err != nil {
