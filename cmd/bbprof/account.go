@@ -91,6 +91,9 @@ func (a *accounting) run(std streams) error {
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return badInput(err)
 	}
+	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
+		fmt.Fprintf(a.out.notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+	}
 	t := account.Tabulate(blocks, run)
 	return a.out.write(std, t, t.Report(a.top))
 }
