@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
@@ -43,8 +43,8 @@ bbprof account cycles.csv -- gzip -c FILE
 			a.out.add(f, "the table")
 			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			f.number(&a.top, 0, "top", "functions to list")
-			f.toggle(&a.anyExit, "anyexit", "accept a program whose exit status is not 0")
-			f.text(&a.stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
+			runFlags(f, &a.timeout, &a.stdin, "10m")
+			anyStatusFlag(f, &a.anyStatus)
 			return a.run
 		},
 	}
@@ -55,13 +55,14 @@ bbprof account cycles.csv -- gzip -c FILE
 const leastSeconds = 0.1
 
 type accounting struct {
-	files   []string
-	program []string
-	runs    int
-	top     int
-	stdin   string
-	anyExit bool
-	out     output
+	files     []string
+	program   []string
+	runs      int
+	top       int
+	stdin     string
+	timeout   time.Duration
+	anyStatus bool
+	out       output
 }
 
 func (a *accounting) run(std streams) error {
@@ -73,7 +74,7 @@ func (a *accounting) run(std streams) error {
 	}
 	blocks, err := a.blocks(std.in)
 	if err != nil {
-		return badUsage("%s: %w", a.files[0], err)
+		return &usageError{err}
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
 		return &usageError{err}
@@ -90,19 +91,23 @@ func (a *accounting) run(std streams) error {
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return badInput(err)
 	}
+	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
+		fmt.Fprintf(a.out.notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+	}
 	t := account.Tabulate(blocks, run)
 	return a.out.write(std, t, t.Report(a.top))
 }
 
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
-	in, closer, err := openResult(a.files[0], stdin)
+	name := a.files[0]
+	in, closer, err := openResult(name, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer closer.Close()
 	schema := in.Schema()
 	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
-		return nil, errors.New("it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes")
+		return nil, fmt.Errorf("%s: it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes", name)
 	}
 	// Where the column of the corpus has a name that batch has too, batch calls it input_….
 	file, instructions := "file", "instructions"
@@ -113,16 +118,22 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		instructions = "input_instructions"
 	}
 	var blocks []account.Block
+	resolved := map[string]string{}
 	for cell, err := range resultfile.Cells(in) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		path, known := resolved[cell(file)]
+		if !known {
+			path = extract.Resolved(cell(file))
+			resolved[cell(file)] = path
 		}
 		number := func(name string) float64 {
 			v, _ := strconv.ParseFloat(cell(name), 64)
 			return v
 		}
 		blocks = append(blocks, account.Block{
-			Place: account.Place{File: extract.Resolved(cell(file)), Function: cell("function")},
+			Place: account.Place{File: path, Function: cell("function")},
 			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
 			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
 		})
@@ -152,11 +163,12 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 		if n == a.runs {
 			break
 		}
-		seconds, err := a.once(ctx)
+		took, err := ran(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
 		if err != nil {
 			return err
 		}
-		run.UserSeconds = append(run.UserSeconds, seconds)
+		notes = io.Discard // they would be the same
+		run.UserSeconds = append(run.UserSeconds, took.Seconds())
 	}
 	if readings == 0 {
 		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
@@ -165,34 +177,10 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-func (a *accounting) once(ctx context.Context) (float64, error) {
-	in, err := openInput(a.stdin)
-	if err != nil {
-		return 0, badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
-	cmd := exec.CommandContext(ctx, a.program[0], a.program[1:]...)
-	cmd.Stdin = in
-	err = cmd.Run()
-	exit := (*exec.ExitError)(nil)
-	switch {
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case errors.As(err, &exit) && exit.Exited() && a.anyExit:
-	case errors.As(err, &exit) && exit.Exited():
-		return 0, badUsage("%s: %w; -anyexit takes it as it is", a.program[0], err)
-	case err != nil:
-		return 0, badUsage("%s: %w; run it by itself first", a.program[0], err)
-	}
-	return cmd.ProcessState.UserTime().Seconds(), nil
-}
-
 // samples are where time goes, by function; nil where perf is not there.
 func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	p, err := ran(a.program, a.stdin, nil, std, a.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = a.anyExit
-		return r.Samples(ctx)
-	})
+	r := extract.Run{Program: a.program, Err: direct(std.err), AnyStatus: a.anyStatus, Timeout: a.timeout}
+	p, err := ran(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil
@@ -203,8 +191,9 @@ func (a *accounting) samples(ctx context.Context, std streams) (map[account.Plac
 	var stats extract.Stats
 	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
 	for _, file := range p.Files() {
+		path := extract.Resolved(file)
 		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			samples[account.Place{File: extract.Resolved(file), Function: b.Function}] += float64(b.Count)
+			samples[account.Place{File: path, Function: b.Function}] += float64(b.Count)
 			return nil
 		})
 		if err != nil {

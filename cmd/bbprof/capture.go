@@ -251,16 +251,10 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
-	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	profile, err := ran(c.words, c.stdin, nil, std, notes, func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = true
-		return r.Profile(limited)
-	})
+	r := extract.Run{Program: c.words, Err: direct(std.err), AnyStatus: true, Timeout: c.options.Timeout}
+	profile, err := ran(ctx, r, c.stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return badUsage("%s: it did not end under valgrind within %v and was killed; raise -timeout, or %s", c.words[0], c.options.Timeout, others)
 	case errors.As(err, &bad): // such as a crash
 		return badUsage("%w; %s", err, others)
 	case err != nil:

@@ -248,12 +248,16 @@ func isResult(s resultfile.Schema) error {
 	return nil
 }
 
-// openResult opens a result file, or standard input, which is - .
+// openResult opens a result file, or standard input, which is - . An error names it.
 func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, error) {
 	if name != "-" {
 		return resultfile.OpenFile(name)
 	}
-	return resultfile.OpenStream(stdin)
+	in, closer, err := resultfile.OpenStream(stdin)
+	if err != nil {
+		err = fmt.Errorf("-: %w", err)
+	}
+	return in, closer, err
 }
 
 func copyRows(out resultfile.Writer, in resultfile.Reader, order []int, check func(cells []string) error) error {

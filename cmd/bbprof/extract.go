@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -66,21 +67,26 @@ bbprof extract -run -o blocks.csv -- gzip -c FILE   what gzip and its libraries 
 	}
 }
 
+// runTitle is the group of the flags of -run.
+const runTitle = "How the program of -run runs"
+
 type extracting struct {
+	flags     *flags
 	options   extract.Options
 	rows      extract.Rows
 	files     []string
 	program   []string
 	runs      bool
-	anyExit   bool
+	anyStatus bool
 	stdin     string
+	timeout   time.Duration
 	callgrind []string
 	perf      string
 	out       output
 }
 
 func (e *extracting) add(f *flags) {
-	f.operands, f.program = &e.files, &e.program
+	e.flags, f.operands, f.program = f, &e.files, &e.program
 	e.out.addFile(f)
 	e.options.Cut, e.options.Min = extract.CutLeader, 1
 	choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
@@ -94,11 +100,12 @@ func (e *extracting) add(f *flags) {
 	syntaxFlag(f, &e.rows.Syntax, "that column")
 	f.section("How often each block runs")
 	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
-	f.toggle(&e.anyExit, "anyexit", "with -run: take the counts also if the program's exit status is not 0")
-	f.text(&e.stdin, "stdin", "FILE", "with -run: what the program reads as standard input (default: /dev/null)")
 	f.list(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
 	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
+	f.section(runTitle)
+	runFlags(f, &e.timeout, &e.stdin, "10m")
+	anyStatusFlag(f, &e.anyStatus)
 }
 
 func (e *extracting) check() error {
@@ -117,8 +124,8 @@ func (e *extracting) check() error {
 		return badUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
 		return badUsage("name a program, a library, an object, an archive or assembly")
-	case !e.runs && (e.stdin != "" || e.anyExit):
-		return badUsage("-stdin and -anyexit are of a program that is run: they need -run")
+	case !e.runs && e.flags.of(runTitle) != "":
+		return badUsage("-%s is of a program that is run: it needs -run", e.flags.of(runTitle))
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
@@ -181,23 +188,30 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	return nil
 }
 
-// ran finds out, by do, what a program runs. Its output is thrown away where out is nil: no pipe, which processes that it leaves
-// behind would keep open after its end.
-func ran(words []string, stdin string, out io.Writer, std streams, notes io.Writer, do func(extract.Run) (*extract.Profile, error)) (*extract.Profile, error) {
-	if _, err := program.Find(words[0]); err != nil {
-		return nil, &usageError{err}
+// ran finds out, by do, what a program runs, or how long.
+func ran[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
+	if _, err := program.Find(r.Program[0]); err != nil {
+		return found, &usageError{err}
 	}
-	in, err := openInput(stdin)
+	in, err := program.OpenInput(cmp.Or(stdin, os.DevNull))
 	if err != nil {
-		return nil, badUsage("-stdin: %w", err)
+		return found, badUsage("-stdin: %w", err)
 	}
 	defer in.Close()
-	return do(extract.Run{Program: words, Stdin: in, Out: out, Err: std.err, Note: func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }})
+	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }
+	found, err = do(&r, ctx)
+	return found, badInput(err)
 }
 
-// openInput opens what a program reads as standard input.
-func openInput(name string) (*os.File, error) {
-	return program.OpenInput(cmp.Or(name, os.DevNull))
+// direct is w where a program can write to it by itself, without a pipe to bbprof, and else nil.
+func direct(w io.Writer) io.Writer {
+	if l, ok := w.(*lossless); ok {
+		w = l.Writer
+	}
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return nil
 }
 
 func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {
@@ -205,10 +219,8 @@ func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Prof
 	if e.out.file != "" && e.out.file != "-" {
 		out = std.out
 	}
-	return ran(e.program, e.stdin, out, std, e.out.notes(std), func(r extract.Run) (*extract.Profile, error) {
-		r.AnyExit = e.anyExit
-		return r.Profile(ctx)
-	})
+	r := extract.Run{Program: e.program, Out: direct(out), Err: direct(std.err), AnyStatus: e.anyStatus, Timeout: e.timeout}
+	return ran(ctx, r, e.stdin, e.out.notes(std), (*extract.Run).Profile)
 }
 
 // notes are what a user should know of what was found, and of what was not.

@@ -129,8 +129,9 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
 		{[]string{"bounds", "-no-parts", distinct}, "hex,status,reason,"},
 		{[]string{"states", manyStates(t, dir)}, "incomplete: ended before the last block"},
-		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,"},
-		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0\n"},
+		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,,,,,,,,,,,,,,,true\n"},
+		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
+		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},
 		{[]string{"explain", "-json", "-rounds", "100000", "--", "true"}, `"incomplete":true`},
 		{[]string{"count", "-matrix", "gcc", "-levels", "O0", "-func", "triangle", "-runs", "100000", "../../testdata/programs/sums.c"}, "incomplete: interrupted; builds"},
 	} {

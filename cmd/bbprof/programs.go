@@ -34,6 +34,10 @@ func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) 
 	f.text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 }
 
+func anyStatusFlag(f *flags, p *bool) {
+	f.toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
+}
+
 // programsTitle is the group of the flags of whole programs that are measured.
 const programsTitle = "Of programs"
 
@@ -45,7 +49,7 @@ type programFlags struct {
 func (p *programFlags) declare(f *flags) {
 	f.section(programsTitle)
 	runFlags(f, &p.Timeout, &p.Stdin, "1m")
-	f.toggle(&p.AnyStatus, "any-status", "accept a program that ends with an exit status other than 0")
+	anyStatusFlag(f, &p.AnyStatus)
 	f.toggle(&p.cleanEnv, "clean-env", "give the program no environment but the padding")
 }
 

@@ -72,7 +72,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	if err != nil && !(stopped(err) && points != nil) {
 		return err
 	}
-	if writeErr := s.write(points, screened, factor, std); writeErr != nil || err != nil {
+	if writeErr := s.write(points, screened, factor, err != nil, std); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return p.Result.Status == profiler.OK }) {
@@ -165,8 +165,8 @@ func readEventList(file string) (events []profiler.Event, err error) {
 	return events, err
 }
 
-func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, std streams) error {
-	if err := s.writeSweep(std, sweepTable(points, screened, f)); err != nil {
+func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, incomplete bool, std streams) error {
+	if err := s.writeSweep(std, sweepTable(points, screened, f), incomplete); err != nil {
 		return err
 	}
 	if err := s.plot.draw(blockSubject(points[0].Result.Hex), sweep.Figure(points, f)); err != nil {
@@ -298,16 +298,24 @@ func screening(screened []sweep.Screened) string {
 }
 
 // writeSweep writes a sweep's table, or with -json one object of the factor and its points: the table's columns
-// are the keys, but for the first, which is value. What is not known has no key.
-func (s *sweeping) writeSweep(std streams, rows [][]string) error {
+// are the keys, but for the first, which is value. What is not known has no key. A table that is incomplete has a column
+// that says so, since its rows may look like those of a whole one.
+func (s *sweeping) writeSweep(std streams, rows [][]string, incomplete bool) error {
 	if !s.out.json {
+		if incomplete {
+			rows[0] = append(rows[0], "incomplete")
+			for i := range rows[1:] {
+				rows[i+1] = append(rows[i+1], "true")
+			}
+		}
 		return s.out.stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 	}
 	header := rows[0]
 	object := struct {
-		Factor string           `json:"factor"`
-		Points []map[string]any `json:"points"`
-	}{header[0], []map[string]any{}}
+		Factor     string           `json:"factor"`
+		Points     []map[string]any `json:"points"`
+		Incomplete bool             `json:"incomplete,omitempty"`
+	}{header[0], []map[string]any{}, incomplete}
 	header[0] = "value"
 	for _, row := range rows[1:] {
 		point := map[string]any{}

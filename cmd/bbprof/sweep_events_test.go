@@ -61,7 +61,7 @@ func TestSweepFails(t *testing.T) {
 			if ran := strings.Contains(stderr.String(), "2 runs of "); ran != c.runs {
 				t.Errorf("ran: %v, want %v", ran, c.runs)
 			}
-			if written := strings.HasPrefix(stdout.String(), "env_bytes,cycles,ci_low,ci_high,runs\n0,1000,,,1\n16,1000,,,1\n"); written != c.runs {
+			if written := strings.HasPrefix(stdout.String(), "env_bytes,cycles,ci_low,ci_high,runs,incomplete\n0,1000,,,1,true\n16,1000,,,1,true\n"); written != c.runs {
 				t.Errorf("written: %v, want %v: %s", written, c.runs, &stdout)
 			}
 		})

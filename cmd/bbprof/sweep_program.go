@@ -49,7 +49,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std strea
 	if got.points == nil {
 		return err
 	}
-	if writeErr := s.writeSweep(std, f.table(got)); writeErr != nil || err != nil {
+	if writeErr := s.writeSweep(std, f.table(got), err != nil); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	if got.traces != nil {

@@ -112,10 +112,7 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
 	in, closer, err := openResult(name, stdin)
-	switch {
-	case err != nil && name == "-":
-		return fmt.Errorf("-: %w", err)
-	case err != nil: // which names the file
+	if err != nil {
 		return err
 	}
 	defer closer.Close()

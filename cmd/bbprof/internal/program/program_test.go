@@ -419,6 +419,8 @@ func TestRunFails(t *testing.T) {
 	is(t, err, "no-such-file", "standard input")
 	_, err = run(t, newRunner(t, Options{Stdin: "/"}), tiny(t, tinyelf.Exit(0)), Setup{})
 	is(t, err, "/: it is a directory", "standard input")
+	_, err = run(t, newRunner(t, Options{Timeout: time.Nanosecond}), tiny(t, "\xeb\xfe"), Setup{StackShift: 16})
+	is(t, err, "did not end within 1ns")
 	if _, err := NewRunner(Options{CPUs: []int{5000}}); err == nil {
 		t.Error("CPU 5000 is there")
 	}

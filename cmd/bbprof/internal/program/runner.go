@@ -155,17 +155,17 @@ func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer, e
 func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, event Meter) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
+	var sample Sample
+	var end debuggee.End
 	p, done, err := c.Start(ctx, s, Streams{Stdin: r.opts.Stdin, Stderr: stderr})
-	if err != nil {
-		return Sample{}, err
+	if err == nil {
+		defer done()
+		sample, end, err = r.measure(c, s, p, event)
 	}
-	defer done()
-
-	sample, end, err := r.measure(c, s, p, event)
 	if sample.Left = end.Left; end.Left {
 		r.left.Add(1)
 	}
-	switch {
+	switch { // what ctx has killed may look like a program that cannot be controlled
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return Sample{}, &Error{Subject: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case ctx.Err() != nil:

@@ -88,11 +88,11 @@ func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Proce
 			return
 		}
 		p, done, startErr := c.Start(ctx, o.Setup, o.Streams)
-		if err = startErr; err != nil {
-			return
+		if err = startErr; err == nil {
+			defer done()
+			err = c.Blame(do(p))
 		}
-		defer done()
-		if err = c.Blame(do(p)); ctx.Err() != nil {
+		if ctx.Err() != nil { // what it has killed may look like a program that cannot be controlled
 			err = ctx.Err()
 		}
 	})

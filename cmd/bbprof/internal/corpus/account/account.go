@@ -58,6 +58,15 @@ type Line struct {
 	total       float64
 }
 
+// Met reports whether some sample is in a file that blocks are of.
+func Met(blocks []Block, samples map[Place]float64) bool {
+	sampled := map[string]bool{}
+	for p := range samples {
+		sampled[p.File] = true
+	}
+	return slices.ContainsFunc(blocks, func(b Block) bool { return sampled[b.File] })
+}
+
 func Tabulate(blocks []Block, run Run) Table {
 	t := Table{Program: run.Program, UserSeconds: run.UserSeconds, CyclesPerSecond: run.CyclesPerSecond}
 	seconds := slices.Sorted(slices.Values(run.UserSeconds))

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,19 +13,22 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/klauspost/cpuid/v2"
 
+	"github.com/bbprof/bbprof/internal/strays"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A Run is a program to be run for its counts.
+// A Run is a program to be run for its counts, or its time. Processes that it leaves running are ended.
 type Run struct {
-	Program  []string // and its arguments
-	Stdin    io.Reader
-	Out, Err io.Writer
-	AnyExit  bool              // a status other than 0 is no failure
-	Note     func(note string) // told what the user should know
+	Program   []string // and its arguments
+	Stdin     io.Reader
+	Out, Err  io.Writer         // files, or nil: a pipe is open for as long as any process that is left running
+	AnyStatus bool              // a status other than 0 is no failure
+	Timeout   time.Duration     // of one run, default 10 minutes
+	Note      func(note string) // told what the user should know
 }
 
 // samplesPerSecond of perf's clock; the kernel allows 100,000 by default
@@ -70,7 +74,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
 	}, r.Program...)
-	err := r.run(ctx, valgrind, args)
+	_, left, err := r.run(ctx, valgrind, args, " under valgrind")
 	logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
 	for _, name := range logs {
 		if text, readErr := os.ReadFile(name); readErr == nil {
@@ -81,7 +85,10 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		}
 	}
 	if err != nil {
-		return nil, r.failed(err, "under valgrind")
+		return nil, err
+	}
+	for _, pid := range left { // it may have been writing
+		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "callgrind.*"))
 	files = slices.DeleteFunc(files, func(name string) bool {
@@ -117,8 +124,8 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	data := filepath.Join(dir, "perf.data")
 	// -N: perf otherwise copies the program and its libraries to ~/.debug, where they stay.
 	args := append([]string{"record", "-q", "-N", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
-	if err := r.run(ctx, perf, args); err != nil {
-		return nil, r.failed(err, "under perf")
+	if _, _, err := r.run(ctx, perf, args, " under perf"); err != nil {
+		return nil, err
 	}
 	var text, problem bytes.Buffer
 	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
@@ -136,37 +143,54 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	return p, nil
 }
 
-func (r *Run) run(ctx context.Context, tool string, args []string) error {
-	cmd := exec.CommandContext(ctx, tool, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Out, r.Err
-	// The Go runtime's preemption signals stop valgrind from making progress.
-	debug := "asyncpreemptoff=1"
-	if old := os.Getenv("GODEBUG"); old != "" {
-		debug = old + "," + debug
+// UserTime runs the program by itself.
+func (r *Run) UserTime(ctx context.Context) (time.Duration, error) {
+	state, _, err := r.run(ctx, r.Program[0], r.Program[1:], "")
+	if err != nil {
+		return 0, err
 	}
-	cmd.Env = append(os.Environ(), "GODEBUG="+debug)
-	err := cmd.Run()
-	if ctx.Err() != nil { // what Run returns blames the program, which ctx has killed
-		return ctx.Err()
-	}
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() && r.AnyExit {
-		return nil
-	}
-	return err
+	return state.UserTime(), nil
 }
 
-func (r *Run) failed(err error, where string) error {
-	exit := (*exec.ExitError)(nil)
-	if !errors.As(err, &exit) {
-		return err
+// run runs a tool on the program, or the program, and says which processes it left running.
+func (r *Run) run(ctx context.Context, name string, args []string, where string) (state *os.ProcessState, left []int, err error) {
+	timeout := cmp.Or(r.Timeout, 10*time.Minute)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(limited, name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Out, r.Err
+	if where != "" { // the Go runtime's preemption signals stop valgrind from making progress
+		debug := "asyncpreemptoff=1"
+		if old := os.Getenv("GODEBUG"); old != "" {
+			debug = old + "," + debug
+		}
+		cmd.Env = append(os.Environ(), "GODEBUG="+debug)
 	}
-	if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("ended by signal %d (%v) %s", int(s.Signal()), s.Signal(), where), Remedy: "counts of a run that does not end would mislead"}
+	fail := func(problem, remedy string, err error) (*os.ProcessState, []int, error) {
+		return nil, nil, &InputError{Subject: r.Program[0], Problem: problem + where, Remedy: remedy, Err: err}
 	}
-	return &InputError{
-		Subject: r.Program[0], Problem: fmt.Sprintf("exit status %d %s", exit.ExitCode(), where),
-		Remedy: "counts of a failed run would mislead; with -anyexit they are taken all the same",
+	left, err = strays.Run(cmd)
+	host, exit := (*verdict.HostError)(nil), (*exec.ExitError)(nil)
+	switch {
+	case ctx.Err() != nil: // what Run returns blames the program, which ctx has killed
+		return nil, nil, ctx.Err()
+	case errors.As(err, &host):
+		return nil, nil, err
+	case err != nil && limited.Err() != nil:
+		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
+	case errors.As(err, &exit):
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			return fail(fmt.Sprintf("ended by signal %d (%v)", int(s.Signal()), s.Signal()), "run it by itself first", nil)
+		} else if !r.AnyStatus {
+			return fail(fmt.Sprintf("exit status %d", exit.ExitCode()), "-any-status takes it as it is", nil)
+		}
+	case err != nil:
+		return fail("it cannot be run", "run it by itself first", cmp.Or(errors.Unwrap(err), err))
 	}
+	if len(left) > 0 {
+		r.Note(r.Program[0] + " ended with processes of its own still running; these were ended too, and not all that they ran is counted")
+	}
+	return cmd.ProcessState, left, nil
 }
 
 func firstLine(s string) string {

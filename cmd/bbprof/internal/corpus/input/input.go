@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -100,7 +101,7 @@ func (f *file) find(stdin io.Reader) error {
 	info, err := os.Stat(f.name)
 	switch {
 	case err != nil:
-		return errors.New(strings.Replace(err.Error(), "stat ", "open ", 1))
+		return &fs.PathError{Op: "open", Path: f.name, Err: errors.Unwrap(err)}
 	case info.IsDir():
 		return fmt.Errorf("%s is a directory; name a file", f.name)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/sigchld"
+	"github.com/bbprof/bbprof/internal/strays"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -49,10 +50,9 @@ func Start(c Config) (_ *Process, err error) {
 		}
 	}()
 	sigchld.NotOfStops()
-	if err := subreaper(); err != nil {
-		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
+	if p.before, err = strays.Adopt(); err != nil {
+		return nil, err
 	}
-	p.before = children()
 	if err := p.fork(c); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (p *Process) Close() {
 			}
 		}
 	}
-	endStrays(p.before)
+	strays.End(p.before)
 }
 
 func (p *Process) reaped() {

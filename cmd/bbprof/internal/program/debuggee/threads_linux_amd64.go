@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/strays"
 )
 
 // task is a thread of the program, or a child of it that is still traced.
@@ -120,7 +121,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 			} else {
 				p.end.Status = status.ExitStatus()
 			}
-			p.end.Left = len(p.before) == 0 && childRuns() // what is killed next may not be there any more
+			p.end.Left = len(p.before) == 0 && strays.ChildRuns() // what is killed next may not be there any more
 			// What it leaves running ends with it. Its number was free for a moment, but pids go
 			// round in a circle, and a group with a member keeps its number.
 			unix.Kill(-p.pid, unix.SIGKILL)

@@ -1,8 +1,9 @@
-package debuggee
+package strays
 
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,35 +12,59 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/internal/ptracethread"
+	"github.com/bbprof/bbprof/verdict"
 )
 
-// A program's descendants that leave its session (setsid(2)) are in no group that could be killed, and
-// once their parents have ended they would be init's children. bbprof therefore declares itself a
-// subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): they become its own children, by which it finds them.
-
 var subreaper = sync.OnceValue(func() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+
+// Adopt makes this process the parent of what its programs leave running from now on, and returns the children that it
+// already has. A *verdict.HostError says that it may not.
+func Adopt() (before []int, err error) {
+	if err := subreaper(); err != nil {
+		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
+	}
+	return childrenOf(processes(), os.Getpid()), nil
+}
+
+// Run runs a command to its end and ends the processes that it has left running, which it returns. The command's streams
+// are to be files: the end of a pipe may never come while those hold it.
+func Run(cmd *exec.Cmd) (left []int, err error) {
+	before, err := Adopt()
+	if err != nil {
+		return nil, err
+	}
+	err = cmd.Run()
+	return End(before), err
+}
 
 // strayTime is the longest that ending strays may take. Each round of killing and reaping takes
 // milliseconds; only a task in an uninterruptible system call takes longer.
 const strayTime = 5 * time.Second
 
-// endStrays ends the processes that the program has left running and reaps them. Those of before are
-// children of bbprof that the program did not start.
-func endStrays(before []int) {
+// End ends the processes that a program has left running, which it returns, and reaps them. Those of before are
+// children of this process that the program did not start.
+func End(before []int) (ended []int) {
 	for end := time.Now().Add(strayTime); hasChildren() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		reap(strays(before)) // those that have ended by themselves
 		left := strays(before)
 		if len(left) == 0 {
-			return
+			break
 		}
+		ended = append(ended, left...)
 		// Stopped first, so that what forks all the time does not fork while the others are killed.
 		for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
 			for _, pid := range left {
 				unix.Kill(pid, signal)
 			}
 		}
-		for _, pid := range left {
-			unix.Wait4(pid, nil, unix.WALL|unix.WNOHANG, nil) // ECHILD until its own parent has ended
-		}
+		reap(left)
+	}
+	return ended
+}
+
+func reap(pids []int) {
+	for _, pid := range pids {
+		unix.Wait4(pid, nil, unix.WALL|unix.WNOHANG, nil) // ECHILD until its own parent has ended
 	}
 }
 
@@ -50,14 +75,12 @@ func hasChildren() bool {
 	return err != unix.ECHILD
 }
 
-// childRuns reports whether a child of this process is running, and none has ended that is yet to be waited for.
-func childRuns() bool {
+// ChildRuns reports whether a child of this process is running, and none has ended that is yet to be waited for.
+func ChildRuns() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return err == nil && info.Signo == 0 // waitid(2)
 }
-
-func children() []int { return childrenOf(processes(), os.Getpid()) }
 
 // strays are the descendants of this process but for those of before, with theirs, and those that a
 // thread of this process traces, which is in control of them.

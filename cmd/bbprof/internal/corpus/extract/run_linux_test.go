@@ -1,0 +1,58 @@
+package extract
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLeftRunning: what a program leaves running, in a session of its own too, ends with it, and with a run that is interrupted or too long.
+func TestLeftRunning(t *testing.T) {
+	for name, c := range map[string]struct {
+		then      string // what the program does when the other is running
+		interrupt bool
+		timeout   time.Duration
+		want      string
+		said      int
+	}{
+		"the program ends": {then: ":", said: 1},
+		"interrupted":      {then: "sleep 60", interrupt: true, want: "context canceled"},
+		"too long":         {then: "sleep 60", timeout: time.Second, want: "sh: it did not end within 1s and was killed; give it longer with -timeout, or less to do"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				for ctx.Err() == nil {
+					if _, err := os.Stat("started"); err == nil && c.interrupt {
+						cancel()
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			said := 0
+			r := Run{Timeout: c.timeout, Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " + c.then}, Note: func(string) { said++ }}
+			text := ""
+			if _, err := r.UserTime(ctx); err != nil {
+				text = err.Error()
+			}
+			if text != c.want || said != c.said {
+				t.Errorf("error %q, want %q; %d notes, want %d", text, c.want, said, c.said)
+			}
+			number, _ := os.ReadFile("pid")
+			pid, err := strconv.Atoi(strings.TrimSpace(string(number)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+				t.Errorf("process %d is still there: %v", pid, err)
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+	}
+}
