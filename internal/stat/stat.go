@@ -116,6 +116,32 @@ func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
 	return Mean(core), len(core)
 }
 
+// CoreSlope is by how much successive readings of a clock differ, the slope of the least squares through all of them, and of how many
+// differences it is: those that Core keeps. xs are the differences, in their order. Their mean says no more than the first reading and the last, each of which
+// a clock that moves in steps gives too low or too high; of n alike, the slope is off by √(6n/((n+1)(n+2))) of that.
+func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
+	low, high, kept := slices.Min(xs), slices.Max(xs), len(xs)
+	if high-low > slack {
+		sorted := slices.Clone(xs)
+		slices.Sort(sorted)
+		core := core(sorted, slack)
+		low, high, kept = core[0], core[len(core)-1], len(core)
+	}
+	var sum, weights float64
+	for from := 0; from < len(xs); {
+		to := from // the next that is not kept: readings before it and after it are of two lines with one slope
+		for to < len(xs) && low <= xs[to] && xs[to] <= high {
+			to++
+		}
+		for i, x := range xs[from:to] {
+			weight := float64((i + 1) * (to - from - i)) // as many pairs of readings has it between them
+			sum, weights = sum+weight*x, weights+weight
+		}
+		from = to + 1
+	}
+	return sum / weights, kept
+}
+
 // core are those of sorted values that Core keeps; none if there is a NaN among them.
 func core(sorted []float64, slack float64) []float64 {
 	n := len(sorted)

@@ -179,3 +179,32 @@ func TestCore(t *testing.T) {
 		check(xs, float64(random.IntN(8)))
 	}
 }
+
+// CoreSlope is the least squares' slope of running sums, told here in so many words; a difference that is not kept begins another line.
+func TestCoreSlope(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		xs   []float64
+		want float64
+		kept int
+	}{
+		{"one", []float64{7}, 7, 1},
+		{"two", []float64{7, 9}, 8, 2},
+		{"three, of which the middle one counts most", []float64{6, 8, 6}, 6.8, 3},
+		{"a line", []float64{5, 5, 5, 5, 5}, 5, 5},
+		{"one in between is off", []float64{5, 7, 5, 99, 7, 5, 7}, (3*5 + 4*7 + 3*5 + 3*7 + 4*5 + 3*7) / 20., 6},
+		{"the first and the last are", []float64{99, 5, 7, 5, 6, -99}, (4*5 + 6*7 + 6*5 + 4*6) / 20., 4},
+	} {
+		if got, kept := CoreSlope(c.xs, 2); math.Abs(got-c.want) > 1e-12 || kept != c.kept {
+			t.Errorf("%s: %g of %d, want %g of %d", c.name, got, kept, c.want, c.kept)
+		}
+	}
+	readings := []float64{0, 3, 9, 14, 16, 25, 26} // numpy.polyfit(range(7), readings, 1)[0]
+	var xs []float64
+	for i := range readings[1:] {
+		xs = append(xs, readings[i+1]-readings[i])
+	}
+	if got, _ := CoreSlope(xs, 100); math.Abs(got-129./28) > 1e-12 {
+		t.Errorf("%g, want %g", got, 129./28)
+	}
+}

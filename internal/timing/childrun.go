@@ -152,7 +152,7 @@ func (t *TSC) run(p runPlan) (childRun, error) {
 	for i := range got.windows {
 		w := &got.windows[i]
 		runs := cmp.Or(p.pairs[w.pair].long.runs, got.runs)
-		if err := out.read(w, i, p, runs, clockSlack(t.clock)); err != nil {
+		if err := out.read(w, i, p, runs, t.clock); err != nil {
 			return childRun{}, err
 		}
 	}
@@ -313,7 +313,7 @@ func sampled(samples []byte, addr uint64) uint64 {
 }
 
 // read fills in what window i of a plan measured, whose timings were of so many runs of either image.
-func (o output) read(w *window, i int, p runPlan, runs int, slack float64) error {
+func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error {
 	at := o.samples(i)
 	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
 	n := kept / o.sample
@@ -347,7 +347,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, slack float64) error
 				continue
 			}
 			image, timed := timing%2, i*p.times+timing/2
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs, buffer[:]), slack)
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs, buffer[:]), c)
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -355,17 +355,37 @@ func (o output) read(w *window, i int, p runPlan, runs int, slack float64) error
 	return nil
 }
 
-// runTimes is how long some runs took, and one of them: the core of these, since before some the loop ahead of the copies is
+// runTimes is how long some runs took by a clock, and one of them: the core of these, since before some the loop ahead of the copies is
 // mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
-func runTimes(times []float64, slack float64) (all, one float64) {
+func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
 	}
-	one, kept := stat.CoreMean(times, slack)
+	core := stat.CoreMean
+	if coarse(c) {
+		core = stat.CoreSlope
+	}
+	one, kept := core(times, clockSlack(c))
 	if float64(kept) < coreShare*float64(len(times)) {
 		one = all / float64(len(times))
 	}
 	return all, one
+}
+
+// coarseStep is the least step of a clock, in ticks, whose readings within a timing all count. Steps of 26 are two thirds of a
+// cycle longer than what runs differ by, and a slope is better known than a mean; steps of 2 are shorter, and it would be known less
+// well (docs/precision-notes.md, "All readings of a coarse clock"). What is between was not measured.
+const coarseStep = 16
+
+func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
+
+// timesOver is how often as well as one run so many say how long it takes, as far as the clock's steps go.
+func timesOver(runs int, c clock.Clock) float64 {
+	n := float64(runs)
+	if coarse(c) {
+		return math.Sqrt(n * (n + 1) * (n + 2) / 6)
+	}
+	return n
 }
 
 // coreShare is the least share of its runs that a timing's core has. The rule is in docs/precision-notes.md, "Times of single runs"; three

@@ -91,7 +91,7 @@ func (s sample) estimate() estimate {
 		}
 	}
 	n := len(s.windows)
-	block := s.clock.Resolution(windowSamples*n, float64(s.runs*s.iterations)) / s.rate.ticks
+	block := s.clock.Resolution(windowSamples*n, timesOver(s.runs, s.clock)*float64(s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
 	return estimate{s, e.Prediction(), design, speeds, uneven}

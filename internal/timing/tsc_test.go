@@ -53,8 +53,9 @@ func estimateOf(s *sample) stat.Estimate { return s.estimate().Estimate }
 func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
 	few := timed(slices.Repeat([]float64{2}, 12)...)
 	got := estimateOf(few)
-	// 24 samples of 4,000 iterations, t(23) = 2.0687, and a rate of 36 of 4,096 cycles, t(35) = 2.0301.
-	block, rate := 2.0687*26/math.Sqrt(3*24)/4000/0.7, 2.0301*26/math.Sqrt(3*36)/4096/0.7
+	// 24 samples of 100 iterations, t(23) = 2.0687, each by the readings of 40 runs, and a rate of 36 of 4,096 cycles, t(35) = 2.0301.
+	runs := math.Sqrt(40 * 41 * 42 / 6.)
+	block, rate := 2.0687*26/math.Sqrt(3*24)/100/runs/0.7, 2.0301*26/math.Sqrt(3*36)/4096/0.7
 	want := math.Sqrt2 * math.Hypot(math.Hypot(block, 2*rate), 2*processShare)
 	if got.Value != 2 || math.Abs(got.Half-want) > 1e-4*want {
 		t.Errorf("%.6f ± %.6f, want 2 ± %.6f", got.Value, got.Half, want)
@@ -267,24 +268,29 @@ func TestUninterrupted(t *testing.T) {
 
 // Runs that something disturbs do not count, unless they are so many that it is the block.
 func TestRunTimes(t *testing.T) {
-	const slack = 5
 	for _, c := range []struct {
 		name  string
+		step  float64
 		times []float64
 		one   float64
 	}{
-		{"steps of the clock", []float64{90, 92, 90, 90, 94, 90}, 91},
-		{"one of six disturbed", []float64{90, 92, 90, 90, 114, 90}, 90.4},
-		{"two", []float64{90, 114, 90, 90, 114, 90}, 90},
-		{"three", []float64{90, 114, 90, 114, 114, 90}, 102},
-		{"three of seven", []float64{90, 114, 90, 114, 114, 90, 90}, 702. / 7},
-		{"one run", []float64{4000}, 4000},
+		{"steps of the clock", 2, []float64{90, 92, 90, 90, 94, 90}, 91},
+		{"one of six disturbed", 2, []float64{90, 92, 90, 90, 114, 90}, 90.4},
+		{"two", 2, []float64{90, 114, 90, 90, 114, 90}, 90},
+		{"three", 2, []float64{90, 114, 90, 114, 114, 90}, 102},
+		{"three of seven", 2, []float64{90, 114, 90, 114, 114, 90, 90}, 702. / 7},
+		{"one run", 2, []float64{4000}, 4000},
+
+		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and the last.
+		{"coarse steps", 16, []float64{16, 32, 16}, 22.4},
+		{"of which a run is disturbed", 16, []float64{16, 32, 16, 160, 16, 16}, (3*16 + 4*32 + 3*16 + 2*16 + 2*16) / 14.},
+		{"one run by them", 16, []float64{4000}, 4000},
 	} {
 		sum := 0.0
 		for _, d := range c.times {
 			sum += d
 		}
-		if all, one := runTimes(c.times, slack); all != sum || math.Abs(one-c.one) > 1e-9 {
+		if all, one := runTimes(c.times, clock.TSC{StepTicks: c.step}); all != sum || math.Abs(one-c.one) > 1e-9 {
 			t.Errorf("%s: %g and %g, want %g and %g", c.name, all, one, sum, c.one)
 		}
 	}
