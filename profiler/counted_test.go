@@ -3,7 +3,6 @@ package profiler
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,11 +61,11 @@ func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(o.Option
 
 func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	t.Helper()
-	return profileScriptedOn(t, o, func(*session) {}, block)
+	return profileScriptedOn(t, o, func(*session) {}, Block{Code: unhex(t, block)})
 }
 
 // profileScriptedOn is profileScripted on a core of which something is set to another.
-func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), block string) Result {
+func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), block Block) Result {
 	t.Helper()
 	p, err := o.open()
 	var host *verdict.HostError
@@ -80,12 +79,8 @@ func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), bloc
 	if err := p.do(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	code, err := hex.DecodeString(block)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for try := 0; ; try++ {
-		r, err := p.Profile(context.Background(), Block{Code: code})
+		r, err := p.Profile(context.Background(), block)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ const atWidth = 0.05
 // leadOf is the lead on a block that is measured in rows of as many copies as bbprof chooses.
 func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	fe := s.cpu.FrontEnd
-	if fe.Lead == 0 || j.Unroll != nil || m.Loop != nil || j.Options.FrontEnd == Decode {
+	if fe.Lead == 0 || j.Setup.FewCopies || j.Unroll != nil || m.Loop != nil || j.Options.FrontEnd == Decode {
 		return l
 	}
 	past, ok := unroll.PastLead(m.Insts, fe, fe.L1I-m.CodeAround())

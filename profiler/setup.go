@@ -43,6 +43,9 @@ type Setup struct {
 	NoFTZ    bool            `json:"no_ftz,omitempty"`
 	FrontEnd FrontEnd        `json:"frontend,omitempty"`
 	Mode     Mode            `json:"mode,omitempty"`
+	// FewCopies keeps a block that executes as fast as the core dispatches to the copies that the front end serves ahead of
+	// time: what is measured is then what dispatch and execution take, whether or not the front end could keep up in a loop.
+	FewCopies bool `json:"few_copies,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
 	// Tolerate adds to Options.Tolerate.

@@ -372,10 +372,11 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	return all, one
 }
 
-// coarseStep is the least step of a clock, in ticks, whose readings within a timing all count. Steps of 26 are two thirds of a
-// cycle longer than what runs differ by, and a slope is better known than a mean; steps of 2 are shorter, and it would be known less
-// well (docs/precision-notes.md, "All readings of a coarse clock"). What is between was not measured.
-const coarseStep = 16
+// coarseStep is the least step of a clock, in ticks, of which all readings within a timing count. Steps of 26 ticks are longer than
+// what one run differs from the next by, so that a line through all readings is better known than one through the first and the last;
+// steps of 2 are shorter, and it would be known less well (docs/precision-notes.md, "All readings of a coarse clock"). What is between was not
+// measured: the two are alike where runs differ by a sixth of a step.
+const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 

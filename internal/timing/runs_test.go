@@ -13,11 +13,12 @@ func TestRunsOn(t *testing.T) {
 		step float64
 		want harness.Runs
 	}{
-		{1, harness.Runs{Ticks: 600, Least: 20, Most: 20, Longest: 40000}},
-		{2, harness.Runs{Ticks: 1200, Least: 20, Most: 20, Longest: 40000}},
-		{4, harness.Runs{Ticks: 2400, Least: 20, Most: 40, Longest: 40000}},
-		{26, harness.Runs{Ticks: 15600, Least: 20, Most: 64, Longest: 40000}},
-		{100, harness.Runs{Ticks: 60000, Least: 20, Most: 64, Longest: 60000}},
+		{1, harness.Runs{Ticks: 200, Least: 20, Most: 20, Longest: 40000}},
+		{2, harness.Runs{Ticks: 400, Least: 20, Most: 20, Longest: 40000}},
+		{4, harness.Runs{Ticks: 800, Least: 20, Most: 20, Longest: 40000}},
+		{26, harness.Runs{Ticks: 5200, Least: 20, Most: 64, Longest: 40000}},
+		{100, harness.Runs{Ticks: 20000, Least: 20, Most: 64, Longest: 40000}},
+		{400, harness.Runs{Ticks: 80000, Least: 20, Most: 64, Longest: 80000}},
 	} {
 		if got := runsOn(clock.TSC{StepTicks: c.step}); got != c.want {
 			t.Errorf("steps of %v ticks: %+v, want %+v", c.step, got, c.want)

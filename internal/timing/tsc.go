@@ -42,7 +42,7 @@ const (
 	// timingSteps steps: then the steps add less to the interval than replicates differ by. It is of fewer where timedRuns would
 	// take more than longestTicks, or than timingSteps steps if these are longer.
 	timedRuns    = 20
-	timingSteps  = 600
+	timingSteps  = 200
 	maxRuns      = 64
 	longestTicks = 40000
 	// shortestRun is a lower bound on the ticks of a run of a longer image, harness included: the shortest of 700 blocks on

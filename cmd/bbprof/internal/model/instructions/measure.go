@@ -197,7 +197,8 @@ const (
 )
 
 func (j *job) setup() profiler.Setup {
-	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FrontEnd: j.probe.FrontEnd}
+	// Few copies: an instruction's throughput is not that of the front end, which depends on its bytes and on what stands beside it.
+	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FrontEnd: j.probe.FrontEnd, FewCopies: true}
 	switch j.repeat {
 	case inLoop:
 		s.Mode, s.Unroll = profiler.Loop, nil
