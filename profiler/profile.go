@@ -172,13 +172,7 @@ func (s *session) prepare(j job, d decoded, r repeated) (*mapping.Mapped, error)
 	if j.Setup.Captured != nil {
 		return task.Replayed(j.Setup.Captured)
 	}
-	m, err := task.Prepare(j.states)
-	if err == nil {
-		if n := invariants.NewPages(m.Trace); n > 0 {
-			m.Notes = append(m.Notes, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
-		}
-	}
-	return m, err
+	return task.Prepare(j.states)
 }
 
 // task is what mapping has to know of a block.
@@ -231,6 +225,9 @@ func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, e
 	}
 	if m.Plan.Replay == nil { // else equal registers are the program's
 		judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+		if n := invariants.NewPages(m.Trace); n > 0 {
+			judged.Warnings = append(judged.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
+		}
 	}
 	return judged, nil
 }
@@ -272,26 +269,26 @@ type measured struct {
 	mapped   *mapping.Mapped
 	timed    timing.Timed
 	judged   judged
+	pastLead bool // with copies that use up the front end's lead
 	warnings []string
 }
 
 // measure times a program, checks that its time grows in line with its length and that its front end keeps up, counts events that
 // only the kernel can read, if it is to, and judges the samples.
 func (s *session) measure(j job, m *mapping.Mapped, events bool) (r measured, err error) {
-	lead := s.leadOf(j, m)
+	ahead := s.leadOf(j, m)
 	plan := j.plan(m)
-	plan.Enough = lead.hides
+	plan.Enough = ahead.hides
 	r.mapped = m
 	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
 	}
-	past := false
-	if lead.hides != nil && lead.hides(r.timed.Estimate) {
-		if r, past, err = s.pastLead(j, r, lead); err != nil {
+	if ahead.hides != nil && ahead.hides(r.timed.Estimate) {
+		if r, err = s.pastLead(j, r, ahead.copies); err != nil {
 			return r, err
 		}
 	}
-	if !past {
+	if !r.pastLead {
 		if r, err = s.linear(j, r); err != nil {
 			return r, err
 		}

@@ -57,6 +57,8 @@ type Result struct {
 	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
+	// PastLead says that these are copies enough to use up the front end's lead, for a block as fast as dispatch.
+	PastLead bool `json:"past_lead,omitzero"`
 
 	WindowsKept     int `json:"windows_kept"`
 	WindowsSwitched int `json:"windows_dropped_context_switch"`
@@ -274,7 +276,7 @@ func (r *Result) addMeasured(m measured) {
 	if r.Predicted != nil {
 		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
 	}
-	r.LayoutCycles = m.judged.layouts
+	r.PastLead, r.LayoutCycles = m.pastLead, m.judged.layouts
 	r.Speeds, r.Impossible = m.judged.speeds, m.judged.impossible
 	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
 	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)

@@ -29,8 +29,8 @@ func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) 
 type FrontEnd struct {
 	L1I     int     `json:"l1i_bytes"`
 	OpCache OpCache `json:"op_cache"`
-	// Lead is how many windows of the op cache's a block takes that could execute faster than the front end serves it, until it
-	// does not any more: the front end works ahead while the core waits for what is put back before the first copy. 0 is not known.
+	// Lead is how many windows of a fast block's code run before the front end's head start is used up: it works ahead while the core
+	// waits for what is put back before the first copy. 0 is not known.
 	Lead int `json:"lead_windows,omitzero"`
 }
 
@@ -136,10 +136,10 @@ func (fe FrontEnd) largest(list []Factors, insts []asm.Inst, share float64) (f F
 }
 
 const (
-	// leadBetween is by how many windows of the op cache the two images differ that PastLead chooses, as a rule, and leadGrid of what
-	// their numbers of copies are multiples (see pairs).
+	// leadBetween is by how many windows of the op cache the two images differ that PastLead chooses, as a rule, and mostGrid of what
+	// their numbers of copies are multiples (see pairs), unless so many copies are longer than a third of that.
 	leadBetween = 48
-	leadGrid    = 32
+	mostGrid    = 32
 	// leadShare is opCacheShare for them, of each of the opCacheSets, which hold every 64th window. On Zen 5 images of 192 windows of four
 	// lines, three quarters of the op cache, had the speed of loops, and 1-byte nops left it for the decoders once a set had to hold two
 	// windows of eleven lines (docs/front-end.md, "The front end's lead").
@@ -147,20 +147,25 @@ const (
 	opCacheSets = 64 // AMD Software Optimization Guide for family 1Ah, "Op Cache"
 )
 
-// PastLead picks the pair for a block that executes as fast as the core dispatches: of its shorter image, the copies outlast the front
-// end's lead, as far as the op cache and so many bytes of L1I hold them. It is not ok where they hold none.
+// PastLead picks the pair for a block that executes as fast as the core dispatches: the shorter image's copies use up the front end's lead,
+// or as much of it as the op cache and so many bytes of L1I allow. It is not ok where these hold no pair.
 func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 	size := length(insts)
+	grid := mostGrid
+	for grid > 1 && 3*grid*size > leadBetween*fe.OpCache.Window {
+		grid /= 2
+	}
 	copies := func(windows int) int { // that take so many at least, on the grid
-		per := size * leadGrid
-		return (windows*fe.OpCache.Window + per - 1) / per * leadGrid
+		per := size * grid
+		return (windows*fe.OpCache.Window + per - 1) / per * grid
 	}
 	between := copies(leadBetween)
-	for short := copies(fe.Lead); short > 0; short -= leadGrid {
+	for short := copies(fe.Lead); short > 0; short -= grid {
 		f = Factors{short, short + between}
 		windows := (f.Long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
-		inSet := (windows + opCacheSets - 1) / opCacheSets * fe.OpCache.linesOf(insts, f.Long) / windows
-		if (f.Short+f.Long)*size <= bytes && float64(inSet*opCacheSets) <= leadShare*float64(fe.OpCache.Lines) {
+		inSet := (windows + opCacheSets - 1) / opCacheSets // of the set that has most
+		lines := float64(fe.OpCache.linesOf(insts, f.Long)*inSet) / float64(windows)
+		if (f.Short+f.Long)*size <= bytes && lines*opCacheSets <= leadShare*float64(fe.OpCache.Lines) {
 			return f, true
 		}
 	}

@@ -342,8 +342,12 @@ func TestPastLead(t *testing.T) {
 		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},
 		{"1 byte: 64 windows of eleven lines, one in each set", decode(t, nop...), room, Factors{1024, 4096}, true},
 		{"2 of 16 bytes: 140 windows, and 48 more", repeat(t, 2, nop8...), room, Factors{576, 768}, true},
-		{"25 of 200 bytes: less than the lead", repeat(t, 25, nop8...), room, Factors{32, 64}, true},
-		{"which not even 96 copies fit", repeat(t, 25, nop8...), 96*200 - 1, Factors{}, false},
+		{"8 of 24 bytes", repeat(t, 8, nop3...), room, Factors{384, 512}, true},
+		{"16 of 48 bytes: in steps of 16", repeat(t, 16, nop3...), room, Factors{192, 256}, true},
+		{"25 of 200 bytes: in steps of 4", repeat(t, 25, nop8...), room, Factors{48, 64}, true},
+		{"of which 24 copies fit, whatever the lead", repeat(t, 25, nop8...), 24 * 200, Factors{4, 20}, true},
+		{"and one byte less", repeat(t, 25, nop8...), 24*200 - 1, Factors{}, false},
+		{"70 of 210 bytes", repeat(t, 70, nop3...), room, Factors{40, 56}, true},
 	} {
 		got, ok := PastLead(c.insts, ahead, c.bytes)
 		if ok != c.ok || ok && got != c.want {

@@ -213,8 +213,12 @@ func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error
 // CodeAround is what CodeBytes comes to at most beside the copies, whatever their number: at the last of four starts, and with what
 // aligns two images.
 func (m *Mapped) CodeAround() int {
+	around := m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size()
+	if m.Offset != nil {
+		return around
+	}
 	const lastStart, aligned = 3 * 16, 2 * 64
-	return m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size() + (lastStart-m.start)*startStep + aligned
+	return around + (lastStart-m.start)*startStep + aligned
 }
 
 // CodeBytes is how much code runs: bbprof's own at the start of the region and both images,

@@ -210,14 +210,20 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 			onOneFrame = string(reason)
 		}
 	}
-	if t.Frames == AutoFrames && reasonOf(err) == verdict.AliasFrame {
-		// A frame for each page ends the sharing, if L1D has a way for each.
-		plan.Frames = min(len(m.Pages), maxAutoFrames)
-		t.Program = m.Program
-		m, err = t.harmless(place, plan)
-	}
+	m, err = t.frameEach(plan, m, err)
 	m.PaperVerdict = onOneFrame
 	return m, err
+}
+
+// frameEach is what harmless gave or, where pages disturb each other on one frame, what it gives with a frame for each page: that ends
+// the sharing, if L1D has a way for each.
+func (t Task) frameEach(plan Plan, m *Mapped, err error) (*Mapped, error) {
+	if t.Frames != AutoFrames || reasonOf(err) != verdict.AliasFrame {
+		return m, err
+	}
+	plan.Frames = min(len(m.Pages), maxAutoFrames)
+	t.Program = m.Program
+	return t.harmless(m.Place, plan)
 }
 
 // Ready gives the child what images restore of a state.
@@ -237,14 +243,19 @@ func reaches(insts []asm.Inst) bool {
 }
 
 // Again prepares a mapped block once more, with other numbers of copies, in the same state and on as many
-// frames.
+// frames at least.
 func (m *Mapped) Again(factors unroll.Factors, late func() bool) (*Mapped, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = factors
 	plan := m.Plan
 	plan.Late = late
+	if plan.Replay != nil {
+		replay := *plan.Replay // what it leaves is the other copies'
+		plan.Replay = &replay
+	}
 	again, err := t.harmless(m.Place, plan)
+	again, err = t.frameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }

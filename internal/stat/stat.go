@@ -116,8 +116,8 @@ func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
 	return Mean(core), len(core)
 }
 
-// CoreSlope is by how much successive readings of a clock differ, the slope of the least squares through all of them, and of how many
-// differences it is: those that Core keeps. xs are the differences, in their order. Their mean says no more than the first reading and the last, each of which
+// CoreSlope is by how much successive readings of a clock differ, the slope of the least squares through all of them, and how many
+// differences it rests on: those that Core keeps. xs are the differences, in their order. Their mean says no more than the first reading and the last, each of which
 // a clock that moves in steps gives too low or too high; of n alike, the slope is off by √(6n/((n+1)(n+2))) of that.
 func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
 	low, high, kept := slices.Min(xs), slices.Max(xs), len(xs)

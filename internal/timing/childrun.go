@@ -372,15 +372,16 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	return all, one
 }
 
-// coarseStep is the least step of a clock, in ticks, of which all readings within a timing count. Steps of 26 ticks are longer than
-// what one run differs from the next by, so that a line through all readings is better known than one through the first and the last;
-// steps of 2 are shorter, and it would be known less well (docs/precision-notes.md, "All readings of a coarse clock"). What is between was not
-// measured: the two are alike where runs differ by a sixth of a step.
+// coarseStep is the least step of a clock, in ticks, of which all readings within a timing count. Where a step is long beside what
+// one run takes more or less than the next, a line through all readings is better known than one through the first and the last, as with steps of
+// 26 ticks; where it is short, as with steps of 2, the line is known less well (docs/precision-notes.md, "All readings of a coarse clock"). What is
+// between was not measured: the two are alike where runs differ by a sixth of a step.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 
-// timesOver is how often as well as one run so many say how long it takes, as far as the clock's steps go.
+// timesOver is by what factor so many runs tell better than a single one how long a run takes, as far as the clock's steps go and
+// none of them is disturbed.
 func timesOver(runs int, c clock.Clock) float64 {
 	n := float64(runs)
 	if coarse(c) {

@@ -166,12 +166,17 @@ func (s *series) untilNarrow(deadline time.Time) error {
 			continue
 		}
 		s.last = s.sample().estimate()
-		if !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate) {
+		if s.enough(n) {
 			return nil
 		}
 		next++
 	}
 	return nil
+}
+
+// enough reports whether n replicates are.
+func (s *series) enough(n int) bool {
+	return !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
 }
 
 // room is how many replicates fit a child run's list: each maps the block's pages again.

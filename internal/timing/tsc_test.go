@@ -493,3 +493,18 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// A plan may end early what is not narrow yet.
+func TestEnough(t *testing.T) {
+	wide := timed(slices.Repeat([]float64{2, 2.2}, 12)...).estimate()
+	s := &series{last: wide}
+	if s.enough(passReplicates) {
+		t.Errorf("%+v is enough", wide.Estimate)
+	}
+	for _, limit := range []float64{2, 2.2} {
+		s.plan.Enough = func(e stat.Estimate) bool { return e.Value < limit }
+		if got := s.enough(passReplicates); got != (limit == 2.2) {
+			t.Errorf("%+v below %g: %v", wide.Estimate, limit, got)
+		}
+	}
+}

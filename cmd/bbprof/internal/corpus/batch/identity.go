@@ -11,9 +11,9 @@ import (
 // and by where a block stands, which matters within a page, and only for rip-relative operands
 // (profiler.Setup.At).
 func Identity(code []byte, at *uint64, set string) string {
-	id := string(code)
+	id := string(binary.AppendUvarint(nil, uint64(len(code)))) + string(code) // what follows is no code
 	if at != nil && relative(code) {
-		id = string(binary.LittleEndian.AppendUint16(append([]byte{}, code...), uint16(*at%layout.PageSize)))
+		id += "@" + string(binary.LittleEndian.AppendUint16(nil, uint16(*at%layout.PageSize)))
 	}
 	if set != "" {
 		id += "\x00" + set

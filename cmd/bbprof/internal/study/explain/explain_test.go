@@ -323,3 +323,19 @@ type rejecting struct{}
 func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, error) {
 	return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
 }
+
+// Copies that use up the front end's lead are more than the op cache is given otherwise, and no cause of anything.
+func TestPastLead(t *testing.T) {
+	insts, err := asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},
+		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
+	for past, want := range map[bool]stat.Outcome{false: "", true: Absent} {
+		q.base.PastLead = past
+		if got, err := q.opCache(); err != nil || got.finding.Outcome != want {
+			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.finding, err, want)
+		}
+	}
+}

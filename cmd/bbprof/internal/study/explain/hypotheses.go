@@ -270,6 +270,9 @@ func (q *question) opCache() (test, error) {
 	if err != nil {
 		return test{}, err
 	}
+	if q.base.PastLead {
+		return absent("%d copies are what uses up the front end's lead", q.base.UnrollLong), nil
+	}
 	if q.base.UnrollLong <= fewer.Long {
 		return absent("%d copies are as many as the op cache is given", q.base.UnrollLong), nil
 	}

@@ -69,6 +69,9 @@ const (
 // pointersApart is the change to the initial state in which registers point to pages and lines of their own.
 const pointersApart = "pointers apart"
 
+// moreCopies is the change to images that begin where the longer one ended.
+const moreCopies = "more copies"
+
 // Decides is the name of the simplest rule that explains the layouts, "" if none does.
 func (l Layouts) Decides() string {
 	for _, r := range l.Rules {
@@ -290,12 +293,12 @@ func (q *question) ends(setup profiler.Setup, base profiler.Result) (all []Chang
 		name   string
 		change func(*profiler.Setup)
 	}{
-		{"more copies", func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: base.UnrollLong, Long: 2 * base.UnrollLong} }},
+		{moreCopies, func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: base.UnrollLong, Long: 2 * base.UnrollLong} }},
 		{"decoders", func(s *profiler.Setup) { s.FrontEnd = profiler.Decode }},
 		{"loop", func(s *profiler.Setup) { s.Mode = profiler.Loop }},
 		{pointersApart, func(s *profiler.Setup) { s.Init, s.Frames = &apart, framesEach }},
 	} {
-		if c.name == pointersApart && base.Pages == 0 {
+		if c.name == pointersApart && base.Pages == 0 || c.name == moreCopies && base.PastLead { // the op cache holds no more
 			continue
 		}
 		changed := setup
