@@ -18,9 +18,9 @@ type lead struct {
 	hides  func(stat.Estimate) bool // whether it may hide something of a block with these cycles; nil: it does not
 }
 
-// atWidth is by how much more cycles than dispatch alone a block may take that the front end may limit. It was chosen; of
-// 2,800 blocks of registers on Zen 5 none took 1.5 to 3 % more, and four 3 to 5 %.
-const atWidth = 0.05
+// leadMargin is by how much more cycles than dispatch alone, or the front end alone, a block may take of which the lead may hide
+// something. It was chosen: of as many blocks as take 2 to 5 % more than dispatch alone a tenth takes 7 % more.
+const leadMargin = 0.05
 
 // leadOf says what the lead may hide of a block that stands in rows of as many copies as bbprof chooses.
 func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
@@ -32,15 +32,15 @@ func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	if !ok || copies.Short <= m.Factors.Short {
 		return l
 	}
-	slots := float64(len(m.Insts)) / float64(s.cpu.DispatchWidth)
-	return lead{copies, func(e stat.Estimate) bool { return e.Value <= (1+atWidth)*slots }}
+	most := (1 + leadMargin) * max(float64(len(m.Insts))/float64(s.cpu.DispatchWidth), fe.Served(m.Insts))
+	return lead{copies, func(e stat.Estimate) bool { return e.Value <= most }}
 }
 
 // leftOpCache is by what factor the time of a copy grows at least where the op cache does not hold all of them: on Zen 5 the decoders
 // serve four instructions a cycle, half of what it dispatches, and the op cache six and more.
 const leftOpCache = 1.75
 
-// pastLead measures a block again that executes as fast as the core dispatches, with as many copies as use up the lead. Where that
+// pastLead measures a block again, with as many copies as use up the lead. Where that
 // is not possible it is measured with the copies that it has, with a warning.
 func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r measured, err error) {
 	r = first
@@ -72,7 +72,7 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 // withLead measures a block with the copies that it has.
 func (s *session) withLead(j job, r measured, copies unroll.Factors, why string) (_ measured, err error) {
 	r.warnings = append(r.warnings, fmt.Sprintf(
-		"it takes no longer than dispatch, and the front end of a loop may not keep up: %v copies would show that, but %s", copies, why))
+		"it is so fast that the front end of a loop may not keep up: %v copies would show that, but %s", copies, why))
 	if r.mapped, err = r.mapped.Again(r.mapped.Factors, s.allow(mapLimit).over); err != nil {
 		return r, err
 	}

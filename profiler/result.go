@@ -57,7 +57,7 @@ type Result struct {
 	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
-	// PastLead says that these are copies enough to use up the front end's lead, for a block as fast as dispatch.
+	// PastLead says that these are copies enough to use up the front end's lead, for a block so fast that it might hide something.
 	PastLead bool `json:"past_lead,omitzero"`
 
 	WindowsKept     int `json:"windows_kept"`

@@ -172,6 +172,14 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 	return f, false
 }
 
+// Served is how many cycles a copy takes that the op cache serves one after the other, without a lead. It is for cores of which the
+// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3.
+func (fe FrontEnd) Served(insts []asm.Inst) float64 {
+	const copies = 64 // of which the next ones meet the windows alike
+	windows := float64(copies*length(insts)) / float64(fe.OpCache.Window)
+	return (2*float64(fe.OpCache.linesOf(insts, copies)) + windows) / 3 / copies
+}
+
 // Later is the second half of what lies between the two numbers of copies, for a block whose time per copy
 // has not settled in the first; ok is false where less than 2 copies would remain, or, of 32 and more that were ahead, less than 32: of
 // a block that takes 2.61 cycles 48 and 64 copies gave 3.19.

@@ -3,6 +3,7 @@ package unroll
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -352,6 +353,25 @@ func TestPastLead(t *testing.T) {
 		got, ok := PastLead(c.insts, ahead, c.bytes)
 		if ok != c.ok || ok && got != c.want {
 			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// Windows that copies share count as often as they have parts of them.
+func TestServed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		insts []asm.Inst
+		want  float64
+	}{
+		{"16 of 64 bytes: three lines", repeat(t, 16, nop4...), 7. / 3},
+		{"8 of 32 bytes: half of that", repeat(t, 8, nop4...), 7. / 6},
+		{"8 of 64 bytes: two lines", repeat(t, 8, nop8...), 5. / 3},
+		{"64 of 64 bytes: eleven", repeat(t, 64, nop...), 23. / 3},
+		{"4 of 12 bytes: 21 or 22 in a window, four lines", repeat(t, 4, nop3...), 3 * 12. / 64},
+	} {
+		if got := ahead.Served(c.insts); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %g, want %g", c.name, got, c.want)
 		}
 	}
 }
