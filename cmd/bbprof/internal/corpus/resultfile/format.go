@@ -517,9 +517,6 @@ func OpenStream(r io.Reader) (Reader, io.Closer, error) {
 
 // Open reads a file that is open, and closes it with the reader's closer.
 func Open(f *os.File) (Reader, io.Closer, error) {
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, nil, errors.New("it is a directory; name a file")
-	}
 	magic := make([]byte, len(parquetMagic))
 	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
 		r, err := newParquetReader(f)
