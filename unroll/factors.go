@@ -159,17 +159,17 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 		per := size * grid
 		return (windows*fe.OpCache.Window + per - 1) / per * grid
 	}
-	between := copies(leadBetween)
-	for short := copies(fe.Lead); short > 0; short -= grid {
-		f = Factors{short, short + between}
-		windows := (f.Long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
+	between, most := copies(leadBetween), copies(fe.Lead)
+	lines := fe.OpCache.counter(insts)
+	for short := grid; short <= most && (2*short+between)*size <= bytes; short += grid {
+		long := short + between
+		windows := (long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
 		inSet := (windows + opCacheSets - 1) / opCacheSets // of the set that has most
-		lines := float64(fe.OpCache.linesOf(insts, f.Long)*inSet) / float64(windows)
-		if (f.Short+f.Long)*size <= bytes && lines*opCacheSets <= leadShare*float64(fe.OpCache.Lines) {
-			return f, true
+		if float64(lines.upTo(long)*inSet)/float64(windows)*opCacheSets <= leadShare*float64(fe.OpCache.Lines) {
+			f, ok = Factors{short, long}, true
 		}
 	}
-	return f, false
+	return f, ok
 }
 
 // Served is how many cycles a copy takes that the op cache serves one after the other, without a lead. It is for cores of which the
