@@ -73,11 +73,5 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 func (s *session) withLead(j job, r measured, copies unroll.Factors, why string) (_ measured, err error) {
 	r.warnings = append(r.warnings, fmt.Sprintf(
 		"it is so fast that the front end of a loop may not keep up: %v copies would show that, but %s", copies, why))
-	if r.mapped, err = r.mapped.Again(r.mapped.Factors, s.allow(mapLimit).over); err != nil {
-		return r, err
-	}
-	earlier := r.timed
-	r.timed, err = s.time(r.mapped, j.plan(r.mapped))
-	r.timed = r.timed.After(earlier)
-	return r, err
+	return s.timeAgain(j, r, r.mapped.Factors)
 }

@@ -37,19 +37,24 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	if !ok || j.Unroll != nil || r.mapped.Loop != nil {
 		return r, err
 	}
-	earlier := r.timed
-	if r.mapped, err = r.mapped.Again(other, s.allow(mapLimit).over); err != nil {
-		return r, err
-	}
-	r.timed, err = s.time(r.mapped, j.plan(r.mapped))
-	r.timed = r.timed.After(earlier)
-	if err != nil {
+	if r, err = s.timeAgain(j, r, other); err != nil {
 		return r, err
 	}
 	r, left, err := s.checkLinear(j, r, true)
 	if e := r.timed.Estimate; err == nil && growth > 0 && left > max(e.Half, min(stillGrowing*growth, settledShare*e.Value)) {
 		return r, first
 	}
+	return r, err
+}
+
+// timeAgain maps a block once more, with these numbers of copies, and times it.
+func (s *session) timeAgain(j job, r measured, factors unroll.Factors) (_ measured, err error) {
+	if r.mapped, err = r.mapped.Again(factors, s.allow(mapLimit).over); err != nil {
+		return r, err
+	}
+	earlier := r.timed
+	r.timed, err = s.time(r.mapped, j.plan(r.mapped))
+	r.timed = r.timed.After(earlier)
 	return r, err
 }
 
