@@ -296,10 +296,10 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if got.runs > 0 {
 			s.timed.RunsPerSample = got.runs
 		}
-		kept := s.keep(got)
+		kept, rate := s.keep(got)
 		for _, w := range kept {
 			p := of[w.pair]
-			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, s.rate.ticks)})
+			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, rate)})
 			if i := slices.Index(p.missing, w.offset); i >= 0 {
 				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
 			}
@@ -362,23 +362,24 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 	return plan, of
 }
 
-// keep gives a child run's undisturbed windows and notes them and the others.
-func (s *series) keep(got childRun) (kept []window) {
+// keep gives a child run's undisturbed windows, with the clock's rate meanwhile, and notes them and the others.
+func (s *series) keep(got childRun) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
 		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls that led to no sample
 	}
 	if got.switches > 0 {
 		t.WindowsSwitched += len(got.windows)
-		return nil
+		return nil, 0
 	}
-	switch known, drifts := s.learnRate(got); {
-	case !known:
+	rate, drifts := s.learnRate(got)
+	switch {
+	case math.IsNaN(rate):
 		t.WindowsUnsteady += len(got.windows)
-		return nil
+		return nil, 0
 	case drifts:
 		t.WindowsDrifted += len(got.windows)
-		return nil
+		return nil, 0
 	}
 	for _, w := range got.windows {
 		if w = w.uninterrupted(s.interrupt()); !w.complete || w.samples() == 0 {
@@ -394,29 +395,29 @@ func (s *series) keep(got childRun) (kept []window) {
 		t.SamplesDropped += windowSamples - w.samples()
 		t.Seconds += w.ticks() / s.report.TicksPerSecond
 	}
-	return kept
+	return kept, rate
 }
 
 // interrupt is the least that an interrupt lasts, in ticks.
 func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
-// learnRate takes in what a child run says of the clock's rate, one reading from each window. Of few the
-// interval is as wide as that of one step among them, which is no drift.
-func (t *TSC) learnRate(got childRun) (known, drifts bool) {
-	rate := got.rate(t.clock)
+// learnRate takes in what a child run says of the clock's rate, one reading from each window, and gives the rate during this run; NaN
+// if it says nothing. Of few readings the interval is as wide as that of one step among them, which is no drift.
+func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
+	run := got.rate(t.clock)
 	switch {
-	case math.IsNaN(rate.Value):
-		return false, false
-	case rate.N == 1:
-		rate.Half = t.clock.RateResolution(1)
-		if math.Abs(rate.Value-t.rate.ticks) > driftShare*t.rate.ticks+rate.Half { // one alone may have met an interrupt
-			return true, true
+	case math.IsNaN(run.Value):
+		return math.NaN(), false
+	case run.N == 1:
+		run.Half = t.clock.RateResolution(1)
+		if math.Abs(run.Value-t.rate.ticks) > driftShare*t.rate.ticks+run.Half { // one alone may have met an interrupt
+			return run.Value, true
 		}
-	case rate.Half > driftShare*rate.Value+2*t.clock.RateResolution(rate.N):
-		return true, true
+	case run.Half > driftShare*run.Value+2*t.clock.RateResolution(run.N):
+		return run.Value, true
 	}
-	t.rate.add(rate, t.clock)
-	return true, false
+	t.rate.add(run, t.clock)
+	return t.rate.during(run), false
 }
 
 // TimeThird implements Timer.
@@ -430,8 +431,9 @@ func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed,
 		if err != nil {
 			return timed, err
 		}
-		for _, w := range s.keep(got) {
-			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, t.rate.ticks)})
+		kept, rate := s.keep(got)
+		for _, w := range kept {
+			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, rate)})
 		}
 	}
 	return timed, nil
