@@ -24,7 +24,7 @@ import (
 func boundsCommand() *command {
 	return &command{
 		name:     "bounds",
-		summary:  "find what in a block makes its time",
+		summary:  "find what bounds a block",
 		synopsis: []string{"bounds [flags] -hex HEX  (a report)", "bounds [flags] FILE...   (a row for each distinct block of a corpus; - is standard input)"},
 		about: `Nothing is modelled: the block is changed in one way at a time and measured again.
   chains     dependencies from one iteration to the next are cut, by a constant in the register or a

@@ -13,7 +13,7 @@ import (
 func explainCommand() *command {
 	return &command{
 		name:     "explain",
-		summary:  "find which part of a set-up makes a block's or a program's time",
+		summary:  "find which part of a set-up a block's or a program's time depends on",
 		synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
 		about: `The set-up is that of a harness that takes no precautions: all pages on one frame, subnormals
 computed, nothing rejected for what the addresses say, and the flags below on top. For each
