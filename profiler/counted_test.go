@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -239,6 +240,33 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 				if e := evidenceOf(t, r, reason); role == c.role && (e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration")) {
 					t.Errorf("%s: %+v", c.role, e)
 				}
+			}
+		}
+	}
+}
+
+// A reason that is tolerated is so where the CPU counts it, too, and no other is.
+func TestSimulatedTolerated(t *testing.T) {
+	splits := script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
+		for k, e := range events {
+			for j := range t.Counts[k] {
+				if e.Role == pmu.SplitLoad {
+					t.Counts[k][j] = uint64(iterations)
+				}
+			}
+		}
+	})
+	code := unhex(t, "488b433c") // mov rax, [rbx+0x3c]
+	paper := initial.Paper()
+	for tolerated, want := range map[verdict.Reason]verdict.Reason{verdict.Misaligned: "", verdict.L1DMiss: verdict.Misaligned} {
+		setup := Setup{Init: &paper, Tolerate: []verdict.Reason{tolerated}}
+		r := profileScriptedOn(t, scripted(pmutest.New(8), splits), func(*session) {}, Block{code, setup})
+		if r.Reason != want {
+			t.Errorf("%s tolerated: %q, want %q", tolerated, r.Reason, want)
+		}
+		for _, c := range r.Counters {
+			if c.Role == string(pmu.SplitLoad) && (c.PerIteration == nil || *c.PerIteration != 1) {
+				t.Errorf("%+v", c)
 			}
 		}
 	}
@@ -520,10 +548,12 @@ func TestSimulatedReadFallback(t *testing.T) {
 		want       verdict.Reason
 		kind       invariants.Kind
 		everyCount uint64 // of other events
+		tolerate   []verdict.Reason
 	}{
-		{"none", [2]uint64{0, 0}, "", invariants.Counted, 0},
-		{"as many around the copies", [2]uint64{3, 3}, "", invariants.Inferred, 0},
-		{"one for every other run of the longer image", [2]uint64{0, 1}, verdict.L1IMiss, "", 0},
+		{"none", [2]uint64{0, 0}, "", invariants.Counted, 0, nil},
+		{"as many around the copies", [2]uint64{3, 3}, "", invariants.Inferred, 0, nil},
+		{"one for every other run of the longer image", [2]uint64{0, 1}, verdict.L1IMiss, "", 0, nil},
+		{"the same, tolerated", [2]uint64{0, 1}, "", invariants.Inferred, 0, []verdict.Reason{verdict.L1IMiss}},
 	} {
 		k := pmutest.New(8)
 		k.RDPMC = false
@@ -541,7 +571,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
 		require.Measure(t, err)
 		reads = 0
-		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}, Setup: Setup{Tolerate: c.tolerate}})
 		p.Close()
 		if err != nil {
 			t.Fatal(err)

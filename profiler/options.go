@@ -58,7 +58,8 @@ type Options struct {
 	Events []string
 	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, and verdict.L1IMiss,
 	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
-	// to measure what the condition costs. Such a number is not ground truth.
+	// to measure what the condition costs. Such a number is not ground truth. What hardware counters count of a
+	// tolerated condition rejects no block either, and is in Result.Counters.
 	Tolerate []verdict.Reason
 	// At is the one layout to measure in, 0 to Layouts-1, as Result.Speeds numbers them; nil is all.
 	At *int

@@ -312,7 +312,7 @@ func (s *session) time(m *mapping.Mapped, p timing.Plan) (timing.Timed, error) {
 func (j job) plan(m *mapping.Mapped) timing.Plan {
 	p := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
-		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
+		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {

@@ -87,7 +87,7 @@ type Reader struct {
 }
 
 // Count has the child run a block's image pair many times with groups of events turned on, and adds
-// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block.
+// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block, unless the plan tolerates them.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
 		err := r.countGroup(b, pair, p, g, tallies)
@@ -150,7 +150,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 			Event: e, Reader: ByRead, Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
-		if reason := violates[e.Role]; r.Must == nil && reason != "" && e.Exact && long-short >= readSome {
+		if reason := p.violated(e); r.Must == nil && reason != "" && long-short >= readSome {
 			return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
 				"%s counted %.3g in a run of %d copies and %.3g in one of %d", e.Name, short, pair.Short.Iterations, long, pair.Long.Iterations)}
 		}
