@@ -131,10 +131,16 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d frames: there are 1 to %d", o.Frames, layout.MaxFrames)
 	case o.Unroll != nil && (o.Unroll.Short < 0 || o.Unroll.Short >= o.Unroll.Long):
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", o.Unroll)
-	case o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll:
-		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	case o.Mode == Loop && o.FrontEnd == Decode:
 		return errors.New("a loop runs from the op cache, not from the decoders")
+	}
+	return o.checkOneImage()
+}
+
+// checkOneImage refuses a loop of 0 iterations, which never ends.
+func (o Options) checkOneImage() error {
+	if o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll {
+		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	}
 	return nil
 }

@@ -45,6 +45,9 @@ func (s *session) profile(b Block) (Result, error) {
 		return Result{}, err
 	}
 	j := s.job(b)
+	if err := j.checkOneImage(); err != nil { // of set-up and options together
+		return Result{}, err
+	}
 	here := s.hostReport()
 	r, err := s.steps(j)
 	asWritten(err, j.Code)
