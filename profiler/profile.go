@@ -50,14 +50,19 @@ func (s *session) profile(b Block) (Result, error) {
 	}
 	here := s.hostReport()
 	r, err := s.steps(j)
+	here.OnCPU = s.cpus.Current() // it moves where the CPU is busy
 	asWritten(err, j.Code)
 	result := s.result(j, here, r, err == nil)
-	if err == nil {
-		if result.Second, err = s.second(b, result.Init.Name); result.Second != nil {
-			result.Second.comparedWith(result.Cycles)
-		}
+	if err != nil {
+		return result, err
 	}
-	return result, err
+	if result.Second, err = s.second(b, result.Init.Name); err != nil {
+		return s.result(j, here, r, false), err
+	}
+	if result.Second != nil {
+		result.Second.comparedWith(result.Cycles)
+	}
+	return result, nil
 }
 
 // asWritten names the instruction of a rejection as the user wrote it.
