@@ -16,15 +16,15 @@ import (
 // Tally is what one event counted.
 type Tally struct {
 	Event   pmu.Event
-	Reader  string    // ByRDPMC or ByRead
+	Reader  string    // byRDPMC or byRead
 	PerIter []float64 // per iteration, of each window
 	Zero    bool      // in as many timings of each image as have to agree
 }
 
 // Who reads counters.
 const (
-	ByRDPMC = "rdpmc"
-	ByRead  = "read"
+	byRDPMC = "rdpmc"
+	byRead  = "read"
 )
 
 // Tallies are those of several events.
@@ -43,7 +43,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 		}
 		of := t.Of(e)
 		if of == nil {
-			of = &Tally{Event: e, Reader: ByRDPMC, Zero: true}
+			of = &Tally{Event: e, Reader: byRDPMC, Zero: true}
 			t[key(e)] = of
 		}
 		var middle [2]float64
@@ -147,7 +147,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 		}
 		short, long := stat.Median(columns[i][0]), stat.Median(columns[i][1])
 		tallies[key(e)] = &Tally{
-			Event: e, Reader: ByRead, Zero: long-short < readNone && long < readSome,
+			Event: e, Reader: byRead, Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
 		if reason := p.violated(e); r.Must == nil && reason != "" && long-short >= readSome {
