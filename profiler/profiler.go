@@ -110,7 +110,7 @@ func (p *Profiler) Close() {
 
 // Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
 // the Result. The error is ctx's, ErrClosed, or a *verdict.HostError when no further block can be
-// measured.
+// measured; any other says why bbprof could not start a child.
 func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
 	if refused := p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
 		return Result{}, refused
