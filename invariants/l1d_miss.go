@@ -66,13 +66,14 @@ func (t Trace) evicted() (asm.Access, bool) {
 	at := lookup{of: t.Frame}
 	place := func(a asm.Access) [2]uint64 { return [2]uint64{uint64(at.frame(a.Addr)), a.Addr & within / line} }
 	streamed := map[[2]uint64]bool{}
+	streams := func(a asm.Access) bool { return past[a.Inst] && a.Write } // movntdqa is a load
 	for _, a := range t.Accesses {
-		if past[a.Inst] && a.Write {
+		if streams(a) {
 			streamed[place(a)] = true
 		}
 	}
 	for _, a := range t.Accesses {
-		if !past[a.Inst] && streamed[place(a)] {
+		if !streams(a) && streamed[place(a)] {
 			return a, true
 		}
 	}

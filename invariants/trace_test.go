@@ -357,7 +357,10 @@ func TestResidencyFlushes(t *testing.T) {
 
 // TestResidencyStreamed: a store past the caches takes the line from accesses to it, not from others.
 func TestResidencyStreamed(t *testing.T) {
-	block := insts(t, "0fe71b 488b03") // movntq [rbx], mm3; mov rax, [rbx]
+	blocks := [][]asm.Inst{
+		insts(t, "0fe71b 488b03"),     // movntq [rbx], mm3; mov rax, [rbx]
+		insts(t, "0fe71b 660f382a03"), // the same; movntdqa xmm0, [rbx], a load
+	}
 	access := func(inst int, addr uint64) asm.Access {
 		return asm.Access{Inst: inst, Addr: addr, Width: 8, Elem: 8, Read: inst == 1, Write: inst == 0}
 	}
@@ -372,10 +375,12 @@ func TestResidencyStreamed(t *testing.T) {
 		{"by another page of the frame", P + page, map[uint64]int{P: 0, P + page: 0}, verdict.L1DMiss},
 		{"on another frame", P + page, map[uint64]int{P: 0, P + page: 1}, ""},
 	} {
-		tr := trace(t, []asm.Access{access(0, P), access(1, c.load)}, c.frames)
-		tr.Insts = block
-		if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		for _, block := range blocks {
+			tr := trace(t, []asm.Access{access(0, P), access(1, c.load)}, c.frames)
+			tr.Insts = block
+			if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != c.want {
+				t.Errorf("%s, %s: %q, want %q", block[1].Text(), c.name, got, c.want)
+			}
 		}
 	}
 }

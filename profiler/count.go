@@ -31,9 +31,14 @@ const (
 )
 
 // CountInstructions steps through copies of a block and counts. Nothing is timed, so the
-// machine may be busy. A block that does not run has a Rejection; the error is ctx's, a
+// machine may be busy. Of the block's Setup, At alone counts. A block that does not run has a Rejection; the error is ctx's, a
 // *verdict.HostError or a failure of bbprof.
 func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
+	return countWithin(ctx, b, countLimit)
+}
+
+// countWithin is CountInstructions with so much CPU time for all steps.
+func countWithin(ctx context.Context, b Block, limit time.Duration) (InstructionCount, error) {
 	count := InstructionCount{Hex: hex.EncodeToString(b.Code)}
 	var err error
 	ptracethread.Run(func() {
@@ -43,12 +48,16 @@ func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 		}
 		defer s.discard()
 		defer s.killedBy(ctx)()
-		count.Copies, count.Instructions, err = s.count(b)
+		count.Copies, count.Instructions, err = s.count(b, limit)
 	})
 	if ctx.Err() != nil {
 		return count, ctx.Err()
 	}
+	if rejection := overtime(err); rejection != nil {
+		err = rejection
+	}
 	if errors.As(err, &count.Rejection) {
+		asWritten(err, b.Code)
 		return count, nil
 	}
 	return count, err
@@ -62,7 +71,7 @@ func newStepper() (*session, error) {
 }
 
 // count maps a block as for a measurement and then steps through copies of it.
-func (s *session) count(b Block) (copies, instructions int, err error) {
+func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
 	j := job{Block: b, Options: Options{FrontEnd: OpCache}, states: s.states}
 	d, err := decode(mapper.Place(b.Code, b.Setup.At))
 	if err != nil {
@@ -78,7 +87,7 @@ func (s *session) count(b Block) (copies, instructions int, err error) {
 	}
 	copies = min(countCopies, m.Factors.Long)
 	total, lastCopy, lastInst := 0, -1, -1
-	err = m.Step(copies, countLimit, func(copy, inst int, _ tracee.Regs) {
+	err = m.Step(copies, limit, func(copy, inst int, _ tracee.Regs) {
 		// A rep instruction steps once a round without moving. Nothing else does: a
 		// block has no jumps.
 		if copy != lastCopy || inst != lastInst {

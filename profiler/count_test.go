@@ -2,7 +2,9 @@ package profiler
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -34,6 +36,22 @@ func TestCountInstructions(t *testing.T) {
 		}
 		if got.Rejection != nil && got.Rejection.Reason != c.reason {
 			t.Errorf("%s: %v", c.code, got.Rejection)
+		}
+	}
+}
+
+// TestCountRejections: what a block is rejected for is its own doing, and names it as the user wrote it.
+func TestCountRejections(t *testing.T) {
+	for _, c := range []struct {
+		code, says string
+	}{
+		{"ff2503000000", "jmp qword ptr [rip+0x3]"},
+		{"b9a08601004889dff3aa", "did not end within"}, // mov ecx,100000; mov rdi,rbx; rep stosb
+	} {
+		got, err := countWithin(t.Context(), Block{Code: unhex(t, c.code)}, 50*time.Millisecond)
+		require.Host(t, err)
+		if err != nil || got.Rejection == nil || !strings.Contains(got.Rejection.Error(), c.says) {
+			t.Errorf("%s: %+v, %v, want %q", c.code, got, err, c.says)
 		}
 	}
 }

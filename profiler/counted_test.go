@@ -3,6 +3,7 @@ package profiler
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,15 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -244,6 +248,73 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 	}
 }
 
+// A reason that is tolerated is so where the CPU counts it, too, and no other is.
+func TestSimulatedTolerated(t *testing.T) {
+	splits := script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
+		for k, e := range events {
+			for j := range t.Counts[k] {
+				if e.Role == pmu.SplitLoad {
+					t.Counts[k][j] = uint64(iterations)
+				}
+			}
+		}
+	})
+	code := unhex(t, "488b433c") // mov rax, [rbx+0x3c]
+	paper := initial.Paper()
+	for tolerated, want := range map[verdict.Reason]verdict.Reason{verdict.Misaligned: "", verdict.L1DMiss: verdict.Misaligned} {
+		setup := Setup{Init: &paper, Tolerate: []verdict.Reason{tolerated}}
+		r := profileScriptedOn(t, scripted(pmutest.New(8), splits), func(*session) {}, Block{code, setup})
+		if r.Reason != want {
+			t.Errorf("%s tolerated: %q, want %q", tolerated, r.Reason, want)
+		}
+		for _, c := range r.Counters {
+			if c.Role == string(pmu.SplitLoad) && (c.PerIteration == nil || *c.PerIteration != 1) {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
+
+// What fails in the second of two initial states has no cycles of the first; what does not end in the second keeps them.
+func TestSimulatedSecondFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(s *session)
+		want Status
+	}{
+		"killed": {func(s *session) { s.child.Kill() }, Failed},
+		"endless": {func(s *session) {
+			entry := s.timer.Images()
+			copy(s.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
+			s.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
+		}, OK},
+	} {
+		r := secondEnded(t, c.end)
+		if r.Status != c.want || r.Hex != "4801c0" || (r.Cycles != 0) != (c.want == OK) || (r.Clock != nil) != (c.want == OK) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if c.want == OK && (r.Second == nil || r.Second.Reason != verdict.Timeout) {
+			t.Errorf("%s: %+v", name, r.Second)
+		}
+	}
+}
+
+// secondEnded is a block in two initial states, of which the second ends the child in some way.
+func secondEnded(t *testing.T, end func(*session)) Result {
+	t.Helper()
+	var s *session
+	states, err := StatesNamed("low")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := scripted(pmutest.New(8), script(1, func(pmu.Pass, int, *timing.Readings) {
+		if s != nil && binary.LittleEndian.Uint64(s.child.Frame(0)) == states[0].Fill {
+			end(s)
+		}
+	}))
+	o.Init = "paper,low"
+	return profileScriptedOn(t, o, func(is *session) { s = is }, Block{Code: []byte{0x48, 0x01, 0xc0}})
+}
+
 // The paper's rule on cycles: 8 identical timings of 16, and not 7.
 func TestSimulatedIdenticalTimings(t *testing.T) {
 	for _, c := range []struct {
@@ -298,13 +369,13 @@ func TestSimulatedBusyCPU(t *testing.T) {
 			t.Switches = 1
 		}
 	}))
-	o.CPUs = all[:2]
+	o.CPUs, o.Detail = all[:2], true
 	if p, err = o.open(); err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
-	if err != nil || r.Status != OK || r.WindowsSwitched == 0 || p.session.cpus.Current() != all[1] {
+	if err != nil || r.Status != OK || r.WindowsSwitched == 0 || r.Host.OnCPU != all[1] {
 		t.Errorf("%v, %+v", err, r)
 	}
 }
@@ -520,10 +591,12 @@ func TestSimulatedReadFallback(t *testing.T) {
 		want       verdict.Reason
 		kind       invariants.Kind
 		everyCount uint64 // of other events
+		tolerate   []verdict.Reason
 	}{
-		{"none", [2]uint64{0, 0}, "", invariants.Counted, 0},
-		{"as many around the copies", [2]uint64{3, 3}, "", invariants.Inferred, 0},
-		{"one for every other run of the longer image", [2]uint64{0, 1}, verdict.L1IMiss, "", 0},
+		{"none", [2]uint64{0, 0}, "", invariants.Counted, 0, nil},
+		{"as many around the copies", [2]uint64{3, 3}, "", invariants.Inferred, 0, nil},
+		{"one for every other run of the longer image", [2]uint64{0, 1}, verdict.L1IMiss, "", 0, nil},
+		{"the same, tolerated", [2]uint64{0, 1}, "", invariants.Inferred, 0, []verdict.Reason{verdict.L1IMiss}},
 	} {
 		k := pmutest.New(8)
 		k.RDPMC = false
@@ -541,7 +614,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
 		require.Measure(t, err)
 		reads = 0
-		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}, Setup: Setup{Tolerate: c.tolerate}})
 		p.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -53,15 +53,17 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 		r.timed, err = s.time(r.mapped, j.plan(r.mapped))
 		few, more := first.timed.Estimate.Value, r.timed.Estimate.Value
 		r.timed = r.timed.After(first.timed)
-		if err != nil {
-			return r, err
-		}
 		first.timed = r.timed
-		if more > leftOpCache*few {
+		rejection, rejected := errors.AsType[*verdict.Rejection](err)
+		switch {
+		case rejected && rejection.Reason.Noise():
+			return r, err // as for any other block
+		case err == nil && more > leftOpCache*few:
 			return s.withLead(j, first, copies, fmt.Sprintf("the op cache does not hold them, since each takes %.3f cycles, and of %v copies %.3f", more, first.mapped.Factors, few))
+		case err == nil:
+			r, _, err = s.checkLinear(j, r, false)
+			first.timed = r.timed
 		}
-		r, _, err = s.checkLinear(j, r, false)
-		first.timed = r.timed
 	}
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return s.withLead(j, first, copies, fmt.Sprintf("so many are rejected as %s", rejection.Reason))

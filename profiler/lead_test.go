@@ -22,23 +22,36 @@ func TestPastLead(t *testing.T) {
 	leaves := func(n int) uint64 { return served(n) + uint64(2*max(n-900, 0)) } // the op cache after 900 copies
 	slower := func(n int) uint64 { return served(n) + uint64(max(n-900, 0)/4) }
 	twice := func(n int) uint64 { return 2 * served(n) }
+	never := func(int) bool { return false }
+	past := func(n int) bool { return n > 900 }
 	for _, c := range []struct {
 		name  string
 		fe    unroll.FrontEnd
 		takes func(copies int) uint64
+		miss  func(copies int) bool // L1I
 		setup Setup
 		want  string
 	}{
-		{"with the lead and without", fe, served, Setup{}, "0.562 cycles, 768,1024 copies"},
-		{"on a core whose lead is not known", unknown, served, Setup{}, "0.500 cycles, 128,256 copies"},
-		{"with the few copies of a set-up", fe, served, Setup{FewCopies: true}, "0.500 cycles, 128,256 copies"},
-		{"in a loop", fe, served, Setup{Mode: Loop}, "0.562 cycles, 8192,16384 copies"},
-		{"of a block that takes longer than the front end", fe, twice, Setup{}, "1.000 cycles, 128,256 copies"},
-		{"where the op cache does not hold the last copies", fe, leaves, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},
-		{"where the last copies are slower", fe, slower, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but so many are rejected as nonlinear"},
+		{"with the lead and without", fe, served, never, Setup{}, "0.562 cycles, 768,1024 copies"},
+		{"on a core whose lead is not known", unknown, served, never, Setup{}, "0.500 cycles, 128,256 copies"},
+		{"with the few copies of a set-up", fe, served, never, Setup{FewCopies: true}, "0.500 cycles, 128,256 copies"},
+		{"in a loop", fe, served, never, Setup{Mode: Loop}, "0.562 cycles, 8192,16384 copies"},
+		{"of a block that takes longer than the front end", fe, twice, never, Setup{}, "1.000 cycles, 128,256 copies"},
+		{"where the op cache does not hold the last copies", fe, leaves, never, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},
+		{"where the last copies miss L1I", fe, served, past, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but so many are rejected as l1i_miss"},
+		{"where the last copies are slower", fe, slower, never, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but so many are rejected as nonlinear"},
 	} {
 		o := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(1),
-			Block: func(_ pmu.Pass, iterations int, r *timing.Readings) { r.Say(137 + c.takes(iterations)) }})
+			Block: func(events pmu.Pass, iterations int, r *timing.Readings) {
+				r.Say(137 + c.takes(iterations))
+				for k, e := range events {
+					for j := range r.Counts[k] {
+						if e.Role == pmu.L1IMiss && c.miss(iterations) {
+							r.Counts[k][j] = 1
+						}
+					}
+				}
+			}})
 		r := profileScriptedOn(t, o, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 }, Block{Code: unhex(t, moves), Setup: c.setup})
 		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
 		for _, w := range r.Warnings {

@@ -58,7 +58,8 @@ type Options struct {
 	Events []string
 	// Tolerate lists reasons of the trace, such as verdict.AliasFrame, and verdict.L1IMiss,
 	// verdict.Nonlinear and verdict.Unstable, that end up as a warning instead of a rejection:
-	// to measure what the condition costs. Such a number is not ground truth.
+	// to measure what the condition costs. Such a number is not ground truth. What hardware counters count of a
+	// tolerated condition rejects no block either, and is in Result.Counters.
 	Tolerate []verdict.Reason
 	// At is the one layout to measure in, 0 to Layouts-1, as Result.Speeds numbers them; nil is all.
 	At *int
@@ -130,10 +131,16 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d frames: there are 1 to %d", o.Frames, layout.MaxFrames)
 	case o.Unroll != nil && (o.Unroll.Short < 0 || o.Unroll.Short >= o.Unroll.Long):
 		return fmt.Errorf("unroll factors %v: the second must exceed the first, and that must not be negative", o.Unroll)
-	case o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll:
-		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	case o.Mode == Loop && o.FrontEnd == Decode:
 		return errors.New("a loop runs from the op cache, not from the decoders")
+	}
+	return o.checkOneImage()
+}
+
+// checkOneImage refuses a loop of 0 iterations, which never ends.
+func (o Options) checkOneImage() error {
+	if o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll {
+		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	}
 	return nil
 }

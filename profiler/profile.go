@@ -45,16 +45,24 @@ func (s *session) profile(b Block) (Result, error) {
 		return Result{}, err
 	}
 	j := s.job(b)
+	if err := j.checkOneImage(); err != nil { // of set-up and options together
+		return Result{}, err
+	}
 	here := s.hostReport()
 	r, err := s.steps(j)
+	here.OnCPU = s.cpus.Current() // it moves where the CPU is busy
 	asWritten(err, j.Code)
 	result := s.result(j, here, r, err == nil)
-	if err == nil {
-		if result.Second, err = s.second(b, result.Init.Name); result.Second != nil {
-			result.Second.comparedWith(result.Cycles)
-		}
+	if err != nil {
+		return result, err
 	}
-	return result, err
+	if result.Second, err = s.second(b, result.Init.Name); err != nil {
+		return s.result(j, here, r, false), err
+	}
+	if result.Second != nil {
+		result.Second.comparedWith(result.Cycles)
+	}
+	return result, nil
 }
 
 // asWritten names the instruction of a rejection as the user wrote it.
@@ -312,7 +320,7 @@ func (s *session) time(m *mapping.Mapped, p timing.Plan) (timing.Timed, error) {
 func (j job) plan(m *mapping.Mapped) timing.Plan {
 	p := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
-		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical,
+		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {

@@ -110,7 +110,7 @@ func (p *Profiler) Close() {
 
 // Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
 // the Result. The error is ctx's, ErrClosed, or a *verdict.HostError when no further block can be
-// measured.
+// measured; any other says why bbprof could not start a child.
 func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
 	if refused := p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
 		return Result{}, refused
@@ -227,10 +227,9 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return Result{}, ctx.Err()
 		case errors.As(err, &hostError):
 			return Result{}, hostError
-		case errors.As(err, &dead) && dead.Overtime:
+		case overtime(err) != nil:
 			s.discard()
-			result.Status, result.Reason = Rejected, verdict.Timeout
-			result.Rejection = &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("the block's runs did not end within %v of CPU time", dead.Limit)}
+			result.Status, result.Reason, result.Rejection = Rejected, verdict.Timeout, overtime(err)
 			return result, nil
 		case errors.As(err, &dead) && try == 0:
 			continue
@@ -240,4 +239,13 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 		result.Status, result.Failure = Failed, err.Error()
 		return result, nil
 	}
+}
+
+// overtime is the rejection of a block whose runs the child was killed for; nil if err is something else.
+func overtime(err error) *verdict.Rejection {
+	dead, ok := errors.AsType[*tracee.DeadError](err)
+	if !ok || !dead.Overtime {
+		return nil
+	}
+	return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("the block's runs did not end within %v of CPU time", dead.Limit)}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -39,7 +40,7 @@ func (r *CapturedReport) addLeft(left *mapping.Left) {
 
 // Replay executes a block once from a captured state and gives the state after it: registers, and the pages
 // that were captured. The error is a *verdict.Rejection if the block does not run to its end
-// there, else as that of Profile.
+// there, else that of Profile or a failure of bbprof.
 func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
 	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
 		after, err = s.replayOnce(b)
@@ -55,18 +56,35 @@ func (p *Profiler) inState(ctx context.Context, code []byte, c *initial.Captured
 		return err
 	}
 	b := Block{Code: code, Setup: Setup{Captured: c}}
-	refused := p.do(ctx, func(s *session) {
+	if refused := p.do(ctx, func(s *session) { err = s.inState(ctx, b, do) }); refused != nil {
+		return refused
+	}
+	return err
+}
+
+// inState is that of Profiler on the goroutine that owns the child. As in serve, a child that dies is replaced once.
+func (s *session) inState(ctx context.Context, b Block, do func(*session, Block) error) error {
+	for try := 0; ; try++ {
 		s.window = s.windowFor(b)
-		if err = s.ready(); err == nil {
+		err := s.ready()
+		if err == nil {
 			spare := s.killedBy(ctx)
 			err = do(s, b)
 			spare()
 		}
-	})
-	if refused != nil {
-		return refused
+		_, rejected := errors.AsType[*verdict.Rejection](err)
+		_, dead := errors.AsType[*tracee.DeadError](err)
+		switch {
+		case err == nil || rejected:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case overtime(err) != nil:
+			return overtime(err)
+		case !dead || try > 0:
+			return err
+		}
 	}
-	return err
 }
 
 func (s *session) replayOnce(b Block) (*initial.Captured, error) {

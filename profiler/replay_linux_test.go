@@ -1,17 +1,20 @@
 package profiler
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -302,5 +305,40 @@ func TestLeavesEarly(t *testing.T) {
 		if early := r.Reason == verdict.LeavesState; early != c.early || r.Captured.Within != 4 && early {
 			t.Errorf("%v: %s %v, %d copies within; want too early: %v", c.unroll, r.Status, r.Rejection, r.Captured.Within, c.early)
 		}
+	}
+}
+
+// TestReplayLosesChild: an error says whose doing it is that a child is lost, and a child that is lost once is replaced.
+func TestReplayLosesChild(t *testing.T) {
+	b := openBench(t)
+	block := Block{Code: []byte{0x90}, Setup: Setup{Captured: &initial.Captured{Address: pieCode}}}
+	lose := func(s *session) error {
+		s.child.Kill()
+		return s.child.Complete(nil, generous, "nothing")
+	}
+	tries := 0
+	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
+		if tries++; tries == 1 {
+			return lose(s)
+		}
+		return s.child.Complete(nil, generous, "nothing")
+	}); err != nil || tries != 2 {
+		t.Errorf("lost once: %v after %d tries", err, tries)
+	}
+	dead := (*tracee.DeadError)(nil)
+	if err := b.inState(t.Context(), block, func(s *session, _ Block) error { return lose(s) }); !errors.As(err, &dead) {
+		t.Errorf("lost twice: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := b.inState(ctx, block, func(s *session, _ Block) error { cancel(); return lose(s) }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	rejection := (*verdict.Rejection)(nil)
+	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
+		entry := s.timer.Images()
+		copy(s.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
+		return s.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
+	}); !errors.As(err, &rejection) || rejection.Reason != verdict.Timeout {
+		t.Errorf("endless: %v", err)
 	}
 }

@@ -25,7 +25,8 @@ const (
 )
 
 // Result is all that is known about one block. Cycles are core cycles per iteration of the
-// block; fields about timing are zero unless Status is OK.
+// block; they and Clock are only there if Status is OK. What else is known of a block that was timed and then rejected, such as its
+// Speeds and how many windows there were, is there.
 type Result struct {
 	Hex    string         `json:"hex"`
 	Status Status         `json:"status"`
@@ -151,7 +152,7 @@ type LoopReport struct {
 // HostReport says where it was measured.
 type HostReport struct {
 	CPU CPU `json:"cpu"`
-	// OnCPU is the logical CPU that monitor and child ran on.
+	// OnCPU is the logical CPU that monitor and child ran on, the last of them if it was busy and they moved.
 	OnCPU                  int    `json:"on_cpu"`
 	SpeculativeStoreBypass string `json:"speculation_store_bypass"`
 }

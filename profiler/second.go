@@ -60,8 +60,10 @@ func (s *session) second(b Block, first string) (*SecondState, error) {
 	b.Setup.Init, b.Setup.Set = &other, s.opts.Set.With(b.Setup.Set)
 	r, err := s.steps(s.job(b))
 	second := &SecondState{Init: other.Name}
-	rejection := (*verdict.Rejection)(nil)
+	rejection := overtime(err)
 	switch {
+	case rejection != nil:
+		second.Reason = rejection.Reason
 	case errors.As(err, &rejection):
 		second.Reason = rejection.Reason
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,16 @@ func TestSetupCheck(t *testing.T) {
 		if err := c.s.Check(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// TestSetupAgainstOptions: one image alone is not timed as a loop, whichever of the two asks for that.
+func TestSetupAgainstOptions(t *testing.T) {
+	b := openBench(t)
+	b.opts = Options{Mode: Loop}.WithDefaults()
+	_, err := b.profile(Block{Code: []byte{0x90}, Setup: Setup{Unroll: &unroll.Factors{Short: 0, Long: 8}}})
+	if err == nil || !strings.Contains(err.Error(), "one image alone") {
+		t.Errorf("mode loop: %v", err)
 	}
 }
 

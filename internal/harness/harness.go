@@ -94,9 +94,9 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	e.Raw(tail...)
 }
 
-// DryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
+// dryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
 // that a block can change, from what the dry run's side of the own region holds.
-func DryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
+func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
 	if init.X87 != nil { // all of it is a program's
 		reset.X87, reset.Vector, reset.High = true, true, true
 	}
@@ -139,12 +139,12 @@ func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	}
 }
 
-// LeaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what
+// leaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what
 // follows until the next taken branch: on Intel a window of 64 bytes with as many
 // instructions, more than the lines for one window take (18 for 32 bytes on Skylake, 48 for
 // 64 on Golden Cove; Optimization Manual, "Decoded ICache"); on AMD an mfence, which on Intel
 // changes nothing. It keeps all state and the alignment to 64.
-func LeaveOpCache(e *asm.Emitter) {
+func leaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)
 	e.Raw(0x0f, 0xae, 0xf0) // mfence

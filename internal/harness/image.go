@@ -111,12 +111,12 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	}
 	e := asm.NewEmitterIn(im.At, memory)
 	if s.dryRun {
-		DryRunPrologue(e, h.Init, h.Reset, h.Features)
+		dryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {
 		Prologue(e, h.Init, h.Reset, h.Features)
 	}
 	if h.Decoders {
-		LeaveOpCache(e)
+		leaveOpCache(e)
 	}
 	if s.before != nil {
 		s.before(e)
@@ -180,7 +180,7 @@ func (h Harness) lead(e *asm.Emitter) {
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
-		log = LogAt(s.probe, k)
+		log = logAt(s.probe, k)
 	}
 	from := e.PC()
 	for i := range insts {

@@ -20,8 +20,8 @@ func NewProbe(insts []asm.Inst, features asm.Features) (*asm.Probe, error) {
 	return asm.NewProbe(insts, features, layout.SlotScratch)
 }
 
-// LogAt is where instrumented copy k logs its accesses.
-func LogAt(probe *asm.Probe, k int) uint64 { return layout.Log + uint64(k*probe.LogSize()) }
+// logAt is where instrumented copy k logs its accesses.
+func logAt(probe *asm.Probe, k int) uint64 { return layout.Log + uint64(k*probe.LogSize()) }
 
 // StartAt is Start for a block that believes that it stands at an address.
 func StartAt(init initial.State, home uint64) asm.Start {

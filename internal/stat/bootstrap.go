@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Resamples is how many resamples Bootstrap takes: enough for the 2.5 % and 97.5 % quantiles of what
+// resamples is how many resamples Bootstrap takes: enough for the 2.5 % and 97.5 % quantiles of what
 // they give to be within a tenth of the interval (Efron and Tibshirani, An Introduction to the
 // Bootstrap, section 14.5).
-const Resamples = 400
+const resamples = 400
 
 // Interval is a two-sided 95 % confidence interval.
 type Interval struct{ Low, High float64 }
@@ -28,7 +28,7 @@ func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indi
 	deviations := make([][]float64, len(estimate))
 	random := rand.New(rand.NewPCG(seed, uint64(n)))
 	indices := make([]int, m)
-	for range Resamples {
+	for range resamples {
 		for i := range indices {
 			indices[i] = random.IntN(n)
 		}

@@ -246,7 +246,7 @@ func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings,
 			err = taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
 		} else {
 			var rejection *verdict.Rejection
-			if a, rejection = Agree(p.timings(r), c.identical()); rejection == nil {
+			if a, rejection = Agree(p.timings(r, c.plan), c.identical()); rejection == nil {
 				c.timed.SamplesKept += a.Identical
 				c.timed.SamplesDropped += PaperTimings - a.Identical
 				return a, r, nil
@@ -280,7 +280,7 @@ func (c *counting) identical() int {
 
 // timings judges each run by the events that must not happen. Those that also count other
 // things do not, nor do those that a user asked for.
-func (p pass) timings(r Readings) []Timing {
+func (p pass) timings(r Readings, plan Plan) []Timing {
 	all := make([]Timing, PaperTimings)
 	for j := range all {
 		all[j].Cycles = r.Counts[0][j]
@@ -289,7 +289,7 @@ func (p pass) timings(r Readings) []Timing {
 			continue
 		}
 		for k, e := range p.events {
-			if reason := violates[e.Role]; e.Exact && reason != "" && r.Counts[k][j] > 0 && all[j].Dirty == "" {
+			if reason := plan.violated(e); reason != "" && r.Counts[k][j] > 0 && all[j].Dirty == "" {
 				all[j].Dirty = reason
 			}
 		}
@@ -302,6 +302,15 @@ func (p pass) timings(r Readings) []Timing {
 var violates = map[pmu.Role]verdict.Reason{
 	pmu.L1DReadMiss: verdict.L1DMiss, pmu.L1DWriteMiss: verdict.L1DMiss, pmu.L1IMiss: verdict.L1IMiss,
 	pmu.SplitLoad: verdict.Misaligned, pmu.SplitStore: verdict.Misaligned,
+}
+
+// violated is what an event that counts nothing else means for the block, "" where that is tolerated.
+func (p Plan) violated(e pmu.Event) verdict.Reason {
+	reason := violates[e.Role]
+	if !e.Exact || slices.Contains(p.Tolerate, reason) {
+		return ""
+	}
+	return reason
 }
 
 // count maps the block again and runs an image: once to warm up, with all its readings, so

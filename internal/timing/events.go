@@ -16,15 +16,15 @@ import (
 // Tally is what one event counted.
 type Tally struct {
 	Event   pmu.Event
-	Reader  string    // ByRDPMC or ByRead
+	Reader  string    // byRDPMC or byRead
 	PerIter []float64 // per iteration, of each window
 	Zero    bool      // in as many timings of each image as have to agree
 }
 
 // Who reads counters.
 const (
-	ByRDPMC = "rdpmc"
-	ByRead  = "read"
+	byRDPMC = "rdpmc"
+	byRead  = "read"
 )
 
 // Tallies are those of several events.
@@ -43,7 +43,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 		}
 		of := t.Of(e)
 		if of == nil {
-			of = &Tally{Event: e, Reader: ByRDPMC, Zero: true}
+			of = &Tally{Event: e, Reader: byRDPMC, Zero: true}
 			t[key(e)] = of
 		}
 		var middle [2]float64
@@ -87,7 +87,7 @@ type Reader struct {
 }
 
 // Count has the child run a block's image pair many times with groups of events turned on, and adds
-// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block.
+// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block, unless the plan tolerates them.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
 		err := r.countGroup(b, pair, p, g, tallies)
@@ -147,10 +147,10 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 		}
 		short, long := stat.Median(columns[i][0]), stat.Median(columns[i][1])
 		tallies[key(e)] = &Tally{
-			Event: e, Reader: ByRead, Zero: long-short < readNone && long < readSome,
+			Event: e, Reader: byRead, Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
-		if reason := violates[e.Role]; r.Must == nil && reason != "" && e.Exact && long-short >= readSome {
+		if reason := p.violated(e); r.Must == nil && reason != "" && long-short >= readSome {
 			return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
 				"%s counted %.3g in a run of %d copies and %.3g in one of %d", e.Name, short, pair.Short.Iterations, long, pair.Long.Iterations)}
 		}

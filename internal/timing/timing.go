@@ -32,6 +32,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Timer is a way to time blocks.
@@ -99,6 +100,8 @@ type Plan struct {
 	Identical  int           // of 16 timings by counters; 0 is the paper's rule
 	At         *Layout       // the one layout to time in; nil is the whole design
 	OnePlace   bool          // the images stand where they stand, and only dispatch offsets differ
+	// Tolerate are reasons for which nothing that is counted rejects the block.
+	Tolerate []verdict.Reason
 	// Enough ends it early: if not nil, it is asked of the interval wherever that might be narrow enough.
 	Enough func(stat.Estimate) bool
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
