@@ -84,8 +84,8 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	batches := map[int]float64{} // the sums of what their visits are off their cells by
 	var squares float64
 	n := 0
-	for _, of := range cells {
-		kept := keep(of, reach, centre)
+	for i, kept := range keepAll(cells, reach, centre) {
+		of := cells[i]
 		c := Cell{Number: of[0].Cell, Mean: Mean(values(kept)), Visits: len(kept), Dropped: len(of) - len(kept)}
 		d.Cells = append(d.Cells, c)
 		for _, v := range kept {
@@ -188,12 +188,35 @@ func scale(cells [][]Visit) float64 {
 	return normal * Median(off)
 }
 
+// keepAll cuts visits to each cell. Where all cells whose visits agree are near the centre, one that is not owes it to the chance that most of
+// its few visits were disturbed: the visits near the centre are kept, if there are any.
+func keepAll(cells [][]Visit, reach, centre float64) (kept [][]Visit) {
+	far := func(of []Visit) bool { return math.Abs(Mean(values(of))-centre) > reach }
+	elsewhere := false // visits agree on a value that is far from the centre
+	for i, of := range cells {
+		kept = append(kept, keep(of, reach, centre))
+		elsewhere = elsewhere || len(kept[i]) == len(of) && far(of)
+	}
+	for i, of := range cells {
+		if elsewhere || !far(kept[i]) {
+			continue
+		}
+		if near := within(of, centre, reach); len(near) > 0 {
+			kept[i] = near
+		}
+	}
+	return kept
+}
+
+// within are the visits that are no further than reach off a value.
+func within(of []Visit, value, reach float64) []Visit {
+	return slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return math.Abs(v.Value-value) > reach })
+}
+
 // keep cuts the visits to one cell that are further than reach off its median. Of two that disagree it
 // keeps the one that is nearer to all cells' centre.
 func keep(of []Visit, reach, centre float64) []Visit {
-	m := Median(values(of))
-	kept := slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return math.Abs(v.Value-m) > reach })
-	if len(kept) > 0 {
+	if kept := within(of, Median(values(of)), reach); len(kept) > 0 {
 		return kept
 	}
 	return []Visit{slices.MinFunc(of, func(a, b Visit) int {
