@@ -120,14 +120,21 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 
 func resumeCommand(program string, args []string) string {
 	words := []string{quoted(program), "batch", "-resume"}
-	for _, a := range args {
-		switch strings.TrimLeft(a, "-") {
-		case "resume", "resume=true", "overwrite", "overwrite=true":
-			if strings.HasPrefix(a, "-") {
-				continue
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
+		if args[i] == "--" {
+			for _, a := range args[i:] {
+				words = append(words, quoted(a))
 			}
+			break
 		}
-		words = append(words, quoted(a))
+		if !strings.HasPrefix(args[i], "-") || name != "resume" && name != "overwrite" {
+			words = append(words, quoted(args[i]))
+			continue
+		}
+		if !joined && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") { // as flags.parse reads it
+			i++
+		}
 	}
 	return strings.Join(words, " ")
 }
