@@ -21,6 +21,7 @@ type batchEnd struct {
 	in    *input.Input
 	std   streams
 
+	resumable      bool // the rows are in a file
 	run            resultfile.Run
 	tally          batch.Tally
 	held           int64
@@ -101,7 +102,7 @@ func (e *batchEnd) why(err error) error {
 		return code
 	}
 	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
-	if e.flags.out.file != "" && mismatch == nil {
+	if e.resumable && mismatch == nil {
 		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
 	}
 	return code
