@@ -252,7 +252,7 @@ func (b *batchFlags) measure(std streams) error {
 	ctx, stop := untilSignal() // blocks in progress are finished
 	defer stop()
 
-	end := batchEnd{flags: b, in: j.in, std: std}
+	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
 	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)
 	clock, _ := workers[0].Clock() // all are on one kind of core, so it is the same for all
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)

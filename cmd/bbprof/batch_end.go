@@ -21,6 +21,7 @@ type batchEnd struct {
 	in    *input.Input
 	std   streams
 
+	resumable      bool // the rows are in a file
 	run            resultfile.Run
 	tally          batch.Tally
 	held           int64
@@ -101,7 +102,7 @@ func (e *batchEnd) why(err error) error {
 		return code
 	}
 	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
-	if e.flags.out.file != "" && mismatch == nil {
+	if e.resumable && mismatch == nil {
 		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
 	}
 	return code
@@ -120,14 +121,21 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 
 func resumeCommand(program string, args []string) string {
 	words := []string{quoted(program), "batch", "-resume"}
-	for _, a := range args {
-		switch strings.TrimLeft(a, "-") {
-		case "resume", "resume=true", "overwrite", "overwrite=true":
-			if strings.HasPrefix(a, "-") {
-				continue
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
+		if args[i] == "--" {
+			for _, a := range args[i:] {
+				words = append(words, quoted(a))
 			}
+			break
 		}
-		words = append(words, quoted(a))
+		if !strings.HasPrefix(args[i], "-") || name != "resume" && name != "overwrite" {
+			words = append(words, quoted(args[i]))
+			continue
+		}
+		if !joined && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") { // as flags.parse reads it
+			i++
+		}
 	}
 	return strings.Join(words, " ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -32,7 +33,11 @@ func readSuite(file string, stdin io.Reader) ([]member, error) {
 		defer f.Close()
 		stdin = f
 	}
-	rows, err := csv.NewReader(stdin).ReadAll()
+	in := bufio.NewReader(stdin)
+	if first, _, _ := in.ReadRune(); first != '\ufeff' { // which spreadsheets put there
+		in.UnreadRune()
+	}
+	rows, err := csv.NewReader(in).ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -63,6 +68,11 @@ func readSuite(file string, stdin io.Reader) ([]member, error) {
 		m.args, errs[2] = program.Words(cell("args"))
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, fmt.Errorf("%s, row %d: %w", file, i+1, err)
+		}
+		for k, words := range m.words {
+			if len(words) == 0 {
+				return nil, fmt.Errorf("%s, row %d: column %c is empty: write a command line", file, i+1, 'a'+k)
+			}
 		}
 		suite = append(suite, m)
 	}

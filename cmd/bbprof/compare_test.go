@@ -84,3 +84,23 @@ func TestSuiteEnds(t *testing.T) {
 		t.Errorf("-want +got:\n%s%v, %v", d, end, failed)
 	}
 }
+
+// TestReadSuite: the byte-order mark of a spreadsheet is no part of the first column's name, and a side without words is
+// named.
+func TestReadSuite(t *testing.T) {
+	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
+		suite, err := readSuite("-", strings.NewReader(text))
+		if err != nil || len(suite) != 1 || suite[0].name != "x" || suite[0].words[1][0] != "false" {
+			t.Errorf("%q: %v, %v", text, suite, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                     "- names no program",
+		"name,a,b\nx,true,\n":  "-, row 1: column b is empty: write a command line",
+		"name,a,b\nx, ,true\n": "-, row 1: column a is empty",
+	} {
+		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -86,6 +86,9 @@ func (c *joining) run(std streams) error {
 			fmt.Fprintf(c.out.notes(std), "bbprof: %s is of %s too; it is called by its file\n", file, r.Name)
 			r.Name = file
 		}
+		if slices.Contains(names, r.Name) {
+			return badUsage("%s is named twice; name each result once", file)
+		}
 		all, names = append(all, r), append(names, r.Name)
 	}
 	pairs := cores.Compare(names, c.rows, c.threshold)

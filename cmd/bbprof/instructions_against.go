@@ -26,6 +26,9 @@ func readNumbers(name string) (t instructions.Table, err error) {
 		return t, err
 	}
 	defer rows.Close()
+	if len(rows.Columns()) == 0 {
+		return t, fmt.Errorf("%s: it is empty, or ends within its first line", name)
+	}
 	t, err = instructions.ReadTable(rows.Columns(), func() ([]string, bool, error) {
 		cells, err := rows.Next()
 		if errors.Is(err, io.EOF) {

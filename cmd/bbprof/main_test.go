@@ -109,6 +109,8 @@ func TestGoOn(t *testing.T) {
 		{[]string{"-o", "r.csv", "b.csv"}, "bbprof batch -resume -o r.csv b.csv"},
 		{[]string{"--overwrite", "-o", "a b", "-resume", "it's"}, `bbprof batch -resume -o 'a b' 'it'\''s'`},
 		{[]string{"-overwrite=true", "-cpus", "0-3,8", ""}, "bbprof batch -resume -cpus 0-3,8 ''"},
+		{[]string{"-overwrite", "true", "-resume=false", "-o", "r.csv", "b.csv", "true"}, "bbprof batch -resume -o r.csv b.csv true"},
+		{[]string{"-o", "r.csv", "--", "-resume"}, "bbprof batch -resume -o r.csv -- -resume"},
 		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
 	} {
 		if got := resumeCommand("bbprof", c.args); got != c.want {

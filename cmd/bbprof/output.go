@@ -255,6 +255,9 @@ func blockSubject(hex string) string {
 
 // writable tries whether a file can be written, before time is spent on what will be in it.
 func writable(name string) error {
+	if _, err := resultfile.ResolveLink(name); err != nil {
+		return err // else the link would be removed, and not what it leads to
+	}
 	_, missing := os.Stat(name)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -66,6 +67,7 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 type truthColumns struct {
 	hex, cycles, application string
 	evidence                 []string
+	headless                 bool // the first line, which names them, is a row
 }
 
 func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
@@ -73,11 +75,11 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 	if len(names) == 0 {
 		return c, errors.New("it is empty")
 	}
-	hex, cycles, _, err := predict.Columns(names, "")
+	hex, cycles, headless, err := predict.Columns(names, "")
 	if err != nil {
 		return c, err
 	}
-	c.hex, c.cycles = names[hex], names[cycles]
+	c.headless, c.hex, c.cycles = headless, names[hex], names[cycles]
 	for _, name := range []string{"application", "app", "program", "source", "input_file", "column_2", "file"} { // batch names the last but one
 		if c.application == "" && s.Index(name) >= 0 {
 			c.application = name
@@ -90,6 +92,21 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 		}
 	}
 	return c, nil
+}
+
+// rows are those of a file, with its first line where that is one.
+func (c *truthColumns) rows(in resultfile.Reader) iter.Seq2[func(string) string, error] {
+	first := func(column string) string {
+		if in.Schema().Index(column) < 0 {
+			return ""
+		}
+		return column
+	}
+	return func(yield func(func(string) string, error) bool) {
+		if !c.headless || yield(first, nil) {
+			resultfile.Cells(in)(yield)
+		}
+	}
 }
 
 // evidencePrefix begins the names of the columns that say how sure a condition is.
@@ -128,7 +145,7 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		return err
 	}
 	names, hasStatus, rowsBefore := texts{}, in.Schema().Index("status") >= 0, t.rows
-	for cell, err := range resultfile.Cells(in) {
+	for cell, err := range c.rows(in) {
 		if err != nil {
 			return err
 		}
@@ -142,18 +159,22 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		if err != nil {
 			return fmt.Errorf("row %d: %w; bbprof convert -columns -weight leaves the column out", t.rows-rowsBefore, err)
 		}
-		if at, again := seen[cell(c.hex)]; again {
+		block, is := predict.Digits(cell(c.hex))
+		if !is {
+			block = strings.Clone(cell(c.hex))
+		}
+		if at, again := seen[block]; again {
 			t.repeated++
 			if at >= 0 {
 				t.blocks[at].Weight += weight
 			}
 			continue
 		}
-		before, again := t.rejections[cell(c.hex)]
+		before, again := t.rejections[block]
 		if again {
 			t.repeated++
 		}
-		b := score.Block{Hex: strings.Clone(cell(c.hex)), Weight: before.weight + weight, Application: names.one(cell(c.application)),
+		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)),
 			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
 		reason := ""
 		if hasStatus && cell("status") != "ok" {

@@ -46,3 +46,24 @@ func TestTruthRerun(t *testing.T) {
 		slices.Reverse(files)
 	}
 }
+
+// TestTruthSpellings: a block counts however its bytes are written, also one in the first line of a file without a header,
+// and models are asked for it in lower case.
+func TestTruthSpellings(t *testing.T) {
+	for _, text := range []string{
+		"hex,cycles\n4801C0,1\n48 01 c1,2\n0x90,0.25\n4801c0,3\n",
+		"4801C0,1\n48 01 c1,2\n90,0.25\n4801c0,3\n",
+	} {
+		name := filepath.Join(t.TempDir(), "truth.csv")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readTruth([]string{name}, nil, truthOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"4801c0", "4801c1", "90"}, got.hexes()); d != "" || got.rows != 4 || got.repeated != 1 || got.blocks[0].Cycles != 1 {
+			t.Errorf("%q: %d rows, %d repeated, the first %+v; blocks (- want, + got):\n%s", text, got.rows, got.repeated, got.blocks[0], d)
+		}
+	}
+}

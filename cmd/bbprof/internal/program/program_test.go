@@ -209,6 +209,7 @@ func TestParseRange(t *testing.T) {
 		{"0:63:16", []int{0, 16, 32, 48}},
 		{"5:5:1", []int{5}},
 		{"3:5", []int{3, 4, 5}},
+		{"9223372036854775800:9223372036854775807:4", []int{math.MaxInt - 7, math.MaxInt - 3}},
 		{"5:4:1", nil}, {"0:64:0", nil}, {"0:64:-1", nil}, {"-1:64:1", nil}, {"64", nil}, {"0:1:2:3", nil}, {"a:b:c", nil}, {"", nil}, {"0:8:", nil},
 	} {
 		r, err := ParseRange(c.s)

@@ -36,10 +36,12 @@ func ParseRange(s string) (Range, error) {
 
 func (r Range) Values() []int {
 	var all []int
-	for n := r.From; n <= r.To; n += r.Step {
+	for n := r.From; ; n += r.Step {
 		all = append(all, n)
+		if n > r.To-r.Step { // the next one, which may be more than an int holds
+			return all
+		}
 	}
-	return all
 }
 
 // Point is what a program took in one set-up.

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -215,6 +216,18 @@ func TestTampered(t *testing.T) {
 			}
 			reseal(t, dir)
 		}, "microarchitecture=zen4/part=0/rows.parquet: it was measured on skylake (B), the dataset on zen4"},
+		{"a part with other columns", func(t *testing.T, dir string, s *Sheet) {
+			f, err := os.Create(filepath.Join(dir, part(s, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			out, err := resultfile.NewWriter(f, resultfile.Parquet, resultfile.SchemaOf([]string{"hex", "status"}))
+			if err = errors.Join(err, out.Write([]string{"90", "ok"}), out.Close()); err != nil {
+				t.Fatal(err)
+			}
+			reseal(t, dir)
+		}, "microarchitecture=zen4/part=1/rows.parquet: its columns are not those of microarchitecture=zen4/part=0/rows.parquet"},
 		{"a number in BHive's file", func(t *testing.T, dir string, s *Sheet) {
 			edit(t, filepath.Join(dir, BHiveFile), ",125.00", ",124.00")
 			reseal(t, dir)

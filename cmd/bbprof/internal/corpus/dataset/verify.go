@@ -132,6 +132,9 @@ type derivation struct {
 	blocks  []planned                // accepted, and their splits
 	splits  []string
 	missing bool // a part is
+
+	first   string // part with a row
+	columns []string
 }
 
 // part holds a part against the datasheet and adds its rows to d.
@@ -143,11 +146,17 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 		v.problem(SheetFile, "part %q is not in this directory", part.File)
 		return
 	}
-	foreign := map[string]bool{}
+	foreign, same := map[string]bool{}, false
 	rows, err := eachRow(filepath.Join(dir, filepath.FromSlash(part.File)), func(s resultfile.Schema, cells []string) error {
 		if d.tally == nil {
+			d.first, d.columns = part.File, s.Names()
 			if err := d.begin(s, v.Sheet.WeightColumn); err != nil {
 				return err
+			}
+		}
+		if !same { // asked of its first row alone
+			if same = slices.Equal(s.Names(), d.columns); !same {
+				return fmt.Errorf("its columns are not those of %s", d.first)
 			}
 		}
 		if id := cells[d.tally.at("run")]; !slices.Contains(v.Sheet.Runs, id) {

@@ -40,11 +40,15 @@ func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 		d.Token()
 		next = func() ([]string, error) {
 			if !d.More() {
-				_, err := d.Token()
-				return nil, errors.Join(err, io.EOF)
+				if _, err := d.Token(); err != nil {
+					return nil, errEndless
+				}
+				return nil, io.EOF
 			}
 			var a gematria.Annotated
-			if err := d.Decode(&a); err != nil {
+			if err := d.Decode(&a); errors.Is(err, io.EOF) {
+				return nil, errEndless
+			} else if err != nil {
 				return nil, fmt.Errorf("it is not JSON as Gematria writes it: %w", err)
 			}
 			return annotatedCells(&a), nil
@@ -54,6 +58,9 @@ func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 	}
 	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), func() {}, nil
 }
+
+// errEndless is of a file that is cut off between two blocks.
+var errEndless = errors.New("its array of blocks has no end; copy the file again")
 
 // firstBytes are as many as StartsRecord needs, or fewer of what is text: in a pipe the next row may be long in coming.
 func firstBytes(in *bufio.Reader) (start []byte) {

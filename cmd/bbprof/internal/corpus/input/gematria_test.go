@@ -51,6 +51,8 @@ func TestGematria(t *testing.T) {
 	for name, c := range map[string]struct{ file, says string }{
 		"cut short":    {whole + whole[:20], "record 2 of the TFRecord file is damaged"},
 		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "no message of Protocol Buffers"},
+		"JSON cut":     {`[{"Hex":"90"}`, "its array of blocks has no end"},
+		"JSON cut on":  {`[{"Hex":"90"},` + "\n", "its array of blocks has no end"},
 		"other JSON":   {`[{"Hex":5}]`, "not JSON as Gematria writes it"},
 		"two memories": {`[{"Hex":"90","MemoryDefinitions":[{"Name":"A"},{"Name":"B"}]}]`, "memory of several contents"},
 	} {

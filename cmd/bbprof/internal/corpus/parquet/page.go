@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"strconv"
 
 	"github.com/klauspost/compress/snappy"
@@ -40,6 +41,8 @@ type kind struct {
 	width    int // of a fixed-length byte array
 	unsigned bool
 	decimals int
+	decimal  bool // a whole number of 10^-scale
+	scale    int
 }
 
 func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) chunk {
@@ -49,6 +52,7 @@ func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) ch
 	} else if t := e.ConvertedType; t.Valid { // which some writers set alone
 		k.unsigned = deprecated.Uint8 <= t.V && t.V <= deprecated.Uint64
 	}
+	k.scale, k.decimal = scaleOf(e)
 	at, end := extent(c)
 	return chunk{kind: k, codec: c.Codec, optional: e.RepetitionType.V == format.Optional, at: at, end: end}
 }
@@ -236,10 +240,16 @@ func (v *values) cell(k kind, i int) string {
 		return v.dictionary.cell(k, int(v.index[i]))
 	}
 	if k.physical == format.ByteArray {
-		return string(v.data[v.offsets[i]:v.offsets[i+1]])
+		return k.text(v.data[v.offsets[i]:v.offsets[i+1]])
 	}
 	n := k.bytes()
 	b := v.data[i*n : (i+1)*n]
+	switch {
+	case k.decimal && k.physical == format.Int32:
+		return k.fixedPoint(big.NewInt(int64(int32(binary.LittleEndian.Uint32(b)))))
+	case k.decimal && k.physical == format.Int64:
+		return k.fixedPoint(big.NewInt(int64(binary.LittleEndian.Uint64(b))))
+	}
 	switch k.physical {
 	case format.Boolean:
 		return strconv.FormatBool(b[0] != 0)
@@ -258,7 +268,31 @@ func (v *values) cell(k kind, i int) string {
 	case format.Double:
 		return k.number(math.Float64frombits(binary.LittleEndian.Uint64(b)), 64)
 	}
-	return string(b)
+	return k.text(b)
+}
+
+// widestDecimal is in bytes: Arrow's widest has 256 bits.
+const widestDecimal = 32
+
+// text is a value of bytes: as they are or, of a decimal, a number in two's complement, the first byte the highest
+// (LogicalTypes.md, DECIMAL).
+func (k kind) text(b []byte) string {
+	if !k.decimal || len(b) == 0 || len(b) > widestDecimal {
+		return string(b)
+	}
+	v := new(big.Int).SetBytes(b)
+	if b[0]&0x80 != 0 {
+		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	return k.fixedPoint(v)
+}
+
+func (k kind) fixedPoint(v *big.Int) string {
+	decimals := k.decimals
+	if decimals < 0 {
+		decimals = k.scale
+	}
+	return new(big.Rat).SetFrac(v, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(k.scale)), nil)).FloatString(decimals)
 }
 
 func (k kind) number(x float64, bits int) string {

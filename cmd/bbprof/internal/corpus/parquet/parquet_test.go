@@ -195,6 +195,35 @@ func TestLibraryWrites(t *testing.T) {
 	}
 }
 
+// TestDecimals: numbers of a fixed point, which Parquet has as whole ones, are not read as these.
+func TestDecimals(t *testing.T) {
+	type row struct {
+		A int32   `parquet:"a,decimal(2:9),dict"`
+		B int64   `parquet:"b,decimal(4:18)"`
+		C [9]byte `parquet:"c,decimal(3:20)"`
+		D int64   `parquet:"d,decimal(0:18)"`
+	}
+	var file bytes.Buffer
+	rows := []row{
+		{150, 12500, [9]byte{7: 4, 8: 1}, 7},
+		{-5, -1, [9]byte{255, 255, 255, 255, 255, 255, 255, 255, 254}, -7},
+	}
+	if err := library.Write(&file, rows); err != nil {
+		t.Fatal(err)
+	}
+	r, got := readAll(t, file.Bytes())
+	if want := [][]string{{"1.50", "1.2500", "1.025", "7"}, {"-0.05", "-0.0001", "-0.002", "-7"}}; !cmp.Equal(want, got) || r.Columns[0].Type != Number {
+		t.Errorf("type %v (-want +got):\n%s", r.Columns[0].Type, cmp.Diff(want, got))
+	}
+	if r, _ = NewReader(bytes.NewReader(file.Bytes()), int64(file.Len())); r == nil {
+		t.Fatal("not read again")
+	}
+	r.Columns[0].Decimals = 4
+	if cells, err := r.Next(); err != nil || cells[0] != "1.5000" {
+		t.Errorf("with four decimals: %q, %v", cells, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	type nested struct{ List []int64 }
 	type lz4 struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -74,6 +75,9 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 		if e.NumChildren.V > 0 || !e.Type.Valid || e.RepetitionType.V == format.Repeated {
 			return nil, fmt.Errorf("column %.40q is not a single value, so the table is not flat", e.Name)
 		}
+		if scale, _ := scaleOf(e); scale < 0 || scale > mostScale {
+			return nil, fmt.Errorf("column %.40q holds numbers of %d decimals, and %d are the most", e.Name, scale, mostScale)
+		}
 		r.Columns = append(r.Columns, Column{Name: e.Name, Type: typeOf(e), Decimals: -1})
 	}
 	for _, group := range r.footer.RowGroups {
@@ -85,7 +89,25 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	return r, checkPages(r.footer.RowGroups, from, size)
 }
 
+// mostScale is that of Arrow's widest decimals.
+const mostScale = 76
+
+// scaleOf is how many decimals the whole numbers of a column stand for, where it is one of decimals, as DuckDB makes of
+// the literal 1.5.
+func scaleOf(e format.SchemaElement) (scale int, decimal bool) {
+	if t, ok := e.LogicalType.Value.(*format.DecimalType); ok {
+		return int(t.Scale), true
+	}
+	if t := e.ConvertedType; t.Valid && t.V == deprecated.Decimal {
+		return int(e.Scale.V), true
+	}
+	return 0, false
+}
+
 func typeOf(e format.SchemaElement) Type {
+	if _, decimal := scaleOf(e); decimal {
+		return Number
+	}
 	switch e.Type.V {
 	case format.Boolean:
 		return Flag

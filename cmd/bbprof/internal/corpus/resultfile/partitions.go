@@ -11,7 +11,17 @@ import (
 // PartName is where part n of the rows of a core stands in a directory of partitions: each folder is called by a column
 // and its value, as DuckDB, pandas and Spark read them.
 func PartName(core string, n int) string {
-	return fmt.Sprintf("microarchitecture=%s/part=%d/rows.parquet", strings.ReplaceAll(core, " ", "-"), n)
+	return fmt.Sprintf("microarchitecture=%s/part=%d/rows.parquet", folder(core), n)
+}
+
+// folder is a core as part of a folder's name: a result may name one with a slash, which would lead out of the directory.
+func folder(core string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+._", r) {
+			return r
+		}
+		return '-'
+	}, core)
 }
 
 // Partitions writes rows into a directory as Parquet, with parts of a limited number of rows, so that neither memory nor
@@ -22,7 +32,7 @@ type Partitions struct {
 	at     []int // the columns that are written
 	most   int   // rows of a part
 	core   func(cells []string) string
-	open   map[string]*partition
+	open   map[string]*partition // by folder
 }
 
 // partition is the part of a core that is being written.
@@ -43,7 +53,7 @@ func NewPartitions(dir string, s Schema, names []string, most int, core func(cel
 }
 
 func (p *Partitions) Write(cells []string) error {
-	core := p.core(cells)
+	core := folder(p.core(cells)) // two may have one
 	part := p.open[core]
 	if part == nil {
 		part = &partition{}

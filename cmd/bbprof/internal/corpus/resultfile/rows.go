@@ -48,6 +48,9 @@ func Cells(in Reader) iter.Seq2[func(string) string, error] {
 
 // Require fails where a column is missing. The name "" is of none.
 func (s Schema) Require(columns ...string) error {
+	if s == nil {
+		return errors.New("it is empty, or ends within its first line")
+	}
 	for _, name := range columns {
 		if name != "" && s.Index(name) < 0 {
 			return fmt.Errorf("it has no column %s; it has %.300s", name, strings.Join(s.Names(), ", "))

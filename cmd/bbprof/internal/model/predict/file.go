@@ -36,7 +36,7 @@ func (f *file) String() string { return f.name }
 // is the first of a table without a header, of which the first row is then a header in appearance. The
 // one of cycles is named, or called cycles, prediction or predicted, or the only other one.
 func Columns(names []string, column string) (block, cycles int, headless bool, err error) {
-	_, headless = digits(names[0])
+	_, headless = Digits(names[0])
 	block = slices.Index(names, "hex")
 	switch {
 	case block >= 0:
@@ -71,8 +71,8 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	return 0, 0, false, fmt.Errorf("say which column holds the cycles, with column=NAME; there are %s", strings.Join(names, ", "))
 }
 
-// digits is a block as results have it: lower case, without the spaces and 0x that a corpus may have.
-func digits(text string) (string, bool) {
+// Digits is a block as results have it: lower case, without the spaces and 0x that a corpus may have.
+func Digits(text string) (string, bool) {
 	code, err := asm.ParseHex(text, profiler.MaxBlock)
 	return hex.EncodeToString(code), err == nil
 }
@@ -105,7 +105,7 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 		}
 		i, ok := index[cells[block]]
 		if !ok {
-			if b, isBlock := digits(cells[block]); isBlock {
+			if b, isBlock := Digits(cells[block]); isBlock {
 				i, ok = index[b]
 			}
 		}

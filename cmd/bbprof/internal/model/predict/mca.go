@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"regexp"
 	"runtime"
@@ -36,6 +37,8 @@ const (
 	triple = "x86_64-unknown-linux-gnu"
 	// Iterations: (T(100) − T(50))/50 is within 5 % of (T(400) − T(200))/200 for 99.9 % of blocks.
 	iterations = 50
+	// mostIterations is far more than any pipeline takes to fill.
+	mostIterations = 1_000_000
 )
 
 func newMCA(name string, s *settings, o Options) (Source, error) {
@@ -57,6 +60,9 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	n, err := s.number("iterations", iterations)
 	if err != nil {
 		return nil, usage("%s: %w", name, err)
+	}
+	if n != math.Trunc(n) || n > mostIterations {
+		return nil, usage("%s: iterations=%v: write a whole number from 1 to %d", name, n, mostIterations)
 	}
 	m.iterations = int(n)
 	m.version = m.firstLine()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -137,7 +138,7 @@ func (s *settings) number(key string, otherwise float64) (float64, error) {
 		return otherwise, nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0) {
+	if err != nil || !(v > 0) || math.IsInf(v, 1) {
 		return 0, usage("%s=%s: write a number above 0", key, text)
 	}
 	return v, nil

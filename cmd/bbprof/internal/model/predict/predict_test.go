@@ -96,6 +96,7 @@ func TestParseRefuses(t *testing.T) {
 		"f,column":          `"column" is no setting`,
 		"f,colum=x":         `no setting "colum"; there are scale, column`,
 		"f,scale=-1":        "write a number above 0",
+		"f,scale=inf":       "write a number above 0",
 		"exec:":             "write a command",
 		"exec:no-such-tool": "no-such-tool is not installed",
 		"llvm-mca-22":       "Debian has it in package llvm-22",
@@ -286,6 +287,18 @@ func TestLLVMMCA(t *testing.T) {
 	}
 	if _, err := Parse(filepath.Base(tool), Options{MCPU: "no-such-core", Timeout: 10 * time.Second}); err == nil {
 		t.Error("an unknown core is accepted")
+	}
+}
+
+// TestLLVMMCAIterations: half an iteration, or more than llvm-mca counts, is said to be wrong, and not of each block that it
+// has no prediction.
+func TestLLVMMCAIterations(t *testing.T) {
+	tools(t, map[string]string{"llvm-mc-0": "", "llvm-mca-0": "echo version 0"})
+	for text, ok := range map[string]bool{"1": true, "50": true, "0.5": false, "1e18": false, "0": false} {
+		_, err := Parse("llvm-mca-0,iterations="+text, Options{MCPU: "x", Timeout: 10 * time.Second})
+		if usage := (*UsageError)(nil); (err == nil) != ok || !ok && !errors.As(err, &usage) {
+			t.Errorf("iterations=%s: %v", text, err)
+		}
 	}
 }
 
