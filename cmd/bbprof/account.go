@@ -32,7 +32,7 @@ transfers and their mispredictions, cache and TLB misses, aliasing between block
 an earlier block began. Where they explain more, blocks overlap in the program, or their initial
 state makes them slow when alone. docs/extract.md has examples of each.
 `,
-		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE
+		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null
 bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,

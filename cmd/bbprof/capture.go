@@ -50,9 +50,9 @@ stand still. Processes that it starts run, but nothing is taken of them.
 visits of a block are counted, after which it costs nothing. Standard output is the program's own.
 docs/capture.md tells more.
 `,
-		examples: `bbprof capture -o gzip.states -- gzip -c FILE           the 100 hottest blocks
-bbprof capture -o s.states -func '^inflate' -- ./prog   blocks of some functions
-bbprof capture -index gzip.states                       which block, which visit
+		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
+bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions
+bbprof capture -index gzip.states                            which block, which visit
 `,
 		exits: map[int]string{exitOK: "captured", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
 			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},

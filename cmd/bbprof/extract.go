@@ -54,9 +54,9 @@ counts only blocks that ran are written, from all files that ran or from those t
 program's own output goes to standard error unless -o names a file for the blocks.
 docs/extract.md tells more.
 `,
-		examples: `bbprof extract ./prog | bbprof batch -              measure all blocks of a program
-bbprof extract -unique -func '^sort' -asm libx.a    each block of some functions once, with text
-bbprof extract -run -o blocks.csv -- gzip -c FILE   what gzip and its libraries run, how often
+		examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
+bbprof extract -unique -func '^sort' -asm libx.a               each block of some functions once, with text
+bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what gzip and its libraries run, how often
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {

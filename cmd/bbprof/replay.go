@@ -28,7 +28,7 @@ Of a masked file (capture -mask) visits are executed, and there is nothing to co
 A visit is rejected where the block is: for a system call, or an instruction whose result is not the
 state's alone, such as rdtsc.
 `,
-		examples: `bbprof capture -o gzip.states -- gzip -c FILE
+		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null
 bbprof replay gzip.states
 `,
 		exits: map[int]string{exitOK: "all visits were executed, or are rejected", exitRejected: "at least one differs", exitUsage: "",

@@ -34,7 +34,7 @@ four fifths of it go:
 The list has the blocks that differ most, with the cause and the change that showed it; -json has
 all.
 `,
-		examples: `bbprof capture -o gzip.states -- gzip -c FILE
+		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null
 bbprof states -plot states.svg gzip.states
 `,
 		exits: map[int]string{exitOK: "all blocks were measured, or are rejected", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: ""},

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -30,14 +31,16 @@ func (e *ReadError) Unwrap() error { return e.Err }
 // Input is the rows of some files, one after the other: text, which may be compressed with gzip or
 // zstd and may have a header, or Parquet. Their first bytes tell.
 type Input struct {
-	files    []*file
-	current  int
-	rows     int64
-	before   int64 // bytes of the files before the current one
+	files   []*file
+	current int
+	rows    int64
+	before  int64 // bytes of the files before the current one
+	carried []string
+	places  map[string]int // of the names in carried
+
+	noting   sync.Mutex // what a goroutine may ask for while another reads ahead
 	surplus  int64
 	unplaced Unplaced
-	carried  []string
-	places   map[string]int // of the names in carried
 }
 
 type file struct {
@@ -311,11 +314,26 @@ func (in *Input) Choices() (list []string) {
 }
 
 // Surplus is how many rows so far had more cells than their file's first line, and no column
-// to put them into.
-func (in *Input) Surplus() int64 { return in.surplus }
+// to put them into. Another goroutine may be in Next.
+func (in *Input) Surplus() int64 {
+	in.noting.Lock()
+	defer in.noting.Unlock()
+	return in.surplus
+}
 
-// Unplaced are those of the rows so far.
-func (in *Input) Unplaced() Unplaced { return in.unplaced }
+// Unplaced are those of the rows so far. Another goroutine may be in Next.
+func (in *Input) Unplaced() Unplaced {
+	in.noting.Lock()
+	defer in.noting.Unlock()
+	return in.unplaced
+}
+
+// note changes surplus or unplaced.
+func (in *Input) note(change func()) {
+	in.noting.Lock()
+	defer in.noting.Unlock()
+	change()
+}
 
 // Size is the bytes of all files as stored, 0 if that is not known.
 func (in *Input) Size() (n int64) {
@@ -363,7 +381,7 @@ func (in *Input) Next() (Row, error) {
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			readable := false
 			if row.At, readable = Address(row.Carried[i]); !readable {
-				in.unplaced.Add(fmt.Sprintf("%s:%d", row.File, row.Line))
+				in.note(func() { in.unplaced.Add(fmt.Sprintf("%s:%d", row.File, row.Line)) })
 			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
@@ -429,7 +447,7 @@ func (in *Input) carry(f *file, cells []string) []string {
 	switch last := len(f.spread) - 1; {
 	case beyond <= 0:
 	case last < 0 || f.spread[last] == notCarried:
-		in.surplus++
+		in.note(func() { in.surplus++ })
 	default:
 		carried[f.spread[last]] = strings.Join(cells[last:], string(f.layout.comma))
 	}
