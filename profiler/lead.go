@@ -6,6 +6,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -40,6 +41,20 @@ func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 // serve four instructions a cycle, half of what it dispatches, and the op cache six and more.
 const leftOpCache = 1.75
 
+// leavesOpCache says in how many layouts the op cache does not hold all copies, of which fewer take few cycles each; "" if in none.
+func leavesOpCache(t timing.Timed, few float64) string {
+	speeds := speedsOf(t)
+	slowest := speeds[len(speeds)-1]
+	if slowest.Cycles <= leftOpCache*few {
+		return ""
+	}
+	in := ""
+	if len(speeds) > 1 {
+		in = fmt.Sprintf(" in %d layouts", len(slowest.Layouts))
+	}
+	return fmt.Sprintf("the op cache does not hold them, since each takes %.3f cycles%s", slowest.Cycles, in)
+}
+
 // pastLead measures a block again, with as many copies as use up the lead. Where that
 // is not possible it is measured with the copies that it has, with a warning.
 func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r measured, err error) {
@@ -51,16 +66,17 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 	}
 	if err == nil {
 		r.timed, err = s.time(r.mapped, j.plan(r.mapped))
-		few, more := first.timed.Estimate.Value, r.timed.Estimate.Value
+		few := first.timed.Estimate.Value
 		r.timed = r.timed.After(first.timed)
 		first.timed = r.timed
 		rejection, rejected := errors.AsType[*verdict.Rejection](err)
 		switch {
 		case rejected && rejection.Reason.Noise():
 			return r, err // as for any other block
-		case err == nil && more > leftOpCache*few:
-			return s.withLead(j, first, copies, fmt.Sprintf("the op cache does not hold them, since each takes %.3f cycles, and of %v copies %.3f", more, first.mapped.Factors, few))
 		case err == nil:
+			if why := leavesOpCache(r.timed, few); why != "" {
+				return s.withLead(j, first, copies, fmt.Sprintf("%s, and of %v copies %.3f", why, first.mapped.Factors, few))
+			}
 			r, _, err = s.checkLinear(j, r, false)
 			first.timed = r.timed
 		}

@@ -2,11 +2,13 @@ package profiler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 )
@@ -64,6 +66,31 @@ func TestPastLead(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Copies that leave the op cache in some layouts do so.
+func TestLeavesOpCache(t *testing.T) {
+	cells := func(mean float64, numbers ...int) (all []stat.Cell) {
+		for _, n := range numbers {
+			all = append(all, stat.Cell{Number: n, Mean: mean})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		speeds [][]stat.Cell
+		want   string
+	}{
+		{[][]stat.Cell{cells(1.74, 0, 1, 2, 3)}, ""},
+		{[][]stat.Cell{cells(1.76, 0, 1, 2, 3)}, "the op cache does not hold them, since each takes 1.760 cycles"},
+		{[][]stat.Cell{cells(1, 0, 2), cells(1.74, 1, 3)}, ""},
+		{[][]stat.Cell{cells(1, 0, 2), cells(1.4, 4), cells(1.76, 1, 3)}, "the op cache does not hold them, since each takes 1.760 cycles in 2 layouts"},
+	} {
+		timed := timing.Timed{Speeds: c.speeds, Design: stat.Design{Cells: slices.Concat(c.speeds...)}}
+		timed.Estimate.Value = c.speeds[0][0].Mean // of one speed
+		if got := leavesOpCache(timed, 1); got != c.want {
+			t.Errorf("%v: %q, want %q", c.speeds, got, c.want)
 		}
 	}
 }
