@@ -96,7 +96,7 @@ func TestSlots(t *testing.T) {
 	if end := CountTable(MaxCounted); end > Samples+PageSize || CountLock(0) < CountSelect(MaxCounted) || CountTable(0) < CountLock(MaxCounted) {
 		t.Errorf("the tables of counters overlap, or end at %#x", end)
 	}
-	if MaxPhases < 4 {
-		t.Errorf("%d phases do not hold two chains and two images", MaxPhases)
+	if MaxPhases < 6 {
+		t.Errorf("%d phases do not hold two chains and two images, timed twice", MaxPhases)
 	}
 }

@@ -181,8 +181,8 @@ var checked = []int{
 	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, mostReplicates / 2, 2 * mostReplicates / 3, mostReplicates,
 }
 
-// Fewest is the number of windows that a result has at least.
-const Fewest = passWindows - passWindows/owedShare
+// fewest is the number of windows that a result has at least.
+const fewest = passWindows - passWindows/owedShare
 
 // Offsets are all dispatch offsets.
 func Offsets() (offsets []int) {

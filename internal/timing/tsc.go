@@ -78,7 +78,7 @@ type TSC struct {
 // NewTSC is a TSC whose clock is calibrated in the first child that is attached.
 func NewTSC(c Config) *TSC { return &TSC{Config: c} }
 
-// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for tests that
+// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for who times nothing, and for tests that
 // do not use its numbers.
 func NewUncalibrated(c Config) *TSC {
 	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probe: harness.Probe{Iterations: probeIterations}, idle: anyReading, report: Report{TicksPerSecond: 1e9}}
@@ -139,8 +139,8 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err != nil {
 		return s.timed, err
 	}
-	if len(s.timed.Windows) < Fewest {
-		return s.timed, s.timed.disturbed(p.Budget, Fewest)
+	if len(s.timed.Windows) < fewest {
+		return s.timed, s.timed.disturbed(p.Budget, fewest)
 	}
 	e := s.last
 	if len(e.windows) != len(s.timed.Windows) {
