@@ -1,6 +1,9 @@
 package asm
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Category says what most of a block's work is.
 type Category string
@@ -86,6 +89,11 @@ func (in *Inst) Accesses() (reads, writes bool) {
 		writes = writes || in.Mem[i].Write
 	}
 	return reads, writes
+}
+
+// Immediate reports whether an operand of the instruction is an immediate.
+func (in *Inst) Immediate() bool {
+	return slices.ContainsFunc(in.raw.form.ops, func(o operand) bool { return o.kind == opImm || o.kind == opImmS })
 }
 
 // isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX

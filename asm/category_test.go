@@ -62,6 +62,16 @@ func TestCategoryOf(t *testing.T) {
 	}
 }
 
+func TestImmediate(t *testing.T) {
+	for code, want := range map[string]bool{
+		"4801d8": false, "83c001": true, "c1e001": true, "d1e0": false, "837c241005": true, "48b80000000000000070": true, "c5f8c6c101": true, "8b442410": false,
+	} {
+		if got := decodeHex(t, code)[0].Immediate(); got != want {
+			t.Errorf("%s: %v", code, got)
+		}
+	}
+}
+
 func TestShape(t *testing.T) {
 	for _, test := range []struct{ code, want string }{
 		{"4801d8", "add r64, r64"},

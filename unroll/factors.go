@@ -172,12 +172,21 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 	return f, ok
 }
 
-// Served is how many cycles a copy takes that the op cache serves one after the other, without a lead. It is for cores of which the
-// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3.
+// Served is how many cycles a copy may take that the op cache serves one after the other, without a lead. It is for cores of which the
+// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3. There
+// nothing but instructions with an address and an immediate goes with the lines that they would take if each were two; beside others they do not
+// always (docs/front-end.md, "The front end's lead").
 func (fe FrontEnd) Served(insts []asm.Inst) float64 {
 	const copies = 64 // of which the next ones meet the windows alike
+	lines := fe.OpCache.counter(insts)
+	lines.slots = func(in *asm.Inst) int {
+		if len(in.Mem) > 0 && in.Immediate() {
+			return 2
+		}
+		return 1
+	}
 	windows := float64(copies*length(insts)) / float64(fe.OpCache.Window)
-	return (2*float64(fe.OpCache.linesOf(insts, copies)) + windows) / 3 / copies
+	return (2*float64(lines.upTo(copies)) + windows) / 3 / copies
 }
 
 // Later is the second half of what lies between the two numbers of copies, for a block whose time per copy
@@ -248,9 +257,10 @@ func (c OpCache) dense(insts []asm.Inst) bool {
 type lineCounter struct {
 	cache       OpCache
 	insts       []asm.Inst
-	copies      int // so far
-	full        int // lines of the windows before the last
-	window, ops int // the last window, and what starts in it
+	copies      int                 // so far
+	slots       func(*asm.Inst) int // that an instruction takes of a line; nil: one each
+	full        int                 // lines of the windows before the last
+	window, ops int                 // the last window, and the slots of what starts in it
 }
 
 func (c OpCache) counter(insts []asm.Inst) *lineCounter {
@@ -267,7 +277,11 @@ func (l *lineCounter) upTo(copies int) int {
 				l.full += linesOf(l.ops)
 				l.window, l.ops = w, 0
 			}
-			l.ops++
+			if l.slots == nil {
+				l.ops++
+			} else {
+				l.ops += l.slots(&l.insts[i])
+			}
 		}
 	}
 	return l.full + linesOf(l.ops)

@@ -369,6 +369,9 @@ func TestServed(t *testing.T) {
 		{"8 of 64 bytes: two lines", repeat(t, 8, nop8...), 5. / 3},
 		{"64 of 64 bytes: eleven", repeat(t, 64, nop...), 23. / 3},
 		{"4 of 12 bytes: 21 or 22 in a window, four lines", repeat(t, 4, nop3...), 3 * 12. / 64},
+		{"8 of 64 bytes with an address and an immediate: three lines", repeat(t, 8, 0x48, 0x83, 0xbd, 0, 0xff, 0xff, 0xff, 0), 7. / 3},
+		{"16 of 64 bytes with an address alone: three", repeat(t, 16, 0x48, 0x8b, 0x45, 0), 7. / 3},
+		{"16 of 64 bytes with an immediate alone: three", repeat(t, 16, 0x48, 0x83, 0xc0, 1), 7. / 3},
 	} {
 		if got := ahead.Served(c.insts); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
