@@ -160,7 +160,7 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 		return (windows*fe.OpCache.Window + per - 1) / per * grid
 	}
 	between, most := copies(leadBetween), copies(fe.Lead)
-	lines := fe.OpCache.counter(insts)
+	lines := fe.OpCache.ahead(insts)
 	for short := grid; short <= most && (2*short+between)*size <= bytes; short += grid {
 		long := short + between
 		windows := (long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
@@ -173,18 +173,10 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 }
 
 // Served is how many cycles a copy may take that the op cache serves one after the other, without a lead. It is for cores of which the
-// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3. There
-// nothing but instructions with an address and an immediate goes with the lines that they would take if each were two; beside others they do not
-// always (docs/front-end.md, "The front end's lead").
+// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3.
 func (fe FrontEnd) Served(insts []asm.Inst) float64 {
 	const copies = 64 // of which the next ones meet the windows alike
-	lines := fe.OpCache.counter(insts)
-	lines.slots = func(in *asm.Inst) int {
-		if len(in.Mem) > 0 && in.Immediate() {
-			return 2
-		}
-		return 1
-	}
+	lines := fe.OpCache.ahead(insts)
 	windows := float64(copies*length(insts)) / float64(fe.OpCache.Window)
 	return (2*float64(lines.upTo(copies)) + windows) / 3 / copies
 }
@@ -265,6 +257,19 @@ type lineCounter struct {
 
 func (c OpCache) counter(insts []asm.Inst) *lineCounter {
 	return &lineCounter{cache: c, insts: insts, window: -1}
+}
+
+// ahead is a counter for cores of which the lead is known. There instructions with an address and an immediate take the time of lines of which
+// each has two places, but beside others not always (docs/front-end.md, "How near is near"), so these are the most lines that copies may take.
+func (c OpCache) ahead(insts []asm.Inst) *lineCounter {
+	l := c.counter(insts)
+	l.slots = func(in *asm.Inst) int {
+		if len(in.Mem) > 0 && in.Immediate() {
+			return 2
+		}
+		return 1
+	}
+	return l
 }
 
 // upTo is how many lines so many copies take, no fewer than were asked for before.
