@@ -249,10 +249,10 @@ func (c OpCache) dense(insts []asm.Inst) bool {
 type lineCounter struct {
 	cache       OpCache
 	insts       []asm.Inst
-	copies      int                 // so far
-	slots       func(*asm.Inst) int // that an instruction takes of a line; nil: one each
-	full        int                 // lines of the windows before the last
-	window, ops int                 // the last window, and the slots of what starts in it
+	copies      int  // so far
+	most        bool // they may take, and not that they take by OpsPerLine
+	full        int  // lines of the windows before the last
+	window, ops int  // the last window, and the places in a line of what starts in it
 }
 
 func (c OpCache) counter(insts []asm.Inst) *lineCounter {
@@ -263,12 +263,7 @@ func (c OpCache) counter(insts []asm.Inst) *lineCounter {
 // each has two places, but beside others not always (docs/front-end.md, "How near is near"), so these are the most lines that copies may take.
 func (c OpCache) ahead(insts []asm.Inst) *lineCounter {
 	l := c.counter(insts)
-	l.slots = func(in *asm.Inst) int {
-		if len(in.Mem) > 0 && in.Immediate() {
-			return 2
-		}
-		return 1
-	}
+	l.most = true
 	return l
 }
 
@@ -282,10 +277,9 @@ func (l *lineCounter) upTo(copies int) int {
 				l.full += linesOf(l.ops)
 				l.window, l.ops = w, 0
 			}
-			if l.slots == nil {
+			l.ops++
+			if l.most && len(l.insts[i].Mem) > 0 && l.insts[i].Immediate() {
 				l.ops++
-			} else {
-				l.ops += l.slots(&l.insts[i])
 			}
 		}
 	}
