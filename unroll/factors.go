@@ -250,7 +250,7 @@ type lineCounter struct {
 	cache       OpCache
 	insts       []asm.Inst
 	copies      int  // so far
-	most        bool // they may take, and not that they take by OpsPerLine
+	most        bool // counts the most lines that they may take (see ahead)
 	full        int  // lines of the windows before the last
 	window, ops int  // the last window, and the places in a line of what starts in it
 }

@@ -245,7 +245,7 @@ func remedy(result profiler.Result) string {
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS starts the operand's register from an address that the program has there; where that is loaded from memory, -set fill=ADDRESS"
+		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block loads that register from memory, -set fill=ADDRESS does"
 	case r.Reason == verdict.Misaligned:
 		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
