@@ -55,8 +55,8 @@ program's own output goes to standard error unless -o names a file for the block
 docs/extract.md tells more.
 `,
 		examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
-bbprof extract -unique -func '^sort' -asm libx.a               each block of some functions once, with text
-bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what gzip and its libraries run, how often
+bbprof extract -unique -func '^sort' -asm libx.a               blocks of some functions, with text
+bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what gzip and its libraries run
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {
