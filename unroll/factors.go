@@ -142,9 +142,12 @@ const (
 	mostGrid    = 32
 	// leadShare is opCacheShare for them, of each of the opCacheSets, which hold every 64th window. On Zen 5 images of 192 windows of four
 	// lines, three quarters of the op cache, had the speed of loops, and 1-byte nops left it for the decoders once a set had to hold two
-	// windows of eleven lines (docs/front-end.md, "The front end's lead").
-	leadShare   = 0.75
-	opCacheSets = 64 // AMD Software Optimization Guide for family 1Ah, "Op Cache"
+	// windows of eleven lines. Sets may have leadShareOfSet where all together have leadShareOfAll: images of 174 windows of five lines had the
+	// speed of loops, too, and of 190 some left (docs/front-end.md, "The front end's lead" and "How near is near").
+	leadShare      = 0.75
+	leadShareOfSet = 0.95
+	leadShareOfAll = 0.85
+	opCacheSets    = 64 // AMD Software Optimization Guide for family 1Ah, "Op Cache"
 )
 
 // PastLead picks the pair for a block that executes as fast as the core dispatches: the shorter image's copies use up the front end's lead,
@@ -165,7 +168,9 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 		long := short + between
 		windows := (long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
 		inSet := (windows + opCacheSets - 1) / opCacheSets // of the set that has most
-		if float64(lines.upTo(long)*inSet)/float64(windows)*opCacheSets <= leadShare*float64(fe.OpCache.Lines) {
+		all := float64(lines.upTo(long))
+		full := all / float64(windows) * float64(inSet*opCacheSets) // if each set had as many as that
+		if full <= leadShare*float64(fe.OpCache.Lines) || full <= leadShareOfSet*float64(fe.OpCache.Lines) && all <= leadShareOfAll*float64(fe.OpCache.Lines) {
 			f, ok = Factors{short, long}, true
 		}
 	}

@@ -1,6 +1,7 @@
 package unroll
 
 import (
+	"slices"
 	"errors"
 	"fmt"
 	"math"
@@ -340,6 +341,7 @@ func TestPastLead(t *testing.T) {
 		{"as many bytes as there are", repeat(t, 4, nop3...), 1792 * 12, Factors{768, 1024}, true},
 		{"and one less", repeat(t, 4, nop3...), 1792*12 - 1, Factors{736, 992}, true},
 		{"5 of 16 bytes: 192 windows of four lines, which 608 and 800 copies exceed", decode(t, append(repeatBytes(4, nop3), nop4...)...), room, Factors{576, 768}, true},
+		{"2 of 5 bytes: five lines, three windows in some sets, 85 % of all lines", decode(t, slices.Concat(nop2, nop3)...), room, Factors{1568, 2208}, true},
 		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},
 		{"1 byte: 64 windows of eleven lines, one in each set", decode(t, nop...), room, Factors{1024, 4096}, true},
 		{"2 of 16 bytes: 140 windows, and 48 more", repeat(t, 2, nop8...), room, Factors{576, 768}, true},
