@@ -1,10 +1,10 @@
 package unroll
 
 import (
-	"slices"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
