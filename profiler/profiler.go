@@ -213,6 +213,7 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
 			spare()
 		}
+		late := overtime(err)
 		switch {
 		case err == nil:
 			result.Status = OK
@@ -227,9 +228,9 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return Result{}, ctx.Err()
 		case errors.As(err, &hostError):
 			return Result{}, hostError
-		case overtime(err) != nil:
+		case late != nil:
 			s.discard()
-			result.Status, result.Reason, result.Rejection = Rejected, verdict.Timeout, overtime(err)
+			result.Status, result.Reason, result.Rejection = Rejected, late.Reason, late
 			return result, nil
 		case errors.As(err, &dead) && try == 0:
 			continue

@@ -74,13 +74,14 @@ func (s *session) inState(ctx context.Context, b Block, do func(*session, Block)
 		}
 		_, rejected := errors.AsType[*verdict.Rejection](err)
 		_, dead := errors.AsType[*tracee.DeadError](err)
+		late := overtime(err)
 		switch {
 		case err == nil || rejected:
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case overtime(err) != nil:
-			return overtime(err)
+		case late != nil:
+			return late
 		case !dead || try > 0:
 			return err
 		}

@@ -62,9 +62,7 @@ func (s *session) second(b Block, first string) (*SecondState, error) {
 	second := &SecondState{Init: other.Name}
 	rejection := overtime(err)
 	switch {
-	case rejection != nil:
-		second.Reason = rejection.Reason
-	case errors.As(err, &rejection):
+	case rejection != nil || errors.As(err, &rejection):
 		second.Reason = rejection.Reason
 	case err != nil:
 		return nil, err

@@ -168,9 +168,9 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 		long := short + between
 		windows := (long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
 		inSet := (windows + opCacheSets - 1) / opCacheSets // of the set that has most
-		all := float64(lines.upTo(long))
-		full := all / float64(windows) * float64(inSet*opCacheSets) // if each set had as many as that
-		if full <= leadShare*float64(fe.OpCache.Lines) || full <= leadShareOfSet*float64(fe.OpCache.Lines) && all <= leadShareOfAll*float64(fe.OpCache.Lines) {
+		ofAll := float64(lines.upTo(long)) / float64(fe.OpCache.Lines)
+		ofSet := ofAll / float64(windows) * float64(inSet*opCacheSets)
+		if ofSet <= leadShare || ofSet <= leadShareOfSet && ofAll <= leadShareOfAll {
 			f, ok = Factors{short, long}, true
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -322,7 +321,7 @@ const mostRuns = 1000
 func readBaseline(in resultfile.Reader) (b baseline, err error) {
 	schema := in.Schema()
 	if schema == nil {
-		return b, errors.New("it is empty, or ends within its first line")
+		return b, resultfile.ErrEmpty
 	}
 	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high"} {
 		if schema.Index(name) < 0 {

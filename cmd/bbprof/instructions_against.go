@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
@@ -27,7 +28,7 @@ func readNumbers(name string) (t instructions.Table, err error) {
 	}
 	defer rows.Close()
 	if len(rows.Columns()) == 0 {
-		return t, fmt.Errorf("%s: it is empty, or ends within its first line", name)
+		return t, fmt.Errorf("%s: %w", name, resultfile.ErrEmpty)
 	}
 	t, err = instructions.ReadTable(rows.Columns(), func() ([]string, bool, error) {
 		cells, err := rows.Next()

@@ -210,6 +210,9 @@ func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error
 	return im, true, m.addDirty(im)
 }
 
+// aligned is what aligns two images at most.
+const aligned = 2 * 64
+
 // CodeAround is what CodeBytes comes to at most beside the copies, whatever their number: at the last of four starts, and with what
 // aligns two images.
 func (m *Mapped) CodeAround() int {
@@ -217,7 +220,7 @@ func (m *Mapped) CodeAround() int {
 	if m.Offset != nil {
 		return around
 	}
-	const lastStart, aligned = 3 * 16, 2 * 64
+	const lastStart = 3 * 16
 	return around + (lastStart-m.start)*startStep + aligned
 }
 

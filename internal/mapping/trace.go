@@ -17,7 +17,7 @@ func (m *Mapped) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // more than any instruction with its captures takes
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
 	// What stands around the copies stands around those of the shorter image, too, but for what aligns it.
-	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+2*64, layout.PageSize)
+	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+aligned, layout.PageSize)
 	return min(m.Factors.Long, n, (int(layout.CodeEnd-m.Long.End())-around)/(perInst*len(m.Insts)))
 }
 

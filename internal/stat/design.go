@@ -191,17 +191,21 @@ func scale(cells [][]Visit) float64 {
 // keepAll cuts visits to each cell. Where all cells whose visits agree are near the centre, one that is not owes it to the chance that most of
 // its few visits were disturbed: the visits near the centre are kept, if there are any.
 func keepAll(cells [][]Visit, reach, centre float64) (kept [][]Visit) {
-	far := func(of []Visit) bool { return math.Abs(Mean(values(of))-centre) > reach }
-	elsewhere := false // visits agree on a value that is far from the centre
+	var disagree []int // cells whose visits do
 	for i, of := range cells {
 		kept = append(kept, keep(of, reach, centre))
-		elsewhere = elsewhere || len(kept[i]) == len(of) && far(of)
-	}
-	for i, of := range cells {
-		if elsewhere || !far(kept[i]) {
-			continue
+		if len(kept[i]) < len(of) {
+			disagree = append(disagree, i)
 		}
-		if near := within(of, centre, reach); len(near) > 0 {
+	}
+	far := func(of []Visit) bool { return math.Abs(Mean(values(of))-centre) > reach }
+	for i, of := range cells {
+		if len(disagree) == 0 || len(kept[i]) == len(of) && far(of) {
+			return kept
+		}
+	}
+	for _, i := range disagree {
+		if near := within(cells[i], centre, reach); len(near) > 0 && far(kept[i]) {
 			kept[i] = near
 		}
 	}

@@ -46,10 +46,13 @@ func Cells(in Reader) iter.Seq2[func(string) string, error] {
 	}
 }
 
+// ErrEmpty is of a file without so much as a line of columns.
+var ErrEmpty = errors.New("it is empty, or ends within its first line")
+
 // Require fails where a column is missing. The name "" is of none.
 func (s Schema) Require(columns ...string) error {
 	if s == nil {
-		return errors.New("it is empty, or ends within its first line")
+		return ErrEmpty
 	}
 	for _, name := range columns {
 		if name != "" && s.Index(name) < 0 {
