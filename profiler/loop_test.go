@@ -75,7 +75,7 @@ func TestHotLoop(t *testing.T) {
 }
 
 // skipFull skips copies that take all slots of a cycle where a loop of them is known to be slower: by some 0.03 cycles a
-// copy on Redwood Cove, where blocks of many instructions are also not steady in as many copies as fit (docs/front-end.md,
+// copy on Redwood Cove, where blocks of many instructions are also not steady in as many copies as fit (docs/front-end-notes.md,
 // "Six slots a cycle").
 func skipFull(t *testing.T) {
 	t.Helper()

@@ -262,7 +262,7 @@ func (m *huntMeasurer) Measure(ctx context.Context, hexes []string, how hunt.How
 }
 
 // measuredOf is what counts of a result. Copies that fill all slots of the renamer can read too fast, because the first
-// of them are faster (docs/front-end.md, "Six slots a cycle"): where fewer cycles were measured than the slots allow,
+// of them are faster (docs/front-end-notes.md, "Six slots a cycle"): where fewer cycles were measured than the slots allow,
 // those are in the interval.
 func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}

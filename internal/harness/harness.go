@@ -43,7 +43,7 @@ const modeSwitchTurns = 4
 // queueFiller is how many nops fill the queue between the decoders and rename (64 on Skylake).
 // While a slow restore is waited for, the front end runs ahead into the loop and the copies, with
 // the decoders; it must run into these instead. Floating-point blocks ran from the decoders
-// without them (docs/front-end.md).
+// without them (docs/front-end-notes.md, "After a slow restore").
 const queueFiller = 80
 
 // Prologue appends what stands between two runs of the block and restores the initial
@@ -212,7 +212,7 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.Dec(asm.RCX)
 	e.Jnz(loop)
 	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
-	// in one of two modes (docs/front-end.md).
+	// in one of two modes (docs/front-end-notes.md, "After a full store buffer").
 	drainStores(e)
 }
 
