@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -303,8 +304,12 @@ func (b *batchFlags) inputs() []string {
 
 // describe is the run without its selftest.
 func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
+	settings := resultfile.SettingsOf(b.measuring)
+	if b.state != "" {
+		settings["init"] = initial.CapturedName
+	}
 	return resultfile.Run{
-		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: resultfile.SettingsOf(b.measuring), Shard: b.shard.String(),
+		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
 		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}
 }

@@ -103,7 +103,7 @@ func (e *batchEnd) why(err error) error {
 	}
 	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
 	if e.resumable && mismatch == nil {
-		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
+		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	}
 	return code
 }
@@ -113,29 +113,16 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	switch {
 	case d.Rows == "":
 	case d.Rows == e.flags.out.file:
-		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags.args))
+		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	case e.flags.format.Appends():
 		fmt.Fprintf(e.std.err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
 	}
 }
 
-func resumeCommand(program string, args []string) string {
+func resumeCommand(program string, f *flags) string {
 	words := []string{quoted(program), "batch", "-resume"}
-	for i := 0; i < len(args); i++ {
-		name, _, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[i], "-"), "-"), "=")
-		if args[i] == "--" {
-			for _, a := range args[i:] {
-				words = append(words, quoted(a))
-			}
-			break
-		}
-		if !strings.HasPrefix(args[i], "-") || name != "resume" && name != "overwrite" {
-			words = append(words, quoted(args[i]))
-			continue
-		}
-		if !joined && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false") { // as flags.parse reads it
-			i++
-		}
+	for _, word := range f.without("resume", "overwrite") {
+		words = append(words, quoted(word))
 	}
 	return strings.Join(words, " ")
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/host"
 )
 
 // TestConversionFails: a batch whose last step fails says where its rows are, and is no bad usage.
@@ -25,5 +27,14 @@ func TestConversionFails(t *testing.T) {
 	}
 	if _, err := os.Stat(d.journal); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStatesDoNotMix: a result in captured states is not continued in bbprof's own.
+func TestStatesDoNotMix(t *testing.T) {
+	in, own := batchFlags{state: "s"}, batchFlags{}
+	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{}))
+	if want := []string{`setting init: "captured", here "auto"`}; !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
 	}
 }

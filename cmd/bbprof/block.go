@@ -267,7 +267,7 @@ func assemblyHint(text string) string {
 type setupFlags struct{ at int }
 
 func (s *setupFlags) add(f *flags) {
-	parsed(f, &s.at, parseOffset, "at", "N", "page offset of the first copy, 0 to 4095").fallback = "0"
+	parsed(f, &s.at, parseOffset, "at", "N", "where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").fallback = "0"
 }
 
 func parseOffset(text string) (int, error) {

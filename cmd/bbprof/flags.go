@@ -35,6 +35,7 @@ type flags struct {
 	groups  []string // titles
 	topic   int      // the group that bbprof help measuring lists; -1: no group
 	args    []string // the command line
+	spans   []span   // where its flags stand
 	given   []string // the names that were on the command line, without repetition
 	written []writtenFile
 	read    []string // operands, words of programs, and values that may name a file
@@ -43,6 +44,12 @@ type flags struct {
 	choices  []string  // what completion offers for operands; empty is files
 	stray    string    // what to do about an operand where there may be none
 	program  *[]string // where the words after -- go; nil: they are operands
+}
+
+// A span is where a flag and its value stand in flags.args.
+type span struct {
+	name     string
+	from, to int
 }
 
 // A writtenFile is what a flag such as -o names.
@@ -181,7 +188,7 @@ var errHelp = errors.New("help")
 func (f *flags) parse(args []string) error {
 	f.args = args
 	for len(args) > 0 {
-		word := args[0]
+		from, word := len(f.args)-len(args), args[0]
 		args = args[1:]
 		if word == "--" {
 			return f.afterDashes(args)
@@ -212,6 +219,7 @@ func (f *flags) parse(args []string) error {
 		if err := d.set(value); err != nil {
 			return fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
 		}
+		f.spans = append(f.spans, span{name, from, len(f.args) - len(args)})
 		if !f.has(name) {
 			f.given = append(f.given, name)
 		}
@@ -223,6 +231,18 @@ func (f *flags) parse(args []string) error {
 		}
 	}
 	return nil
+}
+
+// without is the command line without some flags.
+func (f *flags) without(names ...string) (words []string) {
+	at := 0
+	for _, s := range f.spans {
+		if slices.Contains(names, s.name) {
+			words = append(words, f.args[at:s.from]...)
+			at = s.to
+		}
+	}
+	return append(words, f.args[at:]...)
 }
 
 func (f *flags) operand(word string) error {

@@ -112,8 +112,14 @@ func TestGoOn(t *testing.T) {
 		{[]string{"-overwrite", "true", "-resume=false", "-o", "r.csv", "b.csv", "true"}, "bbprof batch -resume -o r.csv b.csv true"},
 		{[]string{"-o", "r.csv", "--", "-resume"}, "bbprof batch -resume -o r.csv -- -resume"},
 		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
+		{[]string{"-o", "-overwrite", "b.csv"}, "bbprof batch -resume -o -overwrite b.csv"}, // a file of that name
 	} {
-		if got := resumeCommand("bbprof", c.args); got != c.want {
+		f := newFlags("bbprof batch")
+		(&batchFlags{flags: f}).declare(f)
+		if err := f.parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if got := resumeCommand("bbprof", f); got != c.want {
 			t.Errorf("%q: %s, want %s", c.args, got, c.want)
 		}
 	}

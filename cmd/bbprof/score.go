@@ -33,8 +33,9 @@ A block that a tool fails at costs its neighbours nothing. It counts as not cove
 
 Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
 ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
-the noise floor that no model can beat. Blocks that another initial state makes faster or slower are
-left out: those of -other-init, and those that a column state_sensitive says true of.
+the noise floor that no model can beat. A model sees a block's bytes alone, so blocks that another
+initial state makes faster or slower are left out: those of -other-init, those that a column
+state_sensitive says true of, and those of which two rows differ by more than 5 %.
 `,
 		notes: `docs/score.md defines all figures.
 `,
@@ -54,7 +55,7 @@ bbprof score -report report.html results.csv      what was measured, without a m
 			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
-			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that are sensitive to the initial state, too")
+			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that a column state_sensitive or another row would leave out, too; the first row counts")
 			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
 			outputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
 			f.seed(&c.seed, "seed of the bootstrap intervals")

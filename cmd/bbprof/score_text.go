@@ -52,7 +52,7 @@ func scoreHeadline(r *score.Report, files string) string {
 		text += fmt.Sprintf("; %d rejected", n)
 	}
 	if r.Sensitive > 0 {
-		text += fmt.Sprintf("; %d left out because sensitive to the initial state", r.Sensitive)
+		text += fmt.Sprintf("; %d left out because another initial state or row gives other cycles", r.Sensitive)
 	}
 	if r.Repeated > 0 {
 		text += fmt.Sprintf("; %s with a block that came before", plural(r.Repeated, "row"))

@@ -25,7 +25,7 @@ type truth struct {
 	rows       int                  // of the files
 	repeated   int                  // of these, with a block that came before
 	rejections map[string]rejection // by block: no row has measured it
-	sensitive  int                  // left out: another initial state gives another number
+	sensitive  int                  // left out: another initial state, or another row, gives another number
 	run        resultfile.Run       // the first, of which there may be several
 	core       predict.Core         // that was measured on; without a name if nobody said
 }
@@ -39,7 +39,7 @@ type rejection struct {
 type truthOptions struct {
 	by        string // the column that is the application
 	core      string // the core, where the results do not tell
-	sensitive bool   // keep blocks that are sensitive to the initial state
+	sensitive bool   // keep blocks that another initial state or row gives another number for
 }
 
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
@@ -50,7 +50,11 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 			return nil, err
 		}
 	}
-	if len(t.blocks) == 0 {
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return b.Cycles == apart })
+	switch {
+	case len(t.blocks) == 0 && t.sensitive > 0:
+		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
+	case len(t.blocks) == 0:
 		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], plural(t.rows, "row"))
 	}
 	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
@@ -68,6 +72,7 @@ type truthColumns struct {
 	hex, cycles, application string
 	evidence                 []string
 	headless                 bool // the first line, which names them, is a row
+	status                   bool // there is a column of that name
 }
 
 func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
@@ -79,7 +84,7 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 	if err != nil {
 		return c, err
 	}
-	c.headless, c.hex, c.cycles = headless, names[hex], names[cycles]
+	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
 	for _, name := range []string{"application", "app", "program", "source", "input_file", "column_2", "file"} { // batch names the last but one
 		if c.application == "" && s.Index(name) >= 0 {
 			c.application = name
@@ -107,6 +112,18 @@ func (c *truthColumns) rows(in resultfile.Reader) iter.Seq2[func(string) string,
 			resultfile.Cells(in)(yield)
 		}
 	}
+}
+
+// cyclesOf are a row's cycles, or why it has none.
+func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why string) {
+	if c.status && cell("status") != "ok" {
+		return 0, cmp.Or(cell("reason"), cell("status"), "no status")
+	}
+	cycles, err := strconv.ParseFloat(cell(c.cycles), 64)
+	if err != nil || !(cycles > 0) || math.IsInf(cycles, 0) {
+		return 0, "no cycles"
+	}
+	return cycles, ""
 }
 
 // evidencePrefix begins the names of the columns that say how sure a condition is.
@@ -144,7 +161,7 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 	if err != nil {
 		return err
 	}
-	names, hasStatus, rowsBefore := texts{}, in.Schema().Index("status") >= 0, t.rows
+	names, rowsBefore := texts{}, t.rows
 	for cell, err := range c.rows(in) {
 		if err != nil {
 			return err
@@ -166,7 +183,12 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		if at, again := seen[block]; again {
 			t.repeated++
 			if at >= 0 {
-				t.blocks[at].Weight += weight
+				b := &t.blocks[at]
+				b.Weight += weight
+				if cycles, why := c.cyclesOf(cell); why == "" && !o.sensitive && differ(cycles, b.Cycles) {
+					b.Cycles, seen[b.Hex] = apart, -1
+					t.sensitive++
+				}
 			}
 			continue
 		}
@@ -177,13 +199,8 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)),
 			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
 		reason := ""
-		if hasStatus && cell("status") != "ok" {
-			reason = names.one(cmp.Or(cell("reason"), cell("status"), "no status"))
-		} else if b.Cycles, err = strconv.ParseFloat(cell(c.cycles), 64); err != nil || !(b.Cycles > 0) || math.IsInf(b.Cycles, 0) {
-			reason = "no cycles"
-		}
-		if reason != "" {
-			t.rejections[b.Hex] = rejection{cmp.Or(before.reason, reason), b.Weight}
+		if b.Cycles, reason = c.cyclesOf(cell); reason != "" {
+			t.rejections[b.Hex] = rejection{cmp.Or(before.reason, names.one(reason)), b.Weight}
 			continue
 		}
 		delete(t.rejections, b.Hex)
@@ -287,6 +304,12 @@ func (t *truth) weighted() bool {
 // model to be judged by one of them. Two in the same state differ by more in 0.1 % of blocks.
 const differs = 0.05
 
+// differ reports whether two measurements of a block are further apart than that.
+func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
+
+// apart stands for the cycles of a block whose rows differ.
+const apart = 0
+
 // dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	other, err := readTruth(files, stdin, truthOptions{sensitive: true})
@@ -306,7 +329,7 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	before := len(t.blocks)
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
 		c, there := cycles[b.Hex]
-		return there && math.Abs(c-b.Cycles) > differs*min(c, b.Cycles)
+		return there && differ(c, b.Cycles)
 	})
 	t.sensitive += before - len(t.blocks)
 	if len(t.blocks) == 0 {

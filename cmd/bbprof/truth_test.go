@@ -51,8 +51,8 @@ func TestTruthRerun(t *testing.T) {
 // and models are asked for it in lower case.
 func TestTruthSpellings(t *testing.T) {
 	for _, text := range []string{
-		"hex,cycles\n4801C0,1\n48 01 c1,2\n0x90,0.25\n4801c0,3\n",
-		"4801C0,1\n48 01 c1,2\n90,0.25\n4801c0,3\n",
+		"hex,cycles\n4801C0,1\n48 01 c1,2\n0x90,0.25\n4801c0,1.03\n",
+		"4801C0,1\n48 01 c1,2\n90,0.25\n4801c0,1.03\n",
 	} {
 		name := filepath.Join(t.TempDir(), "truth.csv")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -64,6 +64,31 @@ func TestTruthSpellings(t *testing.T) {
 		}
 		if d := cmp.Diff([]string{"4801c0", "4801c1", "90"}, got.hexes()); d != "" || got.rows != 4 || got.repeated != 1 || got.blocks[0].Cycles != 1 {
 			t.Errorf("%q: %d rows, %d repeated, the first %+v; blocks (- want, + got):\n%s", text, got.rows, got.repeated, got.blocks[0], d)
+		}
+	}
+}
+
+// TestTruthApart: a block whose rows differ, as from several captured states, is left out; a model sees its bytes alone.
+func TestTruthApart(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "truth.csv")
+	const text = "hex,status,cycles,set\n4801c0,ok,1,\n488b03,ok,8,\n488b03,rejected,,rbx=1\n488b03,ok,0.5,rbx=0x1000\n488B03,ok,8,\n4801c0,ok,1.04,rax=1\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		options   truthOptions
+		want      []string
+		sensitive int
+	}{
+		{truthOptions{}, []string{"4801c0"}, 1},
+		{truthOptions{sensitive: true}, []string{"4801c0", "488b03"}, 0},
+	} {
+		got, err := readTruth([]string{name}, nil, c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.hexes(), c.want) || got.sensitive != c.sensitive || got.repeated != 4 || got.blocks[0].Cycles != 1 {
+			t.Errorf("%+v: %q, %d sensitive, %d repeated, the first %+v", c.options, got.hexes(), got.sensitive, got.repeated, got.blocks[0])
 		}
 	}
 }

@@ -27,6 +27,8 @@ type filter struct {
 	in    Source
 	done  *marks
 	shard Shard
+	// found is told of each row whose block an earlier run measured, and where its result begins; nil if nobody is.
+	found func(*input.Row, int64)
 }
 
 // all passes rows to put until it refuses one. The last has an error, io.EOF too.
@@ -41,7 +43,10 @@ func (f *filter) all(put func(fed) bool) {
 		case !f.shard.takes(&row):
 			continue
 		case f.done.at(row.Number) == 0:
-		case f.done.at(row.Number) == fingerprint(row.Hex()):
+		case f.done.at(row.Number).of(row.Hex()):
+			if at, ok := f.done.at(row.Number).measured(); ok && f.found != nil {
+				f.found(&row, at)
+			}
 			left--
 			continue
 		default:

@@ -40,7 +40,7 @@ func finished(r resultfile.Reader, o *Output, in Source, shard Shard, here resul
 			return nil, err
 		}
 		if row := number(cell("row")); row > 0 && o.done.at(row) == 0 {
-			o.done.set(row, fingerprint(cell("hex")))
+			o.done.set(row, newMark(cell("hex"), -1))
 		}
 		rows++
 	}
@@ -56,7 +56,7 @@ func finished(r resultfile.Reader, o *Output, in Source, shard Shard, here resul
 		return append(unchecked, "the input was not checked: it lacks column row or hex"), nil
 	}
 	var last fed
-	(&filter{in, &o.done, shard}).all(func(f fed) bool { last = f; return false })
+	(&filter{in: in, done: &o.done, shard: shard}).all(func(f fed) bool { last = f; return false })
 	switch {
 	case last.err == nil:
 		return nil, &MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)}

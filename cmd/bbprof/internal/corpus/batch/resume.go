@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -11,30 +10,39 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/verdict"
 )
 
-// marks has a byte for each row of the input: 0 if it has no result yet, else a fingerprint
-// of its block, by which another input is found out within a few rows. Pages keep a damaged
-// number of a row from taking memory for all rows below it.
+// marks has a mark for each row of the input that has a result. Pages keep a damaged number of a row from
+// taking memory for all rows below it.
 type marks struct {
-	pages map[int64]*[marksPage]byte
+	pages map[int64]*[marksPage]mark
 	count int // rows that are marked
 }
 
 // marksPage is little enough that a file of scattered numbers takes more room on disk than here.
-const marksPage = 256
+const marksPage = 32
 
-func fingerprint(hex string) byte {
+// mark has a fingerprint of a row's block, by which another input is found out within a few rows, in its upper
+// byte; below, 1 + where the row begins in the result if its block was measured for it. 0 is none.
+type mark uint64
+
+const markOffset = 1<<56 - 1
+
+// newMark is that of a row that begins at an offset, -1 if its block was not measured for it.
+func newMark(hex string, at int64) mark {
 	h := fnv.New32a()
 	io.WriteString(h, hex)
-	return byte(1 + h.Sum32()%255)
+	return mark(1+h.Sum32()%255)<<56 | mark(1+at)
 }
 
+// of reports whether the mark may be that of a row with this block.
+func (m mark) of(hex string) bool { return m>>56 == newMark(hex, 0)>>56 }
+
+func (m mark) measured() (at int64, ok bool) { return int64(m&markOffset) - 1, m&markOffset > 0 }
+
 // at is the mark of a row from 1, 0 if it has none.
-func (m *marks) at(row int64) byte {
+func (m *marks) at(row int64) mark {
 	if page := m.pages[row/marksPage]; page != nil {
 		return page[row%marksPage]
 	}
@@ -42,16 +50,16 @@ func (m *marks) at(row int64) byte {
 }
 
 // set marks a row that has no mark yet.
-func (m *marks) set(row int64, mark byte) {
+func (m *marks) set(row int64, as mark) {
 	page := m.pages[row/marksPage]
 	if page == nil {
 		if m.pages == nil {
-			m.pages = map[int64]*[marksPage]byte{}
+			m.pages = map[int64]*[marksPage]mark{}
 		}
-		page = new([marksPage]byte)
+		page = new([marksPage]mark)
 		m.pages[row/marksPage] = page
 	}
-	page[row%marksPage] = mark
+	page[row%marksPage] = as
 	m.count++
 }
 
@@ -128,9 +136,6 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	}
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
 	runs, header, id := runsOf{here: here}, o.schema.Index("run_header"), o.schema.Index("run")
-	address := o.schema.Index(input.AddressColumn)
-	set := o.schema.Index(input.SetColumn)
-	duplicate, reason := o.columns.duplicate, o.columns.reason
 	var damage *resultfile.DamageError
 	end = in.End()
 	for {
@@ -171,24 +176,16 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		if err := runs.check(cells[header], cells[id]); err != nil {
 			return 0, err
 		}
-		o.done.set(row, fingerprint(cells[o.hex]))
+		at := in.At()
+		if cells[o.columns.duplicate] != "" {
+			at = -1
+		}
+		o.done.set(row, newMark(cells[o.hex], at))
 		o.follow(row)
 		o.tally.add(o.columns, cells)
-		if cells[duplicate] == "" && !unread[cells[reason]] {
-			if code, err := hex.DecodeString(cells[o.hex]); err == nil {
-				at := (*uint64)(nil)
-				if address >= 0 {
-					at, _ = input.Address(cells[address])
-				}
-				o.index.add(hash([]byte(Identity(code, at, cells[set]))), in.At())
-			}
-		}
 		end = in.End()
 	}
 }
-
-// unread are the reasons of rows that have nothing to measure.
-var unread = map[string]bool{string(verdict.BadHex): true, string(verdict.BadSet): true}
 
 // runsOf holds the runs that rows tell of against the one to be.
 type runsOf struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -212,6 +213,40 @@ func TestResumeComplete(t *testing.T) {
 		}
 	}
 	holds(t, rows(t, path), corpus)
+}
+
+// TestResumeRepeats: a block that comes again is found among the rows of an earlier run, whatever of it the result does not
+// tell or tells otherwise, such as the registers that bbprof moved.
+func TestResumeRepeats(t *testing.T) {
+	const corpus = "hex,id\n90,x\n91,x\n90,x\n90,y\n"
+	state := func(row *input.Row) string { return row.Carried[0] }
+	for _, c := range []struct {
+		name  string
+		visit func(*input.Row) string
+		set   string // of the first row, in the result
+		last  string // whose result the last row has
+	}{
+		{"as they are", nil, "", "1"},
+		{"in captured states", state, "", ""},
+		{"with a register moved", nil, "rsi=0x12345640", "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := file(t)
+			if _, err := measure(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
+			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
+			tally, err := measure(t, &lab{}, path, corpus, Options{Visit: c.visit})
+			if err != nil || tally.Earlier != 1 {
+				t.Fatal(tally, err)
+			}
+			got := rows(t, path)
+			if got[2]["duplicate_of"] != "1" || got[3]["duplicate_of"] != c.last {
+				t.Errorf("rows 3 and 4 repeat %q and %q, want 1 and %q", got[2]["duplicate_of"], got[3]["duplicate_of"], c.last)
+			}
+		})
+	}
 }
 
 // TestResumeJSON: JSON lines go on as CSV does.

@@ -84,7 +84,7 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		defer r.mu.Unlock()
 		r.changed.Broadcast()
 	})
-	go r.ahead.feed(&filter{in, &out.done, opts.Shard})
+	go r.ahead.feed(&filter{in, &out.done, opts.Shard, r.found})
 	defer r.ahead.stop()
 
 	finished := make(chan struct{})
@@ -125,7 +125,7 @@ type run struct {
 
 type job struct {
 	key   uint64
-	id    string // see identity
+	id    string // see run.identity
 	code  []byte
 	setup profiler.Setup
 	try   int // how often it was given to a worker
@@ -331,12 +331,7 @@ func (r *run) take(f fed) (*job, error) {
 		e := resultfile.Entry{Row: f.row, Result: f.row.Rejected(), RunID: r.id, RunHeader: r.header}
 		return nil, r.put(w.seq, r.out.schema.Cells(&e), nil)
 	}
-	id := Identity(f.row.Code, f.row.At, r.Set.With(f.row.Set).String())
-	visit := ""
-	if r.Visit != nil {
-		visit = r.Visit(&f.row)
-		id += "\x00state " + visit
-	}
+	id, visit := r.identity(&f.row)
 	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
 		r.held += f.row.Size()
@@ -357,6 +352,28 @@ func (r *run) take(f fed) (*job, error) {
 	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil
+}
+
+// identity is that of a row's block, and the captured state that it starts from.
+func (r *run) identity(row *input.Row) (id, visit string) {
+	id = Identity(row.Code, row.At, r.Set.With(row.Set).String())
+	if r.Visit != nil {
+		visit = r.Visit(row)
+		id += "\x00state " + visit
+	}
+	return id, visit
+}
+
+// found is a row whose block an earlier run measured. The row of input is what identifies it: the result does not tell what
+// was set from which registers bbprof moved.
+func (r *run) found(row *input.Row, at int64) {
+	if row.Rejection != nil {
+		return
+	}
+	id, _ := r.identity(row)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out.index.add(hash([]byte(id)), at)
 }
 
 // repeat is a row whose block was measured for another.

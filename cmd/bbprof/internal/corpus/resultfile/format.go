@@ -366,9 +366,16 @@ type LineReader struct {
 // takes six times as many, and bbprof's own columns the rest.
 const maxLine = 8 << 20
 
+// byteOrderMark is what spreadsheets and some editors begin a file with.
+const byteOrderMark = "\ufeff"
+
 // NewLineReader reads the header, if the format has one.
 func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 	in := &LineReader{in: bufio.NewReaderSize(r, 1<<16)}
+	if start, _ := in.in.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+		in.in.Discard(len(byteOrderMark)) // of what was peeked
+		in.end = int64(len(byteOrderMark))
+	}
 	switch f {
 	case CSV:
 		header, ended, err := in.readLine()
@@ -378,7 +385,7 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 		if err != nil {
 			return nil, err
 		}
-		names, open := input.Split(strings.TrimPrefix(header, "\ufeff"), ',', nil)
+		names, open := input.Split(header, ',', nil)
 		if open >= 0 {
 			return nil, &DamageError{1, 0, "a quote of the header is not closed"}
 		}
@@ -533,12 +540,12 @@ func IsLines(f io.ReaderAt) bool {
 	return !bytes.Equal(magic[:n], parquetMagic) && !input.Compressed(magic[:n])
 }
 
-// NewStreamReader tells JSON lines from CSV by the first byte.
+// NewStreamReader tells JSON lines from CSV by the first byte of text.
 func NewStreamReader(r io.Reader) (*LineReader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	format := CSV
 	switch start, _ := in.Peek(len(parquetMagic)); {
-	case bytes.HasPrefix(start, []byte("{")):
+	case bytes.HasPrefix(bytes.TrimPrefix(start, []byte(byteOrderMark)), []byte("{")):
 		format = JSON
 	case bytes.Equal(start, parquetMagic):
 		return nil, errors.New("it is compressed Parquet; decompress it")

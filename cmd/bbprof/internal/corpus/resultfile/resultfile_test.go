@@ -543,6 +543,23 @@ func FuzzJSONLine(f *testing.F) {
 	})
 }
 
+// TestByteOrderMark: what a spreadsheet or editor puts before the first line is no part of it, and positions count it.
+func TestByteOrderMark(t *testing.T) {
+	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
+		r, err := NewStreamReader(strings.NewReader("\ufeff" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells, err := r.Next()
+		if err != nil || !slices.Equal(r.Schema().Names(), []string{"hex", "row"}) || !slices.Equal(cells, []string{"90", "1"}) {
+			t.Errorf("%q: %q, %v of %q", text, cells, err, r.Schema().Names())
+		}
+		if want := int64(len("\ufeff") + strings.LastIndex(text[:len(text)-1], "\n") + 1); r.At() != want {
+			t.Errorf("%q: the row is at %d, want %d", text, r.At(), want)
+		}
+	}
+}
+
 // TestSelection: some columns are written, in the order that they are named in.
 func TestSelection(t *testing.T) {
 	var out bytes.Buffer

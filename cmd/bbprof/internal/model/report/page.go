@@ -72,7 +72,7 @@ func (d *document) measured() {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{d.Rejections(), "rejected"}, {d.Sensitive, "sensitive to the initial state, left out"}, {d.Repeated, "rows repeat a block"}} {
+	}{{d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "rows repeat a block"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
