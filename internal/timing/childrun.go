@@ -56,6 +56,7 @@ type window struct {
 	perRun   [2][]float64 // the same of one run of short and long
 	pair     int          // of the plan, by number
 	offset   int
+	runs     int  // in a timing
 	polls    int  // probe readings spent
 	complete bool // it has all samples that were wanted
 }
@@ -96,6 +97,22 @@ func (w window) uninterrupted(ticks float64) window {
 		w.perRun[i] = without(w.perRun[i], disturbed)
 	}
 	return w
+}
+
+// apartShare is by how much the two timings of an image in a window may differ, as a share of the faster one. What another hardware thread
+// does for less than a timing passes the probe on both sides of the window, but seldom lengthens both timings alike: of windows on an idle
+// core 6 % are apart by this much, beside such a neighbour 20 to 70 % (docs/precision-notes.md, "A neighbour that comes and goes within a window").
+const apartShare = 0.01
+
+// apart reports whether the timings of either image differ by more than that, and than the clock's steps explain.
+func (w window) apart(c clock.Clock) bool {
+	for _, runs := range w.perRun {
+		fastest, slowest := slices.Min(runs), slices.Max(runs)
+		if slowest-fastest > max(apartShare*fastest, clockSlack(c)/timesOver(w.runs, c)) {
+			return true
+		}
+	}
+	return false
 }
 
 // without are the values that are not marked.
@@ -320,7 +337,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	if kept < 0 || n > p.samples || kept%o.sample != 0 || polls < 0 || polls > p.polls {
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
-	w.polls, w.complete = polls, n == p.samples
+	w.runs, w.polls, w.complete = runs, polls, n == p.samples
 	chains, timings := len(o.rows.chains), n*p.times
 	values := make([]float64, n*(1+chains)+4*timings)
 	column := func(n int) (c []float64) {

@@ -126,6 +126,8 @@ type series struct {
 	places []int
 	pass   int      // that they were laid out for
 	owed   []Layout // of windows that were disturbed
+	apart  int      // windows that were dropped because their timings were apart, and
+	alike  int      // those whose timings were not
 	last   estimate // of the windows when replicates were last complete
 }
 
@@ -390,6 +392,14 @@ func (s *series) keep(got childRun) (kept []window, rate float64) {
 			t.WindowsDrifted++
 			continue
 		}
+		switch {
+		case !w.apart(s.clock):
+			s.alike++
+		case !s.oftenApart():
+			s.apart++
+			t.WindowsUnsteady++
+			continue
+		}
 		kept = append(kept, w)
 		t.SamplesKept += w.samples()
 		t.SamplesDropped += windowSamples - w.samples()
@@ -397,6 +407,9 @@ func (s *series) keep(got childRun) (kept []window, rate float64) {
 	}
 	return kept, rate
 }
+
+// oftenApart reports whether timings are apart so often that it is the block: some take a speed anew each time that an image begins.
+func (s *series) oftenApart() bool { return s.apart > 2*s.alike+passWindows }
 
 // interrupt is the least that an interrupt lasts, in ticks.
 func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }

@@ -266,6 +266,67 @@ func TestUninterrupted(t *testing.T) {
 	}
 }
 
+// Timings of one image in a window are apart by more than a share of the faster one, and by more than a coarse clock's steps explain.
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		step        float64
+		runs        int
+		short, long []float64 // ticks of a run
+		want        bool
+	}{
+		{"alike", 2, 20, []float64{100, 100}, []float64{200, 200}, false},
+		{"just alike", 2, 20, []float64{100, 101}, []float64{202, 200}, false},
+		{"the short image", 2, 20, []float64{100, 101.1}, []float64{200, 200}, true},
+		{"the long image", 2, 20, []float64{100, 100}, []float64{202.1, 200}, true},
+		{"one of two slow alike", 2, 20, []float64{130, 130}, []float64{200, 200}, false},
+		{"steps of few runs", 26, 2, []float64{500, 532}, []float64{1000, 1032}, false}, // 2.5 steps of 26 in two runs
+		{"more than steps", 26, 2, []float64{500, 533}, []float64{1000, 1000}, true},
+		{"steps of many", 26, 64, []float64{20, 20.4}, []float64{40, 40}, true},
+		{"one timing", 2, 20, []float64{100}, []float64{200}, false},
+	} {
+		w := window{runs: c.runs, perRun: [2][]float64{c.short, c.long}}
+		if got := w.apart(clock.TSC{StepTicks: c.step}); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// Windows whose timings are apart are dropped and owed, unless that is what the block does nearly always.
+func TestKeepApart(t *testing.T) {
+	const adds, iterations, runs = 4096, 100, 40
+	at := func(second float64) window {
+		return window{
+			columns:  [][]float64{{700}, {0}, {adds}, {0, 0}, {8000, 8000}},
+			perRun:   [2][]float64{{0, 0}, {200, second}},
+			runs:     runs,
+			complete: true,
+		}
+	}
+	r := seriesOf()
+	for n, c := range []struct {
+		second float64
+		kept   int
+		times  int
+	}{
+		{200, 1, 5},     // alike
+		{210, 0, 23},    // two for each of these, and passWindows, are of no account
+		{210, 1, 10},    // it is the block
+		{200, 1, 1},     // which makes it less certain
+		{210, 0, 1 + 1}, // for two more
+		{210, 1, 1},
+	} {
+		for range c.times {
+			if kept, _ := r.keep(childRun{windows: []window{at(c.second)}}); len(kept) != c.kept {
+				t.Fatalf("step %d: %d of one kept after %d apart and %d alike", n, len(kept), r.apart, r.alike)
+			}
+		}
+	}
+	if r.timed.WindowsUnsteady != 25 {
+		t.Errorf("%d windows are unsteady", r.timed.WindowsUnsteady)
+	}
+}
+
 // Runs that something disturbs do not count, unless they are so many that it is the block.
 func TestRunTimes(t *testing.T) {
 	for _, c := range []struct {
