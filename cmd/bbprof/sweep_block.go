@@ -247,7 +247,7 @@ func writeRelations(w *strings.Builder, relations []sweep.Related, columns, deci
 		line := func(name, format string, args ...any) {
 			fmt.Fprintf(w, "  %-*s %s\n", columns, name, fmt.Sprintf(format, args...))
 		}
-		line(r.Column, "correlation with cycles %+.3f, 95 %% interval %+.3f to %+.3f", r.R, r.Correlation.Low, r.Correlation.High)
+		line(r.Column, "correlation with cycles %s", coefficient(r.Correlation))
 		line("", "more than elsewhere at %s: median %.*f cycles there, %.*f elsewhere", numbers(r.Predicted), decimals, r.There, decimals, r.Elsewhere)
 		line("", "slower than the usual %.*f cycles by 3 %%: %s, and of those %s", decimals, r.Usual, numbers(r.Slow), numbers(r.Both))
 		if text := more(r); text != "" {
@@ -257,6 +257,13 @@ func writeRelations(w *strings.Builder, relations []sweep.Related, columns, deci
 	if len(constant) > 0 {
 		fmt.Fprintf(w, "  the same at all values: %s\n", strings.Join(constant, ", "))
 	}
+}
+
+func coefficient(c sweep.Correlation) string {
+	if math.IsNaN(c.Low) {
+		return fmt.Sprintf("%+.3f, without an interval, which takes four values", c.R)
+	}
+	return fmt.Sprintf("%+.3f, 95 %% interval %+.3f to %+.3f", c.R, c.Low, c.High)
 }
 
 func numbers(n []int) string {
@@ -288,7 +295,7 @@ func screening(screened []sweep.Screened) string {
 		case math.IsNaN(s.R):
 			constant = append(constant, s.Column)
 		default:
-			fmt.Fprintf(&w, "  %-40s %+.3f, 95 %% interval %+.3f to %+.3f, at %s\n", s.Column, s.R, s.Low, s.High, plural(s.N, "value"))
+			fmt.Fprintf(&w, "  %-40s %s, at %s\n", s.Column, coefficient(s.Correlation), plural(s.N, "value"))
 		}
 	}
 	if len(constant) > 0 {
