@@ -67,8 +67,8 @@ const (
 )
 
 // checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
-// is asked again with every dispatch offset before it is called nonlinear, and one that was called so before
-// it is called linear; and up to twice more where that is near the limit. Each time is at another place: windows at one share what
+// is asked again with every dispatch offset, at two places, before it is called nonlinear, and one that was called so before
+// it is called linear; and up to three times where that is near the limit. Each time is at another place: windows at one share what
 // the op cache made of the code.
 func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
@@ -114,7 +114,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		var used float64
 		growth, used, err = judgeLinear(r.timed, windows, third, all)
 		few := i == 0 && !suspect
-		if few && err == nil || !few && math.Abs(used-1) > nearLimit || i == len(rounds)-1 {
+		if few && err == nil || !few && settles(used, len(windows)) || i == len(rounds)-1 {
 			return r, growth, err
 		}
 		if few {
@@ -127,6 +127,12 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 // nearLimit is by how much, as a share of what is allowed, a difference is beyond or below it that a few windows decide on. Nearer
 // ones get more, or one run of bbprof would take other numbers of copies than the next.
 const nearLimit = 0.25
+
+// settles reports whether so many windows, of which the difference is that share of what is allowed, decide. Windows at one place do not make a
+// block nonlinear: now and then an image at one place runs slower all the time, most likely because the op cache has lost lines of it.
+func settles(used float64, windows int) bool {
+	return used < 1-nearLimit || used > 1+nearLimit && windows > len(timing.Offsets())
+}
 
 // judgeLinear compares the throughput up to the third number of copies with that up to the longer one,
 // at the dispatch offsets of the former, and says by how much the latter is more, and how much of what is

@@ -54,6 +54,23 @@ func TestJudgeLinear(t *testing.T) {
 	}
 }
 
+// What is far below the limit is linear, what is far above it nonlinear by two places, and what is near it needs more windows.
+func TestSettles(t *testing.T) {
+	one := len(timing.Offsets())
+	for _, c := range []struct {
+		used    float64
+		windows int
+		want    bool
+	}{
+		{0.74, one, true}, {0.76, one, false}, {1, 2 * one, false}, {1.24, 2 * one, false},
+		{1.26, one, false}, {5, one, false}, {1.26, one + 1, true}, {1.26, 2 * one, true},
+	} {
+		if got := settles(c.used, c.windows); got != c.want {
+			t.Errorf("%g of what is allowed by %d windows: %v", c.used, c.windows, got)
+		}
+	}
+}
+
 // Each copy's rep stosb stores sixteen bytes more than the one before it: time grows with the number
 // of copies as no line does.
 func TestNonlinearBlock(t *testing.T) {
