@@ -67,7 +67,7 @@ const (
 )
 
 // checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
-// is asked again with every dispatch offset, at two places, before it is called nonlinear, and one that was called so before
+// is asked again at all dispatch offsets, and is nonlinear only if it is so at two places, and one that was called so before
 // it is called linear; and up to three times where that is near the limit. Each time is at another place: windows at one share what
 // the op cache made of the code.
 func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
@@ -92,6 +92,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		rounds = rounds[1:]
 	}
 	var windows []timing.Window
+	beyond := 0 // places at which it is
 	for i, offsets := range rounds {
 		pair, ok, err := block.thirdAt(plan.PlaceOf(i), i, s.timer.Clock())
 		if err != nil {
@@ -113,12 +114,15 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		windows = append(windows, got.Windows...)
 		var used float64
 		growth, used, err = judgeLinear(r.timed, windows, third, all)
+		if _, _, err := judgeLinear(r.timed, got.Windows, third, all); len(got.Windows) > 0 && err != nil {
+			beyond++
+		}
 		few := i == 0 && !suspect
-		if few && err == nil || !few && settles(used, len(windows)) || i == len(rounds)-1 {
+		if few && err == nil || !few && settles(used, beyond) || i == len(rounds)-1 {
 			return r, growth, err
 		}
 		if few {
-			windows = nil
+			windows, beyond = nil, 0
 		}
 	}
 	return r, growth, nil
@@ -128,10 +132,10 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 // ones get more, or one run of bbprof would take other numbers of copies than the next.
 const nearLimit = 0.25
 
-// settles reports whether so many windows, of which the difference is that share of what is allowed, decide. Windows at one place do not make a
-// block nonlinear: now and then an image at one place runs slower all the time, most likely because the op cache has lost lines of it.
-func settles(used float64, windows int) bool {
-	return used < 1-nearLimit || used > 1+nearLimit && windows > len(timing.Offsets())
+// settles reports whether windows of which the difference is that share of what is allowed decide, if it is more than allowed at so many places by
+// itself. One place does not make a block nonlinear: now and then an image at one runs slower all the time, most likely because the op cache has lost lines of it.
+func settles(used float64, beyond int) bool {
+	return used < 1-nearLimit || used > 1+nearLimit && beyond > 1
 }
 
 // judgeLinear compares the throughput up to the third number of copies with that up to the longer one,

@@ -54,19 +54,18 @@ func TestJudgeLinear(t *testing.T) {
 	}
 }
 
-// What is far below the limit is linear, what is far above it nonlinear by two places, and what is near it needs more windows.
+// What is far below the limit is linear, what is far above it nonlinear if it is at two places, and what is near it needs more windows.
 func TestSettles(t *testing.T) {
-	one := len(timing.Offsets())
 	for _, c := range []struct {
-		used    float64
-		windows int
-		want    bool
+		used   float64
+		beyond int // places
+		want   bool
 	}{
-		{0.74, one, true}, {0.76, one, false}, {1, 2 * one, false}, {1.24, 2 * one, false},
-		{1.26, one, false}, {5, one, false}, {1.26, one + 1, true}, {1.26, 2 * one, true},
+		{0.74, 0, true}, {0.74, 1, true}, {0.76, 0, false}, {1, 2, false}, {1.24, 2, false},
+		{1.26, 1, false}, {5, 1, false}, {1.26, 2, true},
 	} {
-		if got := settles(c.used, c.windows); got != c.want {
-			t.Errorf("%g of what is allowed by %d windows: %v", c.used, c.windows, got)
+		if got := settles(c.used, c.beyond); got != c.want {
+			t.Errorf("%g of what is allowed, beyond it at %d places: %v", c.used, c.beyond, got)
 		}
 	}
 }

@@ -35,7 +35,7 @@ Beside the models stands a lower bound that any model should beat, max(n/issue w
 ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
 the noise floor that no model can beat. A model sees a block's bytes alone, so blocks that another
 initial state makes faster or slower are left out: those of -other-init, those that a column
-state_sensitive says true of, and those of which two rows differ by more than 5 %.
+state_sensitive says true of, and those of which a row differs from the first by more than 5 %.
 `,
 		notes: `docs/score.md defines all figures.
 `,

@@ -261,7 +261,7 @@ func writeRelations(w *strings.Builder, relations []sweep.Related, columns, deci
 
 func coefficient(c sweep.Correlation) string {
 	if math.IsNaN(c.Low) {
-		return fmt.Sprintf("%+.3f, without an interval, which takes four values", c.R)
+		return fmt.Sprintf("%+.3f, no interval from fewer than four values", c.R)
 	}
 	return fmt.Sprintf("%+.3f, 95 %% interval %+.3f to %+.3f", c.R, c.Low, c.High)
 }

@@ -199,8 +199,8 @@ func (t *TSC) probeCycles(w window) (cycles []float64) {
 // these, and then another (docs/precision-notes.md, "The probe on an idle core"). Beside a sibling it took 6.4 % longer than alone at least, on Cascade Lake.
 const idleSpread = 0.06
 
-// fastestMode is the median of those readings in cycles that may be of one kind with the fastest: of the lowest value that has at
-// least a twentieth of the readings within 2 % above it, and those within idleSpread above that.
+// fastestMode finds the lowest reading in cycles that has at least a twentieth of the readings within 2 % above it, and gives the median of all
+// readings from there to idleSpread above.
 func fastestMode(readings []float64) (cycles float64, ok bool) {
 	s := slices.Clone(readings)
 	slices.Sort(s)
@@ -214,13 +214,13 @@ func fastestMode(readings []float64) (cycles float64, ok bool) {
 	return 0, false
 }
 
-// raiseIdle takes a slower mode of the probe's readings for that of an idle core if it can be one, and would not pass: where the
-// idle time was learned of nothing but the fastest readings, all others seem to be of a busy core from then on.
+// raiseIdle takes the fastest mode of the probe's readings for that of an idle core if it is plausible for the core's width, but above the present
+// limit: where the idle time was learned from nothing but the fastest readings, all others are taken for those of a busy core from then on.
 func (t *TSC) raiseIdle(readings []float64) {
 	mode, ok := fastestMode(readings)
 	known := t.CPU.AddsPerCycle != 0 // else anything is plausible
 	if ok && known && t.plausible(mode) && uint64(mode*t.rate.ticks) > t.longestIdle() {
-		t.idle = mode
+		t.idle, t.report.ProbeIdle = mode, mode
 	}
 }
 
@@ -285,7 +285,7 @@ func (t *TSC) longest(cycles float64) uint64 {
 }
 
 // relocate moves to the next CPU when another process keeps the current one busy, and measures the
-// clock rate there, and whether it is idle after all.
+// clock rate there; if the idle time of the probe was too low, it is raised.
 func (t *TSC) relocate() error {
 	if err := t.CPUs.Next(t.child); err != nil {
 		return err

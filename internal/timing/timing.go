@@ -117,7 +117,7 @@ type Timed struct {
 	SamplesKept     int
 	SamplesDropped  int
 	WindowsSwitched int // windows dropped for a context switch
-	WindowsUnsteady int // because the core was shared
+	WindowsUnsteady int // because the core was shared, or seemed so by timings that were apart
 	WindowsDrifted  int // because the core's clock moved
 	Seconds         float64
 

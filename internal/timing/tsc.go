@@ -124,11 +124,12 @@ type series struct {
 	timed  Timed
 	pairs  []Pair // that are laid out, at these places
 	places []int
-	pass   int      // that they were laid out for
-	owed   []Layout // of windows that were disturbed
-	apart  int      // windows that were dropped because their timings were apart, and
-	alike  int      // those whose timings were not
-	last   estimate // of the windows when replicates were last complete
+	pass   int            // that they were laid out for
+	owed   []Layout       // of windows that were disturbed
+	apart  int            // windows whose timings of an image were apart, and
+	alike  int            // those whose timings were not
+	again  map[Layout]int // how often the last window of a layout was dropped because they were
+	last   estimate       // of the windows when replicates were last complete
 }
 
 // Time implements Timer.
@@ -136,7 +137,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
 	}
-	s := series{TSC: t, block: b, plan: p}
+	s := series{TSC: t, block: b, plan: p, again: map[Layout]int{}}
 	err := s.untilNarrow(time.Now().Add(p.Budget))
 	if err != nil {
 		return s.timed, err
@@ -298,7 +299,8 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if got.runs > 0 {
 			s.timed.RunsPerSample = got.runs
 		}
-		kept, rate := s.keep(got)
+		before := s.apart
+		kept, rate := s.keep(got, of)
 		for _, w := range kept {
 			p := of[w.pair]
 			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, rate)})
@@ -310,7 +312,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if missing(all) <= few {
 			return true, nil
 		}
-		if len(kept) > 0 {
+		if len(kept) > 0 || s.apart > before { // some core was idle
 			busy = 0
 			continue
 		}
@@ -365,7 +367,7 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 }
 
 // keep gives a child run's undisturbed windows, with the clock's rate meanwhile, and notes them and the others.
-func (s *series) keep(got childRun) (kept []window, rate float64) {
+func (s *series) keep(got childRun, of []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
 		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls that led to no sample
@@ -392,12 +394,9 @@ func (s *series) keep(got childRun) (kept []window, rate float64) {
 			t.WindowsDrifted++
 			continue
 		}
-		switch {
-		case !w.apart(s.clock):
-			s.alike++
-		case !s.oftenApart():
-			s.apart++
+		if s.wantsAgain(w, LayoutOf(of[w.pair].place, w.offset)) {
 			t.WindowsUnsteady++
+			t.SamplesDropped += w.samples()
 			continue
 		}
 		kept = append(kept, w)
@@ -408,8 +407,25 @@ func (s *series) keep(got childRun) (kept []window, rate float64) {
 	return kept, rate
 }
 
-// oftenApart reports whether timings are apart so often that it is the block: some take a speed anew each time that an image begins.
-func (s *series) oftenApart() bool { return s.apart > 2*s.alike+passWindows }
+// mostAgain is how often in a row a layout's window is taken again because its timings are apart: some blocks have a layout in which they always are.
+const mostAgain = 3
+
+// wantsAgain reports whether a window of a layout does not count because its timings are apart. Where they are in more than half of the windows, it is the
+// block: some take a speed anew each time that an image begins.
+func (s *series) wantsAgain(w window, l Layout) bool {
+	switch {
+	case w.samples() < windowSamples: // one was interrupted, and there is nothing to compare
+	case !w.apart(s.clock):
+		s.alike++
+	default:
+		if s.apart++; s.apart <= s.alike+passWindows && s.again[l] < mostAgain {
+			s.again[l]++
+			return true
+		}
+	}
+	delete(s.again, l)
+	return false
+}
 
 // interrupt is the least that an interrupt lasts, in ticks.
 func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
@@ -437,14 +453,14 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	at := placement{Pair: pair, remap: p.Remap, missing: offsets}
-	s := series{TSC: t} // whose counts of what was dropped are not the block's
+	s := series{TSC: t, again: map[Layout]int{}} // whose counts of what was dropped are not the block's
 	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
-		plan, _ := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
+		plan, of := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
 		got, err := t.run(plan)
 		if err != nil {
 			return timed, err
 		}
-		kept, rate := s.keep(got)
+		kept, rate := s.keep(got, of)
 		for _, w := range kept {
 			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, rate)})
 		}

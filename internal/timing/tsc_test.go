@@ -43,6 +43,7 @@ func seriesOf(cycles ...float64) *series {
 		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
 		pairs: []Pair{{Image{0, 100}, Image{0, 200}}},
 		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
+		again: map[Layout]int{},
 	}
 }
 
@@ -292,38 +293,40 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Windows whose timings are apart are dropped and owed, unless that is what the block does nearly always.
-func TestKeepApart(t *testing.T) {
-	const adds, iterations, runs = 4096, 100, 40
-	at := func(second float64) window {
-		return window{
-			columns:  [][]float64{{700}, {0}, {adds}, {0, 0}, {8000, 8000}},
-			perRun:   [2][]float64{{0, 0}, {200, second}},
-			runs:     runs,
-			complete: true,
-		}
+// A window whose timings are apart is taken again a few times, and not where that is how the block is in most windows. What has one sample left is no
+// evidence.
+func TestWantsAgain(t *testing.T) {
+	at := func(long ...float64) window {
+		return window{columns: [][]float64{long}, perRun: [2][]float64{make([]float64, len(long)), long}, runs: 40}
 	}
+	alike, apart, single := at(200, 200), at(200, 210), at(200)
+	one, other := LayoutOf(1, 2), LayoutOf(1, 3)
 	r := seriesOf()
 	for n, c := range []struct {
-		second float64
-		kept   int
-		times  int
+		w     window
+		at    Layout
+		times int
+		want  bool
 	}{
-		{200, 1, 5},     // alike
-		{210, 0, 23},    // two for each of these, and passWindows, are of no account
-		{210, 1, 10},    // it is the block
-		{200, 1, 1},     // which makes it less certain
-		{210, 0, 1 + 1}, // for two more
-		{210, 1, 1},
+		{alike, one, 5, false},
+		{single, one, 1, false},
+		{apart, one, mostAgain, true},
+		{apart, other, mostAgain, true},
+		{apart, one, 1, false}, // mostAgain in a row: it is the layout
+		{apart, one, mostAgain, true},
+		{alike, one, 1, false},
+		{apart, one, mostAgain, true},
+		{apart, other, 1, false},
+		{apart, other, mostAgain, true},
+		{alike, other, 1, false},
+		{apart, other, 2, true},  // 19 apart and 7 alike
+		{apart, other, 1, false}, // and one more, and passWindows are exceeded: it is the block
 	} {
 		for range c.times {
-			if kept, _ := r.keep(childRun{windows: []window{at(c.second)}}); len(kept) != c.kept {
-				t.Fatalf("step %d: %d of one kept after %d apart and %d alike", n, len(kept), r.apart, r.alike)
+			if got := r.wantsAgain(c.w, c.at); got != c.want {
+				t.Fatalf("step %d: %v after %d apart and %d alike", n, got, r.apart, r.alike)
 			}
 		}
-	}
-	if r.timed.WindowsUnsteady != 25 {
-		t.Errorf("%d windows are unsteady", r.timed.WindowsUnsteady)
 	}
 }
 
@@ -475,7 +478,7 @@ func TestKeep(t *testing.T) {
 	} {
 		r := seriesOf()
 		var offsets []int
-		kept, rate := r.keep(c.got)
+		kept, rate := r.keep(c.got, []*placement{{}})
 		for _, w := range kept {
 			offsets = append(offsets, w.offset)
 			if cycles := w.cycles(r.pairs[0], rate); math.Abs(cycles-2) > 1e-9 {

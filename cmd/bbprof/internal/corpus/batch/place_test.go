@@ -229,3 +229,15 @@ func TestSortReadsTheOpenFile(t *testing.T) {
 		t.Errorf("left are %v", left)
 	}
 }
+
+// A row that is read again has no line end, in a file that was saved with CRLF either.
+func TestLineAt(t *testing.T) {
+	for text, want := range map[string]string{"90,ok\nc3,ok\n": "90,ok", "90,ok\r\nc3,ok\r\n": "90,ok", "\n": ""} {
+		if got, err := lineAt(strings.NewReader(text), 0); err != nil || got != want {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	if got, err := lineAt(strings.NewReader("90,ok"), 0); err == nil {
+		t.Errorf("a torn line is %q", got)
+	}
+}
