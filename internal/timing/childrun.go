@@ -101,7 +101,7 @@ func (w window) uninterrupted(ticks float64) window {
 
 // apartShare is by how much the two timings of an image in a window may differ, as a share of the faster one. What another hardware thread
 // does for less than a timing passes the probe on both sides of the window, but seldom lengthens both timings alike: of windows on an idle
-// core 6 % are apart by this much, beside such a neighbour 20 to 70 % (docs/precision-notes.md, "A neighbour that comes and goes within a window").
+// core 6 % are apart by this much, beside such a neighbour 12 to 70 % (docs/precision-notes.md, "A neighbour that comes and goes within a window").
 const apartShare = 0.01
 
 // apart reports whether the timings of either image differ by more than that, and than the clock's steps explain.
