@@ -92,7 +92,7 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		rounds = rounds[1:]
 	}
 	var windows []timing.Window
-	beyond := 0 // places at which it is
+	beyond := 0 // places at which the difference is more than allowed
 	for i, offsets := range rounds {
 		pair, ok, err := block.thirdAt(plan.PlaceOf(i), i, s.timer.Clock())
 		if err != nil {
@@ -114,15 +114,18 @@ func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, grow
 		windows = append(windows, got.Windows...)
 		var used float64
 		growth, used, err = judgeLinear(r.timed, windows, third, all)
+		if i == 0 && !suspect { // so few can only clear it
+			if err == nil {
+				return r, growth, nil
+			}
+			windows = nil
+			continue
+		}
 		if _, _, err := judgeLinear(r.timed, got.Windows, third, all); len(got.Windows) > 0 && err != nil {
 			beyond++
 		}
-		few := i == 0 && !suspect
-		if few && err == nil || !few && settles(used, beyond) || i == len(rounds)-1 {
+		if settles(used, beyond) || i == len(rounds)-1 {
 			return r, growth, err
-		}
-		if few {
-			windows, beyond = nil, 0
 		}
 	}
 	return r, growth, nil

@@ -35,8 +35,7 @@ type flags struct {
 	groups  []string // titles
 	topic   int      // the group that bbprof help measuring lists; -1: no group
 	args    []string // the command line
-	spans   []span   // where its flags stand
-	given   []string // the names that were on the command line, without repetition
+	given   []span   // the flags that were on it, in their order
 	written []writtenFile
 	read    []string // operands, words of programs, and values that may name a file
 
@@ -46,7 +45,7 @@ type flags struct {
 	program  *[]string // where the words after -- go; nil: they are operands
 }
 
-// A span is where a flag and its value stand in flags.args.
+// A span is a flag of the command line, and where it and its value stand in flags.args.
 type span struct {
 	name     string
 	from, to int
@@ -162,13 +161,15 @@ func (f *flags) lookup(name string) *flagDecl {
 }
 
 // has reports whether a flag was on the command line.
-func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
+func (f *flags) has(name string) bool {
+	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
+}
 
 // of is the first flag on the command line, some excepted, that is declared in a group, "" if there is none.
 func (f *flags) of(title string, but ...string) string {
-	for _, name := range f.given {
-		if f.groups[f.lookup(name).group] == title && !slices.Contains(but, name) {
-			return name
+	for _, s := range f.given {
+		if f.groups[f.lookup(s.name).group] == title && !slices.Contains(but, s.name) {
+			return s.name
 		}
 	}
 	return ""
@@ -219,10 +220,7 @@ func (f *flags) parse(args []string) error {
 		if err := d.set(value); err != nil {
 			return fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
 		}
-		f.spans = append(f.spans, span{name, from, len(f.args) - len(args)})
-		if !f.has(name) {
-			f.given = append(f.given, name)
-		}
+		f.given = append(f.given, span{name, from, len(f.args) - len(args)})
 		switch {
 		case d.writes:
 			f.written = append(f.written, writtenFile{d.name, value})
@@ -236,7 +234,7 @@ func (f *flags) parse(args []string) error {
 // without is the command line without some flags.
 func (f *flags) without(names ...string) (words []string) {
 	at := 0
-	for _, s := range f.spans {
+	for _, s := range f.given {
 		if slices.Contains(names, s.name) {
 			words = append(words, f.args[at:s.from]...)
 			at = s.to

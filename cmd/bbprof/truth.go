@@ -50,7 +50,7 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 			return nil, err
 		}
 	}
-	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return b.Cycles == apart })
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return seen[b.Hex] < 0 })
 	switch {
 	case len(t.blocks) == 0 && t.sensitive > 0:
 		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
@@ -186,7 +186,7 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 				b := &t.blocks[at]
 				b.Weight += weight
 				if cycles, why := c.cyclesOf(cell); why == "" && !o.sensitive && differ(cycles, b.Cycles) {
-					b.Cycles, seen[b.Hex] = apart, -1
+					seen[b.Hex] = -1
 					t.sensitive++
 				}
 			}
@@ -306,9 +306,6 @@ const differs = 0.05
 
 // differ reports whether two measurements of a block are further apart than that.
 func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
-
-// apart stands for the cycles of a block whose rows differ.
-const apart = 0
 
 // dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {

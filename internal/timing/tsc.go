@@ -124,12 +124,12 @@ type series struct {
 	timed  Timed
 	pairs  []Pair // that are laid out, at these places
 	places []int
-	pass   int            // that they were laid out for
-	owed   []Layout       // of windows that were disturbed
-	apart  int            // windows whose timings of an image were apart, and
-	alike  int            // those whose timings were not
-	again  map[Layout]int // how often the last window of a layout was dropped because they were
-	last   estimate       // of the windows when replicates were last complete
+	pass   int          // that they were laid out for
+	owed   []Layout     // of windows that were disturbed
+	apart  int          // windows whose timings of an image were apart, and
+	alike  int          // those whose timings were not
+	again  [Layouts]int // how often the last window of a layout was dropped because they were
+	last   estimate     // of the windows when replicates were last complete
 }
 
 // Time implements Timer.
@@ -137,7 +137,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
 	}
-	s := series{TSC: t, block: b, plan: p, again: map[Layout]int{}}
+	s := series{TSC: t, block: b, plan: p}
 	err := s.untilNarrow(time.Now().Add(p.Budget))
 	if err != nil {
 		return s.timed, err
@@ -312,7 +312,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if missing(all) <= few {
 			return true, nil
 		}
-		if len(kept) > 0 || s.apart > before { // some core was idle
+		if len(kept) > 0 || s.apart > before { // the core was idle
 			busy = 0
 			continue
 		}
@@ -423,7 +423,7 @@ func (s *series) wantsAgain(w window, l Layout) bool {
 			return true
 		}
 	}
-	delete(s.again, l)
+	s.again[l] = 0
 	return false
 }
 
@@ -453,7 +453,7 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	at := placement{Pair: pair, remap: p.Remap, missing: offsets}
-	s := series{TSC: t, again: map[Layout]int{}} // whose counts of what was dropped are not the block's
+	s := series{TSC: t} // whose counts of what was dropped are not the block's
 	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
 		plan, of := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
 		got, err := t.run(plan)

@@ -43,7 +43,6 @@ func seriesOf(cycles ...float64) *series {
 		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
 		pairs: []Pair{{Image{0, 100}, Image{0, 200}}},
 		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
-		again: map[Layout]int{},
 	}
 }
 

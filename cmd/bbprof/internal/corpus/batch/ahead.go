@@ -36,15 +36,16 @@ func (f *filter) all(put func(fed) bool) {
 	left := f.done.count
 	for {
 		row, err := f.in.Next()
+		done := f.done.at(row.Number)
 		switch {
 		case errors.Is(err, io.EOF) && left > 0:
 			err = &MismatchError{fmt.Errorf("the input ends before the rows that the result has: %d are missing", left)}
 		case err != nil:
 		case !f.shard.takes(&row):
 			continue
-		case f.done.at(row.Number) == 0:
-		case f.done.at(row.Number).of(row.Hex()):
-			if at, ok := f.done.at(row.Number).measured(); ok && f.found != nil {
+		case done == 0:
+		case done.of(row.Hex()):
+			if at, ok := done.measured(); ok && f.found != nil {
 				f.found(&row, at)
 			}
 			left--

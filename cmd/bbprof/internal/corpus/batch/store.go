@@ -127,7 +127,7 @@ func lineAt(r io.ReaderAt, offset int64) (string, error) {
 		buffer := make([]byte, size)
 		n, err := r.ReadAt(buffer, offset)
 		if end := bytes.IndexByte(buffer[:n], '\n'); end >= 0 {
-			return string(bytes.TrimSuffix(buffer[:end], []byte("\r"))), nil
+			return string(resultfile.TrimEnd(buffer[:end+1])), nil
 		}
 		if err != nil {
 			return "", fmt.Errorf("reading the row at byte %d again: %w", offset, err)

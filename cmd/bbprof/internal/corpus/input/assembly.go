@@ -36,7 +36,7 @@ type assembled struct {
 // assemblyText is a corpus whose header has a column asm and none of blocks, with one of machine code.
 func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
 	line, _, _ := strings.Cut(string(firstLine(in)), "\n")
-	cells := trimmed(strings.TrimPrefix(line, "\ufeff"), ',')
+	cells := trimmed(strings.TrimPrefix(line, ByteOrderMark), ',')
 	at := indexFold(cells, asmColumn)
 	if at < 0 || slices.ContainsFunc(blockNames, func(name string) bool { return indexFold(cells, name) >= 0 }) {
 		return nil, nil, nil
@@ -53,7 +53,7 @@ func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 		a.asm = -1
 	}
 	text, _ := in.ReadString('\n')
-	a.ready.WriteString("hex," + strings.TrimPrefix(text, "\ufeff"))
+	a.ready.WriteString("hex," + strings.TrimPrefix(text, ByteOrderMark))
 	return a, func() {}, nil
 }
 

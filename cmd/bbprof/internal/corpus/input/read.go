@@ -84,7 +84,7 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 	if len(lines) > 0 {
 		lines = lines[1:]
 	}
-	first = strings.TrimPrefix(first, "\ufeff") // spreadsheets put it there
+	first = strings.TrimPrefix(first, ByteOrderMark)
 	if in.layout, err = findLayout(first, lines, column); err != nil {
 		return nil, err
 	}
@@ -128,15 +128,18 @@ func (r *reader) firstRow() (string, error) {
 			return "", err
 		}
 		r.line++
-		if isRow(strings.TrimPrefix(line, "\ufeff")) {
+		if isRow(strings.TrimPrefix(line, ByteOrderMark)) {
 			return line, nil
 		}
 	}
 }
 
+// ByteOrderMark is what spreadsheets and some editors begin a file with.
+const ByteOrderMark = "\ufeff"
+
 // sampleRows are the rows of which a sample holds all.
 func sampleRows(sample []byte, whole bool) (rows []string) {
-	for line := range strings.Lines(strings.TrimPrefix(string(sample), "\ufeff")) {
+	for line := range strings.Lines(strings.TrimPrefix(string(sample), ByteOrderMark)) {
 		if (whole || strings.HasSuffix(line, "\n")) && isRow(line) {
 			rows = append(rows, strings.TrimRight(line, "\r\n"))
 		}

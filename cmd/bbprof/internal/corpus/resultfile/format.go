@@ -366,15 +366,12 @@ type LineReader struct {
 // takes six times as many, and bbprof's own columns the rest.
 const maxLine = 8 << 20
 
-// byteOrderMark is what spreadsheets and some editors begin a file with.
-const byteOrderMark = "\ufeff"
-
 // NewLineReader reads the header, if the format has one.
 func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 	in := &LineReader{in: bufio.NewReaderSize(r, 1<<16)}
-	if start, _ := in.in.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
-		in.in.Discard(len(byteOrderMark)) // of what was peeked
-		in.end = int64(len(byteOrderMark))
+	if start, _ := in.in.Peek(len(input.ByteOrderMark)); string(start) == input.ByteOrderMark {
+		in.in.Discard(len(input.ByteOrderMark)) // of what was peeked
+		in.end = int64(len(input.ByteOrderMark))
 	}
 	switch f {
 	case CSV:
@@ -464,7 +461,7 @@ func (r *LineReader) readLine() (line string, ended bool, err error) {
 		switch {
 		case err == nil && len(r.buffer) == 0:
 			r.line++
-			return string(trimEnd(part)), true, nil
+			return string(TrimEnd(part)), true, nil
 		case err == bufio.ErrBufferFull:
 			r.buffer = append(r.buffer, part...)
 			if len(r.buffer) > maxLine {
@@ -480,11 +477,12 @@ func (r *LineReader) readLine() (line string, ended bool, err error) {
 		}
 		r.buffer = append(r.buffer, part...)
 		r.line++
-		return string(trimEnd(r.buffer)), err == nil, nil
+		return string(TrimEnd(r.buffer)), err == nil, nil
 	}
 }
 
-func trimEnd(line []byte) []byte {
+// TrimEnd is a line without its end.
+func TrimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
 
@@ -545,7 +543,7 @@ func NewStreamReader(r io.Reader) (*LineReader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	format := CSV
 	switch start, _ := in.Peek(len(parquetMagic)); {
-	case bytes.HasPrefix(bytes.TrimPrefix(start, []byte(byteOrderMark)), []byte("{")):
+	case bytes.HasPrefix(bytes.TrimPrefix(start, []byte(input.ByteOrderMark)), []byte("{")):
 		format = JSON
 	case bytes.Equal(start, parquetMagic):
 		return nil, errors.New("it is compressed Parquet; decompress it")
