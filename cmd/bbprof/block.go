@@ -83,16 +83,21 @@ func (m *measureBlock) run(std streams) error {
 	})
 }
 
-// retries is how often a block that was rejected for noise is measured again.
+// retries is how often a block that was rejected for noise, or whose interval remained wide, is measured again.
 const retries = 2
 
 // profile measures a block, again where other work was in the way, as long as a block's budget lasts.
 func (m *measureBlock) profile(ctx context.Context, p *profiler.Profiler, block profiler.Block) (r profiler.Result, err error) {
 	until := time.Now().Add(m.opts.WithDefaults().Budget)
-	for range 1 + retries {
-		if r, err = p.Profile(ctx, block); err != nil || !r.Noisy() || time.Now().After(until) {
+	r, err = p.Profile(ctx, block)
+	for range retries {
+		again, ok := r.Again(block.Setup)
+		if err != nil || !ok || time.Now().After(until) {
 			break
 		}
+		var later profiler.Result
+		later, err = p.Profile(ctx, profiler.Block{Code: block.Code, Setup: again})
+		r = r.Or(later)
 	}
 	return r, err
 }

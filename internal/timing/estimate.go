@@ -177,23 +177,30 @@ func (e estimate) coarse() bool {
 }
 
 // hopeless reports whether more replicates than n are of no use: the block will not be steady after
-// steadyReplicates; or it is, and its interval is coarse already and will not be narrow after manyReplicates. The width of an interval
-// falls as the root of their number.
+// steadyReplicates; or it is, and its interval is coarse already and will not be narrow after manyReplicates.
 func (e estimate) hopeless(n int) bool {
-	after := func(replicates int) stat.Estimate {
-		last := e.Estimate
-		last.Half *= math.Sqrt(float64(n) / float64(replicates))
-		return last
-	}
 	switch {
 	case n < enoughReplicates || !e.design.Repeated(): // as long as a window is owed, what layouts differ by is in the interval
 		return false
 	case !Steady(e.Estimate):
-		return !Steady(after(steadyReplicates))
+		return !Steady(e.after(n, steadyReplicates))
 	case n >= manyReplicates:
 		return e.coarse()
 	}
-	return e.coarse() && !e.narrowEnough(after(manyReplicates).Half)
+	return e.coarse() && !e.narrowEnough(e.after(n, manyReplicates).Half)
+}
+
+// wide reports whether it may be other work that keeps the interval of n replicates from being narrow: a block that varies by itself is given up earlier, unless
+// it may become narrow. They are not complete if the time was up.
+func (e estimate) wide(n int, complete bool) bool {
+	return !e.narrowEnough(e.Half) && (n >= steadyReplicates || !complete)
+}
+
+// after is what the interval of n replicates will be after so many: its width falls as the root of their number.
+func (e estimate) after(n, replicates int) stat.Estimate {
+	last := e.Estimate
+	last.Half *= math.Sqrt(float64(n) / float64(replicates))
+	return last
 }
 
 // AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and

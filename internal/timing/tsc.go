@@ -138,7 +138,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 		return Timed{}, err
 	}
 	s := series{TSC: t, block: b, plan: p}
-	err := s.untilNarrow(time.Now().Add(p.Budget))
+	n, complete, err := s.untilNarrow(time.Now().Add(p.Budget))
 	if err != nil {
 		return s.timed, err
 	}
@@ -150,6 +150,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 		e = s.sample().estimate()
 	}
 	s.timed.Estimate, s.timed.Design, s.timed.Speeds = e.Estimate, e.design, e.speeds
+	s.timed.Wide = e.wide(n, complete)
 	return s.timed, nil
 }
 
@@ -158,27 +159,30 @@ func (s *series) sample() sample {
 	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
-// untilNarrow takes replicates until the interval is narrow enough.
-func (s *series) untilNarrow(deadline time.Time) error {
-	for n, next := 0, 0; next < len(checked); {
+// untilNarrow takes replicates until the interval is narrow enough, n in all. They are not complete if the time was up before.
+func (s *series) untilNarrow(deadline time.Time) (n int, complete bool, err error) {
+	for next := 0; next < len(checked); {
 		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce, s.room()), deadline)
 		if err != nil || !complete {
-			return err
+			return n, false, err
 		}
 		if n += taken; n < checked[next] {
 			continue
 		}
 		s.last = s.sample().estimate()
 		if s.enough(n) {
-			return nil
+			break
 		}
 		next++
 	}
-	return nil
+	return n, true, nil
 }
 
 // enough reports whether n replicates are.
 func (s *series) enough(n int) bool {
+	if s.plan.NarrowerThan > 0 && n >= 2*passReplicates && s.last.after(n, manyReplicates).Half >= s.plan.NarrowerThan {
+		return true
+	}
 	return !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
 }
 

@@ -572,3 +572,48 @@ func TestEnough(t *testing.T) {
 		}
 	}
 }
+
+// A plan may end what is not likely to become narrow enough, but not before each layout was visited.
+func TestNarrowerThan(t *testing.T) {
+	wide := timed(slices.Repeat([]float64{2, 2.2}, 12)...).estimate()
+	for _, c := range []struct {
+		of         float64 // the half-width to be expected after manyReplicates
+		replicates int
+		want       bool
+	}{
+		{0.99, 2 * passReplicates, true},
+		{1.01, 2 * passReplicates, false},
+		{0.99, passReplicates, false},
+		{0, 2 * passReplicates, false},
+	} {
+		s := &series{last: wide}
+		s.plan.NarrowerThan = c.of * wide.after(c.replicates, manyReplicates).Half
+		if got := s.enough(c.replicates); got != c.want {
+			t.Errorf("%d replicates, narrower than %g: enough %v", c.replicates, s.plan.NarrowerThan, got)
+		}
+	}
+	if half := wide.after(passReplicates, 4*passReplicates).Half; math.Abs(half-wide.Half/2) > 1e-9 {
+		t.Errorf("half-width %g becomes %g with four times the replicates", wide.Half, half)
+	}
+}
+
+// An interval is wide after many replicates, or where the time was up, and not where fewer were enough.
+func TestWide(t *testing.T) {
+	wide, narrow := timed(slices.Repeat([]float64{2, 2.2}, 12)...).estimate(), timed(slices.Repeat([]float64{2}, 24)...).estimate()
+	for _, c := range []struct {
+		of         estimate
+		replicates int
+		complete   bool
+		want       bool
+	}{
+		{wide, steadyReplicates, true, true},
+		{wide, steadyReplicates - 1, true, false},
+		{wide, passReplicates, false, true},
+		{narrow, mostReplicates, true, false},
+		{narrow, passReplicates, false, false},
+	} {
+		if got := c.of.wide(c.replicates, c.complete); got != c.want {
+			t.Errorf("±%g after %d replicates, complete %v: wide %v", c.of.Half, c.replicates, c.complete, got)
+		}
+	}
+}

@@ -9,7 +9,7 @@
 // [Output.Sort] puts the file in order at the end. A pipe gets its rows in order, from a
 // window of rows that wait.
 //
-// A block that was rejected for noise is put aside and measured again when the rest is done:
+// A block that was rejected for noise, or whose interval remained wide, is put aside and measured again when the rest is done:
 // at another time, on another worker. A block that comes again is not measured again: its row
 // is looked up in the file.
 package batch
@@ -41,7 +41,7 @@ type Source interface {
 
 type Options struct {
 	Workers []Measurer
-	Retries int // of a block that was rejected for noise
+	Retries int // of a block that was rejected for noise, or whose interval remained wide
 	Shard   Shard
 	Set     initial.Set // of all rows, where their own do not say otherwise
 	// Visit names the captured state that a row's block starts from; nil where none does.
@@ -94,6 +94,7 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 	}
 	go func() { workers.Wait(); close(finished) }()
 	r.watch(ctx, finished)
+	r.endAside()
 	r.tally.Seconds = time.Since(r.began).Seconds()
 	return r.tally, r.failed
 }
@@ -275,6 +276,25 @@ func (r *run) giveUp() error {
 	return nil
 }
 
+// endAside writes at an early end what waits for a retry and has a number. A block that was rejected for noise gets no row: the next run
+// starts it again.
+func (r *run) endAside() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cannotWrite() {
+		return
+	}
+	for _, j := range r.aside {
+		if j.result.Status != profiler.OK {
+			continue
+		}
+		if err := r.write(j, j.result); err != nil {
+			r.failed = err
+			return
+		}
+	}
+}
+
 // stuck reports whether so much waits for a block that no more rows should come.
 func (r *run) stuck() bool { return r.held >= maxHeld || r.out.stuck() }
 
@@ -382,15 +402,17 @@ func (r *run) repeat(w waiting, measured []string) error {
 	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
 }
 
-// finish takes a block that a worker has finished. A noisy one at an interrupt gets no row: the
-// next run starts it again.
+// finish takes a block that a worker has finished.
 func (r *run) finish(j *job, result profiler.Result) error {
 	r.silent = false
 	r.tally.TimedSeconds += result.TimedSeconds
 	r.tally.Stops += int64(result.Stops)
 	r.tally.SystemCalls += int64(result.SystemCalls)
-	if result.Noisy() && j.try <= r.Retries {
-		j.aside, j.result = true, result
+	if j.try > 1 {
+		result = j.result.Or(result)
+	}
+	if setup, ok := result.Again(j.setup); ok && j.try <= r.Retries {
+		j.aside, j.result, j.setup = true, result, setup
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)
 		if r.waiting > 0 {
@@ -398,11 +420,15 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		}
 		return nil
 	}
-	var writing *WriteError
-	if errors.As(r.failed, &writing) {
-		return nil // writing is what failed
+	if r.cannotWrite() {
+		return nil
 	}
 	return r.write(j, result)
+}
+
+func (r *run) cannotWrite() bool {
+	var writing *WriteError
+	return errors.As(r.failed, &writing)
 }
 
 func (r *run) write(j *job, result profiler.Result) error {

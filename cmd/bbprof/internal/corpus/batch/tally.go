@@ -176,7 +176,7 @@ func (t *Tally) Report(w io.Writer) {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", words.Plural(t.Duplicates, "row"))
 	}
 	if t.Retried > 0 {
-		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted then\n", words.Plural(t.Retried, "row"), t.Recovered)
+		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted in the end\n", words.Plural(t.Retried, "row"), t.Recovered)
 	}
 	reasons := words.ByCount(t.Reasons)
 	for _, r := range reasons {
