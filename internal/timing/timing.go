@@ -104,8 +104,8 @@ type Plan struct {
 	Tolerate []verdict.Reason
 	// Enough ends it early: if not nil, it is asked of the interval wherever that might be narrow enough.
 	Enough func(stat.Estimate) bool
-	// NarrowerThan ends it as soon as the interval is not likely to have a smaller half-width than this after manyReplicates: that which counts if
-	// it has not. 0 is no such limit.
+	// NarrowerThan, unless it is 0, is a half-width that the interval has to fall below to be of use: it ends as soon as that is not likely within
+	// manyReplicates.
 	NarrowerThan float64
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
 	RunsPerSample int
@@ -125,7 +125,7 @@ type Timed struct {
 	Seconds         float64
 
 	Estimate stat.Estimate // of the cycles, in which another run's lie
-	Wide     bool          // it remained wider than was asked for when there was no time for more windows, or as many as make a block steady
+	Wide     bool          // it is wider than was asked for, and it may be other work that keeps it so
 	Design   stat.Design   // of the layouts, each for itself
 	Speeds   [][]stat.Cell // these by speed, the fastest first
 	Events   Tallies       // that were counted beside the cycles
