@@ -147,7 +147,7 @@ const (
 
 func (r *Result) improves(earlier *Result) bool {
 	return r.Status == OK && r.half() <= narrowerShare*earlier.half() &&
-		math.Abs(r.Cycles-earlier.Cycles) <= slowedShare*math.Max(earlier.Cycles, 1)
+		math.Abs(r.Cycles-earlier.Cycles) <= slowedShare*earlier.Cycles
 }
 
 func (r *Result) half() float64 { return (r.CIHigh - r.CILow) / 2 }

@@ -226,7 +226,7 @@ func TestOr(t *testing.T) {
 		{"a little more", of(4, .1), of(4, .0751), false},
 		{"a little less than a tenth apart", of(4, .1), of(3.601, .01), true},
 		{"a little more than a tenth apart", of(4, .1), of(3.599, .01), false},
-		{"a tenth of a cycle", of(.5, .1), of(.401, .01), true},
+		{"a fifth of less than a cycle", of(.5, .1), of(.401, .01), false},
 	} {
 		if got := c.earlier.Or(c.later); (got.Cycles == c.later.Cycles && got.CILow == c.later.CILow && got.Status == c.later.Status) != c.want {
 			t.Errorf("%s: %s %g, %g to %g", c.name, got.Status, got.Cycles, got.CILow, got.CIHigh)

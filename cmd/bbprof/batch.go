@@ -31,12 +31,13 @@ copied.
 
 Workers measure side by side, one on each physical core that this process may use, and leave
 a core's second hardware thread idle. A block that was rejected for noise (unstable,
-clock_drift, context_switch) is measured again when the rest is done, by another worker.
+clock_drift, context_switch), or whose interval remained wide, is measured again when the rest
+is done, by another worker.
 
-With -o a row is in the file as soon as its block is done, and when all are, the file is put
-in the order of the input. Whatever ends the run before that, bbprof batch -resume with the
-same arguments continues it. Ctrl-C ends it after the blocks in progress and prints that
-command; a second one ends it at once.
+With -o a row is in the file as soon as its block is done, tries included, and when all are,
+the file is put in the order of the input. Whatever ends the run before that, bbprof batch
+-resume with the same arguments continues it. Ctrl-C ends it after the blocks in progress and
+prints that command; a second one ends it at once.
 `,
 		notes: `The columns are described in docs/results.md. The first are
   hex,status,reason,cycles,ci_low,ci_high,...

@@ -95,9 +95,15 @@ func (m *measureBlock) profile(ctx context.Context, p *profiler.Profiler, block 
 		if err != nil || !ok || time.Now().After(until) {
 			break
 		}
-		var later profiler.Result
-		later, err = p.Profile(ctx, profiler.Block{Code: block.Code, Setup: again})
-		r = r.Or(later)
+		later, failed := p.Profile(ctx, profiler.Block{Code: block.Code, Setup: again})
+		switch {
+		case failed == nil:
+			r = r.Or(later)
+		case r.Status == profiler.OK && ctx.Err() == nil:
+			return r, nil // it has a number already
+		default:
+			return r, failed
+		}
 	}
 	return r, err
 }

@@ -134,7 +134,7 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 		s += fmt.Sprintf(", %d error", p.Tally.Failed)
 	}
 	if p.Aside > 0 && !p.Ended { // on a busy host, why there are few rows
-		s += fmt.Sprintf(", %d disturbed, to be tried again", p.Aside)
+		s += fmt.Sprintf(", %d to be tried again", p.Aside)
 	}
 	switch {
 	case p.Ended && p.Aside > 0:

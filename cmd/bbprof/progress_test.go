@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 		want  string
 	}{
 		{550, 0, false, "bbprof: 100 rows, 10 blocks/s, 90 ok, 10 rejected, 55 %, 10s left\n"},
-		{550, 3, false, "bbprof: 100 rows, 10 blocks/s, 90 ok, 10 rejected, 3 disturbed, to be tried again, 55 %, 10s left\n"},
+		{550, 3, false, "bbprof: 100 rows, 10 blocks/s, 90 ok, 10 rejected, 3 to be tried again, 55 %, 10s left\n"},
 		{1000, 3, true, "bbprof: 100 rows, 10 blocks/s, 90 ok, 10 rejected, retry: 3 to go\n"},
 	} {
 		w.Reset()

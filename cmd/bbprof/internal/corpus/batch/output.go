@@ -138,9 +138,6 @@ func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
 // more should come.
 func (o *Output) stuck() bool { return o.pipe != nil && o.pipe.full() }
 
-// inOrder reports whether rows have to come in the order of the input at once.
-func (o *Output) inOrder() bool { return o.pipe != nil && !o.pipe.unordered }
-
 // Held is how many rows are known and were not written: they waited for an earlier one when
 // writing failed.
 func (o *Output) Held() int64 {

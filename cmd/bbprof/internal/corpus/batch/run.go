@@ -5,7 +5,7 @@
 // since on a machine where every core measures it would take one from its block. For the same
 // reason the goroutine that reads the input sleeps until half of what it read is taken. A row
 // goes out as soon as its block is known. Into a file that is the order in which blocks are
-// done, so that a run that is killed has lost what was in flight and nothing else;
+// done, so that a run that is killed has lost what was in flight or waited for another try, and nothing else;
 // [Output.Sort] puts the file in order at the end. A pipe gets its rows in order, from a
 // window of rows that wait.
 //
@@ -63,7 +63,7 @@ type Progress struct {
 var ErrInterrupted = errors.New("interrupted")
 
 const (
-	maxAside = 100_000  // rows that wait for a retry, until the first of them get theirs
+	maxAside = 5_000    // rows that wait for a retry, until the first of them get theirs: each has a result, of some 4 kB
 	maxHeld  = 32 << 20 // bytes of rows whose block is not known yet, until no more are taken
 	// Retries at the end take no longer than all that came before them, or than this where that was less: on
 	// a core that is never idle each takes its whole budget, and a batch of seconds took nine minutes.
@@ -192,6 +192,8 @@ func (r *run) work(worker int, m Measurer) {
 		defer r.mu.Unlock()
 		if err == nil {
 			err = r.finish(j, result)
+		} else {
+			r.aside = append(r.aside, j) // an earlier try may have its number
 		}
 		if err != nil {
 			r.end(err)
@@ -299,8 +301,7 @@ func (r *run) endAside() {
 func (r *run) stuck() bool { return r.held >= maxHeld || r.out.stuck() }
 
 // retryNow reports whether it is time to measure again what was put aside: at the end of the
-// input; before that only when too many have gathered or, where rows go out in order, others wait
-// for them or no one has anything else to do.
+// input; before that only when too many have gathered or wait for them, or no one has anything else to do.
 func (r *run) retryNow() bool {
 	switch {
 	case len(r.aside) == 0:
@@ -308,7 +309,7 @@ func (r *run) retryNow() bool {
 	case r.ended, r.rows >= maxAside, r.stuck():
 		return true
 	}
-	return r.out.inOrder() && r.silent
+	return r.silent
 }
 
 // lookAhead is how many blocks are asked whether another worker had them last.

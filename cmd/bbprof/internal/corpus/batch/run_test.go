@@ -251,12 +251,18 @@ func TestPipeWindow(t *testing.T) {
 	}
 }
 
-// TestPipeIdle: a pipe whose input is silent does not wait for more before it retries.
+// TestPipeIdle: a pipe whose input is silent does not wait for more before it retries, whether or not rows go out in order.
 func TestPipeIdle(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unordered %v", unordered), func(t *testing.T) { retriesWhenIdle(t, unordered) })
+	}
+}
+
+func retriesWhenIdle(t *testing.T, unordered bool) {
 	l := &lab{noisy: map[string]int{"90": 1}}
 	in, feed := io.Pipe()
 	seen, out := io.Pipe()
-	o, err := Pipe(out, resultfile.BHive, schema, nil, false)
+	o, err := Pipe(out, resultfile.BHive, schema, nil, unordered)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,6 +531,25 @@ func TestMeasurerFails(t *testing.T) {
 	}
 	holds(t, rows(t, path), corpus)
 	l.onlyOnce(t)
+}
+
+// TestRetryFails: what ends a worker while it measures a block again leaves the number that it had.
+func TestRetryFails(t *testing.T) {
+	broken := errors.New("broken")
+	l := &lab{wide: map[string]int{block(3): 1}}
+	l.fail = func(hex string) error {
+		if hex == block(3) && slices.Contains(l.order, hex) {
+			return broken
+		}
+		return nil
+	}
+	path := file(t)
+	if _, err := measure(t, l, path, text(300), Options{Retries: 1}); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(rows(t, path), func(row map[string]string) bool { return row["hex"] == block(3) && row["ci_low"] == "4.9800" }) {
+		t.Errorf("there is no row of %s", block(3))
+	}
 }
 
 // TestWriteFails: the run ends at once and says so.
