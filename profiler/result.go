@@ -123,7 +123,7 @@ func (r *Result) Again(before Setup) (s Setup, ok bool) {
 	return s, r.Wide || r.noisy()
 }
 
-// noisy reports whether it was noise that rejected the block, which does not keep it from having several speeds, each in its layouts.
+// noisy reports whether noise rejected the block, which is not so where it has several speeds, each in its layouts.
 func (r *Result) noisy() bool {
 	return r.Status == Rejected && r.Reason.Noise() && len(r.Speeds) <= 1
 }

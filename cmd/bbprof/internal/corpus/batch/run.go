@@ -268,17 +268,9 @@ func (r *run) retriedLong() bool {
 }
 
 // giveUp leaves what waits for a retry with the result that it has.
-func (r *run) giveUp() error {
-	for _, j := range r.aside {
-		if err := r.write(j, j.result); err != nil {
-			return err
-		}
-	}
-	r.aside, r.rows = nil, 0
-	return nil
-}
+func (r *run) giveUp() error { return r.writeAside(func(*job) bool { return true }) }
 
-// endAside writes at an early end what waits for a retry and has a number. A block that was rejected for noise gets no row: the next run
+// endAside does so at an early end for what has a number. A block that was rejected for noise gets no row: the next run
 // starts it again.
 func (r *run) endAside() {
 	r.mu.Lock()
@@ -286,15 +278,23 @@ func (r *run) endAside() {
 	if r.cannotWrite() {
 		return
 	}
+	if err := r.writeAside(func(j *job) bool { return j.result.Status == profiler.OK }); err != nil {
+		r.failed = err
+	}
+}
+
+// writeAside ends what waits for a retry, with a row for some of it.
+func (r *run) writeAside(some func(*job) bool) error {
 	for _, j := range r.aside {
-		if j.result.Status != profiler.OK {
+		if !some(j) {
 			continue
 		}
 		if err := r.write(j, j.result); err != nil {
-			r.failed = err
-			return
+			return err
 		}
 	}
+	r.aside, r.rows = nil, 0
+	return nil
 }
 
 // stuck reports whether so much waits for a block that no more rows should come.
@@ -428,8 +428,8 @@ func (r *run) finish(j *job, result profiler.Result) error {
 }
 
 func (r *run) cannotWrite() bool {
-	var writing *WriteError
-	return errors.As(r.failed, &writing)
+	_, writing := errors.AsType[*WriteError](r.failed)
+	return writing
 }
 
 func (r *run) write(j *job, result profiler.Result) error {
