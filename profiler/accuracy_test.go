@@ -19,7 +19,7 @@ import (
 func start(t *testing.T, opts Options) *Profiler {
 	t.Helper()
 	require.Patience(t)
-	p, err := New(opts)
+	p, err := New(t.Context(), opts)
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p

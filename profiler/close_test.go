@@ -34,7 +34,7 @@ func TestClosed(t *testing.T) {
 
 // Several goroutines share a profiler, and one of them closes it: each block is measured or refused.
 func TestConcurrentUse(t *testing.T) {
-	p, err := New(Options{Budget: 1})
+	p, err := New(t.Context(), Options{Budget: 1})
 	require.Measure(t, err)
 	var users sync.WaitGroup
 	for i := range 8 {

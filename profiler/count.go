@@ -67,7 +67,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 func newStepper() (*session, error) {
 	s := &session{cpu: host.Detect(), states: initial.States()}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
-	return s, s.launch()
+	return s, s.launch(context.Background())
 }
 
 // count maps a block as for a measurement and then steps through copies of it.

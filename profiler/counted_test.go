@@ -61,7 +61,7 @@ func scripted(k *pmutest.Kernel, s *timing.Script) scriptedOptions {
 	return scriptedOptions{Options{Clock: PerfClock}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: s}}
 }
 
-func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(o.Options, o.machine) }
+func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(context.Background(), o.Options, o.machine) }
 
 func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	t.Helper()
@@ -611,7 +611,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 			}
 			return c.everyCount
 		}
-		p, err := newProfiler(Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
+		p, err := newProfiler(t.Context(), Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
 		require.Measure(t, err)
 		reads = 0
 		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}, Setup: Setup{Tolerate: c.tolerate}})
@@ -647,7 +647,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 
 // Software events are counted on every kernel.
 func TestSoftwareEventsHere(t *testing.T) {
-	p, err := New(Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
+	p, err := New(t.Context(), Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
 	require.Measure(t, err)
 	defer p.Close()
 	before := openFiles(t)

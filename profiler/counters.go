@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,7 +63,7 @@ func (s *session) reader() timing.Reader {
 
 // verify has all events of the CPU count stimuli. Those of roles that do not count what they must are counted no
 // more; those that a user asked for are, but as unchecked.
-func (s *session) verify() error {
+func (s *session) verify(ctx context.Context) error {
 	var events []*pmu.Event
 	for _, list := range [][]pmu.Event{s.pmu.Events, s.asked} {
 		for i := range list {
@@ -97,7 +98,7 @@ func (s *session) verify() error {
 			s.checks[e.Name] = append(s.checks[e.Name], c)
 		}
 	}
-	return s.believe(events)
+	return s.believe(ctx, events)
 }
 
 // stimulate counts events over a stimulus.
@@ -127,7 +128,7 @@ func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, er
 }
 
 // believe draws the conclusions. A child opens its events when it starts, so fewer of them take another.
-func (s *session) believe(events []*pmu.Event) error {
+func (s *session) believe(ctx context.Context, events []*pmu.Event) error {
 	fewer := false
 	for _, e := range events {
 		checks := s.checks[e.Name]
@@ -156,7 +157,7 @@ func (s *session) believe(events []*pmu.Event) error {
 	if s.timer, err = s.newCounters(); err != nil {
 		return err
 	}
-	return s.launch()
+	return s.launch(ctx)
 }
 
 // reportCounters tells what was counted, and what was not as unchecked.

@@ -12,7 +12,7 @@ import (
 
 // One block: a multiplication that depends on the one before takes as long as its latency.
 func ExampleProfiler_Profile() {
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(context.Background(), profiler.Options{})
 	if err != nil {
 		fmt.Println(err) // a *verdict.HostError: this host cannot measure
 		return
@@ -35,7 +35,7 @@ func Example_workers() {
 	work := make(chan []byte)
 	var workers sync.WaitGroup
 	for _, cpu := range []int{0, 1} {
-		p, err := profiler.New(profiler.Options{CPUs: []int{cpu}})
+		p, err := profiler.New(context.Background(), profiler.Options{CPUs: []int{cpu}})
 		if err != nil {
 			fmt.Println(err)
 			continue
@@ -59,7 +59,7 @@ func Example_workers() {
 
 // What is wrong with a block is in its Result; what is wrong with the host is an error.
 func Example_errors() {
-	p, err := profiler.New(profiler.Options{Budget: 1})
+	p, err := profiler.New(context.Background(), profiler.Options{Budget: 1})
 	var host *verdict.HostError
 	if errors.As(err, &host) {
 		fmt.Println("this host lacks", host.Missing, "- remedy:", host.Remedy)

@@ -264,7 +264,7 @@ func TestOptionsCheck(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.opts, err, c.says)
 		}
 	}
-	if _, err := New(Options{Mode: "x"}); err == nil {
+	if _, err := New(t.Context(), Options{Mode: "x"}); err == nil {
 		t.Error("New accepts any mode")
 	}
 }

@@ -19,9 +19,6 @@ type Options struct {
 	// CPUs to measure on, one at a time: the first, and when that is not left alone, the
 	// next. Default: all allowed ones, the last first, since the first serve most interrupts.
 	CPUs []int
-	// Waiting is called, at most once, when no CPU has been idle for long enough to calibrate for some
-	// seconds, and New goes on waiting. It may be nil.
-	Waiting func(why string)
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
 	// Budget is the longest time to spend on one timing of a block, default 3 s. Each further one has as much again: a timing with other

@@ -62,13 +62,15 @@ type Profiler struct {
 func (p *Profiler) Clock() (clock ClockChoice, noPerf error) { return p.clock, p.noPerf }
 
 // New starts a profiler: its child is running and its clock is calibrated when New returns.
-// The error is a *verdict.HostError if this machine cannot measure. Close ends what it starts.
-func New(opts Options) (*Profiler, error) { return newProfiler(opts, simulated.Machine{}) }
+// The error is a *verdict.HostError if this machine cannot measure, or that of ctx, whose end ends the calibration. Close ends what New starts.
+func New(ctx context.Context, opts Options) (*Profiler, error) {
+	return newProfiler(ctx, opts, simulated.Machine{})
+}
 
 func init() { simulated.NewProfiler = newProfiler }
 
 // newProfiler is New on a machine of which something is simulated.
-func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
+func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (*Profiler, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func newProfiler(opts Options, machine simulated.Machine) (*Profiler, error) {
 	p := &Profiler{thread: ptracethread.Start()}
 	var err error
 	p.thread.Do(context.Background(), func() {
-		if p.session, err = newSession(opts, machine); err == nil {
+		if p.session, err = newSession(ctx, opts, machine); err == nil {
 			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.noPerf()
 		}
 	})

@@ -175,6 +175,10 @@ type ClockReport struct {
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
 	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
+	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
+	Shared float64 `json:"shared,omitzero"`
+	// Doubt is what the start could not tell, "" if nothing. It is among the warnings of every result, too.
+	Doubt string `json:"doubt,omitempty"`
 }
 
 // LoopReport is the shape of a loop.
@@ -268,6 +272,9 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	e, clock := r.measured.timed.Estimate, ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh, result.Wide = e.Value, e.Low(), e.High(), r.measured.timed.Wide
 	result.Clock = &clock
+	if clock.Doubt != "" {
+		result.warn("%s", clock.Doubt)
+	}
 	if s.note != "" {
 		result.warn("%s", s.note)
 	}

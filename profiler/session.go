@@ -41,7 +41,7 @@ type session struct {
 	launched func() // called with each child that is launched; see killedBy
 }
 
-func newSession(opts Options, machine simulated.Machine) (*session, error) {
+func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*session, error) {
 	s := &session{opts: opts, machine: machine, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	if opts.Init != "" {
 		named, err := StatesNamed(opts.Init)
@@ -59,12 +59,12 @@ func newSession(opts Options, machine simulated.Machine) (*session, error) {
 	if err := s.chooseTimer(); err != nil {
 		return nil, err
 	}
-	err := s.launch()
+	err := s.launch(ctx)
 	if err == nil {
-		err = s.verify()
+		err = s.verify(ctx)
 	}
 	if err != nil {
-		if err = s.fallBack(err); err != nil {
+		if err = s.fallBack(ctx, err); err != nil {
 			s.discard()
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (c *cpus) pin() error { return host.PinThread(c.Current()) }
 
 // timingConfig is what the timer has to know.
 func (s *session) timingConfig() timing.Config {
-	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Waiting: s.opts.Waiting}
+	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Record: s.machine.Record}
 }
 
 // chooseTimer asks the kernel what it counts. The thread is bound to the CPU to measure on.
@@ -171,8 +171,8 @@ func (s *session) noPerf() error {
 	return nil
 }
 
-// launch launches a child and readies its timer.
-func (s *session) launch() (err error) {
+// launch launches a child and readies its timer. The end of ctx ends a calibration of the clock.
+func (s *session) launch(ctx context.Context) (err error) {
 	var events []tracee.Counter
 	if c := s.counters(); c != nil {
 		events = c.Events()
@@ -188,7 +188,7 @@ func (s *session) launch() (err error) {
 		s.launched()
 	}
 	mapping.Ready(s.child, s.states[0])
-	return s.timer.Attach(s.child)
+	return s.timer.Attach(ctx, s.child)
 }
 
 // killedBy has the end of ctx kill the child, and each that replaces it, until spare is called.
@@ -206,16 +206,16 @@ func (s *session) killedBy(ctx context.Context) (spare func()) {
 
 // fallBack changes to the TSC where counters were announced but do not work, if the user left
 // the choice to us.
-func (s *session) fallBack(err error) error {
+func (s *session) fallBack(ctx context.Context, err error) error {
 	if _, host := errors.AsType[*verdict.HostError](err); s.opts.Clock == PerfClock || s.counters() == nil || !host {
 		return err
 	}
 	s.discard()
 	s.timer, s.note = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
-	if err := s.launch(); err != nil {
+	if err := s.launch(ctx); err != nil {
 		return err
 	}
-	return s.verify()
+	return s.verify(ctx)
 }
 
 // ready makes sure that there is a live child.
@@ -224,7 +224,7 @@ func (s *session) ready() error {
 		return nil
 	}
 	s.discard()
-	if err := s.launch(); err != nil {
+	if err := s.launch(context.Background()); err != nil { // the clock is calibrated
 		return fmt.Errorf("starting a child: %w", err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func BenchmarkStages(b *testing.B) {
 		b.Fatal(err)
 	}
 	slices.Reverse(cpus) // as New does
-	s, err := newSession(Options{CPUs: cpus}.WithDefaults(), simulated.Machine{})
+	s, err := newSession(b.Context(), Options{CPUs: cpus}.WithDefaults(), simulated.Machine{})
 	require.Measure(b, err)
 	defer s.discard()
 	var prepare, timing, third time.Duration

@@ -29,7 +29,7 @@ func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 		t.Fatal(err)
 	}
 	opts.CPUs, opts.Budget = cpus, time.Second
-	s, err := newSession(opts, simulated.Machine{})
+	s, err := newSession(t.Context(), opts, simulated.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

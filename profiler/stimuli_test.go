@@ -157,7 +157,7 @@ func TestSimulatedLiesRead(t *testing.T) {
 			}
 			return must
 		}}}
-		p, err := newProfiler(Options{}, machine)
+		p, err := newProfiler(t.Context(), Options{}, machine)
 		require.Measure(t, err)
 		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
 		p.Close()

@@ -145,7 +145,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
 func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
-	p, err := profiler.New(profiler.Options{Clock: profiler.TSCClock, Waiting: waiting(notes)}) // counted cycles say nothing of seconds
+	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
 	if err != nil {
 		return err
 	}

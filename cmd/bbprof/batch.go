@@ -242,17 +242,15 @@ func (b *batchFlags) measure(std streams) error {
 	if err != nil {
 		return err
 	}
-	b.measuring.Waiting = waiting(b.out.notes(std))
-	workers, err := startWorkers(b.measuring, j.cpus)
-	if err != nil {
-		return err
-	}
-	defer workers.close()
-
 	// With SIGPIPE ignored a closed pipe is a write error like any other.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := untilSignal() // blocks in progress are finished
 	defer stop()
+	workers, err := startWorkers(ctx, b.measuring, j.cpus)
+	if err != nil {
+		return err
+	}
+	defer workers.close()
 
 	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
 	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)

@@ -180,7 +180,7 @@ func (b *bounding) corpus(std streams) error {
 		return &usageError{err}
 	}
 	in.Unplaced().Warn(std.err)
-	workers, err := someWorkers(b.opts, b.workers, b.out.notes(std))
+	workers, err := someWorkers(ctx, b.opts, b.workers)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -20,11 +19,11 @@ type masker struct {
 	kept, bytes int            // of all pages
 }
 
-func (c *capturingStates) masking(notes io.Writer) (*masker, error) {
+func (c *capturingStates) masking(ctx context.Context) (*masker, error) {
 	if !c.mask {
 		return nil, nil
 	}
-	p, err := profiler.New(profiler.Options{CPUs: c.options.CPUs, Waiting: waiting(notes)})
+	p, err := profiler.New(ctx, profiler.Options{CPUs: c.options.CPUs})
 	return &masker{Profiler: p, lost: map[string]int{}}, err
 }
 

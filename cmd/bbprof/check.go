@@ -91,11 +91,10 @@ func (c *checking) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	c.measuring.Waiting = waiting(c.out.notes(std))
 	done := progress(c.out.notes(std), len(blocks), "blocks")
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
-		Start:     func() (measure.ProfileCloser, error) { return profiler.New(c.measuring) },
+		Start:     func() (measure.ProfileCloser, error) { return profiler.New(ctx, c.measuring) },
 		Screened:  done.step,
 	})
 	done.end()

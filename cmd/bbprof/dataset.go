@@ -204,7 +204,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}
 	}
-	workers, err := someWorkers(opts, 0, notes)
+	workers, err := someWorkers(ctx, opts, 0)
 	if err != nil {
 		return nil, err
 	}

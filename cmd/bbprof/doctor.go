@@ -62,7 +62,6 @@ type examining struct {
 func (d *examining) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	d.opts.Waiting = waiting(d.out.notes(std))
 	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
 	if err != nil {
 		return err
@@ -308,7 +307,7 @@ func units(ctx context.Context, opts profiler.Options) (bounds.Conflicts, error)
 		return c, nil
 	}
 	opts.Detail = true
-	p, err := profiler.New(opts)
+	p, err := profiler.New(ctx, opts)
 	if err != nil {
 		return bounds.Conflicts{}, err
 	}

@@ -115,13 +115,13 @@ func (h *hunting) run(std streams) error {
 			return badUsage("-report %s: %w", h.report, err)
 		}
 	}
-	workers, err := someWorkers(h.measuring, h.workers, h.out.notes(std))
+	ctx, stop := untilSignal()
+	defer stop()
+	workers, err := someWorkers(ctx, h.measuring, h.workers)
 	if err != nil {
 		return err
 	}
 	defer workers.close()
-	ctx, stop := untilSignal()
-	defer stop()
 	m := &huntMeasurer{workers: workers, retries: h.retries, width: renameWidth()}
 	labelled := &labelledSource{Source: source, name: h.models[0].name}
 	found, err := h.hunt(ctx, std, m, labelled, corpus)

@@ -303,7 +303,7 @@ func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu
 }
 
 func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
-	workers, err := someWorkers(c.measuring, c.workers, c.out.notes(std))
+	workers, err := someWorkers(ctx, c.measuring, c.workers)
 	if err != nil {
 		return nil, err
 	}

@@ -180,8 +180,7 @@ func (o *output) reject(std streams, failed bool, result any, text string) error
 func (o *output) profiling(std streams, opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	opts.Waiting = waiting(o.notes(std))
-	p, err := profiler.New(opts)
+	p, err := profiler.New(ctx, opts)
 	if err != nil {
 		return err
 	}

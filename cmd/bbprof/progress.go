@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -160,12 +159,4 @@ func fit(text string, width int) string {
 		text = text[:end]
 	}
 	return text
-}
-
-// waiting is what tells, once for all of a command's profilers, that they wait for an idle CPU.
-func waiting(notes io.Writer) func(why string) {
-	var once sync.Once
-	return func(why string) {
-		once.Do(func() { fmt.Fprintln(notes, "bbprof:", why) })
-	}
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
-	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -86,35 +83,6 @@ func TestGCPercent(t *testing.T) {
 	for live, want := range map[uint64]int{0: 2300, 4 << 20: 2300, 48 << 20: 100, 96 << 20: leastPercent, 1 << 30: leastPercent} {
 		if got := gcPercent(heapGoal, live); got != want {
 			t.Errorf("of %d MiB: %d, want %d", live>>20, got, want)
-		}
-	}
-}
-
-// TestWaiting: however many workers wait for an idle CPU, one line says so.
-func TestWaiting(t *testing.T) {
-	var out strings.Builder
-	say := waiting(&out)
-	say("first")
-	say("second")
-	if got := out.String(); got != "bbprof: first\n" {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestWaitingIsSaid: whoever starts profilers has them say that they wait for an idle CPU, which may take a minute.
-func TestWaitingIsSaid(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, says := regexp.MustCompile(`profiler\.New\(|startWorkers\(`), regexp.MustCompile(`Waiting(:| =) waiting\(`)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(file, "_test.go") && starts.Match(text) && !says.Match(text) {
-			t.Errorf("%s starts profilers without Waiting", file)
 		}
 	}
 }

@@ -98,7 +98,7 @@ import (
 )
 
 func main() {
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(t.Context(), profiler.Options{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

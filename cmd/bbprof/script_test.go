@@ -181,7 +181,7 @@ func mustMeasure(t testing.TB) {
 }
 
 var tryOnce = sync.OnceValue(func() error {
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(context.Background(), profiler.Options{})
 	if err == nil {
 		p.Close()
 	}
@@ -191,7 +191,7 @@ var tryOnce = sync.OnceValue(func() error {
 // hasTwoSpeeds reports whether add ebx, 1; cmp eax, ebx depends on the layout here, as on Redwood Cove:
 // by far enough that every run finds it.
 var hasTwoSpeeds = sync.OnceValues(func() (bool, error) {
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(context.Background(), profiler.Options{})
 	if err != nil {
 		return false, err
 	}

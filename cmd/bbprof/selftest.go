@@ -65,7 +65,6 @@ func (s *selftesting) run(std streams) error {
 	cpu := host.Detect()
 	ctx, stop := untilSignal()
 	defer stop()
-	s.opts.Waiting = waiting(s.out.notes(std))
 	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
 	if err != nil {
 		return err
@@ -109,7 +108,7 @@ func selftestClocks(ctx context.Context, opts profiler.Options, cpu host.CPU, sc
 }
 
 func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
-	p, err := profiler.New(opts)
+	p, err := profiler.New(ctx, opts)
 	if err != nil {
 		return nil, clocks, err
 	}

@@ -82,8 +82,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 }
 
 func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std streams) ([]sweep.Point, []sweep.Screened, error) {
-	s.opts.Waiting = waiting(s.out.notes(std))
-	p, err := profiler.New(s.opts)
+	p, err := profiler.New(ctx, s.opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +98,7 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	if err != nil || len(events) == 0 {
 		return points, nil, err
 	}
-	screened, err := sweep.Screen(ctx, s.counting, code, f, events, sweep.Plan{Runs: runs, Seed: s.seed, Done: func(n int) {
+	screened, err := sweep.Screen(ctx, s.counting(ctx), code, f, events, sweep.Plan{Runs: runs, Seed: s.seed, Done: func(n int) {
 		fmt.Fprintf(s.out.notes(std), "bbprof: %d of %s screened\n", n, plural(len(events), "event"))
 	}})
 	return points, screened, err
@@ -130,16 +129,18 @@ func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profil
 	return events, nil
 }
 
-func (s *sweeping) counting(events []profiler.Event) (measure.Profiler, func(), error) {
-	opts := s.opts
-	for _, e := range events {
-		opts.Events = append(opts.Events, e.By)
+func (s *sweeping) counting(ctx context.Context) sweep.Open {
+	return func(events []profiler.Event) (measure.Profiler, func(), error) {
+		opts := s.opts
+		for _, e := range events {
+			opts.Events = append(opts.Events, e.By)
+		}
+		p, err := profiler.New(ctx, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		return p, p.Close, nil
 	}
-	p, err := profiler.New(opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, p.Close, nil
 }
 
 // maxEventList bounds a list of events; the longest of Intel's have some 2 MB.

@@ -51,7 +51,7 @@ func workersFlag(f *flags, workers *int) {
 type workers []*profiler.Profiler
 
 // startWorkers starts them side by side, once all other threads keep off their CPUs.
-func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
+func startWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) (workers, error) {
 	if len(cpus.Own) > 0 {
 		if err := host.Confine(cpus.Own); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 	for i, own := range cpus.Workers {
 		o := opts
 		o.CPUs = own
-		starting.Go(func() { all[i], errs[i] = profiler.New(o) })
+		starting.Go(func() { all[i], errs[i] = profiler.New(ctx, o) })
 	}
 	starting.Wait()
 	for _, err := range errs {
@@ -75,15 +75,13 @@ func startWorkers(opts profiler.Options, cpus host.Layout) (workers, error) {
 	return all, nil
 }
 
-// someWorkers starts so many on the CPUs of the options, 0 for as many as workerCPUs finds room for. That they wait
-// for an idle CPU is said in notes.
-func someWorkers(opts profiler.Options, n int, notes io.Writer) (workers, error) {
+// someWorkers starts so many on the CPUs of the options, 0 for as many as workerCPUs finds room for.
+func someWorkers(ctx context.Context, opts profiler.Options, n int) (workers, error) {
 	cpus, err := workerCPUs(opts.CPUs, n)
 	if err != nil {
 		return nil, err
 	}
-	opts.Waiting = waiting(notes)
-	return startWorkers(opts, cpus)
+	return startWorkers(ctx, opts, cpus)
 }
 
 func (w workers) close() {

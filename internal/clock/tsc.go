@@ -91,15 +91,23 @@ func MultiplyChains() []Chain {
 	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }
 
+// LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog, instruction_tables).
+const LeastMultiply = 3
+
 // multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
 const multiplyTolerance = 0.01
 
 // CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
-// it is near an integer of at least 2.
+// it is Whole.
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	latency = stat.MidMean(ticksPerAdd(d)).Value / rate
+	return latency, Whole(latency)
+}
+
+// Whole reports whether a latency of imul is near an integer that it can be.
+func Whole(latency float64) bool {
 	whole := math.Round(latency)
-	return latency, whole >= 2 && math.Abs(latency-whole) <= multiplyTolerance*whole
+	return whole >= LeastMultiply && math.Abs(latency-whole) <= multiplyTolerance*whole
 }
 
 // StepOf is the step of a counter from its readings, or from differences of them: the greatest

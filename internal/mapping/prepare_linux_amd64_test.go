@@ -43,7 +43,7 @@ func (b *bench) attach() {
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		b.child.SetWord(slot, 0x202)
 	}
-	if err := b.timer.Attach(b.child); err != nil {
+	if err := b.timer.Attach(b.t.Context(), b.child); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -6,17 +6,19 @@ package simulated
 import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/recording"
 	"github.com/bbprof/bbprof/internal/timing"
 )
 
 // Machine replaces parts of the machine that tests run on. The zero value replaces nothing.
 type Machine struct {
-	Kernel pmu.Kernel     // nil: Linux
-	CPU    *pmu.CPU       // nil: the one that is there
-	Script *timing.Script // nil: the CPU counts
+	Kernel pmu.Kernel           // nil: Linux
+	CPU    *pmu.CPU             // nil: the one that is there
+	Script *timing.Script       // nil: the CPU counts
+	Record *recording.Recording // takes in what the core says; nil: nothing is recorded
 }
 
-// NewProfiler is profiler.New on such a machine, a func(profiler.Options, Machine)
+// NewProfiler is profiler.New on such a machine, a func(context.Context, profiler.Options, Machine)
 // (*profiler.Profiler, error). Package profiler sets it: its options have no place for what tests need.
 var NewProfiler any
 

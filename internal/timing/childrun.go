@@ -56,9 +56,10 @@ type window struct {
 	perRun   [2][]float64 // the same of one run of short and long
 	pair     int          // of the plan, by number
 	offset   int
-	runs     int  // in a timing
-	polls    int  // probe readings spent
-	complete bool // it has all samples that were wanted
+	runs     int        // in a timing
+	polls    int        // probe readings spent
+	raw      [][]uint64 // all runs of short and long, by turns, if the core is recorded
+	complete bool       // it has all samples that were wanted
 }
 
 const (
@@ -147,13 +148,14 @@ func (p runPlan) windows() (windows []window) {
 	return windows
 }
 
-// run has the child carry out a plan.
-func (t *TSC) run(p runPlan) (childRun, error) {
+// runChild has the child carry out a plan.
+func (t *TSC) runChild(p runPlan) (childRun, error) {
 	got := childRun{windows: p.windows()}
 	out, err := newOutput(t.child, len(t.chains), t.most, len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
+	out.raw = t.Record != nil
 	t.setSlots(p, out)
 	list, searches := t.list(p, out)
 	t.yield()
@@ -295,6 +297,7 @@ type output struct {
 	memory []byte // of the samples' area
 	rows   rows   // of the sampler's table: after the probe's word a sample has one of each chain,
 	runs   int    // and as many of each timing of an image
+	raw    bool   // they are kept
 	sample int    // its bytes
 	room   uint64 // for a window
 	tails  uint64
@@ -364,7 +367,11 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 				continue
 			}
 			image, timed := timing%2, i*p.times+timing/2
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(o.times(at, runs, buffer[:]), c)
+			times := o.times(at, runs, buffer[:])
+			if o.raw {
+				w.raw = append(w.raw, whole(times))
+			}
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c)
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -417,6 +424,14 @@ func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 		buffer[i] = o.ticks(at + 8*uint64(i))
 	}
 	return buffer[:runs]
+}
+
+// whole are ticks as a recording has them.
+func whole(times []float64) (ticks []uint64) {
+	for _, t := range times {
+		ticks = append(ticks, uint64(t))
+	}
+	return ticks
 }
 
 // yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the

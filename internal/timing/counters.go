@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,7 +99,7 @@ func (t *Counters) Events() (events []tracee.Counter) {
 }
 
 // Attach implements Timer. The child has opened the timer's Events.
-func (t *Counters) Attach(child *tracee.Tracee) error {
+func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 	t.child = child
 	if t.script != nil {
 		if err := t.openScripted(); err != nil {
@@ -413,7 +414,7 @@ func (t *Counters) leave() error {
 		return err
 	}
 	if t.CPUs.Current() == left {
-		time.Sleep(longestPause)
+		time.Sleep(startPause)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func bench(t *testing.T) *TSC {
 	require.Measure(t, err)
 	t.Cleanup(child.Close)
 	timer := NewUncalibrated(Config{CPU: host.Detect(), Init: init})
-	if err := timer.Attach(child); err != nil {
+	if err := timer.Attach(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
 	return timer

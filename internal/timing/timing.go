@@ -20,6 +20,7 @@
 package timing
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/recording"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
@@ -37,9 +39,9 @@ import (
 
 // Timer is a way to time blocks.
 type Timer interface {
-	// Attach readies a child for timing and, the first time, calibrates the clock in it. The
+	// Attach readies a child for timing and, the first time, calibrates the clock in it, which the end of ctx ends. The
 	// previous child, if there was one, is gone.
-	Attach(child *tracee.Tracee) error
+	Attach(ctx context.Context, child *tracee.Tracee) error
 	// Clock emits a reading of the clock, with which images end.
 	Clock() harness.Clock
 	// Fresh is the entry of an image that restores all state that a block can change, and Images
@@ -150,6 +152,8 @@ type Report struct {
 	TicksPerSecond float64 // by the monitor's clock, while calibrating; 0 of counted cycles
 	MultiplyCycles float64 // latency of imul by this clock
 	ProbeIdle      float64 // the contention probe's time in cycles on an idle core
+	Shared         float64 // share of the start's samples that other work slowed or interrupted
+	Doubt          string  // what the start could not tell
 }
 
 // CPUs are the logical CPUs that may be measured on, one at a time.
@@ -164,8 +168,8 @@ type Config struct {
 	Init initial.State // that the fresh image sets
 	CPUs CPUs
 
-	// Waiting is called once if calibration has to wait for an idle core. It may be nil.
-	Waiting func(why string)
+	// Record takes in what the core says; nil: nothing is recorded.
+	Record *recording.Recording
 }
 
 // How often a block is timed.

@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -64,8 +65,9 @@ type TSC struct {
 	Config
 	code
 	child      *tracee.Tracee
-	clock      clock.Clock // nil until it is calibrated
-	rate       clockRate   // of late
+	run        func(runPlan) (childRun, error) // in the child, or out of a recording
+	clock      clock.Clock                     // nil until it is calibrated
+	rate       clockRate                       // of late
 	probe      harness.Probe
 	idle       float64     // the probe's time in cycles on an idle core
 	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
@@ -76,19 +78,26 @@ type TSC struct {
 }
 
 // NewTSC is a TSC whose clock is calibrated in the first child that is attached.
-func NewTSC(c Config) *TSC { return &TSC{Config: c} }
+func NewTSC(c Config) *TSC {
+	t := &TSC{Config: c}
+	t.run = t.runChild
+	return t
+}
 
 // NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for who times nothing, and for tests that
 // do not use its numbers.
 func NewUncalibrated(c Config) *TSC {
-	return &TSC{Config: c, clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}, probe: harness.Probe{Iterations: probeIterations}, idle: anyReading, report: Report{TicksPerSecond: 1e9}}
+	t := NewTSC(c)
+	t.clock, t.rate, t.probe, t.idle = clock.TSC{StepTicks: 1}, clockRate{ticks: 1}, harness.Probe{Iterations: probeIterations}, anyReading
+	t.report.TicksPerSecond = 1e9
+	return t
 }
 
 // Attach implements Timer.
-func (t *TSC) Attach(child *tracee.Tracee) error {
+func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	t.child = child
 	if t.clock == nil {
-		return t.calibrate()
+		return t.calibrate(ctx)
 	}
 	t.emit(t.clock) // a replacement: same machine, same clock
 	return nil
@@ -130,6 +139,7 @@ type series struct {
 	alike  int          // those whose timings were not
 	again  [Layouts]int // how often the last window of a layout was dropped because they were
 	last   estimate     // of the windows when replicates were last complete
+	number int          // of the timing in the recording, if there is one
 }
 
 // Time implements Timer.
@@ -137,7 +147,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
 	}
-	s := series{TSC: t, block: b, plan: p}
+	s := series{TSC: t, block: b, plan: p, number: t.Record.Timing()}
 	n, complete, err := s.untilNarrow(time.Now().Add(p.Budget))
 	if err != nil {
 		return s.timed, err
@@ -305,6 +315,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if got.runs > 0 {
 			s.timed.RunsPerSample = got.runs
 		}
+		s.note(got, of)
 		before := s.apart
 		kept, rate := s.keep(got, of)
 		for _, w := range kept {

@@ -33,7 +33,7 @@ type System struct {
 	Ticks   func() uint64         // the time-stamp counter
 	Now     func() time.Time
 	Counter func(cpu int) (pmu.PMU, error) // what hardware counters there are on a CPU
-	Start   func(profiler.Options) (measure.ProfileCloser, error)
+	Start   func(context.Context, profiler.Options) (measure.ProfileCloser, error)
 }
 
 // ThisMachine is the host that bbprof runs on.
@@ -47,8 +47,8 @@ func ThisMachine() System {
 		Ticks:   host.Ticks,
 		Now:     time.Now,
 		Counter: func(number int) (pmu.PMU, error) { return probe(cpu, number) },
-		Start: func(o profiler.Options) (measure.ProfileCloser, error) {
-			p, err := profiler.New(o)
+		Start: func(ctx context.Context, o profiler.Options) (measure.ProfileCloser, error) {
+			p, err := profiler.New(ctx, o)
 			if err != nil {
 				return nil, err // and no interface that holds a nil *profiler.Profiler
 			}
@@ -218,7 +218,7 @@ func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error
 	if x.late() {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
 	}
-	p, err := x.sys.Start(opts)
+	p, err := x.sys.Start(x.ctx, opts)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (f *fake) system(files map[string]string) System {
 	}
 }
 
-func (f *fake) start(o profiler.Options) (measure.ProfileCloser, error) {
+func (f *fake) start(_ context.Context, o profiler.Options) (measure.ProfileCloser, error) {
 	n := len(f.started)
 	f.started = append(f.started, o)
 	if n < len(f.starts) && f.starts[n] != nil {

@@ -170,7 +170,7 @@ func TestTally(t *testing.T) {
 // start gives a Profiler, or skips the test on a machine that cannot measure.
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
-	p, err := profiler.New(profiler.Options{Budget: 500 * time.Millisecond}) // a busy machine must not stall the tests
+	p, err := profiler.New(t.Context(), profiler.Options{Budget: 500 * time.Millisecond}) // a busy machine must not stall the tests
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p

@@ -86,7 +86,7 @@ func TestSynthetic(t *testing.T) {
 		n, _ = strconv.Atoi(s)
 	}
 	ctx := require.Context(t)
-	p, err := profiler.New(profiler.Options{Detail: true})
+	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // multiplications that wait for nothing

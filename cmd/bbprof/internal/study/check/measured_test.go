@@ -19,7 +19,7 @@ func TestMeasured(t *testing.T) {
 func tryMeasured(t *testing.T) (complaint string) {
 	t.Helper()
 	ctx := require.Context(t)
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(t.Context(), profiler.Options{})
 	require.Measure(t, err)
 	// Chains and independent instructions, with and without memory.
 	instructions := [][]byte{{0x48, 0x01, 0xc0}, {0x48, 0x0f, 0xaf, 0xc0}, {0x48, 0x8b, 0x03}, {0x48, 0x8b, 0x00}, {0xf2, 0x0f, 0x58, 0xc0}}
@@ -37,7 +37,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 		}
 	}
 	p.Close()
-	options := Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) { return profiler.New(profiler.Options{}) }}
+	options := Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) { return profiler.New(t.Context(), profiler.Options{}) }}
 	alarms, found := 0, 0
 	const runs = 3
 	for run := range runs {

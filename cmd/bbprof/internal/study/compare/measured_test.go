@@ -14,7 +14,7 @@ import (
 // start is a profiler, if this host can measure.
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
-	p, err := profiler.New(profiler.Options{})
+	p, err := profiler.New(t.Context(), profiler.Options{})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	return p

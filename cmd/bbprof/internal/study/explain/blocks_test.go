@@ -93,7 +93,7 @@ func TestBuiltBlocks(t *testing.T) {
 		require.Skip(t, require.Long, "it measures for some seconds")
 	}
 	require.Patience(t)
-	p, err := profiler.New(profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
+	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	here := host.Detect()

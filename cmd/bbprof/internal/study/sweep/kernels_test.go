@@ -20,7 +20,7 @@ import (
 // Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md has all offsets).
 func TestKernels(t *testing.T) {
 	ctx := require.Context(t)
-	p, err := profiler.New(profiler.Options{Detail: true})
+	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	input := initial.Paper()

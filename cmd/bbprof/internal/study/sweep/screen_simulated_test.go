@@ -41,7 +41,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		}
 		return nil
 	}
-	open := simulated.NewProfiler.(func(profiler.Options, simulated.Machine) (*profiler.Profiler, error))
+	open := simulated.NewProfiler.(func(context.Context, profiler.Options, simulated.Machine) (*profiler.Profiler, error))
 	options := profiler.Options{Clock: profiler.PerfClock}
 	machine := simulated.Skylake(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
 		if strings.HasPrefix(e.Name, "LD_BLOCKS_PARTIAL") {
@@ -49,7 +49,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		}
 		return 5
 	})
-	p, err := open(options, machine)
+	p, err := open(t.Context(), options, machine)
 	var missing *verdict.HostError
 	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
 		require.Measure(t, err)
@@ -83,7 +83,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		for _, e := range some {
 			o.Events = append(o.Events, e.By)
 		}
-		p, err := open(o, machine)
+		p, err := open(t.Context(), o, machine)
 		if err != nil {
 			return nil, nil, err
 		}

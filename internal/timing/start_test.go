@@ -1,0 +1,283 @@
+package timing
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// TestConfirms: what the probe takes on an idle core passes, and what it takes beside a busy sibling does not. Cycles were
+// measured on Turin and Genoa, those beside the sibling in its least busy readings.
+func TestConfirms(t *testing.T) {
+	zen4, zen5 := host.CPU{AddsPerCycle: 4}, host.CPU{AddsPerCycle: 5.3, NopsPerCycle: 7.9}
+	for _, c := range []struct {
+		name  string
+		cpu   host.CPU
+		probe harness.Probe
+		step  float64
+		idle  float64
+		want  bool
+	}{
+		{"an idle Zen 4", zen4, harness.Probe{Iterations: 64}, 26, 1184, true},
+		{"beside a sibling there", zen4, harness.Probe{Iterations: 64}, 26, 1300, false},
+		{"an idle Zen 5", zen5, harness.Probe{Iterations: 128, Nops: true}, 2, 3409, true},
+		{"an idle Zen 5, twice as long", zen5, harness.Probe{Iterations: 256, Nops: true}, 2, 6591, true},
+		{"beside a sibling there", zen5, harness.Probe{Iterations: 128, Nops: true}, 26, 1638 + 2203, false},
+		{"adds alone", zen5, harness.Probe{Iterations: 128}, 2, 1623, true},
+		{"adds alone, beside a spinning sibling", zen5, harness.Probe{Iterations: 128}, 26, 2050, false},
+		{"an unknown core", host.CPU{}, harness.Probe{Iterations: 64}, 2, 1000, false},
+	} {
+		timer := TSC{Config: Config{CPU: c.cpu}, probe: c.probe, clock: clock.TSC{StepTicks: c.step}, rate: clockRate{ticks: 0.7}}
+		if got := timer.confirms(c.idle); got != c.want {
+			t.Errorf("%s, %g cycles: %v, want %v", c.name, c.idle, got, c.want)
+		}
+	}
+}
+
+// The fastest mode has all readings of an idle core, of which there are faster and slower ones, and none of a shared one.
+func TestFastestMode(t *testing.T) {
+	of := func(n int, cycles ...float64) []float64 { return slices.Repeat(cycles, n) }
+	for _, c := range []struct {
+		name     string
+		readings []float64
+		want     float64 // 0: there is none
+	}{
+		{"one", of(20, 3400, 3410, 3420), 3410},
+		{"few fast ones", append(of(12, 3250), of(500, 3440)...), 3440},
+		{"mostly fast ones", append(of(60, 3250), of(40, 3440)...), 3250},
+		{"beside a sibling for most of the time", append(of(20, 1100), of(80, 1170, 1400)...), 1100},
+		{"readings that are too few for a mode", append(of(4, 3000), of(96, 3400)...), 3400},
+		{"scattered", []float64{1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000}, 0},
+	} {
+		if got, ok := fastestMode(c.readings, 0); got != c.want || ok != (c.want != 0) {
+			t.Errorf("%s: %g, %v, want %g", c.name, got, ok, c.want)
+		}
+	}
+}
+
+// A core that always seems busy is idle if its readings can be of an idle one.
+func TestRaiseIdle(t *testing.T) {
+	zen5 := host.CPU{AddsPerCycle: 5.3, NopsPerCycle: 7.9}
+	for _, c := range []struct {
+		name    string
+		cpu     host.CPU
+		reading float64
+		want    float64
+	}{
+		{"slower than what passes", zen5, 3420, 3420},
+		{"slower, but it passes", zen5, 3250 * 1.035, 3250},
+		{"faster", zen5, 3100, 3250},
+		{"beside a sibling", zen5, 1638 + 2203, 3250},
+		{"an unknown core", host.CPU{}, 3420, 3250},
+	} {
+		timer := TSC{
+			Config: Config{CPU: c.cpu}, probe: harness.Probe{Iterations: 128, Nops: true},
+			clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.6}, idle: 3250,
+		}
+		timer.raiseIdle(slices.Repeat([]float64{c.reading}, 32))
+		if timer.idle != c.want {
+			t.Errorf("%s: %g, want %g", c.name, timer.idle, c.want)
+		}
+	}
+}
+
+// synthetic is a core of which all is known, and what else runs on it and beside it. It gives the samples of a start.
+type synthetic struct {
+	*rand.Rand
+	step, rate, drift float64 // of the clock: ticks, ticks per cycle, share by which that moves from one try to the next
+	width, iterations float64 // of the probe: adds a cycle, iterations of 64
+	sibling           float64 // share of time in which another hardware thread is awake
+	slow              float64 // by what factor the probe is slower meanwhile
+	phase             float64 // cycles until the sibling wakes up or falls asleep
+	awake             bool
+	others            float64 // share of time that other processes take
+	now               float64 // ticks
+	tries, most       int
+	truth             float64 // cycles of the probe on the idle core
+	lost, total       float64 // ticks
+}
+
+func newSynthetic(seed uint64) *synthetic {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &synthetic{Rand: r, most: int(startLimit / startPause)}
+	s.step = float64(1 + r.IntN(100))
+	s.rate = 0.4 + 0.8*r.Float64()
+	s.drift = 0.01 * r.Float64()
+	s.width = 2 + 5*r.Float64()
+	s.slow = 1.08 + r.Float64()
+	s.iterations = 64
+	s.truth = s.iterations*64/s.width + 45
+	for s.truth*s.rate < probeSteps*s.step { // as calibrate makes it
+		s.iterations *= 2
+		s.truth = s.iterations*64/s.width + 45
+	}
+	return s
+}
+
+// pass lets cycles of work go by, slower where the sibling shares what it uses, and gives the difference of two clock readings.
+func (s *synthetic) pass(cycles float64, shared bool) float64 {
+	began := s.now
+	for left := cycles; left > 0; {
+		factor := 1.0
+		if s.awake && shared {
+			factor = s.slow
+		}
+		run := left
+		if s.sibling > 0 {
+			run = min(left, s.phase/factor)
+			if s.phase -= run * factor; s.phase <= 0 {
+				s.awake = !s.awake
+				mean := 4e6 * s.sibling // cycles: a millisecond or so
+				if !s.awake {
+					mean = 4e6 * (1 - s.sibling)
+				}
+				s.phase = 1 + mean*(0.2+1.6*s.Float64())
+			}
+		}
+		s.now += run * factor * s.rate
+		s.total += run * factor * s.rate
+		left -= run
+	}
+	if s.others > 0 && s.Float64() < cycles/4e6 { // a slice ends every millisecond or so
+		lost := 4e6 * s.others / (1 - s.others) * s.rate
+		s.now, s.lost, s.total = s.now+lost, s.lost+lost, s.total+lost
+	}
+	steps := func(t float64) float64 { return math.Floor(t/s.step) * s.step }
+	return steps(s.now) - steps(began)
+}
+
+func (s *synthetic) sample(n int) (window, error) {
+	s.tries++
+	s.rate *= 1 + s.drift*(2*s.Float64()-1)
+	columns := make([][]float64, 5)
+	for range n {
+		for k, cycles := range []float64{s.truth, 1070, 5166, 3 * 1030, 3 * 5126} {
+			columns[k] = append(columns[k], s.pass(cycles, k == 0))
+			s.pass(100+64*s.Float64(), false)
+		}
+	}
+	return window{columns: columns, complete: true}, nil
+}
+
+func (s *synthetic) next() (bool, error) {
+	s.now += 2.5e7 * s.rate * s.Float64() // the pause
+	s.phase = s.phase * s.Float64()
+	return s.tries < s.most, nil
+}
+
+// find starts on the core. known says whether the table of cores has its width.
+func (s *synthetic) find(known bool) (found, int, error) {
+	timer := TSC{clock: clock.TSC{StepTicks: s.step}, probe: harness.Probe{Iterations: int(s.iterations)}, rate: clockRate{ticks: s.rate}}
+	if known {
+		timer.CPU.AddsPerCycle = s.width
+	}
+	st := start{clock: timer.clock, confirmed: timer.confirms}
+	f, err := st.find(s)
+	return f, len(st.tries), err
+}
+
+// TestStartFindsTheTruth: on made-up cores of any clock and width, a start ends in the tries that it has, its rate and its idle time are those of
+// the core wherever the core was idle for a tenth of the time, and an idle core is never said to be shared.
+func TestStartFindsTheTruth(t *testing.T) {
+	seeds := uint64(3000)
+	if testing.Short() {
+		seeds = 300
+	}
+	wrong := map[string]int{}
+	for seed := range seeds {
+		s := newSynthetic(seed)
+		known := seed%2 == 0
+		switch seed % 3 {
+		case 1:
+			s.sibling = 0.9 * s.Float64()
+		case 2:
+			s.sibling, s.others = 0.6*s.Float64(), 0.6*s.Float64()
+		}
+		f, tries, err := s.find(known)
+		idle := s.sibling == 0 && s.others == 0
+		complain := func(what string) {
+			if wrong[what]++; wrong[what] < 3 {
+				t.Logf("seed %d, known %v: %s: %+v after %d tries (%v), truth %.1f cycles, %.4f ticks per cycle, steps of %g, sibling %.2f, others %.2f",
+					seed, known, what, f, tries, err, s.truth, s.rate, s.step, s.sibling, s.others)
+			}
+		}
+		off := math.Abs(f.idle-s.truth)/s.truth - s.step/s.rate/s.truth
+		switch {
+		case err != nil:
+			complain("no start")
+		case off > 0.02 || math.Abs(f.rate-s.rate) > 0.002*s.rate+s.drift*s.rate+2*s.step/4096/5:
+			complain("another core")
+		case idle && f.shared > 0.01:
+			complain("false blame")
+		case idle && known && tries > 1:
+			complain("an idle core not seen at once")
+		case !idle && tries > 1 && f.shared < 0.4*s.sibling-0.2:
+			complain("a neighbour not seen")
+		}
+	}
+	for what, n := range wrong {
+		if float64(n) > 0.005*float64(seeds) || what == "false blame" {
+			t.Errorf("%s: %d of %d", what, n, seeds)
+		}
+	}
+}
+
+// A sibling that is always awake looks like a slower core: the start ends, and says so where the core is known.
+func TestStartBesideAnEverBusySibling(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s := newSynthetic(1)
+		s.sibling, s.awake, s.phase, s.slow = 1, true, math.Inf(1), 1.5
+		f, tries, err := s.find(known)
+		if err != nil || tries > s.most || f.idle < 1.3*s.truth || f.confirmed {
+			t.Errorf("known %v: %+v after %d tries, %v", known, f, tries, err)
+		}
+		var timer TSC
+		if known {
+			timer.CPU.AddsPerCycle = s.width
+		}
+		if doubt := timer.doubt(f); (doubt != "") != known {
+			t.Errorf("known %v: doubt %q", known, doubt)
+		}
+	}
+}
+
+// scattered is a clock that times nothing.
+type scattered struct{ *synthetic }
+
+func (s scattered) sample(n int) (window, error) {
+	w, err := s.synthetic.sample(n)
+	for _, c := range w.columns {
+		for i := range c {
+			c[i] *= 1 + 3*s.Float64()
+		}
+	}
+	return w, err
+}
+
+// A clock that does not time the core's work ends a start with what was seen, and blames nobody.
+func TestStartOfAUselessClock(t *testing.T) {
+	s := scattered{newSynthetic(2)}
+	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
+	if f, err := st.find(s); err == nil {
+		t.Errorf("%+v", f)
+	}
+}
+
+// cancelled ends after a try.
+type cancelled struct{ *synthetic }
+
+func (cancelled) next() (bool, error) { return false, context.Canceled }
+
+func TestStartIsInterrupted(t *testing.T) {
+	s := newSynthetic(3)
+	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
+	if _, err := st.find(cancelled{s}); err != context.Canceled || s.tries != 1 {
+		t.Errorf("%v after %d tries", err, s.tries)
+	}
+}
