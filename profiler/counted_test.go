@@ -61,7 +61,9 @@ func scripted(k *pmutest.Kernel, s *timing.Script) scriptedOptions {
 	return scriptedOptions{Options{Clock: PerfClock}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: s}}
 }
 
-func (o scriptedOptions) open() (*Profiler, error) { return newProfiler(context.Background(), o.Options, o.machine) }
+func (o scriptedOptions) open() (*Profiler, error) {
+	return newProfiler(context.Background(), o.Options, o.machine)
+}
 
 func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	t.Helper()

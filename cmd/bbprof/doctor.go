@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -46,6 +47,8 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			d.out.add(f, "the report")
 			f.toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
 				"which classes of work this core executes in the same units; those are measured once and kept")
+			f.text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
+				"compressed; some 200 KB to attach to a report")
 			where(f, &d.opts)
 			f.lookup("budget").fallback = "500ms"
 			return d.run
@@ -57,16 +60,34 @@ type examining struct {
 	opts    profiler.Options
 	out     output
 	verbose bool
+	record  string // the file for a recording
 }
 
 func (d *examining) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
+	if d.record != "" {
+		return d.writeRecording(ctx, std)
+	}
 	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
 	if err != nil {
 		return err
 	}
 	return d.show(std, r, func() (bounds.Conflicts, error) { return units(ctx, d.opts) })
+}
+
+// writeRecording records the core at hand.
+func (d *examining) writeRecording(ctx context.Context, std streams) error {
+	r, err := selftest.Record(ctx, d.opts)
+	if err != nil {
+		return err
+	}
+	file := strings.TrimSuffix(d.record, ".gz") + ".gz"
+	if err := writeWhole(file, nil, r.Write); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out.notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
+	return nil
 }
 
 // show writes the report before units measures, which takes longer and may fail.

@@ -1,11 +1,11 @@
 package recording
 
 // Begin adds a start. A nil Recording records nothing, here and below.
-func (r *Recording) Begin(iterations int, nops bool, step float64) {
+func (r *Recording) Begin(code string, iterations int, nops bool, step float64) {
 	if r == nil {
 		return
 	}
-	r.Iterations, r.Nops, r.Step = iterations, nops, step
+	r.Code, r.Iterations, r.Nops, r.Step = code, iterations, nops, step
 	r.Starts = append(r.Starts, Start{})
 	r.starting = true
 }

@@ -62,6 +62,11 @@ type CPU struct {
 // Registers is an answer of CPUID.
 type Registers struct{ Leaf, Subleaf, EAX, EBX, ECX, EDX uint32 }
 
+// SameAnswer reports whether two subleaves say the same, as those of a leaf that has none do.
+func (c Registers) SameAnswer(d Registers) bool {
+	return c.EAX == d.EAX && c.EBX == d.EBX && c.ECX == d.ECX && c.EDX == d.EDX
+}
+
 // Start is one start of bbprof, try by try.
 type Start struct {
 	Note   string
@@ -89,13 +94,9 @@ type Window struct {
 	Runs              [][]uint64 // of short, long, short, long
 }
 
-// Write compresses a recording.
+// Write writes the text; to compress it is the caller's part.
 func (r *Recording) Write(to io.Writer) error {
-	zip, err := gzip.NewWriterLevel(to, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(zip)
+	w := bufio.NewWriter(to)
 	fmt.Fprintf(w, "bbprof-recording %d\n", Version)
 	fmt.Fprintf(w, "cpu %s %d %d %d %s\n", cmp.Or(r.CPU.Vendor, "-"), r.CPU.Family, r.CPU.Model, r.CPU.Stepping, r.CPU.Core)
 	for _, c := range r.Registers {
@@ -140,7 +141,7 @@ func (r *Recording) Write(to io.Writer) error {
 			}
 		}
 	}
-	return errors.Join(w.Flush(), zip.Close())
+	return w.Flush()
 }
 
 func numbers(w *bufio.Writer, head string, values []uint64) {
@@ -152,7 +153,7 @@ func numbers(w *bufio.Writer, head string, values []uint64) {
 	w.WriteByte('\n')
 }
 
-// Read reads what Write wrote. An error names the line.
+// Read reads what Write wrote, compressed with gzip. An error names the line.
 func Read(from io.Reader) (*Recording, error) {
 	zip, err := gzip.NewReader(from)
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
+// recordedReplicates are those of each block in a recording, whatever its interval: every layout four times.
+const recordedReplicates = 8 * passReplicates
+
 // note records the windows of a child run, those of a third number of iterations left out.
 func (s *series) note(got childRun, of []*placement) {
 	if s.Record == nil {
@@ -44,7 +47,7 @@ type Replay struct {
 
 // NewReplay takes what is known of the core from the table of cores.
 func NewReplay(r *recording.Recording) Replay {
-	core := cpu.Recognize(cpu.ID{Vendor: r.CPU.Vendor, Family: r.CPU.Family, Model: r.CPU.Model})
+	core := cpu.Named(cpu.Name(r.CPU.Core)) // a hypervisor may have replaced the model's number
 	return Replay{r, host.CPU{AddsPerCycle: core.AddsPerCycle, NopsPerCycle: core.NopsPerCycle}}
 }
 

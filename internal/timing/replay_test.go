@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,7 @@ var outcomes = map[string]struct {
 	doubtful          int     // starts
 }{
 	// Beside its start 8 a sibling slowed the chains of adds all the time.
+	"zen4-genoa":        {1100, 1190, 0.695, 0.722, 12, 1},
 	"zen4-genoa-starts": {1100, 1190, 0.695, 0.722, 12, 1},
 }
 
@@ -71,6 +73,30 @@ func TestReplayStarts(t *testing.T) {
 		}
 		if doubtful > want.doubtful {
 			t.Errorf("%s: %d starts in doubt, want %d", name, doubtful, want.doubtful)
+		}
+	}
+}
+
+// Every recorded block takes the cycles that are known of it, at either precision, and its interval says so.
+func TestReplayBlocks(t *testing.T) {
+	for name, r := range recordings(t) {
+		replay := NewReplay(r)
+		for _, precision := range []float64{0.005, 0.01} {
+			for i, b := range r.Blocks {
+				if b.High == 0 {
+					continue
+				}
+				got, err := replay.Time(i, Plan{Precision: precision})
+				if err != nil {
+					t.Errorf("%s, %x: %v", name, b.Code, err)
+					continue
+				}
+				e := got.Estimate
+				low, high := b.Low-0.01*max(b.Low, 1), b.High+0.01*max(b.High, 1)
+				if e.Value < low || e.Value > high || math.IsNaN(e.Half) || e.Half > 2*precision*max(e.Value, 1) {
+					t.Errorf("%s, %x, %d and %d copies: %.4f ± %.4f of %d windows, want %g to %g", name, b.Code, b.Short, b.Long, e.Value, e.Half, len(got.Windows), b.Low, b.High)
+				}
+			}
 		}
 	}
 }

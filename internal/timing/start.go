@@ -2,6 +2,8 @@ package timing
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -76,7 +78,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.emit(clock.TSC{StepTicks: step})
 	live.multiply = t.multiplyChains()
 
-	t.Record.Begin(t.probe.Iterations, t.probe.Nops, step)
+	t.Record.Begin(hash(t.child.Code()[:t.images-layout.Code]), t.probe.Iterations, t.probe.Nops, step)
 	s := start{clock: t.clock, confirmed: t.confirms}
 	found, err := s.find(live)
 	if err != nil {
@@ -95,6 +97,12 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.report.TicksPerSecond = float64(host.Ticks()-ticks) / time.Since(began).Seconds()
 	t.Record.End(bursts, t.report.TicksPerSecond)
 	return nil
+}
+
+// hash names code in a recording.
+func hash(code []byte) string {
+	sum := sha256.Sum256(code)
+	return hex.EncodeToString(sum[:8])
 }
 
 // startReadings is where the readings of a start come from: a child, or a recording of one.
@@ -174,7 +182,7 @@ func (s *start) judge() (f found, ok bool) {
 		return f, false
 	}
 	f.idle, f.confirmed = idle, s.confirmed(idle)
-	var latencies []float64     // of idle samples
+	var multiplies [2][]float64 // of idle samples: the chains of multiplies
 	var adds, here [2][]float64 // their chains of adds, and those of the last try
 	var disturbed, total float64
 	for _, try := range s.tries {
@@ -195,19 +203,20 @@ func (s *start) judge() (f found, ok bool) {
 				disturbed++
 				continue
 			}
-			latencies = append(latencies, (columns[4][i]-columns[3][i])/(columns[2][i]-columns[1][i]))
 			for k := range here {
+				multiplies[k] = append(multiplies[k], columns[3+k][i])
 				here[k], adds[k] = append(here[k], columns[1+k][i]), append(adds[k], columns[1+k][i])
 			}
 		}
 	}
 	f.shared = disturbed / total
+	f.rate = s.clock.Rate(adds[:]).Value
+	f.multiply = s.clock.Rate(multiplies[:]).Value / f.rate
 	enough := float64(len(here[0])) >= idleShare*float64(s.tries[len(s.tries)-1].samples())
-	if enough {
-		adds = here
-	}
-	f.rate, f.multiply = s.clock.Rate(adds[:]).Value, stat.MidMean(latencies).Value
-	if ok = enough && len(latencies) >= leastIdle && clock.Whole(f.multiply); !ok && len(latencies) > 0 {
+	switch ok = enough && len(adds[0]) >= leastIdle && clock.Whole(f.multiply); {
+	case ok:
+		f.rate = s.clock.Rate(here[:]).Value
+	case len(adds[0]) > 0:
 		f.rate = s.clock.FastRate(adds[:]) // a sibling slows the others
 	}
 	return f, ok

@@ -192,6 +192,9 @@ func (s *series) untilNarrow(deadline time.Time) (n int, complete bool, err erro
 // A design of several speeds whose layouts were visited once has these in its interval, and is not waited for: to beat an earlier try's it would have to
 // have one speed.
 func (s *series) enough(n int) bool {
+	if s.Record != nil {
+		return n >= recordedReplicates
+	}
 	if s.plan.NarrowerThan > 0 && n >= 2*passReplicates && s.last.after(n, manyReplicates).Half >= s.plan.NarrowerThan {
 		return true
 	}
