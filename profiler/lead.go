@@ -78,7 +78,7 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 			if why := leavesOpCache(r.timed, few); why != "" {
 				return s.withLead(j, first, copies, fmt.Sprintf("%s, and of %v copies %.3f", why, first.mapped.Factors, few))
 			}
-			r, _, err = s.checkLinear(j, r, false)
+			r, _, err = s.checkLinear(j, r)
 			first.timed = r.timed
 		}
 	}

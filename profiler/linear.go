@@ -25,7 +25,7 @@ const (
 // state, and the second half alone may be in it; else the block may leave the op cache, or a predictor's
 // reach, somewhere between the two numbers, and smaller ones are tried.
 func (s *session) linear(j job, r measured) (measured, error) {
-	r, growth, err := s.checkLinear(j, r, false)
+	r, growth, err := s.checkLinear(j, r)
 	first := err
 	if err == nil || j.tolerates(err, &r.warnings) {
 		return r, nil
@@ -40,7 +40,7 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	if r, err = s.timeAgain(j, r, other); err != nil {
 		return r, err
 	}
-	r, left, err := s.checkLinear(j, r, true)
+	r, left, err := s.checkLinear(j, r)
 	if e := r.timed.Estimate; err == nil && growth > 0 && left > max(e.Half, min(stillGrowing*growth, settledShare*e.Value)) {
 		return r, first
 	}
@@ -66,93 +66,58 @@ const (
 	settledShare = linearShare / 4
 )
 
-// checkLinear also says by how much a copy of the second half takes longer than one of the first. A suspect
-// is asked again at all dispatch offsets, and is nonlinear only if it is so at two places, and one that was called so before
-// it is called linear; and up to three times where that is near the limit. Each time is at another place: windows at one share what
-// the op cache made of the code.
-func (s *session) checkLinear(j job, r measured, suspect bool) (_ measured, growth float64, err error) {
+// checkLinear also says by how much a copy of the second half takes longer than one of the first. The few windows that were timed beside the block
+// can only clear it: where they do not, the third number is timed at another place, at all dispatch offsets, and that decides.
+func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {
 		return r, 0, nil
 	}
 	all := r.mapped.Factors
-	if len(r.timed.Third) > 0 && !suspect {
-		if growth, _, err := judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
+	if len(r.timed.Third) > 0 {
+		if growth, err = judgeLinear(r.timed, r.timed.Third, third, all); err == nil {
 			return r, growth, nil
 		}
 	}
 	block := timedBlock{r.mapped}
 	plan := j.plan(r.mapped)
 	plan.RunsPerSample = r.timed.RunsPerSample
-	rounds := [][]int{plan.ThirdOffsets(), timing.Offsets(), timing.Offsets(), timing.Offsets()}
+	pair, ok, err := block.thirdAt(plan.PlaceOf(1), 1, s.timer.Clock())
+	if err != nil {
+		return r, growth, err
+	}
+	if !ok {
+		r.warnings = append(r.warnings, "there is no room to check a third number of copies")
+		return r, 0, nil
+	}
+	offsets := timing.Offsets()
 	if plan.At != nil {
-		rounds = [][]int{plan.ThirdOffsets(), plan.ThirdOffsets()}
+		offsets = plan.ThirdOffsets()
 	}
-	if suspect {
-		rounds = rounds[1:]
+	got, err := s.timer.TimeThird(block, pair, offsets, plan)
+	if err != nil {
+		return r, 0, mapping.Unexpected(err)
 	}
-	var windows []timing.Window
-	beyond := 0 // places at which the difference is more than allowed
-	for i, offsets := range rounds {
-		pair, ok, err := block.thirdAt(plan.PlaceOf(i), i, s.timer.Clock())
-		if err != nil {
-			return r, growth, err
-		}
-		if !ok {
-			r.warnings = append(r.warnings, "there is no room to check a third number of copies")
-			return r, 0, nil
-		}
-		got, err := s.timer.TimeThird(block, pair, offsets, plan)
-		if err != nil {
-			return r, 0, mapping.Unexpected(err)
-		}
-		r.timed = r.timed.After(got)
-		if len(got.Windows) == 0 && len(windows) == 0 {
-			r.warnings = append(r.warnings, "no idle moment was left to check a third number of copies")
-			return r, 0, nil
-		}
-		windows = append(windows, got.Windows...)
-		var used float64
-		growth, used, err = judgeLinear(r.timed, windows, third, all)
-		if i == 0 && !suspect { // so few can only clear it
-			if err == nil {
-				return r, growth, nil
-			}
-			windows = nil
-			continue
-		}
-		if _, _, err := judgeLinear(r.timed, got.Windows, third, all); len(got.Windows) > 0 && err != nil {
-			beyond++
-		}
-		if settles(used, beyond) || i == len(rounds)-1 {
-			return r, growth, err
-		}
+	r.timed = r.timed.After(got)
+	if len(got.Windows) == 0 {
+		r.warnings = append(r.warnings, "no idle moment was left to check a third number of copies")
+		return r, 0, nil
 	}
-	return r, growth, nil
-}
-
-// nearLimit is by how much, as a share of what is allowed, a difference is beyond or below it that a few windows decide on. Nearer
-// ones get more, or one run of bbprof would take other numbers of copies than the next.
-const nearLimit = 0.25
-
-// settles reports whether windows of which the difference is that share of what is allowed decide, if it is more than allowed at so many places by
-// itself. One place does not make a block nonlinear: now and then an image at one runs slower all the time, most likely because the op cache has lost lines of it.
-func settles(used float64, beyond int) bool {
-	return used < 1-nearLimit || used > 1+nearLimit && beyond > 1
+	growth, err = judgeLinear(r.timed, got.Windows, third, all)
+	return r, growth, err
 }
 
 // judgeLinear compares the throughput up to the third number of copies with that up to the longer one,
-// at the dispatch offsets of the former, and says by how much the latter is more, and how much of what is
-// allowed that is. It may differ by as much as layouts do.
-func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth, used float64, err error) {
+// at the dispatch offsets of the former, and says by how much the latter is more. It may differ by as much as layouts do.
+func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth float64, err error) {
 	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)
 	allowed := max(2*t.Estimate.Half, linearShare*whole, spread) + linearEnds/float64(third.Long-third.Short)
 	growth = whole - partial
-	if used = math.Abs(growth) / allowed; used <= 1 {
-		return growth, used, nil
+	if math.Abs(growth) <= allowed {
+		return growth, nil
 	}
-	return growth, used, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
+	return growth, &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 		"from %d to %d copies each takes %.3f cycles, from %d to %d %.3f; allowed is a difference of %.3f",
 		third.Short, third.Long, partial, all.Short, all.Long, whole, allowed)}
 }

@@ -35,7 +35,6 @@ func (s *session) asLoop(copies *mapping.Mapped, asOften bool) (l looped, err er
 func (s *session) measureLoop(j job, copies *mapping.Mapped) (_ *looped, warnings []string, err error) {
 	l, err := s.asLoop(copies, false)
 	if err == nil {
-		j.Setup.NarrowerThan = 0 // that is about the copies
 		l.measured, err = s.measure(j, l.mapped, false)
 	}
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {

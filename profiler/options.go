@@ -27,7 +27,7 @@ type Options struct {
 	// their intervals, for what was spent on something else.
 	Budget time.Duration
 	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
-	// in cycles, whichever is larger. Default 0.005. A block that does not reach it within its
+	// in cycles, whichever is larger. Default 0.01. A block that does not reach it within its
 	// windows is accepted with the interval that it has, unless it is unstable.
 	Precision float64
 	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
@@ -69,7 +69,7 @@ type Options struct {
 // WithDefaults puts the default where nothing is set, except for CPUs.
 func (o Options) WithDefaults() Options {
 	o.Budget = cmp.Or(o.Budget, 3*time.Second)
-	o.Precision = cmp.Or(o.Precision, 0.005)
+	o.Precision = cmp.Or(o.Precision, 0.01)
 	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
 	o.Clock = cmp.Or(o.Clock, AutoClock)
 	return o

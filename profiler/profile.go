@@ -321,7 +321,7 @@ func (j job) plan(m *mapping.Mapped) timing.Plan {
 	p := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
-		At: j.at(), OnePlace: j.Setup.CodeOffset != nil, NarrowerThan: j.Setup.NarrowerThan,
+		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {
 		p.Warm = 1 // a loop of many iterations warms itself up and needs no more than the run from whose end time counts

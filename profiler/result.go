@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -36,8 +35,6 @@ type Result struct {
 	Cycles float64 `json:"cycles,omitzero"`
 	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
 	CIHigh float64 `json:"ci_high,omitzero"`
-	// Wide says that the interval is wider than was asked for, after so many windows that it may be other work that keeps it so.
-	Wide bool `json:"wide,omitzero"`
 	// Speeds are what the layouts take that Cycles are the mean of, the fastest first: one, unless
 	// groups of them differ by 4 % and more than noise.
 	Speeds []Speed `json:"speeds,omitempty"`
@@ -113,44 +110,11 @@ type Result struct {
 	Host    *HostReport   `json:"host,omitempty"`
 }
 
-// Again is the set-up in which another try of this block may end better, at another time, if there is one: as before where it was rejected for
-// noise, and only as long as the interval may be narrower where this one is wide.
-func (r *Result) Again(before Setup) (s Setup, ok bool) {
-	s = before
-	if r.Wide {
-		s.NarrowerThan = narrowerShare * r.half()
-	}
-	return s, r.Wide || r.noisy()
-}
-
-// noisy reports whether noise rejected the block, which is not so where it has several speeds, each in its layouts.
-func (r *Result) noisy() bool {
+// Noisy reports whether noise rejected the block, so that another try at another time may end better. It is not so where the block has several speeds,
+// each in its layouts.
+func (r *Result) Noisy() bool {
 	return r.Status == Rejected && r.Reason.Noise() && len(r.Speeds) <= 1
 }
-
-// Or is which of two tries of a block counts: the later one, unless the earlier one has a number that it does not improve on.
-func (r Result) Or(later Result) Result {
-	if r.Status == OK && !later.improves(&r) {
-		return r
-	}
-	return later
-}
-
-const (
-	// narrowerShare is how wide the interval of a later try is at most, as a share of the earlier one's: that of a block which varies by itself is now and then
-	// a little narrower by chance.
-	narrowerShare = 0.75
-	// slowedShare is by how much the cycles of both differ at most, as a share: other work that the contention probe does not see slows a block by less,
-	// and a block that differs by more has states.
-	slowedShare = 0.1
-)
-
-func (r *Result) improves(earlier *Result) bool {
-	return r.Status == OK && r.half() <= narrowerShare*earlier.half() &&
-		math.Abs(r.Cycles-earlier.Cycles) <= slowedShare*earlier.Cycles
-}
-
-func (r *Result) half() float64 { return (r.CIHigh - r.CILow) / 2 }
 
 // Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
 func (r *Result) Err() error {
@@ -270,7 +234,7 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 		return result
 	}
 	e, clock := r.measured.timed.Estimate, ClockReport(s.timer.Report())
-	result.Cycles, result.CILow, result.CIHigh, result.Wide = e.Value, e.Low(), e.High(), r.measured.timed.Wide
+	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
 	if clock.Doubt != "" {
 		result.warn("%s", clock.Doubt)

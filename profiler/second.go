@@ -57,7 +57,7 @@ func (s *session) second(b Block, first string) (*SecondState, error) {
 	if other.Name == first {
 		other = s.compared[1]
 	}
-	b.Setup.Init, b.Setup.Set, b.Setup.NarrowerThan = &other, s.opts.Set.With(b.Setup.Set), 0 // the limit is that of the first
+	b.Setup.Init, b.Setup.Set = &other, s.opts.Set.With(b.Setup.Set)
 	r, err := s.steps(s.job(b))
 	second := &SecondState{Init: other.Name}
 	rejection := overtime(err)

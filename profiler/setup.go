@@ -46,9 +46,6 @@ type Setup struct {
 	// FewCopies keeps a block that executes as fast as the core dispatches to the copies that the front end serves ahead of
 	// time: what is measured is then what dispatch and execution take, whether or not the front end could keep up in a loop.
 	FewCopies bool `json:"few_copies,omitempty"`
-	// NarrowerThan, unless it is 0, is a half-width in cycles that the interval has to fall below to be of use, because an earlier try counts
-	// otherwise ([Result.Again]): the measurement ends as soon as that is not likely.
-	NarrowerThan float64 `json:"narrower_than,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
 	// Tolerate adds to Options.Tolerate.

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 )
@@ -31,7 +32,7 @@ copied.
 
 Workers measure side by side, one on each physical core that this process may use, and leave
 a core's second hardware thread idle. A block that was rejected for noise (unstable,
-clock_drift, context_switch), or whose interval remained wide, is measured again when the rest
+clock_drift, context_switch) is measured again when the rest
 is done, by another worker.
 
 With -o a row is in the file as soon as its block is done, tries included, and when all are,
@@ -57,7 +58,7 @@ cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 			exitHost: "", exitInternal: "",
 			exitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		setup: func(f *flags) func(streams) error {
-			b := batchFlags{flags: f, sideBySide: sideBySide{retries: retries}}
+			b := batchFlags{flags: f, sideBySide: sideBySide{retries: measure.Tries - 1}}
 			b.declare(f)
 			return b.measure
 		},

@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -74,38 +74,13 @@ func (m *measureBlock) run(std streams) error {
 		return badUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	return m.out.profiling(std, m.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		result, err := m.profile(ctx, p, block)
+		result, err := measure.Undisturbed(ctx, p, block, measure.Tries)
 		if err != nil {
 			return err
 		}
 		inSyntax(&result, m.syntax)
 		return cmp.Or(m.out.write(std, result, report(result)), outcome(result))
 	})
-}
-
-// retries is how often a block that was rejected for noise, or whose interval remained wide, is measured again.
-const retries = 2
-
-// profile measures a block, again where other work was in the way, as long as a block's budget lasts.
-func (m *measureBlock) profile(ctx context.Context, p *profiler.Profiler, block profiler.Block) (r profiler.Result, err error) {
-	until := time.Now().Add(m.opts.WithDefaults().Budget)
-	r, err = p.Profile(ctx, block)
-	for range retries {
-		again, ok := r.Again(block.Setup)
-		if err != nil || !ok || time.Now().After(until) {
-			break
-		}
-		later, failed := p.Profile(ctx, profiler.Block{Code: block.Code, Setup: again})
-		switch {
-		case failed == nil:
-			r = r.Or(later)
-		case r.Status == profiler.OK && ctx.Err() == nil:
-			return r, nil // it has a number already
-		default:
-			return r, failed
-		}
-	}
-	return r, err
 }
 
 func (m *measureBlock) read(std streams) (b profiler.Block, err error) {

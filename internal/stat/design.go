@@ -41,14 +41,14 @@ func (d Design) Repeated() bool {
 
 // Groups sorts the cells by mean and splits them in two where that leaves the least variance within the groups (Fisher, On grouping
 // for maximum homogeneity, JASA 53, 1958), provided that the groups' means are so many standard errors apart, and gap of the lower one.
-// Each group is split again by the same rule, with finer times the gap. Ascending by mean.
-func (d Design) Groups(gap func(mean float64) float64, finer, errors float64) [][]Cell {
+// Each group is split again by the same rule. Ascending by mean.
+func (d Design) Groups(gap func(mean float64) float64, errors float64) [][]Cell {
 	cells := slices.Clone(d.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })
-	return d.groups(cells, gap, finer, errors)
+	return d.groups(cells, gap, errors)
 }
 
-func (d Design) groups(cells []Cell, gap func(float64) float64, finer, errors float64) [][]Cell {
+func (d Design) groups(cells []Cell, gap func(float64) float64, errors float64) [][]Cell {
 	var visits, sum float64 // of all
 	for _, c := range cells {
 		visits += float64(c.Visits)
@@ -68,8 +68,7 @@ func (d Design) groups(cells []Cell, gap func(float64) float64, finer, errors fl
 	if at == 0 || between < errors*errors*d.Within*d.Within || high-low < gap(low) {
 		return [][]Cell{cells}
 	}
-	wider := func(mean float64) float64 { return finer * gap(mean) } // of every split below the first
-	return append(d.groups(cells[:at], wider, 1, errors), d.groups(cells[at:], wider, 1, errors)...)
+	return append(d.groups(cells[:at], gap, errors), d.groups(cells[at:], gap, errors)...)
 }
 
 // outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and
@@ -84,8 +83,8 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	batches := map[int]float64{} // the sums of what their visits are off their cells by
 	var squares float64
 	n := 0
-	for i, kept := range keepAll(cells, reach, centre) {
-		of := cells[i]
+	for _, of := range cells {
+		kept := keep(of, reach, centre)
 		c := Cell{Number: of[0].Cell, Mean: Mean(values(kept)), Visits: len(kept), Dropped: len(of) - len(kept)}
 		d.Cells = append(d.Cells, c)
 		for _, v := range kept {
@@ -186,30 +185,6 @@ func scale(cells [][]Visit) float64 {
 	}
 	const normal = 1.4826 // standard deviations in a median absolute deviation
 	return normal * Median(off)
-}
-
-// keepAll cuts visits to each cell. Where all cells whose visits agree are near the centre, one that is not owes it to the chance that most of
-// its few visits were disturbed: the visits near the centre are kept, if there are any.
-func keepAll(cells [][]Visit, reach, centre float64) (kept [][]Visit) {
-	var disagree []int // cells whose visits do
-	for i, of := range cells {
-		kept = append(kept, keep(of, reach, centre))
-		if len(kept[i]) < len(of) {
-			disagree = append(disagree, i)
-		}
-	}
-	far := func(of []Visit) bool { return math.Abs(Mean(values(of))-centre) > reach }
-	for i, of := range cells {
-		if len(disagree) == 0 || len(kept[i]) == len(of) && far(of) {
-			return kept
-		}
-	}
-	for _, i := range disagree {
-		if near := within(cells[i], centre, reach); len(near) > 0 && far(kept[i]) {
-			kept[i] = near
-		}
-	}
-	return kept
 }
 
 // within are the visits that are no further than reach off a value.

@@ -30,7 +30,6 @@ type runPlan struct {
 	times      int    // how often in each the images of a pair, in turn
 	wait       int    // busy probe readings to spend before all windows together
 	polls      int    // probe readings to spend on a window
-	settle     int    // timings of a pair's long image that go ahead of its first window and do not count
 	idle       uint64 // longest probe reading of an idle core, in ticks
 	idleStores uint64 // the same of its burst of stores; 0 is any
 	vectorBits int    // width of the vector units to keep awake
@@ -100,16 +99,16 @@ func (w window) uninterrupted(ticks float64) window {
 	return w
 }
 
-// apartShare is by how much the two timings of an image in a window may differ, as a share of the faster one. What another hardware thread
+// disagreeShare is by how much the two timings of an image in a window may differ, as a share of the faster one. What another hardware thread
 // does for less than a timing passes the probe on both sides of the window, but seldom lengthens both timings alike: of windows on an idle
-// core 6 % are apart by this much, beside such a neighbour 12 to 70 % (docs/precision-notes.md, "A neighbour that comes and goes within a window").
-const apartShare = 0.01
+// core 6 % disagree by this much, beside such a neighbour 12 to 70 % (Zen 5).
+const disagreeShare = 0.01
 
-// apart reports whether the timings of either image differ by more than that, and than the clock's steps explain.
-func (w window) apart(c clock.Clock) bool {
+// disagrees reports whether the timings of either image differ by more than that, and than the clock's steps explain.
+func (w window) disagrees(c clock.Clock) bool {
 	for _, runs := range w.perRun {
 		fastest, slowest := slices.Min(runs), slices.Max(runs)
-		if slowest-fastest > max(apartShare*fastest, clockSlack(c)/timesOver(w.runs, c)) {
+		if slowest-fastest > max(disagreeShare*fastest, clockSlack(c)/timesOver(w.runs, c)) {
 			return true
 		}
 	}
@@ -127,12 +126,10 @@ func without(values []float64, marked []bool) (kept []float64) {
 }
 
 // warmRuns of each image follow a remap, to fill caches, op cache and predictors; offsetRuns
-// follow another dispatch offset, which only the predictor has to learn. Longer images of dense code go on getting faster for
-// some 60 runs (docs/precision-notes.md, "Times of single runs"), so they run settleTimings times as often as in a timing besides.
+// follow another dispatch offset, which only the predictor has to learn.
 const (
-	warmRuns      = 16
-	offsetRuns    = 4
-	settleTimings = 2
+	warmRuns   = 16
+	offsetRuns = 4
 )
 
 // windowOps are the steps of a window in the child's list.
@@ -197,7 +194,7 @@ func (t *TSC) setSlots(p runPlan, out output) {
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // those around all pairs
 	for _, pair := range p.pairs {
-		ops += len(pair.setup) + 2*p.times*phaseWords + 2*(1+p.settle) + windowOps*len(pair.offsets)
+		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
 	}
 	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
@@ -220,7 +217,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 			list = append(list, tracee.Run(pair.long.entry, searchedRuns), tracee.Run(t.search, uint64(pair.long.warm)))
 			searches = true
 		}
-		warm, settle := uint64(warmRuns), p.settle
+		warm := uint64(warmRuns)
 		for _, offset := range pair.offsets {
 			if p.wait > 0 {
 				list = append(list, tracee.Run(sampler.wait, 0))
@@ -232,15 +229,12 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
 				tracee.Run(pair.short.entry, warm), tracee.Run(pair.long.entry, warm))
-			for range settle {
-				list = append(list, tracee.RunAs(layout.SlotRuns, pair.long.entry)...)
-			}
 			list = append(list,
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))
 			at++
-			warm, settle = offsetRuns, 0
+			warm = offsetRuns
 		}
 	}
 	t.steps = append(list, tracee.UsageAfter())
@@ -380,7 +374,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 }
 
 // runTimes is how long some runs took by a clock, and one of them: the core of these, since before some the loop ahead of the copies is
-// mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
+// mispredicted.
 func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
@@ -389,10 +383,7 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	if coarse(c) {
 		core = stat.CoreSlope
 	}
-	one, kept := core(times, clockSlack(c))
-	if float64(kept) < coreShare*float64(len(times)) {
-		one = all / float64(len(times))
-	}
+	one, _ = core(times, clockSlack(c))
 	return all, one
 }
 
@@ -413,10 +404,6 @@ func timesOver(runs int, c clock.Clock) float64 {
 	}
 	return n
 }
-
-// coreShare is the least share of its runs that a timing's core has. The rule is in docs/precision-notes.md, "Times of single runs"; three
-// in five was chosen, and never measured against other shares.
-const coreShare = 0.6
 
 // times are how long so many runs took, from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {

@@ -159,8 +159,9 @@ func (t *Counters) counting(b Block, p Plan) *counting {
 // Time implements Timer.
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	c := t.counting(b, p)
-	for n := range manyReplicates {
-		if slices.Contains(checked, n) && c.sample().estimate().narrow() || n >= checked[0] && time.Now().After(c.deadline) {
+	checked, _ := replicates(p.Precision)
+	for n := range checked[len(checked)-1] {
+		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
 		if err := c.replicate(n, c.window); err != nil {

@@ -13,12 +13,12 @@ func TestRunsOn(t *testing.T) {
 		step float64
 		want harness.Runs
 	}{
-		{1, harness.Runs{Ticks: 200, Least: 20, Most: 20, Longest: 40000}},
-		{2, harness.Runs{Ticks: 400, Least: 20, Most: 20, Longest: 40000}},
-		{4, harness.Runs{Ticks: 800, Least: 20, Most: 20, Longest: 40000}},
-		{26, harness.Runs{Ticks: 5200, Least: 20, Most: 64, Longest: 40000}},
-		{100, harness.Runs{Ticks: 20000, Least: 20, Most: 64, Longest: 40000}},
-		{400, harness.Runs{Ticks: 80000, Least: 20, Most: 64, Longest: 80000}},
+		{1, harness.Runs{Ticks: 100, Least: 12, Most: 12, Longest: 40000}},
+		{2, harness.Runs{Ticks: 200, Least: 12, Most: 12, Longest: 40000}},
+		{4, harness.Runs{Ticks: 400, Least: 12, Most: 12, Longest: 40000}},
+		{26, harness.Runs{Ticks: 2600, Least: 12, Most: 43, Longest: 40000}},
+		{100, harness.Runs{Ticks: 10000, Least: 12, Most: 64, Longest: 40000}},
+		{400, harness.Runs{Ticks: 40000, Least: 12, Most: 64, Longest: 40000}},
 	} {
 		if got := runsOn(clock.TSC{StepTicks: c.step}); got != c.want {
 			t.Errorf("steps of %v ticks: %+v, want %+v", c.step, got, c.want)

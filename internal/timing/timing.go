@@ -106,9 +106,6 @@ type Plan struct {
 	Tolerate []verdict.Reason
 	// Enough ends it early: if not nil, it is asked of the interval wherever that might be narrow enough.
 	Enough func(stat.Estimate) bool
-	// NarrowerThan, unless it is 0, is a half-width that the interval has to fall below to be of use: it ends as soon as that is not likely within
-	// manyReplicates.
-	NarrowerThan float64
 	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
 	RunsPerSample int
 }
@@ -122,12 +119,11 @@ type Timed struct {
 	SamplesKept     int
 	SamplesDropped  int
 	WindowsSwitched int // windows dropped for a context switch
-	WindowsUnsteady int // because the core was shared, or seemed so by timings that were apart
+	WindowsUnsteady int // because the core was shared
 	WindowsDrifted  int // because the core's clock moved
 	Seconds         float64
 
 	Estimate stat.Estimate // of the cycles, in which another run's lie
-	Wide     bool          // it is wider than was asked for, and it may be other work that keeps it so
 	Design   stat.Design   // of the layouts, each for itself
 	Speeds   [][]stat.Cell // these by speed, the fastest first
 	Events   Tallies       // that were counted beside the cycles
@@ -179,15 +175,6 @@ const (
 	// replicatesAtOnce are the most replicates in one child run: all that the first decision needs.
 	replicatesAtOnce = passReplicates
 )
-
-// checked are the numbers of replicates after which the interval is asked whether it is narrow
-// enough: few, because an interval that is asked often is once narrow by chance. They are half of the
-// design, all of it, and all of it two, three and four times; and from six to 24 times, for blocks that are not
-// steady, or whose interval is wide, before.
-var checked = []int{
-	passReplicates, 2 * passReplicates, 4 * passReplicates, 6 * passReplicates,
-	manyReplicates, 3 * manyReplicates / 2, steadyReplicates, mostReplicates / 2, 2 * mostReplicates / 3, mostReplicates,
-}
 
 // fewest is the number of windows that a result has at least.
 const fewest = passWindows - passWindows/owedShare

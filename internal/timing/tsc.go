@@ -38,12 +38,12 @@ const (
 	// the clock moves by 0.8 % within 2 ms on Zen 5 (docs/precision-notes.md, "Adds alone are not enough on Zen 5").
 	driftShare = 0.01
 
-	// A timing is of timedRuns runs of an image: with fewer, the core of their times does not tell which runs a misprediction
-	// slowed (docs/precision-notes.md, "Twenty runs"). On a clock with coarse steps it is of more, up to maxRuns, until it spans
+	// A timing is of timedRuns runs of an image: of fewer, the core of their times does not tell which runs a misprediction
+	// slowed. On a clock with coarse steps it is of more, up to maxRuns, until it spans
 	// timingSteps steps: then the steps add less to the interval than replicates differ by. It is of fewer where timedRuns would
 	// take more than longestTicks, or than timingSteps steps if these are longer.
-	timedRuns    = 20
-	timingSteps  = 200
+	timedRuns    = 12
+	timingSteps  = 100
 	maxRuns      = 64
 	longestTicks = 40000
 	// shortestRun is a lower bound on the ticks of a run of a longer image, harness included: the shortest of 700 blocks on
@@ -135,9 +135,9 @@ type series struct {
 	places []int
 	pass   int          // that they were laid out for
 	owed   []Layout     // of windows that were disturbed
-	apart  int          // windows whose timings of an image were apart, and
-	alike  int          // those whose timings were not
-	again  [Layouts]int // how often the last window of a layout was dropped because they were
+	apart  int          // windows whose timings of an image disagreed, and
+	alike  int          // those whose timings did not
+	again  [Layouts]int // how often the last window of a layout was dropped because they did
 	last   estimate     // of the windows when replicates were last complete
 	number int          // of the timing in the recording, if there is one
 }
@@ -148,8 +148,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 		return Timed{}, err
 	}
 	s := series{TSC: t, block: b, plan: p, number: t.Record.Timing()}
-	n, complete, err := s.untilNarrow(time.Now().Add(p.Budget))
-	if err != nil {
+	if err := s.untilNarrow(time.Now().Add(p.Budget)); err != nil {
 		return s.timed, err
 	}
 	if len(s.timed.Windows) < fewest {
@@ -160,7 +159,6 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 		e = s.sample().estimate()
 	}
 	s.timed.Estimate, s.timed.Design, s.timed.Speeds = e.Estimate, e.design, e.speeds
-	s.timed.Wide = e.wide(n, complete)
 	return s.timed, nil
 }
 
@@ -169,36 +167,31 @@ func (s *series) sample() sample {
 	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
-// untilNarrow takes replicates until the interval is narrow enough, n in all. They are not complete if the time was up before.
-func (s *series) untilNarrow(deadline time.Time) (n int, complete bool, err error) {
-	for next := 0; next < len(checked); {
-		taken, complete, err := s.replicates(n, min(checked[next]-n, replicatesAtOnce, s.room()), deadline)
-		if err != nil || !complete {
-			return n, false, err
+// untilNarrow takes replicates until the interval is narrow enough, more of them are of no use, or the time is up.
+func (s *series) untilNarrow(deadline time.Time) error {
+	n := 0
+	checked, _ := replicates(s.plan.Precision)
+	for _, next := range checked {
+		for n < next {
+			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.room()), deadline)
+			if err != nil || !complete {
+				return err
+			}
+			n += taken
 		}
-		if n += taken; n < checked[next] {
-			continue
-		}
-		s.last = s.sample().estimate()
-		if s.enough(n) {
+		if s.last = s.sample().estimate(); s.enough(n) {
 			break
 		}
-		next++
 	}
-	return n, true, nil
+	return nil
 }
 
 // enough reports whether n replicates are.
-// A design of several speeds whose layouts were visited once has these in its interval, and is not waited for: to beat an earlier try's it would have to
-// have one speed.
 func (s *series) enough(n int) bool {
 	if s.Record != nil {
 		return n >= recordedReplicates
 	}
-	if s.plan.NarrowerThan > 0 && n >= 2*passReplicates && s.last.after(n, manyReplicates).Half >= s.plan.NarrowerThan {
-		return true
-	}
-	return !s.last.doubtful(n) && (s.last.narrow() || s.last.hopeless(n)) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
+	return s.last.enough(n) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
 }
 
 // room is how many replicates fit a child run's list: each maps the block's pages again.
@@ -319,7 +312,6 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			s.timed.RunsPerSample = got.runs
 		}
 		s.note(got, of)
-		before := s.apart
 		kept, rate := s.keep(got, of)
 		for _, w := range kept {
 			p := of[w.pair]
@@ -332,7 +324,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if missing(all) <= few {
 			return true, nil
 		}
-		if len(kept) > 0 || s.apart > before { // the core was idle
+		if len(kept) > 0 { // the core was idle
 			busy = 0
 			continue
 		}
@@ -360,7 +352,7 @@ func missing(all []placement) (n int) {
 // of each of its pairs.
 func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
 	plan = runPlan{
-		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls, settle: settleTimings,
+		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
 	for i := range all {
@@ -427,15 +419,15 @@ func (s *series) keep(got childRun, of []*placement) (kept []window, rate float6
 	return kept, rate
 }
 
-// mostAgain is how often in a row a layout's window is taken again because its timings are apart: some blocks have a layout in which they always are.
+// mostAgain is how often in a row a layout's window is taken again because its timings disagree: some blocks have a layout in which they always do.
 const mostAgain = 3
 
-// wantsAgain reports whether a window of a layout does not count because its timings are apart. Where they are in more than half of the windows, it is the
+// wantsAgain reports whether a window of a layout does not count because its timings disagree. Where they do in more than half of the windows, it is the
 // block: some take a speed anew each time that an image begins.
 func (s *series) wantsAgain(w window, l Layout) bool {
 	switch {
 	case w.samples() < windowSamples: // one was interrupted, and there is nothing to compare
-	case !w.apart(s.clock):
+	case !w.disagrees(s.clock):
 		s.alike++
 	default:
 		if s.apart++; s.apart <= s.alike+passWindows && s.again[l] < mostAgain {

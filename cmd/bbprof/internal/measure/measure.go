@@ -19,11 +19,14 @@ type ProfileCloser interface {
 	Close()
 }
 
+// Tries is how often a block is measured at most as long as noise rejects it.
+const Tries = 3
+
 // Undisturbed measures a block up to tries times, until a measurement is not rejected for noise.
 // The result is the last one; the error is Profile's.
 func Undisturbed(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, err error) {
 	for range tries {
-		if r, err = p.Profile(ctx, b); err != nil || r.Rejection == nil || !r.Rejection.Reason.Noise() {
+		if r, err = p.Profile(ctx, b); err != nil || !r.Noisy() {
 			break
 		}
 	}

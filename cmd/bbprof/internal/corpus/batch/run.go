@@ -9,7 +9,7 @@
 // [Output.Sort] puts the file in order at the end. A pipe gets its rows in order, from a
 // window of rows that wait.
 //
-// A block that was rejected for noise, or whose interval remained wide, is put aside and measured again when the rest is done:
+// A block that was rejected for noise, is put aside and measured again when the rest is done:
 // at another time, on another worker. A block that comes again is not measured again: its row
 // is looked up in the file.
 package batch
@@ -41,7 +41,7 @@ type Source interface {
 
 type Options struct {
 	Workers []Measurer
-	Retries int // of a block that was rejected for noise, or whose interval remained wide
+	Retries int // of a block that was rejected for noise
 	Shard   Shard
 	Set     initial.Set // of all rows, where their own do not say otherwise
 	// Visit names the captured state that a row's block starts from; nil where none does.
@@ -409,11 +409,8 @@ func (r *run) finish(j *job, result profiler.Result) error {
 	r.tally.TimedSeconds += result.TimedSeconds
 	r.tally.Stops += int64(result.Stops)
 	r.tally.SystemCalls += int64(result.SystemCalls)
-	if j.try > 1 {
-		result = j.result.Or(result)
-	}
-	if setup, ok := result.Again(j.setup); ok && j.try <= r.Retries {
-		j.aside, j.result, j.setup = true, result, setup
+	if result.Noisy() && j.try <= r.Retries {
+		j.aside, j.result = true, result
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)
 		if r.waiting > 0 {
