@@ -326,7 +326,7 @@ func TestWithin(t *testing.T) {
 }
 
 // A front end that works 140 windows ahead, with 64 sets of 16 lines.
-var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: 140}
+var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3}}
 
 func TestPastLead(t *testing.T) {
 	const room = 22 << 10
