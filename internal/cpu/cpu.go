@@ -25,6 +25,14 @@ func Names() []Name {
 	return names
 }
 
+// WidestDispatch is the largest DispatchWidth in the table.
+func WidestDispatch() (widest int) {
+	for _, c := range cores {
+		widest = max(widest, c.DispatchWidth)
+	}
+	return widest
+}
+
 // Of is the row of a core, the careful one if it has none.
 func Of(n Name) Core {
 	if i := slices.IndexFunc(cores, func(c Core) bool { return c.Name == n }); i >= 0 {
