@@ -63,7 +63,7 @@ func (d *examining) run(std streams) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	d.opts.Waiting = waiting(d.out.notes(std))
-	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
+	r, err := doctor.Examine(ctx, doctor.ThisMachine(d.opts.CPUs...), d.opts)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ const noRemedy = "none known"
 // units says which classes of work this core executes in the same units: as found here before, or measured
 // now and kept for the next time.
 func units(ctx context.Context, opts profiler.Options) (bounds.Conflicts, error) {
-	file, cpu := unitsFile(), host.Detect()
+	file, cpu := unitsFile(), host.Detect(opts.CPUs...)
 	if c, err := readUnits(file); err == nil && c.CPU == bounds.CPUOf(cpu.Brand, string(cpu.Microarchitecture)) && slices.Equal(c.Probes, bounds.Probes()) {
 		return c, nil
 	}

@@ -62,7 +62,7 @@ type selftesting struct {
 }
 
 func (s *selftesting) run(std streams) error {
-	cpu := host.Detect()
+	cpu := host.Detect(s.opts.CPUs...)
 	ctx, stop := untilSignal()
 	defer stop()
 	s.opts.Waiting = waiting(s.out.notes(std))
