@@ -17,7 +17,7 @@ import (
 // take half a cycle 640 times, and then 0.5625.
 func TestPastLead(t *testing.T) {
 	const moves = "4889c14c89fa4c89ee4889df"
-	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3}}
+	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75}}
 	unknown := fe
 	unknown.Lead = unroll.Lead{}
 	served := func(n int) uint64 { return uint64(8*min(n, 640)+9*max(n-640, 0)) / 16 }
