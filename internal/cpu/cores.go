@@ -150,7 +150,7 @@ var cores = []Core{
 	{Name: Crestmont, Events: "crestmont", vendor: intel, NoOpCache: true, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 5, Latencies: GracemontLatencies},
 	// Skymont and Darkmont: width: Intel's slides (Tech Tours, 2024, "eight-wide allocation", and 2025). InstLatx64 finds instructions that
-	// take other times on Darkmont than on Skymont, so the rest of its row is not known.
+	// take other times on Darkmont than on Skymont, so the rest of its row is not known; its column of latencies is the nearest.
 	{Name: Skymont, Events: "skymont", vendor: intel, NoOpCache: true, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 4, Latencies: SkymontLatencies},
 	{Name: Darkmont, Events: "darkmont", vendor: intel, NoOpCache: true, DispatchWidth: 8, Latencies: SkymontLatencies},
