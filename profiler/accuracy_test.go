@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
@@ -116,10 +116,8 @@ func TestKnownAnswers(t *testing.T) {
 // as with fewer. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop put back one word in each iteration.
 func TestManyWordsRestored(t *testing.T) {
 	block := unhex(t, "415741564989d641554989cd41544989fc554889f553bb640000004883ec28448b4608")
-	a, b := unroll.Factors{Short: 8, Long: 24}, unroll.Factors{Short: 8, Long: 40}
-	if host.Detect().Microarchitecture == cpu.Zen5 { // the first eight copies start faster than the others go on
-		a, b = unroll.Factors{Short: 16, Long: 32}, unroll.Factors{Short: 16, Long: 48}
-	}
+	steady := expect.Here().SteadyAfter
+	a, b := unroll.Factors{Short: steady, Long: steady + 16}, unroll.Factors{Short: steady, Long: steady + 32}
 	few, many := start(t, Options{Unroll: &a}), start(t, Options{Unroll: &b})
 	lasting(t, func() string {
 		x, y := measuredBy(t, few, block), measuredBy(t, many, block)

@@ -27,7 +27,7 @@ const leadMargin = 0.125
 // leadOf says what the lead may hide of a block that stands in rows of as many copies as bbprof chooses.
 func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	fe := s.cpu.FrontEnd
-	if fe.Lead == 0 || j.Setup.FewCopies || j.Unroll != nil || m.Loop != nil || j.Options.FrontEnd == Decode {
+	if fe.Lead == (unroll.Lead{}) || j.Setup.FewCopies || j.Unroll != nil || m.Loop != nil || j.Options.FrontEnd == Decode {
 		return l
 	}
 	copies, ok := unroll.PastLead(m.Insts, fe, fe.L1I-m.CodeAround())
@@ -38,15 +38,12 @@ func (s *session) leadOf(j job, m *mapping.Mapped) (l lead) {
 	return lead{copies, func(e stat.Estimate) bool { return e.Value <= most }}
 }
 
-// leftOpCache is by what factor the time of a copy grows at least where the op cache does not hold all of them: on Zen 5 the decoders
-// serve four instructions a cycle, half of what it dispatches, and the op cache six and more.
-const leftOpCache = 1.75
-
-// leavesOpCache says in how many layouts the op cache does not hold all copies, of which fewer take few cycles each; "" if in none.
-func leavesOpCache(t timing.Timed, few float64) string {
+// leavesOpCache says in how many layouts the op cache does not hold all copies, of which fewer take few cycles each, by the factor that
+// the decoders are slower by at least; "" if in none.
+func leavesOpCache(t timing.Timed, few, slower float64) string {
 	speeds := speedsOf(t)
 	slowest := speeds[len(speeds)-1]
-	if slowest.Cycles <= leftOpCache*few {
+	if slowest.Cycles <= slower*few {
 		return ""
 	}
 	in := ""
@@ -75,7 +72,7 @@ func (s *session) pastLead(j job, first measured, copies unroll.Factors) (r meas
 		case rejected && rejection.Reason.Noise():
 			return r, err // as for any other block
 		case err == nil:
-			if why := leavesOpCache(r.timed, few); why != "" {
+			if why := leavesOpCache(r.timed, few, s.cpu.FrontEnd.Lead.DecodersSlower); why != "" {
 				return s.withLead(j, first, copies, fmt.Sprintf("%s, and of %v copies %.3f", why, first.mapped.Factors, few))
 			}
 			r, _, err = s.checkLinear(j, r)

@@ -17,9 +17,9 @@ import (
 // take half a cycle 640 times, and then 0.5625.
 func TestPastLead(t *testing.T) {
 	const moves = "4889c14c89fa4c89ee4889df"
-	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: 140}
+	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75}}
 	unknown := fe
-	unknown.Lead = 0
+	unknown.Lead = unroll.Lead{}
 	served := func(n int) uint64 { return uint64(8*min(n, 640)+9*max(n-640, 0)) / 16 }
 	leaves := func(n int) uint64 { return served(n) + uint64(2*max(n-900, 0)) } // the op cache after 900 copies
 	slower := func(n int) uint64 { return served(n) + uint64(max(n-900, 0)/4) }
@@ -89,7 +89,7 @@ func TestLeavesOpCache(t *testing.T) {
 	} {
 		timed := timing.Timed{Speeds: c.speeds, Design: stat.Design{Cells: slices.Concat(c.speeds...)}}
 		timed.Estimate.Value = c.speeds[0][0].Mean // of one speed
-		if got := leavesOpCache(timed, 1); got != c.want {
+		if got := leavesOpCache(timed, 1, 1.75); got != c.want {
 			t.Errorf("%v: %q, want %q", c.speeds, got, c.want)
 		}
 	}

@@ -66,8 +66,8 @@ type comparison struct {
 
 const (
 	disagreementShare = 0.05
-	// What legacy decoders fetch in a cycle, from Nehalem to Skylake and on Zen (Fog,
-	// microarchitecture.pdf); copies within so much of that speed are likely held by it.
+	// What the decoders of most cores fetch in a cycle or make of it (Nehalem to Skylake and Zen: Fog, microarchitecture.pdf; measured on
+	// Redwood Cove and Zen 5: docs/front-end-notes.md); copies within so much of that speed are likely held by it.
 	fetchBytes = 16
 	fetchShare = 0.03
 	// A taken branch ends the fetch of its cycle and the rename group that it is in, and the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
@@ -74,13 +74,12 @@ func TestHotLoop(t *testing.T) {
 	}
 }
 
-// skipFull skips copies that take all slots of a cycle where a loop of them is known to be slower: by some 0.03 cycles a
-// copy on Redwood Cove, where blocks of many instructions are also not steady in as many copies as fit (docs/front-end-notes.md,
-// "Six slots a cycle").
+// skipFull skips copies that take all slots of a cycle where a loop of them is known to be slower. Blocks of many instructions
+// are also not steady there in as many copies as fit.
 func skipFull(t *testing.T) {
 	t.Helper()
-	if host.Detect().Microarchitecture == cpu.RedwoodCove {
-		require.Skip(t, require.CPU, "on %s copies that fill all slots differ from a loop of them", cpu.RedwoodCove)
+	if !expect.Here().FullSlots {
+		require.Skip(t, require.CPU, "on %s copies that fill all slots differ from a loop of them", host.Detect().Microarchitecture)
 	}
 }
 
@@ -176,8 +175,8 @@ func TestDecoders(t *testing.T) {
 		{"a chain", "480fafc0", 0.98, 1.02},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if core := host.Detect().Microarchitecture; c.least > 1 && (core == cpu.GoldenCove || core == cpu.RedwoodCove) {
-				require.Skip(t, require.CPU, "the decoders of %s are as wide as its rename", core)
+			if c.least > 1 && !expect.Here().SlowDecoders {
+				require.Skip(t, require.CPU, "the decoders of %s are as fast as what else serves it", host.Detect().Microarchitecture)
 			}
 			var r Result
 			ratio := 0.0

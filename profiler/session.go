@@ -42,7 +42,7 @@ type session struct {
 }
 
 func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*session, error) {
-	s := &session{opts: opts, machine: machine, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
+	s := &session{opts: opts, machine: machine, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	if opts.Init != "" {
 		named, err := StatesNamed(opts.Init)
 		if err != nil {

@@ -29,17 +29,28 @@ func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) 
 type FrontEnd struct {
 	L1I     int     `json:"l1i_bytes"`
 	OpCache OpCache `json:"op_cache"`
-	// Lead is how many windows of a fast block's code run before the front end's head start is used up: it works ahead while the core
-	// waits for what is put back before the first copy. 0 is not known.
-	Lead int `json:"lead_windows,omitzero"`
+	Lead    Lead    `json:"lead,omitzero"`
 }
 
 // OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code
-// takes one line for every OpsPerLine instructions that start in it.
+// takes one line for every OpsPerLine instructions that start in it. A core without one, whose
+// decoders serve all code, has the zero value, and L1I alone limits its copies.
 type OpCache struct {
 	Lines      int `json:"lines"`
 	OpsPerLine int `json:"ops_per_line"`
 	Window     int `json:"window_bytes"`
+}
+
+// Lead says of a core how long the front end's head start lasts, and how fast it serves after that: it works ahead while
+// the core waits for what is put back before the first copy. The zero value is not known.
+type Lead struct {
+	Windows int `json:"windows"` // of a fast block's code that run before the head start is used up
+	Sets    int `json:"sets"`    // of the op cache, each of which holds every Sets-th window
+	// A window takes WindowCycles and LineCycles for each of its lines.
+	WindowCycles float64 `json:"window_cycles"`
+	LineCycles   float64 `json:"line_cycles"`
+	// DecodersSlower is the factor by which the time of a copy grows at least where the decoders serve it.
+	DecodersSlower float64 `json:"decoders_slower"`
 }
 
 // pairs is the grid that factors are taken from, ascending. It is coarse and fixed, so that
@@ -140,14 +151,13 @@ const (
 	// their numbers of copies are multiples (see pairs), unless so many copies are longer than a third of that.
 	leadBetween = 48
 	mostGrid    = 32
-	// leadShare is opCacheShare for them, of each of the opCacheSets, which hold every 64th window. On Zen 5 images of 192 windows of four
+	// leadShare is opCacheShare for them, of each set of the op cache. On Zen 5 images of 192 windows of four
 	// lines, three quarters of the op cache, had the speed of loops, and 1-byte nops left it for the decoders once a set had to hold two
 	// windows of eleven lines. Sets may have leadShareOfSet where all together have leadShareOfAll: images of 174 windows of five lines had the
 	// speed of loops, too, and of 190 some left (docs/front-end-notes.md, "The front end's lead" and "Which blocks are measured again").
 	leadShare      = 0.75
 	leadShareOfSet = 0.95
 	leadShareOfAll = 0.85
-	opCacheSets    = 64 // AMD Software Optimization Guide for family 1Ah, "Op Cache"
 )
 
 // PastLead picks the pair for a block that executes as fast as the core dispatches: the shorter image's copies use up the front end's lead,
@@ -162,14 +172,14 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 		per := size * grid
 		return (windows*fe.OpCache.Window + per - 1) / per * grid
 	}
-	between, most := copies(leadBetween), copies(fe.Lead)
+	between, most := copies(leadBetween), copies(fe.Lead.Windows)
 	lines := fe.OpCache.ahead(insts)
 	for short := grid; short <= most && (2*short+between)*size <= bytes; short += grid {
 		long := short + between
 		windows := (long*size + fe.OpCache.Window - 1) / fe.OpCache.Window
-		inSet := (windows + opCacheSets - 1) / opCacheSets // of the set that has most
+		inSet := (windows + fe.Lead.Sets - 1) / fe.Lead.Sets // of the set that has most
 		ofAll := float64(lines.upTo(long)) / float64(fe.OpCache.Lines)
-		ofSet := ofAll / float64(windows) * float64(inSet*opCacheSets)
+		ofSet := ofAll / float64(windows) * float64(inSet*fe.Lead.Sets)
 		if ofSet <= leadShare || ofSet <= leadShareOfSet && ofAll <= leadShareOfAll {
 			f, ok = Factors{short, long}, true
 		}
@@ -178,12 +188,12 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 }
 
 // Served is how many cycles a copy may take that the op cache serves one after the other, without a lead. It is for cores of which the
-// lead is known, Zen 5 alone: a window of three lines takes 2.33 cycles there and one of four 3.00, so one of k lines (2k+1)/3.
+// lead is known.
 func (fe FrontEnd) Served(insts []asm.Inst) float64 {
 	const copies = 64 // of which the next ones meet the windows alike
 	lines := fe.OpCache.ahead(insts)
 	windows := float64(copies*length(insts)) / float64(fe.OpCache.Window)
-	return (2*float64(lines.upTo(copies)) + windows) / 3 / copies
+	return (fe.Lead.LineCycles*float64(lines.upTo(copies)) + fe.Lead.WindowCycles*windows) / copies
 }
 
 // Later is the second half of what lies between the two numbers of copies, for a block whose time per copy
@@ -272,8 +282,11 @@ func (c OpCache) ahead(insts []asm.Inst) *lineCounter {
 	return l
 }
 
-// upTo is how many lines so many copies take, no fewer than were asked for before.
+// upTo is how many lines so many copies take, no fewer than were asked for before; none where there is no op cache.
 func (l *lineCounter) upTo(copies int) int {
+	if l.cache == (OpCache{}) {
+		return 0
+	}
 	linesOf := func(ops int) int { return (ops + l.cache.OpsPerLine - 1) / l.cache.OpsPerLine }
 	size := length(l.insts)
 	for ; l.copies < copies; l.copies++ {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -326,7 +327,7 @@ func TestWithin(t *testing.T) {
 }
 
 // A front end that works 140 windows ahead, with 64 sets of 16 lines.
-var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: 140}
+var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3}}
 
 func TestPastLead(t *testing.T) {
 	const room = 22 << 10
@@ -377,6 +378,26 @@ func TestServed(t *testing.T) {
 	} {
 		if got := ahead.Served(c.insts); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWithoutOpCache: L1I alone limits the copies of a core whose decoders serve all code.
+func TestWithoutOpCache(t *testing.T) {
+	fe := FrontEnd{L1I: 64 << 10}
+	for code, want := range map[string]Factors{
+		"4801c0":                               pairs[len(pairs)-1],
+		strings.Repeat("4801c0", 100):          {32, 96}, // 300 bytes: half of L1I holds 109
+		strings.Repeat("4801c0", 64<<10/3/8):   {1, 3},
+		strings.Repeat("90", 100):              {64, 320},
+		strings.Repeat("0f1f8000000000", 1000): {1, 3},
+	} {
+		insts, err := asm.DecodeHex(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, fits, err := Choose(insts, fe); err != nil || got != want || !fits {
+			t.Errorf("%d bytes: %v, %v, %v, want %v", len(code)/2, got, fits, err, want)
 		}
 	}
 }

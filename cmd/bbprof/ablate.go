@@ -86,7 +86,7 @@ func (a *ablating) run(std streams) error {
 		if err := a.write(std, stages, stageTable(stages), err); err != nil {
 			return err
 		}
-		if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), ablate.StageFigure(stages)); err != nil {
+		if err := a.plot.draw(blockSubject(fmt.Sprintf("%x", block.Code)), a.opts.CPUs, ablate.StageFigure(stages)); err != nil {
 			return err
 		}
 		return stagesOutcome(stages)
@@ -142,7 +142,7 @@ func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Inp
 	if err := a.write(std, shares, shareTable(shares), err); err != nil {
 		return err
 	}
-	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), ablate.ShareFigure(shares))
+	return a.plot.draw("blocks of "+strings.Join(a.files, ", "), a.opts.CPUs, ablate.ShareFigure(shares))
 }
 
 func stageTable(stages []ablate.Stage) string {

@@ -254,7 +254,7 @@ func (b *batchFlags) measure(std streams) error {
 	defer workers.close()
 
 	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
-	end.atStart = workers.selftestAtStart(ctx, std.err, b.measuring.Unroll != nil)
+	end.atStart = workers.selftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.err, b.measuring.Unroll != nil)
 	clock, _ := workers[0].Clock() // all are on one kind of core, so it is the same for all
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
 	if j.out == nil {
@@ -285,7 +285,7 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	end.held = j.out.Held()
 	if err == nil {
-		end.atEnd, _ = workers.selftest(ctx)
+		end.atEnd, _ = workers.selftest(ctx, host.Detect(j.cpus.CPUs()...))
 		header := j.run.String()
 		j.run.AtEnd = end.atEnd
 		j.out.Ended(header, j.run.String())
@@ -309,7 +309,7 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 		settings["init"] = initial.CapturedName
 	}
 	return resultfile.Run{
-		Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: settings, Shard: b.shard.String(),
+		Version: versionText(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
 		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}
 }

@@ -128,7 +128,7 @@ func (s *study) show(std streams, found any, text string, base profiler.Result, 
 		return err
 	}
 	if base.Status == profiler.OK {
-		if err := s.plot.draw(blockSubject(base.Hex), figure()); err != nil {
+		if err := s.plot.draw(blockSubject(base.Hex), s.opts.CPUs, figure()); err != nil {
 			return err
 		}
 	}

@@ -146,7 +146,7 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	unlike, told := b.against(resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect()), Settings: resultfile.SettingsOf(c.measuring)})
+	unlike, told := b.against(resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)})
 	if len(unlike) > 0 && !c.anyway {
 		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))

@@ -314,5 +314,5 @@ func (c *comparing) show(out *comparison, std streams) error {
 	if out.Rejection != nil {
 		return errRejected
 	}
-	return c.plot.draw("a: "+out.A.subject()+"\nb: "+out.B.subject(), compare.Figure(out.unit, out.Conclusion, out.Pairs))
+	return c.plot.draw("a: "+out.A.subject()+"\nb: "+out.B.subject(), c.measuring.CPUs, compare.Figure(out.unit, out.Conclusion, out.Pairs))
 }

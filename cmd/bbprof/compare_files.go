@@ -56,7 +56,7 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 	if len(measured) == 0 {
 		return errRejected
 	}
-	return c.plot.draw("a: "+c.a+"\nb: "+c.b, compare.FigureAll(measured))
+	return c.plot.draw("a: "+c.a+"\nb: "+c.b, c.measuring.CPUs, compare.FigureAll(measured))
 }
 
 // adjust corrects the outcomes for the number of tests: without it five of a hundred equal pairs

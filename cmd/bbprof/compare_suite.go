@@ -159,7 +159,7 @@ func (c *comparing) showSuite(all []*comparison, left int, end error, std stream
 	if err := c.out.stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left, end) }); err != nil || s == nil {
 		return err
 	}
-	return c.plot.draw("suite "+c.suite, s.Figure(names, programs))
+	return c.plot.draw("suite "+c.suite, c.measuring.CPUs, s.Figure(names, programs))
 }
 
 func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int, end error) error {

@@ -106,7 +106,7 @@ func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 		if d.noSample || len(sample) == 0 {
 			return nil, nil
 		}
-		if here := host.Detect().Microarchitecture; here != sheet.Hosts[0].Microarchitecture {
+		if here := host.Detect(d.cpus...).Microarchitecture; here != sheet.Hosts[0].Microarchitecture {
 			fmt.Fprintf(d.out.notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
@@ -219,7 +219,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 			again[sample[i].Hex] = r.Cycles
 		}
 	}
-	a := dataset.Compare(resultfile.HostOf(host.Detect()), sample, again)
+	a := dataset.Compare(resultfile.HostOf(host.Detect(d.cpus...)), sample, again)
 	return &a, nil
 }
 

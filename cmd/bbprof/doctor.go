@@ -69,7 +69,7 @@ func (d *examining) run(std streams) error {
 	if d.record != "" {
 		return d.writeRecording(ctx, std)
 	}
-	r, err := doctor.Examine(ctx, doctor.ThisMachine(), d.opts)
+	r, err := doctor.Examine(ctx, doctor.ThisMachine(d.opts.CPUs...), d.opts)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ const noRemedy = "none known"
 // units says which classes of work this core executes in the same units: as found here before, or measured
 // now and kept for the next time.
 func units(ctx context.Context, opts profiler.Options) (bounds.Conflicts, error) {
-	file, cpu := unitsFile(), host.Detect()
+	file, cpu := unitsFile(), host.Detect(opts.CPUs...)
 	if c, err := readUnits(file); err == nil && c.CPU == bounds.CPUOf(cpu.Brand, string(cpu.Microarchitecture)) && slices.Equal(c.Probes, bounds.Probes()) {
 		return c, nil
 	}

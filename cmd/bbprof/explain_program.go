@@ -50,7 +50,7 @@ const leastRounds = 6
 
 // tracer traces a window of the program, from main on by default, or says why there is none.
 func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
-	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect().Core, CPUs: e.opts.CPUs,
+	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.opts.CPUs...).Core, CPUs: e.opts.CPUs,
 		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
 	if _, err := c.Exe.Function(w.Function); err != nil {
 		return nil, "the program has no function main: name the one that its time is spent in by -trace"

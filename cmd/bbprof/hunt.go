@@ -106,7 +106,7 @@ func (h *hunting) run(std streams) error {
 			h.generate = generatedAlone
 		}
 	}
-	source, err := h.source()
+	source, err := h.source(h.measuring.CPUs...)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (h *hunting) run(std streams) error {
 		return err
 	}
 	defer workers.close()
-	m := &huntMeasurer{workers: workers, retries: h.retries, width: renameWidth()}
+	m := &huntMeasurer{workers: workers, retries: h.retries, width: h.renameWidth()}
 	labelled := &labelledSource{Source: source, name: h.models[0].name}
 	found, err := h.hunt(ctx, std, m, labelled, corpus)
 	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
@@ -186,7 +186,7 @@ func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, 
 		return err
 	}
 	name := source.String()
-	if err := h.out.write(std, huntJSONOf(name, h.threshold, found, stopped(err)), huntText(name, h.threshold, found)); err != nil {
+	if err := h.out.write(std, h.json(name, h.threshold, found, stopped(err)), huntText(name, h.threshold, found)); err != nil {
 		return err
 	}
 	var reports error
@@ -207,8 +207,8 @@ func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, 
 }
 
 // renameWidth is this core's, 0 if it is not known.
-func renameWidth() int {
-	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
+func (h *hunting) renameWidth() int {
+	core, _ := predict.CoreOf(string(host.Detect(h.measuring.CPUs...).Microarchitecture))
 	return core.Issue
 }
 
@@ -322,8 +322,8 @@ type huntOpinionJSON struct {
 	Warning string       `json:"not_measured,omitempty"`
 }
 
-func huntJSONOf(model string, threshold float64, f *hunt.Found, interrupted bool) huntJSON {
-	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect().Microarchitecture), Found: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
+func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupted bool) huntJSON {
+	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.measuring.CPUs...).Microarchitecture), Found: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
 	for i := range f.Classes {
 		c := &f.Classes[i]
 		k := huntClassJSON{Hex: c.Hex, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
@@ -430,7 +430,7 @@ func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Expla
 	fmt.Fprintf(&w, "```\n%s```\n\n", e.Assembly)
 	fmt.Fprintf(&w, "%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(c.Predicted.Cycles/c.Cycles, c.Cycles/c.Predicted.Cycles))
 	writeMeasurements(&w, c)
-	info := host.Detect()
+	info := host.Detect(h.measuring.CPUs...)
 	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), versionText())
 	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct -hex %s`\n", c.Hex)
 	if r := c.Result; r != nil {

@@ -97,7 +97,7 @@ func (c *measuringForms) run(std streams) error {
 	if len(c.tables) > 0 {
 		return c.compareTables(std, there)
 	}
-	core, _ := predict.CoreOf(string(host.Detect().Microarchitecture))
+	core, _ := predict.CoreOf(string(host.Detect(c.measuring.CPUs...).Microarchitecture))
 	sources, err := c.sources(core)
 	if err != nil {
 		return err
@@ -313,7 +313,7 @@ func (c *measuringForms) measure(ctx context.Context, std streams, plans []instr
 		measurers = append(measurers, w)
 	}
 	var shown *counter
-	rows, err := instructions.Measure(ctx, measurers, plans, c.retries, host.Detect().DispatchWidth, func(done, of int) {
+	rows, err := instructions.Measure(ctx, measurers, plans, c.retries, host.Detect(c.measuring.CPUs...).DispatchWidth, func(done, of int) {
 		if shown == nil {
 			shown = progress(c.out.notes(std), of, "blocks")
 		}

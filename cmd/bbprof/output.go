@@ -229,12 +229,12 @@ func (p *plots) add(f *flags) {
 	}})
 }
 
-// draw writes the figure of a subject, such as "block 4801c0", to each file.
-func (p plots) draw(subject string, f plot.Figure) error {
+// draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs, to each file.
+func (p plots) draw(subject string, cpus []int, f plot.Figure) error {
 	if len(p) == 0 {
 		return nil
 	}
-	cpu := host.Detect()
+	cpu := host.Detect(cpus...)
 	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
 	for _, file := range p {
 		if err := f.Save(file); err != nil {

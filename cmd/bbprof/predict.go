@@ -74,11 +74,11 @@ func (c *predictingBlocks) run(std streams) error {
 // lowerBound names the source that needs no tool.
 const lowerBound = "lower-bound"
 
-// source is the model, for the core that is named, or else this host's.
-func (c *predicting) source() (predict.Source, error) {
+// source is the model, for the core that is named, or else that of these CPUs of this host.
+func (c *predicting) source(cpus ...int) (predict.Source, error) {
 	name := c.core
 	if name == "" {
-		name = string(host.Detect().Microarchitecture)
+		name = string(host.Detect(cpus...).Microarchitecture)
 	}
 	core, ok := predict.CoreOf(name)
 	if !ok && c.core != "" {

@@ -62,7 +62,7 @@ type selftesting struct {
 }
 
 func (s *selftesting) run(std streams) error {
-	cpu := host.Detect()
+	cpu := host.Detect(s.opts.CPUs...)
 	ctx, stop := untilSignal()
 	defer stop()
 	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
@@ -196,8 +196,11 @@ func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
 
 // core says whose answers were looked for.
 func core(c host.CPU) string {
-	if c.Microarchitecture == cpu.Unknown {
+	switch {
+	case c.Microarchitecture == cpu.Unknown:
 		return fmt.Sprintf("a core that bbprof does not know, all of them bands: %s family %#x model %#x", c.Vendor, c.Family, c.Model)
+	case selftest.AnswersOf(c.Microarchitecture) == cpu.Unknown:
+		return fmt.Sprintf("any core, all of them bands, since there are none for %s", c.Microarchitecture)
 	}
 	return string(c.Microarchitecture)
 }

@@ -36,6 +36,11 @@ vaddps                                                     skipped: this CPU has
 	if !strings.HasSuffix(unknown, "0 of 0 pass; answers for a core that bbprof does not know, all of them bands: Me family 0x6 model 0x2a ()\n") {
 		t.Errorf("%s", unknown)
 	}
+	for core, says := range map[cpu.Name]string{cpu.Darkmont: "answers for any core, all of them bands, since there are none for Darkmont ()", cpu.Zen5c: "answers for Zen 5c ()"} {
+		if got := selftestReport(host.CPU{Microarchitecture: core}, nil); !strings.Contains(got, says) {
+			t.Errorf("%s", got)
+		}
+	}
 }
 
 func TestSelftestLine(t *testing.T) {

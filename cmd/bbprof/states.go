@@ -80,7 +80,7 @@ func (s *comparingStates) finish(std streams, summary bystate.Summary, err error
 	if writeErr := s.out.write(std, summary, stateReport(summary, s.top)); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
-	return s.plot.draw("blocks of "+strings.Join(s.files, ", "), summary.Figure())
+	return s.plot.draw("blocks of "+strings.Join(s.files, ", "), s.opts.CPUs, summary.Figure())
 }
 
 // compare measures the blocks of all files. With an error comes what was found before it.

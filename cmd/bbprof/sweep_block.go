@@ -170,7 +170,7 @@ func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f swee
 	if err := s.writeSweep(std, sweepTable(points, screened, f), incomplete); err != nil {
 		return err
 	}
-	if err := s.plot.draw(blockSubject(points[0].Result.Hex), sweep.Figure(points, f)); err != nil {
+	if err := s.plot.draw(blockSubject(points[0].Result.Hex), s.opts.CPUs, sweep.Figure(points, f)); err != nil {
 		return err
 	}
 	io.WriteString(s.out.notes(std), sweepSummary(points, f)+screening(screened))

@@ -58,7 +58,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std strea
 	if got.events != nil {
 		io.WriteString(s.out.notes(std), f.screen(got.points, got.events, s.orDefault(programRuns)))
 	}
-	return s.plot.draw(strings.Join(s.words, " "), f.figure(got.points))
+	return s.plot.draw(strings.Join(s.words, " "), s.opts.CPUs, f.figure(got.points))
 }
 
 // programRuns is how often a program runs with each value by default.
@@ -108,7 +108,7 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 }
 
 func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
-	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect().Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.opts.CPUs...).Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := progress(notes, len(setups), "windows")
 	defer done.end()

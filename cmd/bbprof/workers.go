@@ -156,12 +156,12 @@ func (w workers) profileEach(ctx context.Context, blocks []profiler.Block, todo 
 
 // selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
 // goes wrong would end the batch itself.
-func (w workers) selftest(ctx context.Context) (line string, failed bool) {
+func (w workers) selftest(ctx context.Context, cpu host.CPU) (line string, failed bool) {
 	outcomes := make([][]selftest.Outcome, len(w))
 	errs := make([]error, len(w))
 	var running sync.WaitGroup
 	for i, p := range w {
-		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, host.Detect(), selftest.Short) })
+		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, cpu, selftest.Short) })
 	}
 	running.Wait()
 	if ctx.Err() != nil {
@@ -178,8 +178,8 @@ func (w workers) selftest(ctx context.Context) (line string, failed bool) {
 }
 
 // selftestAtStart warns of a failure, which ends nothing: the user may know why.
-func (w workers) selftestAtStart(ctx context.Context, stderr io.Writer, unroll bool) string {
-	line, failed := w.selftest(ctx)
+func (w workers) selftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
+	line, failed := w.selftest(ctx, cpu)
 	if failed {
 		io.WriteString(stderr, selftestWarning(line, unroll))
 	}

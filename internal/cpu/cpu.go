@@ -1,7 +1,8 @@
 // Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a
-// block is laid out and judged, and which events its hardware counters have. To add a core, add its
-// Name, its row in cores, and its model numbers in models; internal/pmu/events.txt has its events
-// and the selftest's answers.txt its known answers.
+// block is laid out and judged, what other tables call it, and which events its hardware counters
+// have. What can be measured when bbprof starts is not here, or only to compare with. To add a core, add
+// its Name, its row in cores (cores.go), and its model numbers in models (models.go); CONTRIBUTING.md
+// lists what other tables want of it.
 package cpu
 
 import (
@@ -15,93 +16,6 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Name names a kind of core whose instructions take equally long. A server core and its shrinks
-// count as their parent's: Skylake is also Cascade Lake and Comet Lake.
-type Name string
-
-// The cores whose sizes are known.
-const (
-	Unknown     Name = "unknown"
-	Haswell     Name = "Haswell"
-	Broadwell   Name = "Broadwell"
-	Skylake     Name = "Skylake"
-	IceLake     Name = "Ice Lake"    // and Tiger Lake, Rocket Lake
-	GoldenCove  Name = "Golden Cove" // and Raptor Cove
-	RedwoodCove Name = "Redwood Cove"
-	Zen         Name = "Zen" // and Zen+
-	Zen2        Name = "Zen 2"
-	Zen3        Name = "Zen 3"
-	Zen4        Name = "Zen 4"
-	Zen5        Name = "Zen 5"
-)
-
-// Core is what bbprof has to know of a kind of core.
-type Core struct {
-	Name   Name
-	Events string // its name in the table of events, "" if that has none
-	OpCache
-	StoreBuffer   int // stores that the core can hold back from L1D
-	DispatchWidth int // operations renamed a cycle at most, 0 if not known
-	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches on an idle
-	// core, 0 if that is not known: the ALUs, or fewer where ports are bound at rename.
-	AddsPerCycle float64
-	// NopsPerCycle is the same of the probe's nops; 0 where the probe is of adds alone.
-	NopsPerCycle float64
-	// LeadWindows is unroll.FrontEnd's Lead, 0 where that was not measured.
-	LeadWindows int
-	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
-	// Software Optimization Guide, 2.6.2.2).
-	WayPredicted bool
-
-	vendor string
-	since  []cpuid.FeatureID // no older core of the vendor has any of these
-	l1i    int               // nor, with AVX-512, so large an L1I, if not 0
-}
-
-// OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
-type OpCache struct{ Lines, OpsPerLine, Window int }
-
-// Vendors as CPUID leaf 0 names them.
-const (
-	intel = "GenuineIntel"
-	amd   = "AuthenticAMD"
-)
-
-// unknown is safe on all cores: the smallest op cache and the largest store buffer. The ways of a
-// core that is not Intel's may be predicted.
-var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112, WayPredicted: true}
-
-// cores, of each vendor from the oldest to the newest. Sources: Intel 64 and IA-32 Optimization
-// Reference Manual, the section of each microarchitecture (op cache: "Decoded ICache"; store buffer
-// and width: the tables of pipeline resources; Redwood Cove: "as Golden Cove", but an L1I of 64
-// KiB); AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Op Cache", "Integer
-// Execution Unit", "Load-Store Unit"; Fog, microarchitecture.pdf; uops.info for adds per cycle.
-//
-// since: SDM vol. 1, chapter 5 (instructions by processor); AMD APM vol. 3, appendix D; Intel
-// Architecture Instruction Set Extensions Programming Reference, table 1-2 (AMX-FP16: Granite Rapids).
-var cores = []Core{
-	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, AddsPerCycle: 4},
-	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, AddsPerCycle: 4},
-	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DispatchWidth: 4, AddsPerCycle: 4,
-		since: []cpuid.FeatureID{cpuid.AVX512BW}},
-	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, AddsPerCycle: 4,
-		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
-	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 4.6,
-		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}}, // five ALUs; 4.6 was measured on Granite Rapids
-	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, AddsPerCycle: 4.6,
-		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
-
-	{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true},
-	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true,
-		since: []cpuid.FeatureID{cpuid.WBNOINVD}},
-	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true,
-		since: []cpuid.FeatureID{cpuid.VAES}},
-	{Name: Zen4, Events: "zen4", vendor: amd, OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, AddsPerCycle: 4, WayPredicted: true,
-		since: []cpuid.FeatureID{cpuid.AVX512F}},
-	{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, AddsPerCycle: 5.3, NopsPerCycle: 7.9, LeadWindows: 140, WayPredicted: true,
-		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops and lead: measured there
-}
-
 // Names lists the cores whose sizes are known, the older first within each vendor.
 func Names() []Name {
 	var names []Name
@@ -111,11 +25,29 @@ func Names() []Name {
 	return names
 }
 
-func named(n Name) Core {
+// WidestDispatch is the largest DispatchWidth in the table.
+func WidestDispatch() (widest int) {
+	for _, c := range cores {
+		widest = max(widest, c.DispatchWidth)
+	}
+	return widest
+}
+
+// Of is the row of a core, the careful one if it has none.
+func Of(n Name) Core {
 	if i := slices.IndexFunc(cores, func(c Core) bool { return c.Name == n }); i >= 0 {
-		return cores[i]
+		return cores[i].careful()
 	}
 	return unknown
+}
+
+// careful has the unknown core's sizes where its own are not known and code needs one.
+func (c Core) careful() Core {
+	if c.OpCache == (OpCache{}) && !c.NoOpCache {
+		c.OpCache = unknown.OpCache
+	}
+	c.StoreBuffer = cmp.Or(c.StoreBuffer, unknown.StoreBuffer)
+	return c
 }
 
 // Recognized is what kind of core a CPU has, and by what.
@@ -128,27 +60,29 @@ type Recognized struct {
 
 // Recognize finds the core of a CPU by its model number and, where that names a core that cannot have
 // the features that the CPU has, or nothing at all under a hypervisor, by the features. A core is no
-// newer than its newest feature says.
-func Recognize(id ID) Recognized {
-	byModel := modelOf(id)
-	r := Recognized{Core: named(byModel.core)}
+// newer than its newest feature says. The kinds of core of a hybrid CPU share one model number: kind is what
+// Kind says of the logical CPU. Where that is not known, the core is not known either.
+func Recognize(id ID, kind string) Recognized {
+	m := modelOf(id)
+	byModel := m.of(kind)
+	r := Recognized{Core: Of(byModel)}
 	features, why := newestByFeatures(id)
 	older := func(a, b Name) bool { return slices.Index(Names(), a) < slices.Index(Names(), b) }
 	switch {
-	case byModel.small != "": // E-cores have an instruction set of their own
-	case why == "" || byModel.core == Unknown && !id.Hypervisor:
-	case byModel.core == Unknown:
+	case m.small != "": // the features are those that both kinds have
+		if id.Hybrid && kind == "" {
+			r.Core = unknown
+		}
+	case why == "" || byModel == Unknown && !id.Hypervisor:
+	case byModel == Unknown:
 		r.Core = features
 		r.Contradiction = fmt.Sprintf("CPUID says %s, a model that bbprof does not know; features say %s (%s)", id, features.Name, why)
-	case older(byModel.core, features.Name):
+	case older(byModel, features.Name):
 		r.Core = features
-		r.Contradiction = fmt.Sprintf("CPUID says %s, which is %s; features say %s (%s)", id, byModel.core, features.Name, why)
+		r.Contradiction = fmt.Sprintf("CPUID says %s, which is %s; features say %s (%s)", id, byModel, features.Name, why)
 	}
 	if r.Name == Unknown {
 		r.WayPredicted = id.Vendor != intel
-	}
-	if id.Hybrid {
-		r.Name = Unknown // two kinds of core share one number
 	}
 	return r
 }
@@ -161,11 +95,11 @@ func newestByFeatures(id ID) (c Core, why string) {
 		}
 		for _, f := range candidate.since {
 			if id.has(f) {
-				c, why = candidate, f.String()
+				c, why = candidate.careful(), f.String()
 			}
 		}
 		if candidate.l1i > 0 && id.L1I >= candidate.l1i && id.has(cpuid.AVX512BW) {
-			c, why = candidate, fmt.Sprintf("%s and an L1I of %d KiB", cpuid.AVX512BW, id.L1I>>10)
+			c, why = candidate.careful(), fmt.Sprintf("%s and an L1I of %d KiB", cpuid.AVX512BW, id.L1I>>10)
 		}
 	}
 	return c, why
@@ -174,20 +108,8 @@ func newestByFeatures(id ID) (c Core, why string) {
 // EventsOf names the events of the core that a device of the kernel counts, "" if there are none in
 // the table. On a hybrid CPU the device tells the kinds of core apart.
 func EventsOf(id ID, device string) string {
-	m := modelOf(id)
-	switch {
-	case device == "cpu_lowpower" && m.lowPower != "":
-		return m.lowPower
-	case device == "cpu_lowpower", device == "cpu_atom":
-		if m.small != "" {
-			return m.small
-		}
-	}
-	if m.events != "" {
-		return m.events
-	}
-	id.Hybrid = false
-	return Recognize(id).Events
+	id.Hybrid = id.Hybrid && slices.Contains(Kinds, device) // else the kernel, or a hypervisor, presents one kind
+	return Recognize(id, device).Events
 }
 
 // ID is what CPUID says of a CPU, as far as it tells kinds of core apart.

@@ -26,12 +26,19 @@ func TestRecognizeByModel(t *testing.T) {
 		{intel, 6, 0x6a, IceLake},
 		{intel, 6, 0x8f, GoldenCove},
 		{intel, 6, 0xae, RedwoodCove},
-		{intel, 6, 0xbe, Unknown}, // Gracemont alone
+		{intel, 6, 0x9c, Tremont},
+		{intel, 6, 0xbe, Gracemont}, // alone
+		{intel, 6, 0xaf, Crestmont},
+		{intel, 6, 0xdd, Darkmont},
 		{intel, 15, 0x55, Unknown},
 		{"CentaurHauls", 6, 0x55, Unknown},
 		{amd, 6, 0x55, Unknown},
 		{amd, 0x15, 0x00, Unknown},
 		{amd, 0x17, 0x00, Zen},
+		{amd, 0x17, 0x07, Zen},
+		{amd, 0x17, 0x08, ZenPlus},
+		{amd, 0x17, 0x11, Zen},
+		{amd, 0x17, 0x18, ZenPlus},
 		{amd, 0x17, 0x2f, Zen},
 		{amd, 0x17, 0x30, Zen2},
 		{amd, 0x17, 0x4f, Zen2},
@@ -48,8 +55,12 @@ func TestRecognizeByModel(t *testing.T) {
 		{amd, 0x19, 0x20, Zen3},
 		{amd, 0x19, 0x5f, Zen3},
 		{amd, 0x19, 0x60, Zen4},
-		{amd, 0x19, 0xaf, Zen4},
+		{amd, 0x19, 0x9f, Zen4},
+		{amd, 0x19, 0xa0, Zen4c},
+		{amd, 0x19, 0xaf, Zen4c},
 		{amd, 0x19, 0xb0, Unknown},
+		{amd, 0x1a, 0x02, Zen5},
+		{amd, 0x1a, 0x11, Zen5c},
 		{amd, 0x1a, 0x2f, Zen5},
 		{amd, 0x1a, 0x30, Unknown},
 		{amd, 0x1a, 0x40, Zen5},
@@ -58,20 +69,69 @@ func TestRecognizeByModel(t *testing.T) {
 		{amd, 0x1a, 0x80, Unknown},
 	} {
 		id := ID{Vendor: c.vendor, Family: c.family, Model: c.model, L1I: 32 << 10}
-		got := Recognize(id)
+		got := Recognize(id, "")
 		if got.Name != c.want || got.Contradiction != "" {
 			t.Errorf("%s: %s (%s), want %s", id, got.Name, got.Contradiction, c.want)
 		}
 		if got.Name != Unknown && !slices.Contains(Names(), got.Name) {
 			t.Errorf("%s is not listed", got.Name)
 		}
-		if got.OpCache.Lines == 0 || got.StoreBuffer == 0 || got.WayPredicted != (c.vendor != intel) {
+		if (got.OpCache.Lines == 0) != got.NoOpCache || got.StoreBuffer == 0 || got.WayPredicted != (c.vendor != intel) {
 			t.Errorf("%s: %+v", id, got)
 		}
-		id.Hybrid = true
-		if hybrid := Recognize(id); hybrid.Name != Unknown || hybrid.OpCache != got.OpCache {
-			t.Errorf("%s, hybrid: %+v", id, hybrid)
+	}
+}
+
+// The kinds of core of a hybrid CPU share a model number. Where the kernel does not tell the kind of the CPU at hand, its core is not known.
+func TestRecognizeKinds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		model int
+		kinds map[string]Name
+	}{
+		{"Alder Lake", 0x97, map[string]Name{"": Unknown, "cpu_core": GoldenCove, "cpu_atom": Gracemont}},
+		{"Meteor Lake", 0xaa, map[string]Name{"": Unknown, "cpu_core": RedwoodCove, "cpu_atom": Crestmont, "cpu_lowpower": Crestmont}},
+		{"Arrow Lake", 0xc6, map[string]Name{"": Unknown, "cpu_core": LionCove, "cpu_atom": Skymont}},
+		{"Arrow Lake-H", 0xc5, map[string]Name{"": Unknown, "cpu_core": LionCove, "cpu_atom": Skymont, "cpu_lowpower": Crestmont}},
+		{"Lunar Lake", 0xbd, map[string]Name{"": Unknown, "cpu_core": LionCove, "cpu_atom": Skymont}},
+		{"Panther Lake", 0xcc, map[string]Name{"": Unknown, "cpu_core": CougarCove, "cpu_atom": Darkmont, "cpu_lowpower": Darkmont}},
+		{"a CPU of one kind", 0xbe, map[string]Name{"": Gracemont}},
+		{"an unknown model", 0xfe, map[string]Name{"": Unknown, "cpu_core": Unknown, "cpu_atom": Unknown}},
+	} {
+		for kind, want := range c.kinds {
+			id := ID{Vendor: intel, Family: 6, Model: c.model, L1I: 64 << 10, Hybrid: true}
+			if got := Recognize(id, kind); got.Name != want || got.StoreBuffer != Of(want).StoreBuffer || got.OpCache != Of(want).OpCache {
+				t.Errorf("%s, %q: %+v, want %s", c.name, kind, got, want)
+			}
 		}
+	}
+	hidden := ID{Vendor: intel, Family: 6, Model: 0x97} // as under a hypervisor that presents one kind
+	if got := Recognize(hidden, ""); got.Name != GoldenCove {
+		t.Errorf("without the flag: %s", got.Name)
+	}
+}
+
+// What code cannot do without is never 0, and what is known of a row is plausible.
+func TestRows(t *testing.T) {
+	for _, n := range append(Names(), Unknown) {
+		c := Of(n)
+		if c.Name != n || c.StoreBuffer < 40 || (c.OpCache == OpCache{}) != c.NoOpCache {
+			t.Errorf("%s: %+v", n, c)
+		}
+		if o := c.OpCache; !c.NoOpCache && (o.Lines < 256 || o.OpsPerLine < 6 || o.Window != 32 && o.Window != 64) {
+			t.Errorf("%s: %+v", n, o)
+		}
+		for what, cycles := range map[string]int{"width": c.DispatchWidth, "loads": c.LoadsPerCycle, "stores": c.StoresPerCycle, "multiply": c.MultiplyCycles} {
+			if cycles < 0 || cycles > 8 {
+				t.Errorf("%s: %s %d", n, what, cycles)
+			}
+		}
+		if c.Like != "" && (c.Like == n || Of(c.Like).Like != "" || !slices.Contains(Names(), c.Like)) {
+			t.Errorf("%s is like %s", n, c.Like)
+		}
+	}
+	if u := Of(Unknown); u.DispatchWidth+u.MultiplyCycles != 0 || u.Lead != (Lead{}) {
+		t.Errorf("of an unknown core is known: %+v", u)
 	}
 }
 
@@ -109,12 +169,12 @@ func TestRecognizeByFeatures(t *testing.T) {
 		{"Genoa as Rome", rome, Zen4, "features say Zen 4 (AVX512F)", []cpuid.FeatureID{cpuid.VAES, cpuid.AVX512F, cpuid.AVX512BW}},
 		{"Turin as Rome", rome, Zen5, "features say Zen 5", []cpuid.FeatureID{cpuid.VAES, cpuid.AVX512F, cpuid.AVX512VP2INTERSECT}},
 	} {
-		got := Recognize(withFeatures(c.id, c.features...))
+		got := Recognize(withFeatures(c.id, c.features...), "")
 		if got.Name != c.want || !strings.Contains(got.Contradiction, c.says) || (got.Contradiction == "") != (c.says == "") {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got.Name, got.Contradiction, c.want, c.says)
 		}
 		if got.Core.Name != Unknown {
-			if diff := cmp.Diff(named(c.want).Events, got.Events); diff != "" {
+			if diff := cmp.Diff(Of(c.want).Events, got.Events); diff != "" {
 				t.Errorf("%s: %s", c.name, diff)
 			}
 		}
@@ -138,6 +198,10 @@ func TestSizes(t *testing.T) {
 		{"Ice Lake server", intel, 6, 0x6a, OpCache{384, 6, 64}, 72, 4, 0},
 		{"Sapphire Rapids", intel, 6, 0x8f, goldenCove, 112, 4.6, 0},
 		{"Granite Rapids", intel, 6, 0xad, goldenCove, 112, 4.6, 0},
+		{"Alder Lake-N", intel, 6, 0xbe, OpCache{}, 50, 0, 0},
+		{"Sierra Forest", intel, 6, 0xaf, OpCache{}, 48, 0, 0},
+		{"Clearwater Forest, of which little is known", intel, 6, 0xdd, OpCache{}, 112, 0, 0},
+		{"Lunar Lake's large core, likewise", intel, 6, 0xbd, small, 112, 0, 0},
 		{"Zen", amd, 0x17, 0x01, OpCache{256, 8, 64}, 44, 4, 0},
 		{"Zen+", amd, 0x17, 0x08, OpCache{256, 8, 64}, 44, 4, 0},
 		{"Zen 2, its first model", amd, 0x17, 0x30, goldenCove, 48, 4, 0},
@@ -145,12 +209,14 @@ func TestSizes(t *testing.T) {
 		{"Zen among Zen 2's numbers", amd, 0x17, 0x50, OpCache{256, 8, 64}, 44, 4, 0},
 		{"Zen 3", amd, 0x19, 0x01, goldenCove, 64, 4, 0},
 		{"Zen 4", amd, 0x19, 0x11, OpCache{768, 9, 64}, 64, 4, 0},
+		{"Zen 4c", amd, 0x19, 0xa0, OpCache{768, 9, 64}, 64, 4, 0},
 		{"Zen 5", amd, 0x1a, 0x02, OpCache{1024, 6, 64}, 104, 5.3, 7.9},
+		{"Zen 5c", amd, 0x1a, 0x11, OpCache{1024, 6, 64}, 104, 5.3, 7.9},
 		{"before Zen", amd, 0x15, 0x02, small, 112, 0, 0},
 		{"another vendor", "CentaurHauls", 6, 0x8f, small, 112, 0, 0},
 		{"another family", intel, 15, 0x8f, small, 112, 0, 0},
 	} {
-		got := Recognize(ID{Vendor: c.vendor, Family: c.family, Model: c.model})
+		got := Recognize(ID{Vendor: c.vendor, Family: c.family, Model: c.model}, "")
 		if got.OpCache != c.cache || got.StoreBuffer != c.stores || got.AddsPerCycle != c.adds || got.NopsPerCycle != c.nops {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -166,15 +232,17 @@ func TestModelsAreDisjoint(t *testing.T) {
 			}
 		}
 	}
-	for n := range models {
-		if m := models[n]; m.core != Unknown && !slices.Contains(Names(), m.core) {
-			t.Errorf("%+v", m)
+	for _, m := range models {
+		for _, n := range []Name{m.core, m.small, m.lowPower} {
+			if n != "" && !slices.Contains(Names(), n) {
+				t.Errorf("%+v", m)
+			}
 		}
 	}
 }
 
 func TestIdentify(t *testing.T) {
-	if id := Identify(); id != Identify() || Recognize(id).OpCache.Lines == 0 {
+	if id := Identify(); id != Identify() || Recognize(id, "").StoreBuffer == 0 {
 		t.Errorf("%+v", id)
 	}
 }

@@ -17,6 +17,9 @@ type Layout struct {
 	Own []int
 }
 
+// CPUs are those that are measured on.
+func (l Layout) CPUs() []int { return slices.Concat(l.Workers...) }
+
 // LayoutError says that more workers are wanted than there are cores.
 type LayoutError struct{ What string }
 

@@ -3,6 +3,9 @@
 package host
 
 import (
+	"os"
+	"runtime"
+
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
@@ -34,15 +37,51 @@ type CPU struct {
 	AddsPerCycle float64 `json:"adds_per_cycle"`
 	// NopsPerCycle is the same of nops, 0 where the probe has none.
 	NopsPerCycle float64 `json:"nops_per_cycle,omitzero"`
+	// MultiplyCycles is the latency of imul r64, r64, 0 if it is not known.
+	MultiplyCycles int `json:"multiply_cycles,omitzero"`
 
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
 	Features asm.Features    `json:"-"`
 }
 
-func Detect() CPU {
-	c, id := cpuid.CPU, cpu.Identify()
-	core := cpu.Recognize(id)
+// Detect is the CPU that the first of some logical CPUs is or, of none, the one that is measured on where none is chosen.
+// It matters on hybrid CPUs, whose kinds of core differ in sizes and caches.
+func Detect(chosen ...int) CPU {
+	return detect(cpu.Identify(), machine{read: os.ReadFile, allowed: AllowedCPUs, caches: cachesOn}, chosen)
+}
+
+// machine is what a hybrid CPU is asked.
+type machine struct {
+	read    func(file string) ([]byte, error)
+	allowed func() ([]int, error)
+	caches  func(number int) []Cache // of a logical CPU, none if it does not tell
+}
+
+func detect(id cpu.ID, m machine, chosen []int) CPU {
+	c := cpuid.CPU
+	l1d, l1i, kind := c.Cache.L1D, c.Cache.L1I, ""
+	if id.Hybrid {
+		kindOf := func(number int) string { return cpu.Kind(m.read, number) }
+		if len(chosen) == 0 {
+			all, _ := m.allowed() // whoever measures is told why not
+			chosen = fastestKind(all, kindOf)
+		}
+		if len(chosen) > 0 {
+			kind = kindOf(chosen[0])
+			for _, level1 := range m.caches(chosen[0]) {
+				switch {
+				case level1.Level != 1:
+				case level1.Kind == "data":
+					l1d = level1.Bytes
+				case level1.Kind == "instruction":
+					l1i = level1.Bytes
+				}
+			}
+		}
+		id.L1I = l1i
+	}
+	core := cpu.Recognize(id, kind)
 	return CPU{
 		Vendor:            c.VendorString,
 		Brand:             c.BrandName,
@@ -51,20 +90,21 @@ func Detect() CPU {
 		Microarchitecture: core.Name,
 		Contradiction:     core.Contradiction,
 		ID:                id,
-		L1D:               orDefault(c.Cache.L1D, 32<<10),
+		L1D:               orDefault(l1d, 32<<10),
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
 		NopsPerCycle:      core.NopsPerCycle,
+		MultiplyCycles:    core.MultiplyCycles,
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.
-			L1DWays:      orDefault(c.Cache.L1D, 32<<10) / layout.PageSize,
+			L1DWays:      orDefault(l1d, 32<<10) / layout.PageSize,
 			StoreBuffer:  core.StoreBuffer,
 			WayPredicted: core.WayPredicted,
 		},
 		FrontEnd: unroll.FrontEnd{
-			L1I:     orDefault(c.Cache.L1I, 32<<10),
+			L1I:     orDefault(l1i, 32<<10),
 			OpCache: unroll.OpCache(core.OpCache),
-			Lead:    core.LeadWindows,
+			Lead:    unroll.Lead(core.Lead),
 		},
 		Features: asm.Features{
 			AVX:      c.Supports(cpuid.AVX),
@@ -72,6 +112,20 @@ func Detect() CPU {
 			AVX512BW: c.Supports(cpuid.AVX512BW),
 		},
 	}
+}
+
+// cachesOn are those of a logical CPU, none if this process may not run on it.
+func cachesOn(number int) (all []Cache) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // for good: the thread, which stays bound, ends with the goroutine
+		defer close(done)
+		if PinThread(number) == nil {
+			all = Caches(AskCPUID)
+		}
+	}()
+	<-done
+	return all
 }
 
 // Missing is which of these CPUID features, by their names in klauspost/cpuid, the CPU or

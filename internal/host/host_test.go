@@ -18,7 +18,7 @@ func TestDetect(t *testing.T) {
 	if c.Vendor == "" || c.Family == 0 || c != Detect() {
 		t.Errorf("%+v", c)
 	}
-	if c.L1D < 16<<10 || c.FrontEnd.L1I < 16<<10 || c.Core.L1DWays < 4 || c.FrontEnd.OpCache.Lines == 0 {
+	if c.L1D < 16<<10 || c.FrontEnd.L1I < 16<<10 || c.Core.L1DWays < 4 || c.Core.StoreBuffer == 0 {
 		t.Errorf("sizes %+v", c)
 	}
 	if c.Features.AVX512 && !c.Features.AVX {

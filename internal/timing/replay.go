@@ -47,7 +47,7 @@ type Replay struct {
 
 // NewReplay takes what is known of the core from the table of cores.
 func NewReplay(r *recording.Recording) Replay {
-	core := cpu.Named(cpu.Name(r.CPU.Core)) // a hypervisor may have replaced the model's number
+	core := cpu.Of(cpu.Name(r.CPU.Core)) // a hypervisor may have replaced the model's number
 	return Replay{r, host.CPU{AddsPerCycle: core.AddsPerCycle, NopsPerCycle: core.NopsPerCycle}}
 }
 

@@ -36,9 +36,9 @@ type System struct {
 	Start   func(context.Context, profiler.Options) (measure.ProfileCloser, error)
 }
 
-// ThisMachine is the host that bbprof runs on.
-func ThisMachine() System {
-	cpu := host.Detect()
+// ThisMachine is the host that bbprof runs on, with some CPUs to measure on if they are chosen.
+func ThisMachine(cpus ...int) System {
+	cpu := host.Detect(cpus...)
 	return System{
 		Files:   os.DirFS("/"),
 		CPU:     cpu,

@@ -38,7 +38,7 @@ func (r *Runner) Events(ctx context.Context, names []string) (events []Event, no
 
 func (r *Runner) events(names []string) (events []Event, note string, err error) {
 	k := r.opts.Kernel
-	p, err := pmu.Probe(k, pmu.CPU{ID: host.Detect().ID, Number: r.cpu})
+	p, err := pmu.Probe(k, pmu.CPU{ID: host.Detect(r.cpu).ID, Number: r.cpu})
 	if err != nil {
 		return nil, "", err
 	}

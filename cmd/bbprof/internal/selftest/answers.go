@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +56,20 @@ const (
 
 func tolerance(cycles float64) float64 {
 	return math.Max(toleranceShare*cycles, toleranceCycles)
+}
+
+// AnswersOf is the core whose answers a core is to give: itself, the one that it is like, or cpu.Unknown, if the table has neither.
+func AnswersOf(core cpu.Name) cpu.Name {
+	blocks, err := Blocks()
+	if err != nil {
+		return cpu.Unknown
+	}
+	for _, name := range []cpu.Name{core, cpu.Of(core).Like} {
+		if slices.ContainsFunc(blocks, func(b Block) bool { _, known := b.Answers[name]; return known }) {
+			return name
+		}
+	}
+	return cpu.Unknown
 }
 
 // Holds reports whether a measurement agrees. No number but a finite one does.

@@ -22,7 +22,7 @@ func blocks(t *testing.T) []Block {
 
 // TestTable: every block decodes to its text, and every core has an answer or a reason.
 func TestTable(t *testing.T) {
-	cores := append(cpu.Names(), cpu.Unknown)
+	cores := append(withAnswers(), cpu.Unknown)
 	count := map[Kind]int{}
 	seen := map[string]bool{}
 	for _, b := range blocks(t) {
@@ -73,9 +73,40 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// withAnswers are the cores that have a column of the table.
+func withAnswers() (names []cpu.Name) {
+	for _, n := range cpu.Names() {
+		if AnswersOf(n) == n {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// TestAnswersOf: a core without a column has that of the core that it is like, and else the one for any core. Those that have neither
+// are named here, so that none is forgotten.
+func TestAnswersOf(t *testing.T) {
+	without := map[cpu.Name]bool{cpu.Tremont: true, cpu.Darkmont: true, cpu.Unknown: true, "no such core": true}
+	for n := range without {
+		if got := AnswersOf(n); got != cpu.Unknown {
+			t.Errorf("%s has the answers of %s", n, got)
+		}
+	}
+	for _, n := range cpu.Names() {
+		switch got, like := AnswersOf(n), cpu.Of(n).Like; {
+		case without[n]:
+		case got != n && (got != like || like == ""):
+			t.Errorf("%s has the answers of %s", n, got)
+		}
+	}
+	if got := AnswersOf(cpu.Zen5c); got != cpu.Zen5 {
+		t.Errorf("Zen 5c has those of %s", got)
+	}
+}
+
 // TestTableOfEachCore: on a named core most answers are exact.
 func TestTableOfEachCore(t *testing.T) {
-	for _, core := range cpu.Names() {
+	for _, core := range withAnswers() {
 		exact, chains := 0, 0
 		for _, b := range blocks(t) {
 			if a, ok := b.Answers[core]; ok && b.Kind == Latency {

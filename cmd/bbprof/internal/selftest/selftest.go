@@ -65,7 +65,7 @@ func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) (
 	if err != nil {
 		return nil, err
 	}
-	return run(ctx, p, cpu.Microarchitecture, host.Missing, blocks, scope)
+	return run(ctx, p, AnswersOf(cpu.Microarchitecture), host.Missing, blocks, scope)
 }
 
 func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]string) []string, blocks []Block, scope Scope) (outcomes []Outcome, err error) {

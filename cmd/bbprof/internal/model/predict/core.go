@@ -3,44 +3,27 @@ package predict
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // Core is what models have to be told of a kind of core, and the widths for its lower bound.
 type Core struct {
 	Name                 string // as package cpu has it
-	Issue, Loads, Stores int    // a cycle, at most: instructions renamed, loads, stores
+	Issue, Loads, Stores int    // a cycle, at most: instructions renamed, loads, stores; 0 where that is not known
 	LLVM, UICA, OSACA    string // its name for these; "" where they do not know it
-}
-
-// cores. Sources: Intel 64 and IA-32 Optimization Reference Manual, the section of each
-// microarchitecture; AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Load-Store Unit";
-// llc -mcpu=help; the -arch lists of uiCA and OSACA. LLVM has Golden Cove's model for Redwood Cove.
-var cores = []Core{
-	{"Haswell", 4, 2, 1, "haswell", "HSW", "HSW"},
-	{"Broadwell", 4, 2, 1, "broadwell", "BDW", "BDW"},
-	{"Skylake", 4, 2, 1, "skylake-avx512", "SKX", "SKX"},
-	{"Ice Lake", 5, 2, 2, "icelake-server", "ICL", "ICX"},
-	{"Golden Cove", 6, 3, 2, "sapphirerapids", "", "SPR"},
-	{"Redwood Cove", 6, 3, 2, "graniterapids", "", ""},
-	{"Zen", 6, 2, 1, "znver1", "", "ZEN1"},
-	{"Zen 2", 6, 2, 1, "znver2", "", "ZEN2"},
-	{"Zen 3", 6, 3, 2, "znver3", "", "ZEN3"},
-	{"Zen 4", 6, 3, 2, "znver4", "", "ZEN4"},
-	{"Zen 5", 8, 4, 2, "znver5", "", ""},
 }
 
 // CoreOf finds a core by its name.
 func CoreOf(name string) (Core, bool) {
-	i := slices.IndexFunc(cores, func(c Core) bool { return c.Name == name })
-	if i < 0 {
+	c := cpu.Of(cpu.Name(name))
+	if c.Name == cpu.Unknown {
 		return Core{}, false
 	}
-	return cores[i], true
+	return Core{string(c.Name), c.DispatchWidth, c.LoadsPerCycle, c.StoresPerCycle, c.LLVM, c.UICA, c.OSACA}, true
 }
 
 // What limits a block, as far as the widths of a core tell.
@@ -54,8 +37,8 @@ const (
 // tight is how far above a lower bound a block may be and still be limited by it.
 const tight = 1.1
 
-// LowerBound is the least that a block can take for the widths of the core: max(n/issue, loads/L,
-// stores/S). limit says which of them it is.
+// LowerBound is the least that a block can take for the widths of the core, as far as they are known: max(n/issue,
+// loads/L, stores/S). limit says which of them it is.
 func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 	var loads, stores int
 	for i := range insts {
@@ -69,12 +52,16 @@ func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 			}
 		}
 	}
-	cycles, limit = float64(len(insts))/float64(c.Issue), FrontEnd
-	if l := float64(loads) / float64(c.Loads); l > cycles {
-		cycles, limit = l, LoadPorts
-	}
-	if s := float64(stores) / float64(c.Stores); s > cycles {
-		cycles, limit = s, StorePorts
+	for _, of := range []struct {
+		n, width int
+		limit    string
+	}{{len(insts), c.Issue, FrontEnd}, {loads, c.Loads, LoadPorts}, {stores, c.Stores, StorePorts}} {
+		if of.width == 0 {
+			continue
+		}
+		if least := float64(of.n) / float64(of.width); limit == "" || least > cycles {
+			cycles, limit = least, of.limit
+		}
 	}
 	return cycles, limit
 }
@@ -91,8 +78,8 @@ func (c Core) Limit(insts []asm.Inst, measured float64) string {
 // CoreNames lists them in a sentence.
 func CoreNames() string {
 	var names []string
-	for _, c := range cores {
-		names = append(names, c.Name)
+	for _, n := range cpu.Names() {
+		names = append(names, string(n))
 	}
 	return strings.Join(names, ", ")
 }
@@ -103,7 +90,14 @@ func LowerBounds(c Core) Source { return widths{c} }
 type widths struct{ core Core }
 
 func (w widths) String() string {
-	return fmt.Sprintf("max(n/%d, loads/%d, stores/%d), the widths of %s", w.core.Issue, w.core.Loads, w.core.Stores, w.core.Name)
+	terms := fmt.Sprintf("n/%d", w.core.Issue)
+	if w.core.Loads > 0 {
+		terms += fmt.Sprintf(", loads/%d", w.core.Loads)
+	}
+	if w.core.Stores > 0 {
+		terms += fmt.Sprintf(", stores/%d", w.core.Stores)
+	}
+	return fmt.Sprintf("max(%s), the widths of %s", terms, w.core.Name)
 }
 
 func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {

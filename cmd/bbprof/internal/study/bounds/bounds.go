@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -151,7 +152,7 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 		return a, err
 	}
 	q.state = asm.StateOf(q.insts)
-	q.width = 6 // of the cores since Zen and Golden Cove
+	q.width = float64(cpu.WidestDispatch()) // more probes than needed cost time, too few miss what is full
 	if h := q.base.Host; h != nil && h.CPU.DispatchWidth > 0 {
 		q.width = float64(h.CPU.DispatchWidth)
 	}

@@ -9,57 +9,44 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// family is a group of cores with equal latencies, as far as they are used here.
-type family int
-
-const (
-	skylake family = iota // Skylake to Ice Lake
-	goldenCove
-	redwoodCove
-	zen // Zen 3 to Zen 5
-	families
-)
-
-func familyOf(core string) family {
-	switch cpu.Name(core) {
-	case cpu.GoldenCove:
-		return goldenCove
-	case cpu.RedwoodCove:
-		return redwoodCove
-	case cpu.Zen, cpu.Zen2, cpu.Zen3, cpu.Zen4, cpu.Zen5:
-		return zen
-	}
-	return skylake
-}
+// cycles are of one thing on all cores, by their columns.
+type cycles = [cpu.LatencyColumns]float64
 
 // unknownLatency stands for that of an instruction that is not in the table: longer than any that is,
 // so that the way through it is the one that is named.
 const unknownLatency = 30
 
-// latencies are those from a register to a register, in cycles, by family. Sources: Intel Optimization
+// latencies are those from a register to a register, in cycles, by core, in the order of the columns: Skylake, Golden
+// Cove, Redwood Cove, Lion Cove, Gracemont, Skymont, Zen. Sources: Intel Optimization
 // Reference Manual, appendix D ("Instruction Latency and Throughput"); AMD Software Optimization Guides
-// for families 19h and 1Ah, the spreadsheets of latencies; Fog, instruction_tables.pdf; uops.info. They
+// for families 19h and 1Ah, the spreadsheets of latencies; Fog, instruction_tables.pdf; uops.info; of Lion Cove,
+// Gracemont and Skymont InstLatx64's dumps of an Alder Lake and an Arrow Lake. They
 // serve to choose a cycle and to stand beside what is measured; nothing measured rests on them.
-var latencies = func() map[string][families]float64 {
-	m := map[string][families]float64{}
+var latencies = func() map[string]cycles {
+	m := map[string]cycles{}
 	for _, row := range []struct {
-		cycles [families]float64
+		cycles cycles
 		names  string
 	}{
-		{[...]float64{1, 1, 1, 1}, "add sub and or xor not neg inc dec lea adc sbb cmp test shl shr sar rol ror rorx shlx shrx sarx andn blsi blsr blsmsk bt bts btr btc movsx movsxd movzx cbw cwde cdqe cwd cdq cqo clc stc cmc"},
-		{[...]float64{0, 0, 0, 0}, "mov movaps movapd movdqa movdqu movups movupd vmovaps vmovapd vmovdqa vmovdqu vmovups vmovupd vmovdqa32 vmovdqa64 vmovdqu32 vmovdqu64 push"},
-		{[...]float64{3, 3, 3, 3}, "imul mul mulx shld shrd"},
-		{[...]float64{3, 3, 3, 1}, "popcnt lzcnt tzcnt bsf bsr"},
-		{[...]float64{3, 3, 3, 3}, "pdep pext crc32"},
-		{[...]float64{2, 2, 2, 1}, "bswap xchg"},
-		{[...]float64{1, 1, 1, 1}, "pop paddb paddw paddd paddq psubb psubw psubd psubq pand pandn por pxor pminub pmaxub pminsw pmaxsw pavgb pavgw pcmpeqb pcmpeqw pcmpeqd pcmpgtb pcmpgtw pcmpgtd " +
+		{cycles{1, 1, 1, 1, 2, 2, 1}, "adc sbb shlx shrx sarx"},
+		{cycles{1, 1, 1, 1, 3, 3, 1}, "blsi blsr blsmsk"},
+		{cycles{1, 1, 1, 1, 1, 1, 1}, "add sub and or xor not neg inc dec lea cmp test shl shr sar rol ror rorx andn bt bts btr btc movsx movsxd movzx cbw cwde cdqe cwd cdq cqo clc stc cmc"},
+		{cycles{}, "mov movaps movapd movdqa movdqu movups movupd vmovaps vmovapd vmovdqa vmovdqu vmovups vmovupd vmovdqa32 vmovdqa64 vmovdqu32 vmovdqu64 push"},
+		{cycles{3, 3, 3, 3, 5, 4, 3}, "imul mul"},
+		{cycles{3, 3, 3, 5, 6, 5, 3}, "mulx"},
+		{cycles{3, 3, 3, 4, 12, 13, 3}, "shld shrd"},
+		{cycles{3, 3, 3, 4, 3, 3, 1}, "popcnt lzcnt tzcnt bsf bsr"},
+		{cycles{3, 3, 3, 4, 3, 3, 3}, "pdep pext crc32"},
+		{cycles{2, 2, 2, 2, 1, 1, 1}, "bswap"},
+		{cycles{2, 2, 2, 2, 3.5, 2.4, 1}, "xchg"},
+		{cycles{1, 1, 1, 1, 1, 1, 1}, "pop paddb paddw paddd paddq psubb psubw psubd psubq pand pandn por pxor pminub pmaxub pminsw pmaxsw pavgb pavgw pcmpeqb pcmpeqw pcmpeqd pcmpgtb pcmpgtw pcmpgtd " +
 			"andps andpd andnps andnpd orps orpd xorps xorpd punpcklbw punpcklwd punpckldq punpcklqdq punpckhbw punpckhwd punpckhdq punpckhqdq pshufd pshuflw pshufhw pshufb shufps shufpd " +
 			"unpcklps unpcklpd unpckhps unpckhpd packsswb packssdw packuswb packusdw palignr pabsb pabsw pabsd psllw pslld psllq psrlw psrld psrlq psraw psrad pslldq psrldq movss movsd movq blendps blendpd pblendw"},
-		{[...]float64{4, 3, 3, 3}, "addps addpd addss addsd subps subpd subss subsd"},
-		{[...]float64{4, 4, 3, 3}, "mulps mulpd mulss mulsd"},
-		{[...]float64{4, 4, 4, 2}, "minps minpd minss minsd maxps maxpd maxss maxsd cmpps cmppd cmpss cmpsd"},
-		{[...]float64{5, 5, 5, 3}, "pmullw pmulhw pmulhuw pmuludq pmuldq pmaddwd pmaddubsw pmulhrsw"},
-		{[...]float64{10, 10, 10, 3}, "pmulld"},
+		{cycles{4, 3, 3, 2, 3, 2, 3}, "addps addpd addss addsd subps subpd subss subsd"},
+		{cycles{4, 4, 3, 3, 4, 3, 3}, "mulps mulpd mulss mulsd"},
+		{cycles{4, 4, 4, 4, 3, 2, 2}, "minps minpd minss minsd maxps maxpd maxss maxsd cmpps cmppd cmpss cmpsd"},
+		{cycles{5, 5, 5, 4, 3, 3, 3}, "pmullw pmulhw pmulhuw pmuludq pmuldq pmaddwd pmaddubsw pmulhrsw"},
+		{cycles{10, 10, 10, 6, 4, 4, 3}, "pmulld"},
 	} {
 		for name := range strings.FieldsSeq(row.names) {
 			m[name] = row.cycles
@@ -70,38 +57,45 @@ var latencies = func() map[string][families]float64 {
 
 // Loading from L1D, and from a store that has not reached it yet: a general register and a vector.
 var (
-	loadLatency    = [families]float64{5, 5, 5, 4}
-	vectorLoad     = [families]float64{6, 7, 7, 7}
-	forwardLatency = [families]float64{4, 5, 5, 7}
+	loadLatency    = cycles{5, 5, 5, 4, 3, 4, 4}
+	vectorLoad     = cycles{6, 7, 7, 0, 0, 0, 7} // 0 is not known
+	forwardLatency = cycles{4, 5, 5, 5, 0, 0, 7} // 0: a chain of add [m64], r64 takes one cycle a link
+	moveIf         = cycles{1, 1, 1, 1, 2, 2, 1}
+	setIf          = cycles{1, 1, 1, 1, 1, 1, 1}
+	fused          = cycles{4, 4, 4, 4, 6, 4, 4} // multiply and add
 )
 
 // latency is how long an instruction takes to hand on what reaches it by a dependency, as
 // documented; ok is false if it is not in the table.
-func latency(in *asm.Inst, d dependency, core string) (cycles float64, ok bool) {
-	f := familyOf(core)
+func latency(in *asm.Inst, d dependency, core string) (took float64, ok bool) {
+	column := cpu.Of(cpu.Name(core)).Latencies
 	name := strings.TrimPrefix(in.Mnemonic, "v")
 	of, ok := latencies[name]
 	if !ok {
-		if of, ok = latencies[in.Mnemonic]; !ok && (strings.HasPrefix(name, "cmov") || strings.HasPrefix(name, "set")) {
-			of, ok = [families]float64{1, 1, 1, 1}, true
-		}
-		if !ok && strings.HasPrefix(name, "fm") || strings.HasPrefix(name, "fnm") {
-			of, ok = [families]float64{4, 4, 4, 4}, true
+		of, ok = latencies[in.Mnemonic]
+		switch {
+		case ok:
+		case strings.HasPrefix(name, "cmov"):
+			of, ok = moveIf, true
+		case strings.HasPrefix(name, "set"):
+			of, ok = setIf, true
+		case strings.HasPrefix(name, "fm"), strings.HasPrefix(name, "fnm"):
+			of, ok = fused, true
 		}
 	}
-	cycles = of[f]
+	took = of[column]
 	loads, _ := in.Accesses()
 	switch {
 	case d.memory:
-		return cycles + forwardLatency[f], ok
+		return took + forwardLatency[column], ok
 	case loads && addresses(in, d.value):
 		wide := slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Width > 8 })
 		if _, writes := in.Dataflow(); wide || writes.Vector != 0 {
-			return cycles + vectorLoad[f], ok
+			return took + vectorLoad[column], ok && vectorLoad[column] > 0
 		}
-		return cycles + loadLatency[f], ok
+		return took + loadLatency[column], ok
 	}
-	return cycles, ok
+	return took, ok
 }
 
 // addresses reports whether an instruction computes the address of a load from a value.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -18,10 +18,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// notRedwoodCove leaves out what that core does otherwise, as measured on a Granite Rapids: neither the
-// aliasing load nor computing subnormals takes longer there, and a load that is served from a register
-// (memory renaming, from Golden Cove on) takes 4 % more or less with its alignment.
-func notRedwoodCove(c host.CPU) bool { return c.Microarchitecture != cpu.RedwoodCove }
+// aliasWaits leaves out what some cores do otherwise: see expect.Core.
+func aliasWaits(c expect.Core) bool { return c.AliasWaits }
 
 // built are blocks that have exactly one cause each, in a set-up that is naive but for what
 // is given.
@@ -30,21 +28,20 @@ var built = []struct {
 	hex   string
 	setup func(*profiler.Setup)
 	cause string
-	only  func(host.CPU) bool // which cores it is a cause on, all if nil
-	// alsoOnZen5 is a second, weaker cause there: 3 % with the slot that copies start at, up to 15 % with their place
-	// in a line.
-	alsoOnZen5 string
+	only  func(expect.Core) bool // which cores it is a cause on, all if nil
+	// second is a weaker cause on some, see expect.Core.
+	second string
 }{
 	{
 		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
 		"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
 		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
-		"4K aliasing", notRedwoodCove, "",
+		"4K aliasing", aliasWaits, "",
 	},
 	{
 		// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
 		"loads of one line through two pages", "488b03 488b8b00100000", nil,
-		"frame sharing", func(c host.CPU) bool { return c.Core.WayPredicted }, "rename phase",
+		"frame sharing", func(expect.Core) bool { return host.Detect().Core.WayPredicted }, "rename phase",
 	},
 	{
 		// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
@@ -54,37 +51,37 @@ var built = []struct {
 	{
 		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
 		"long and short nops", strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
-		"code alignment", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, "", // how an op-cache entry meets a line
+		"code alignment", func(c expect.Core) bool { return c.EntryLines }, "", // how an op-cache entry meets a line
 	},
 	{
 		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 after
 		// them, as the two alone depend on their alignment too, while they compute subnormals
 		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
-		"subnormals", notRedwoodCove, "code alignment",
+		"subnormals", aliasWaits, "code alignment",
 	},
 	{
 		// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
 		"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
 		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
-		"L1I residency", func(c host.CPU) bool { return c.Microarchitecture == cpu.Zen4 }, "", // whose L2 of 1 MB feeds the decoders in time
+		"L1I residency", func(c expect.Core) bool { return c.DecodersStarve }, "",
 	},
 	{
 		// add ebx, 1; cmp eax, ebx: two slots a copy, so what counts is whether an even number of slots came before
 		"a sum and a comparison", "83c301 39d8", nil,
-		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove }, "",
+		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
 	},
 	{
 		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so it is their number modulo 3
 		"two sums and a comparison", "83c601 4c01c2 39fe", nil,
-		"rename phase", func(c host.CPU) bool { return c.Microarchitecture == cpu.RedwoodCove }, "",
+		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
 	},
 
-	{"a chain of multiplications", "480fafc0", nil, "", nil, ""},           // imul rax, rax
-	{"a chain of loads", "488b1b", nil, "", nil, ""},                       // mov rbx, [rbx]
-	{"a chain through flags and a swap", "480fc8", nil, "", nil, ""},       // bswap rax
-	{"a store and its load", "48890b 488b0b", nil, "", notRedwoodCove, ""}, // mov [rbx], rcx; mov rcx, [rbx]
-	{"sums of subnormals", "f20f580b", nil, "", nil, ""},                   // addsd xmm1, [rbx]: subnormals that cost nothing
-	{"a chain of vectors", "660ffec1", nil, "", nil, ""},                   // paddd xmm0, xmm1
+	{"a chain of multiplications", "480fafc0", nil, "", nil, ""},       // imul rax, rax
+	{"a chain of loads", "488b1b", nil, "", nil, ""},                   // mov rbx, [rbx]
+	{"a chain through flags and a swap", "480fc8", nil, "", nil, ""},   // bswap rax
+	{"a store and its load", "48890b 488b0b", nil, "", aliasWaits, ""}, // mov [rbx], rcx; mov rcx, [rbx]
+	{"sums of subnormals", "f20f580b", nil, "", nil, ""},               // addsd xmm1, [rbx]: subnormals that cost nothing
+	{"a chain of vectors", "660ffec1", nil, "", nil, ""},               // paddd xmm0, xmm1
 }
 
 // TestBuiltBlocks: explain names the cause of each block, and none where there is none.
@@ -96,11 +93,11 @@ func TestBuiltBlocks(t *testing.T) {
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
-	here := host.Detect()
+	here := expect.Here()
 	for _, b := range built {
 		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
 			if b.only != nil && !b.only(here) {
-				require.Skip(t, require.CPU, "%s: what it depends on is not known on %s", b.name, here.Microarchitecture)
+				require.Skip(t, require.CPU, "%s: what it depends on is not known on %s", b.name, host.Detect().Microarchitecture)
 			}
 			init := initial.Paper()
 			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: 1, NoFTZ: true, Tolerate: []verdict.Reason{
@@ -119,8 +116,8 @@ func TestBuiltBlocks(t *testing.T) {
 			}
 			require.AtMost(t, 1, 3, func() string {
 				got, unclear := causes(t, p, unhex(t, b.hex), setup, opts)
-				if here.Microarchitecture == cpu.Zen5 && b.alsoOnZen5 != "" {
-					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.alsoOnZen5 })
+				if here.SecondCause && b.second != "" {
+					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.second })
 				}
 				if slices.Equal(got, want) {
 					return ""

@@ -1,0 +1,201 @@
+package cpu
+
+import "github.com/klauspost/cpuid/v2"
+
+// Name names a kind of core whose instructions take equally long. A server core and its shrinks
+// count as their parent's: Skylake is also Cascade Lake and Comet Lake.
+type Name string
+
+// The cores that have a row.
+const (
+	Unknown     Name = "unknown"
+	Haswell     Name = "Haswell"
+	Broadwell   Name = "Broadwell"
+	Skylake     Name = "Skylake"
+	IceLake     Name = "Ice Lake"    // and Tiger Lake, Rocket Lake
+	GoldenCove  Name = "Golden Cove" // and Raptor Cove
+	RedwoodCove Name = "Redwood Cove"
+	LionCove    Name = "Lion Cove"   // Arrow Lake, Lunar Lake
+	CougarCove  Name = "Cougar Cove" // Panther Lake
+	Tremont     Name = "Tremont"
+	Gracemont   Name = "Gracemont" // the small cores of Alder Lake and Raptor Lake; Alder Lake-N
+	Crestmont   Name = "Crestmont" // those of Meteor Lake; Sierra Forest
+	Skymont     Name = "Skymont"   // those of Arrow Lake and Lunar Lake
+	Darkmont    Name = "Darkmont"  // those of Panther Lake; Clearwater Forest
+	Zen         Name = "Zen"
+	ZenPlus     Name = "Zen+"
+	Zen2        Name = "Zen 2"
+	Zen3        Name = "Zen 3"
+	Zen4        Name = "Zen 4"
+	Zen4c       Name = "Zen 4c"
+	Zen5        Name = "Zen 5"
+	Zen5c       Name = "Zen 5c"
+)
+
+// Core is what bbprof has to know of a kind of core. A value that is not known is 0.
+type Core struct {
+	Name Name
+	// Like is the core with a row of its own that executes every instruction as this one does, "" if there is
+	// none: known answers and latencies of that one hold.
+	Like   Name
+	Events string // its name in the table of events, "" if that has none
+	OpCache
+	NoOpCache      bool // the decoders serve all code, so that only L1I limits the number of copies
+	StoreBuffer    int  // stores that the core can hold back from L1D
+	DispatchWidth  int  // operations renamed a cycle at most
+	LoadsPerCycle  int  // at most; likewise
+	StoresPerCycle int
+	MultiplyCycles int // the latency of imul r64, r64
+	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches on an idle
+	// core, where that was measured: the ALUs, or fewer where ports are bound at rename.
+	AddsPerCycle float64
+	// NopsPerCycle is the same of the probe's nops; 0 where the probe is of adds alone.
+	NopsPerCycle float64
+	Lead         Lead
+	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
+	// Software Optimization Guide, 2.6.2.2).
+	WayPredicted bool
+	Latencies    Latencies
+	// LLVM, UICA and OSACA are what these call it, "" where they have no model of it.
+	LLVM, UICA, OSACA string
+
+	vendor string
+	since  []cpuid.FeatureID // no older core of the vendor has any of these
+	l1i    int               // nor, with AVX-512, so large an L1I, if not 0
+}
+
+// OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
+type OpCache struct{ Lines, OpsPerLine, Window int }
+
+// Lead is how far the front end works ahead of the first copy, and what it costs to be past that, as unroll.Lead
+// describes it. It is 0 where it was not measured.
+type Lead struct {
+	Windows, Sets            int
+	WindowCycles, LineCycles float64
+	DecodersSlower           float64
+}
+
+// Latencies is a column of the table of documented latencies (study/bounds).
+type Latencies int
+
+const (
+	SkylakeLatencies Latencies = iota // Skylake to Ice Lake, and what has no column
+	GoldenCoveLatencies
+	RedwoodCoveLatencies
+	LionCoveLatencies
+	GracemontLatencies
+	SkymontLatencies
+	ZenLatencies   // Zen 3 to Zen 5
+	LatencyColumns // how many there are
+)
+
+// Vendors as CPUID leaf 0 names them.
+const (
+	intel = "GenuineIntel"
+	amd   = "AuthenticAMD"
+)
+
+// unknown is safe on all cores: the smallest op cache and the largest store buffer that are known. The ways of a
+// core that is not Intel's may be predicted.
+var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112, WayPredicted: true}
+
+// cores, of each vendor from the oldest to the newest, the small ones last.
+//
+// Sources, where a row names no other. Op cache, store buffer, widths: Intel 64 and IA-32 Optimization Reference
+// Manual, the section of each microarchitecture ("Decoded ICache", the tables of pipeline resources; Redwood Cove:
+// "as Golden Cove", but an L1I of 64 KiB); AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Op Cache",
+// "Integer Execution Unit", "Load-Store Unit"; Fog, microarchitecture.pdf. Adds a cycle: uops.info. Multiply: "IMUL
+// r64, r64" in InstLatx64's dumps (github.com/InstLatx64/InstLatx64), and measured on Skylake, Redwood Cove, Zen 4 and Zen 5.
+// since: SDM vol. 1, chapter 5 (instructions by processor); AMD APM vol. 3, appendix D; Intel Architecture Instruction
+// Set Extensions Programming Reference, table 1-2 (AMX-FP16: Granite Rapids). Names of tools: llc -mcpu=help; the -arch
+// lists of uiCA and OSACA. LLVM has Golden Cove's model for Redwood Cove. It has that for the small cores, too, which is none of
+// theirs, so they have no name there.
+var cores = []Core{
+	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "haswell", UICA: "HSW", OSACA: "HSW"},
+	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "broadwell", UICA: "BDW", OSACA: "BDW"},
+	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "skylake-avx512", UICA: "SKX", OSACA: "SKX",
+		since: []cpuid.FeatureID{cpuid.AVX512BW}},
+	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, LoadsPerCycle: 2, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "icelake-server", UICA: "ICL", OSACA: "ICX",
+		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
+	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
+		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
+		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
+	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 4.6,
+		Latencies: RedwoodCoveLatencies, LLVM: "graniterapids",
+		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
+	// Lion Cove: LLVM's X86SchedLunarlakeP.td ("LunarlakeP can allocate 8 uops per cycle", three load and two store ports), which
+	// InstLatx64's dump of an Arrow Lake's large cores (00C0662_BC) confirms. Intel says that its op cache holds 5,250 operations (Lunar Lake Tech
+	// Tour, 2024), not how, and nothing of the store buffer.
+	lionCove,
+	// Cougar Cove: Intel's slides of Panther Lake (Tech Tour, 2025) have a rename of 8, and InstLatx64 finds no instruction that takes
+	// another time than on Lion Cove; both as github.com/jiegec/cpu quotes them (docs/cougar_cove.md).
+	lionCove.as(CougarCove, "cougarcove"),
+
+	// The small cores mark the lengths of instructions in L1I instead of caching operations (Intel on Skymont, Tech Tour, 2024: "on-demand
+	// instruction length decoder"). Loads and stores a cycle: InstLatx64's dumps of the little cores of an Alder Lake, a Meteor Lake and an
+	// Arrow Lake (0090672_LC, 00A06A4_LC, 00C0662_LC); Tremont's multiply: of a Jasper Lake (00906C0).
+	{Name: Tremont, vendor: intel, NoOpCache: true, DispatchWidth: 4, // WikiChip, "Intel Unveils the Tremont Microarchitecture", "Back End"
+		MultiplyCycles: 5, Latencies: GracemontLatencies},
+	// Gracemont and Crestmont: width: Optimization Reference Manual ("wider allocation width, 6-wide from 5-wide", of Crestmont);
+	// store buffer: Chips and Cheese, "Gracemont: Revenge of the Atom Cores" and "Meteor Lake's E-Cores: Crestmont
+	// Makes Incremental Progress"; both as github.com/jiegec/cpu quotes them (docs/gracemont.d2, docs/crestmont.d2).
+	{Name: Gracemont, Events: "gracemont", vendor: intel, NoOpCache: true, StoreBuffer: 50, DispatchWidth: 5, LoadsPerCycle: 2, StoresPerCycle: 2,
+		MultiplyCycles: 5, Latencies: GracemontLatencies},
+	{Name: Crestmont, Events: "crestmont", vendor: intel, NoOpCache: true, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 2,
+		MultiplyCycles: 5, Latencies: GracemontLatencies},
+	// Skymont and Darkmont: width: Intel's slides (Tech Tours, 2024, "eight-wide allocation", and 2025). InstLatx64 finds instructions that
+	// take other times on Darkmont than on Skymont, so the rest of its row is not known; its column of latencies is the nearest.
+	{Name: Skymont, Events: "skymont", vendor: intel, NoOpCache: true, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2,
+		MultiplyCycles: 4, Latencies: SkymontLatencies},
+	{Name: Darkmont, Events: "darkmont", vendor: intel, NoOpCache: true, DispatchWidth: 8, Latencies: SkymontLatencies},
+
+	zen,
+	// Zen+: the Software Optimization Guide for family 17h, models 00h to 2Fh, does not tell it from Zen; InstLatx64's dump of a Pinnacle
+	// Ridge (0800F82) is within Zen's answers for all blocks of the selftest that it has.
+	zen.as(ZenPlus, zen.Events),
+	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
+		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver2", OSACA: "ZEN2",
+		since: []cpuid.FeatureID{cpuid.WBNOINVD}},
+	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver3", OSACA: "ZEN3",
+		since: []cpuid.FeatureID{cpuid.VAES}},
+	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction, and
+	// less L3 (TechPowerUp, "AMD Introduces Ryzen 5 and Ryzen 3 Mobile Processors with Zen 4c Cores", 2 November 2023).
+	// The features of a CPU do not tell them from their parents, which features then mean.
+	zen4,
+	zen4.as(Zen4c, zen4.Events),
+	zen5,
+	zen5.as(Zen5c, zen5.Events),
+}
+
+// The rows that another is like.
+var (
+	lionCove = Core{Name: LionCove, Events: "lioncove", vendor: intel, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3,
+		Latencies: LionCoveLatencies, LLVM: "lunarlake"}
+
+	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
+		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver1", OSACA: "ZEN1"}
+	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver4", OSACA: "ZEN4",
+		since: []cpuid.FeatureID{cpuid.AVX512F}}
+	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
+		MultiplyCycles: 3, AddsPerCycle: 5.3, NopsPerCycle: 7.9, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
+		// Measured on Turin (docs/front-end-notes.md, "The front end's lead"), but for the sets (Software Optimization Guide for family 1Ah, "Op
+		// Cache"): a window of three lines takes 2.33 cycles and one of four 3.00; decoders serve four instructions a cycle, half of
+		// what the core dispatches, and the op cache six and more.
+		Lead:         Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75},
+		WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver5",
+		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}
+)
+
+// as is the row of a core that executes as c does.
+func (c Core) as(name Name, events string) Core {
+	c.Name, c.Like, c.Events, c.since = name, c.Name, events, nil // no feature tells the two apart
+	return c
+}

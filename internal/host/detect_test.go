@@ -1,0 +1,90 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/unroll"
+)
+
+// hybrid is an Arrow Lake-H: CPUs 0 to 3 are large cores, 4 to 7 small ones, 8 and 9 those of the low-power island.
+func hybrid(allowed ...int) (cpu.ID, machine) {
+	files := map[string]string{"cpu_core": "0-3\n", "cpu_atom": "4-7\n", "cpu_lowpower": "8-9\n"}
+	return cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0xc5, Hybrid: true}, machine{
+		read: func(file string) ([]byte, error) {
+			kind, isList := strings.CutSuffix(strings.TrimPrefix(file, cpu.Devices+"/"), "/cpus")
+			if text, ok := files[kind]; ok && isList {
+				return []byte(text), nil
+			}
+			return nil, os.ErrNotExist
+		},
+		allowed: func() ([]int, error) { return allowed, nil },
+		caches: func(number int) []Cache {
+			if number < 4 {
+				return []Cache{{Level: 1, Kind: "data", Bytes: 48 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10}, {Level: 2, Kind: "unified", Bytes: 3 << 20}}
+			}
+			return []Cache{{Level: 1, Kind: "data", Bytes: 32 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10}, {Level: 2, Kind: "unified", Bytes: 4 << 20}}
+		},
+	}
+}
+
+// TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where none is.
+func TestDetectHybrid(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+	for _, c := range []struct {
+		name            string
+		allowed, chosen []int
+		core            cpu.Name
+		l1d, ways       int
+		stores          int
+	}{
+		{"none chosen", all, nil, cpu.LionCove, 48 << 10, 12, 112},
+		{"large cores chosen", all, []int{3, 2}, cpu.LionCove, 48 << 10, 12, 112},
+		{"small ones chosen", all, []int{5, 4}, cpu.Skymont, 32 << 10, 8, 112},
+		{"the low-power island chosen", all, []int{9}, cpu.Crestmont, 32 << 10, 8, 48},
+		{"the small ones are all that is allowed", []int{8, 6}, nil, cpu.Skymont, 32 << 10, 8, 112},
+		{"a CPU that is not there", all, []int{77}, cpu.Unknown, 32 << 10, 8, 112},
+	} {
+		id, m := hybrid(c.allowed...)
+		got := detect(id, m, c.chosen)
+		if got.Microarchitecture != c.core || got.L1D != c.l1d || got.Core.L1DWays != c.ways || got.Core.StoreBuffer != c.stores || got.FrontEnd.L1I != 64<<10 ||
+			got.MultiplyCycles != cpu.Of(c.core).MultiplyCycles || got.FrontEnd.OpCache != unroll.OpCache(cpu.Of(c.core).OpCache) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and who may not
+// ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
+func TestDetectHybridUntold(t *testing.T) {
+	id, m := hybrid(0, 1)
+	m.read = func(string) ([]byte, error) { return nil, os.ErrNotExist }
+	for _, chosen := range [][]int{nil, {1}} {
+		if got := detect(id, m, chosen); got.Microarchitecture != cpu.Unknown || got.FrontEnd.OpCache.Lines == 0 {
+			t.Errorf("%v: %+v", chosen, got)
+		}
+	}
+	_, m = hybrid()
+	m.allowed = func() ([]int, error) { return nil, errors.New("no") }
+	m.caches = func(int) []Cache { return nil }
+	if got := detect(id, m, nil); got.Microarchitecture != cpu.Unknown || got.L1D == 0 || got.FrontEnd.L1I == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDetectOneKind: a CPU of one kind is not asked about kinds.
+func TestDetectOneKind(t *testing.T) {
+	never := machine{
+		read:    func(string) ([]byte, error) { t.Error("a file is read"); return nil, os.ErrNotExist },
+		allowed: func() ([]int, error) { t.Error("CPUs are asked for"); return nil, nil },
+		caches:  func(int) []Cache { t.Error("caches are asked for"); return nil },
+	}
+	for model, want := range map[int]cpu.Name{0x55: cpu.Skylake, 0xbe: cpu.Gracemont, 0xaf: cpu.Crestmont, 0xfe: cpu.Unknown} {
+		if got := detect(cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: model}, never, []int{0}); got.Microarchitecture != want {
+			t.Errorf("model %#x: %s, want %s", model, got.Microarchitecture, want)
+		}
+	}
+}
