@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -15,17 +14,17 @@ import (
 
 // masker masks visits; nil leaves them as they are.
 type masker struct {
-	*profiler.Profiler
+	*profiler.Executor
 	lost        map[string]int // visits that are not written, by the reason
 	kept, bytes int            // of all pages
 }
 
-func (c *capturingStates) masking(notes io.Writer) (*masker, error) {
+func (c *capturingStates) masking() (*masker, error) {
 	if !c.mask {
 		return nil, nil
 	}
-	p, err := profiler.New(profiler.Options{CPUs: c.options.CPUs, Waiting: waiting(notes)})
-	return &masker{Profiler: p, lost: map[string]int{}}, err
+	e, err := profiler.NewExecutor(profiler.Options{CPUs: c.options.CPUs})
+	return &masker{Executor: e, lost: map[string]int{}}, err
 }
 
 func (m *masker) close() {

@@ -38,11 +38,18 @@ type CPU struct {
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
 	Features asm.Features    `json:"-"`
+	// Disabled are extensions that the CPU has and the operating system does not enable.
+	Disabled asm.Features `json:"-"`
 }
 
 func Detect() CPU {
 	c, id := cpuid.CPU, cpu.Identify()
 	core := cpu.Recognize(id)
+	features := asm.Features{
+		AVX:      c.Supports(cpuid.AVX),
+		AVX512:   c.Supports(cpuid.AVX512F),
+		AVX512BW: c.Supports(cpuid.AVX512BW),
+	}
 	return CPU{
 		Vendor:            c.VendorString,
 		Brand:             c.BrandName,
@@ -66,11 +73,8 @@ func Detect() CPU {
 			OpCache: unroll.OpCache(core.OpCache),
 			Lead:    core.LeadWindows,
 		},
-		Features: asm.Features{
-			AVX:      c.Supports(cpuid.AVX),
-			AVX512:   c.Supports(cpuid.AVX512F),
-			AVX512BW: c.Supports(cpuid.AVX512BW),
-		},
+		Features: features,
+		Disabled: disabled(AskCPUID, features),
 	}
 }
 

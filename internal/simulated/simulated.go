@@ -5,6 +5,7 @@ package simulated
 
 import (
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/timing"
 )
@@ -14,6 +15,7 @@ type Machine struct {
 	Kernel pmu.Kernel     // nil: Linux
 	CPU    *pmu.CPU       // nil: the one that is there
 	Script *timing.Script // nil: the CPU counts
+	CPUID  host.CPUID     // nil: the CPU's
 }
 
 // NewProfiler is profiler.New on such a machine, a func(profiler.Options, Machine)
