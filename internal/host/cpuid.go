@@ -101,7 +101,7 @@ func CanTime(id CPUID) error {
 	}
 	return &verdict.HostError{
 		Missing: "this machine is emulated in software (" + Emulator + "), so times are the emulator's and not a CPU's",
-		Remedy:  "give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host); bbprof count works here",
+		Remedy:  "give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host); bbprof count, which times nothing, does without",
 	}
 }
 
