@@ -11,7 +11,7 @@ import (
 // Accesses lists what copies of a block access that start from a captured state, in program order: of as many copies
 // as stay within the state, or as tell what the rest access. Nothing is timed. The error is a
 // *verdict.Rejection where copies in a row cannot run, else that of Profile or a failure of bbprof.
-func (p *Profiler) Accesses(ctx context.Context, code []byte, c *initial.Captured) (list []asm.Access, err error) {
+func (p *Executor) Accesses(ctx context.Context, code []byte, c *initial.Captured) (list []asm.Access, err error) {
 	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
 		list, err = s.accesses(s.job(b))
 		return err

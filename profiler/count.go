@@ -57,17 +57,23 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 		err = rejection
 	}
 	if errors.As(err, &count.Rejection) {
-		asWritten(err, b.Code)
+		asWritten(err, b.Code, host.Detect().Disabled)
 		return count, nil
 	}
 	return count, err
 }
 
-// newStepper is a session whose clock is never asked, and so needs no calibration.
+// newStepper is a session that counts, which needs no calibration.
 func newStepper() (*session, error) {
-	s := &session{cpu: host.Detect(), states: initial.States()}
-	s.timer = timing.NewUncalibrated(s.timingConfig())
+	s := untimed(Options{})
 	return s, s.launch(context.Background())
+}
+
+// untimed is a session without a child whose clock is never asked.
+func untimed(opts Options) *session {
+	s := &session{opts: opts, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
+	s.timer = timing.NewUncalibrated(s.timingConfig())
+	return s
 }
 
 // count maps a block as for a measurement and then steps through copies of it.

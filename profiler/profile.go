@@ -51,7 +51,7 @@ func (s *session) profile(b Block) (Result, error) {
 	here := s.hostReport()
 	r, err := s.steps(j)
 	here.OnCPU = s.cpus.Current() // it moves where the CPU is busy
-	asWritten(err, j.Code)
+	asWritten(err, j.Code, s.cpu.Disabled)
 	result := s.result(j, here, r, err == nil)
 	if err != nil {
 		return result, err
@@ -65,14 +65,28 @@ func (s *session) profile(b Block) (Result, error) {
 	return result, nil
 }
 
-// asWritten names the instruction of a rejection as the user wrote it.
-func asWritten(err error, code []byte) {
+// asWritten names the instruction of a rejection as the user wrote it, and what does not run it where that is not the CPU:
+// the operating system, which disabled some extensions.
+func asWritten(err error, code []byte, disabled asm.Features) {
 	r, ok := errors.AsType[*verdict.Rejection](err)
 	if !ok || r.Inst == nil {
 		return
 	}
-	if insts, err := asm.Decode(code); err == nil && r.Inst.Index < len(insts) {
-		r.Inst = insts[r.Inst.Index].Verdict(r.Inst.Index)
+	insts, err := asm.Decode(code)
+	if err != nil || r.Inst.Index >= len(insts) {
+		return
+	}
+	at := r.Inst.Index
+	r.Inst = insts[at].Verdict(at)
+	if r.Reason != verdict.SIGILL {
+		return
+	}
+	const blame = "the operating system does not enable %s, which this CPU has"
+	switch needs := asm.StateOf(insts[at : at+1]); {
+	case disabled.AVX && needs.VEX:
+		r.Detail = fmt.Sprintf(blame, "AVX")
+	case disabled.AVX512 && (needs.EVEX || needs.Opmask):
+		r.Detail = fmt.Sprintf(blame, "AVX-512")
 	}
 }
 

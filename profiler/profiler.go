@@ -48,13 +48,18 @@ type Block struct {
 // one that the smallest pair of unroll factors needs.
 const MaxBlock = 1 << 15
 
-// Profiler measures blocks one at a time. Its methods may be called from any goroutine, also at
-// once: each waits until those before it are done.
+// Profiler measures blocks one at a time.
 type Profiler struct {
+	Executor
+	clock  ClockChoice
+	noPerf error
+}
+
+// Executor executes blocks from captured states, one at a time, and times nothing. Its methods may be called from any
+// goroutine, also at once: each waits until those before it are done.
+type Executor struct {
 	thread  *ptracethread.Thread // owns the child
 	session *session             // used on that thread alone; nil after Close
-	clock   ClockChoice
-	noPerf  error
 }
 
 // Clock is which clock times, PerfClock or TSCClock, and what the perf clock lacks if it cannot
@@ -67,10 +72,43 @@ func New(ctx context.Context, opts Options) (*Profiler, error) {
 	return newProfiler(ctx, opts, simulated.Machine{})
 }
 
+// NewExecutor starts an executor. Without a clock it waits for no idle core, and it works on an emulated machine.
+// Of the options, those that say how to measure have no effect. Close ends what it starts.
+func NewExecutor(opts Options) (*Executor, error) {
+	p, err := startWith(opts, func(o Options) (*session, error) {
+		s := untimed(o)
+		if err := s.cpus.pin(); err != nil {
+			return nil, err
+		}
+		if err := s.launch(context.Background()); err != nil { // it calibrates nothing
+			s.discard()
+			return nil, err
+		}
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &p.Executor, nil
+}
+
 func init() { simulated.NewProfiler = newProfiler }
 
 // newProfiler is New on a machine of which something is simulated.
 func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (*Profiler, error) {
+	if machine.CPUID == nil {
+		machine.CPUID = host.AskCPUID
+	}
+	return startWith(opts, func(o Options) (*session, error) {
+		if err := host.CanTime(machine.CPUID); err != nil {
+			return nil, err
+		}
+		return newSession(ctx, o, machine)
+	})
+}
+
+// startWith starts a profiler whose session open opens, on the thread that owns it.
+func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
@@ -86,10 +124,10 @@ func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (
 	if err := host.CheckKinds(opts.CPUs); err != nil {
 		return nil, err
 	}
-	p := &Profiler{thread: ptracethread.Start()}
+	p := &Profiler{Executor: Executor{thread: ptracethread.Start()}}
 	var err error
 	p.thread.Do(context.Background(), func() {
-		if p.session, err = newSession(ctx, opts, machine); err == nil {
+		if p.session, err = open(opts); err == nil {
 			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.noPerf()
 		}
 	})
@@ -102,7 +140,7 @@ func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (
 
 // Close ends the child, after the block that is being measured if there is one. A second Close does
 // nothing.
-func (p *Profiler) Close() {
+func (p *Executor) Close() {
 	p.do(context.Background(), func(s *session) {
 		s.discard()
 		p.session = nil
@@ -176,7 +214,7 @@ func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
 }
 
 // do has the thread that owns the child work, unless ctx ends or the profiler is closed before it is free.
-func (p *Profiler) do(ctx context.Context, work func(*session)) error {
+func (p *Executor) do(ctx context.Context, work func(*session)) error {
 	closed := false
 	err := p.thread.Do(ctx, func() {
 		if closed = p.session == nil; !closed {

@@ -41,7 +41,7 @@ func (r *CapturedReport) addLeft(left *mapping.Left) {
 // Replay executes a block once from a captured state and gives the state after it: registers, and the pages
 // that were captured. The error is a *verdict.Rejection if the block does not run to its end
 // there, else that of Profile or a failure of bbprof.
-func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
+func (p *Executor) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
 	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
 		after, err = s.replayOnce(b)
 		return err
@@ -50,7 +50,7 @@ func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured)
 }
 
 // inState hands a block that starts from a captured state to do, with a child that is ready for it.
-func (p *Profiler) inState(ctx context.Context, code []byte, c *initial.Captured, do func(*session, Block) error) error {
+func (p *Executor) inState(ctx context.Context, code []byte, c *initial.Captured, do func(*session, Block) error) error {
 	err := c.Check()
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (p *Profiler) inState(ctx context.Context, code []byte, c *initial.Captured
 	return err
 }
 
-// inState is that of Profiler on the goroutine that owns the child. As in serve, a child that dies is replaced once.
+// inState is that of Executor on the goroutine that owns the child. As in serve, a child that dies is replaced once.
 func (s *session) inState(ctx context.Context, b Block, do func(*session, Block) error) error {
 	for try := 0; ; try++ {
 		s.window = s.windowFor(b)

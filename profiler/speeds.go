@@ -62,6 +62,10 @@ func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
 			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
 			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)}
 	}
+	if e.Low() <= 0 {
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+			"%d windows give %.3f ± %.3f cycles, an interval that reaches 0: no block takes that", len(t.Windows), e.Value, e.Half)}
+	}
 	for _, v := range speeds {
 		if v.Cycles <= 0 {
 			return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
@@ -101,11 +105,10 @@ func (s *session) impossible(m *mapping.Mapped, t timing.Timed) (which Impossibl
 	width := s.cpu.DispatchWidth
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
 	switch high := t.Estimate.High() / (1 - impossibleShare); {
-	case width == 0: // the core is not known
 	case high < chain:
 		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: a discovery, or the number is wrong",
 			t.Estimate.Value, chain)
-	case high < slots:
+	case width != 0 && high < slots: // 0 is a core that is not known
 		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
 			t.Estimate.Value, slots, len(m.Insts), width)
 	}

@@ -173,9 +173,36 @@ func TestTolerate(t *testing.T) {
 func TestAsWritten(t *testing.T) {
 	code := []byte{0x66, 0x0f, 0x6f, 0x05, 0x01, 0, 0, 0} // movdqa xmm0, [rip+1]
 	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
-	asWritten(r, code)
+	asWritten(r, code, asm.Features{})
 	if diff := cmp.Diff("movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestWhoDoesNotRunIt: the CPU is not blamed for an extension that the operating system did not enable.
+func TestWhoDoesNotRunIt(t *testing.T) {
+	const cpu = "this CPU does not run the instruction"
+	for _, c := range []struct {
+		hex      string
+		reason   verdict.Reason
+		disabled asm.Features
+		want     string
+	}{
+		{"c5fc5807", verdict.SIGILL, asm.Features{AVX: true}, "does not enable AVX, which this CPU has"},
+		{"c5fc5807", verdict.SIGILL, asm.Features{AVX512: true}, cpu},
+		{"c5fc5807", verdict.SIGILL, asm.Features{}, cpu},
+		{"c5fc5807", verdict.SIGSEGV, asm.Features{AVX: true}, cpu},
+		{"62f17c485807", verdict.SIGILL, asm.Features{AVX512: true}, "does not enable AVX-512"},
+		{"c5f845c0", verdict.SIGILL, asm.Features{AVX512: true}, cpu},                       // not an instruction that exists: left alone
+		{"c5f890c0", verdict.SIGILL, asm.Features{AVX512: true}, "does not enable AVX-512"}, // kmovw k0, k0
+		{"0f5807", verdict.SIGILL, asm.Features{AVX: true, AVX512: true}, cpu},
+		{"c4e2f8f2c0", verdict.SIGILL, asm.Features{AVX: true}, cpu}, // andn, whose prefix is AVX's and whose registers are not
+	} {
+		r := &verdict.Rejection{Reason: c.reason, Detail: cpu, Inst: &verdict.Inst{}}
+		asWritten(r, unhex(t, c.hex), c.disabled)
+		if !strings.Contains(r.Detail, c.want) {
+			t.Errorf("%s, %s with %+v disabled: %q, want %q", c.hex, c.reason, c.disabled, r.Detail, c.want)
+		}
 	}
 }
 

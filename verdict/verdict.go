@@ -20,7 +20,7 @@ const (
 	Privileged       Reason = "privileged"       // needs ring 0 or an I/O permission
 	Syscall          Reason = "syscall"          // enters the kernel
 	Nondeterministic Reason = "nondeterministic" // cpuid, rdtsc, rdrand, xgetbv, …
-	UnsupportedISA   Reason = "unsupported_isa"  // this CPU, or bbprof, does not run it
+	UnsupportedISA   Reason = "unsupported_isa"  // bbprof does not run it
 	CodeExceedsL1I   Reason = "code_exceeds_l1i" // not even the fewest copies fit L1I
 
 	// Of a run.

@@ -173,7 +173,7 @@ func (c *capturingStates) run(std streams) error {
 	if out, ok := std.out.(*lossless); ok {
 		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
 	}
-	masked, err := c.masking(ctx)
+	masked, err := c.masking()
 	if err != nil {
 		file.Abort()
 		return err

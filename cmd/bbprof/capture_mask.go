@@ -14,17 +14,17 @@ import (
 
 // masker masks visits; nil leaves them as they are.
 type masker struct {
-	*profiler.Profiler
+	*profiler.Executor
 	lost        map[string]int // visits that are not written, by the reason
 	kept, bytes int            // of all pages
 }
 
-func (c *capturingStates) masking(ctx context.Context) (*masker, error) {
+func (c *capturingStates) masking() (*masker, error) {
 	if !c.mask {
 		return nil, nil
 	}
-	p, err := profiler.New(ctx, profiler.Options{CPUs: c.options.CPUs})
-	return &masker{Profiler: p, lost: map[string]int{}}, err
+	e, err := profiler.NewExecutor(profiler.Options{CPUs: c.options.CPUs})
+	return &masker{Executor: e, lost: map[string]int{}}, err
 }
 
 func (m *masker) close() {

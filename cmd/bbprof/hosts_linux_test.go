@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
@@ -141,6 +143,24 @@ func TestCountWithoutProc(t *testing.T) {
 	code, _, stderr := runOnceUnder(t, under, []string{"noproc"}, bbprof, "count", "-func", "main", "--", program)
 	if code != exitHost || !strings.Contains(stderr, "/proc is not mounted") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestReplayWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
+func TestReplayWithoutXSave(t *testing.T) {
+	under, bbprof := forAnyHost(t)
+	name := filepath.Join(t.TempDir(), "s.states")
+	file, err := states.Create(name, states.About{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Add(&states.Visit{Entry: states.Entry{Hex: "90"}, Before: initial.Captured{State: initial.Paper()}}), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const getRegSet = "deny=ptrace:ENODEV:0:0xffffffff:0x4204" // PTRACE_GETREGSET (linux/ptrace.h)
+	code, stdout, stderr := runOnceUnder(t, under, []string{getRegSet}, bbprof, "replay", name)
+	if code != exitHost || !strings.Contains(stderr, "XSAVE") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }
 

@@ -74,15 +74,20 @@ func (r *replaying) run(std streams) error {
 	if len(r.files) == 0 {
 		return badUsage("name a file of bbprof capture")
 	}
-	return r.out.profiling(std, r.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		all := replayed{Rejected: map[verdict.Reason]int{}, List: []difference{}}
-		for _, name := range r.files {
-			if err := all.add(ctx, p, name); err != nil {
-				return err
-			}
+	ctx, stop := untilSignal()
+	defer stop()
+	e, err := profiler.NewExecutor(r.opts)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	all := replayed{Rejected: map[verdict.Reason]int{}, List: []difference{}}
+	for _, name := range r.files {
+		if err := all.add(ctx, e, name); err != nil {
+			return err
 		}
-		return r.out.reject(std, all.Different > 0, all, all.report(r.top))
-	})
+	}
+	return r.out.reject(std, all.Different > 0, all, all.report(r.top))
 }
 
 func (r *replayed) add(ctx context.Context, p replay.Replayer, name string) error {

@@ -227,7 +227,7 @@ var remedies = map[verdict.Reason]string{
 	verdict.TooManyPages:     "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
 	verdict.LeavesState:      "another visit of the block, whose pointers have more room on their pages",
 	verdict.SIGFPE:           "-set REG=VALUE gives dividend and divisor the values that the program has there",
-	verdict.SIGILL:           "a CPU that has the instruction",
+	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
 	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
 	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
 	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",

@@ -86,7 +86,7 @@ func (c TSC) Describe() string {
 // MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
 // Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
 // be an integer. If adds ever took less than a cycle, or the clock were not what we think,
-// it would not be.
+// it would not be. An emulator, whose add and imul cost about the same, gives 1 or 2.
 func MultiplyChains() []Chain {
 	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }

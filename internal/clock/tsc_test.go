@@ -128,11 +128,11 @@ func TestCheckMultiply(t *testing.T) {
 		latency float64
 		ok      bool
 	}{
-		{3, true}, {4, true}, {5, true}, {2, true},
+		{3, true}, {4, true}, {5, true},
 		{3 * 1.0099, true}, {3 * 1.0101, false},
 		{3 * 0.9901, true}, {3 * 0.9899, false},
 		{4 * 1.0099, true}, {4 * 1.0101, false},
-		{1, false}, {1.5, false}, {0, false}, {-3, false}, // no multiplier is that fast
+		{2, false}, {1.98, false}, {1, false}, {1.5, false}, {0, false}, {-3, false}, // no multiplier is that fast
 		{2.5, false}, {3.5, false},
 	} {
 		got, ok := check(c.latency)

@@ -3,6 +3,9 @@ package host
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // CPUID asks the CPU that the calling thread runs on; leaf and subleaf are EAX and ECX. It is a
@@ -63,12 +66,7 @@ func Hypervisor(id CPUID) string {
 	if _, _, ecx, _ := id(1, 0); ecx>>31 == 0 {
 		return ""
 	}
-	_, ebx, ecx, edx := id(0x4000_0000, 0)
-	var sign []byte
-	for _, r := range []uint32{ebx, ecx, edx} {
-		sign = binary.LittleEndian.AppendUint32(sign, r)
-	}
-	s := string(bytes.TrimRight(sign, "\x00"))
+	s := signature(id)
 	names := map[string]string{ // as systemd-detect-virt and virt-what know them
 		"KVMKVMKVM":    "KVM",
 		"Linux KVM Hv": "KVM", // with Hyper-V's interface
@@ -78,7 +76,7 @@ func Hypervisor(id CPUID) string {
 		"VBoxVBoxVBox": "VirtualBox",
 		"bhyve bhyve ": "bhyve",
 		"ACRNACRNACRN": "ACRN",
-		"TCGTCGTCGTCG": Emulator,
+		signatureTCG:   Emulator,
 	}
 	switch name, ok := names[s]; {
 	case ok:
@@ -91,6 +89,47 @@ func Hypervisor(id CPUID) string {
 
 // Emulator is the hypervisor that executes no instruction on the CPU itself.
 const Emulator = "QEMU without KVM"
+
+const signatureTCG = "TCGTCGTCGTCG"
+
+// CanTime is nil, or the *verdict.HostError of a machine on which times are not those of a CPU.
+func CanTime(id CPUID) error {
+	// QEMU signs that leaf also where it hides the hypervisor bit (-cpu MODEL,-hypervisor). A CPU without a
+	// hypervisor answers with another leaf's numbers or with zeros.
+	if signature(id) != signatureTCG {
+		return nil
+	}
+	return &verdict.HostError{
+		Missing: "this machine is emulated in software (" + Emulator + "), so times are the emulator's and not a CPU's",
+		Remedy:  "give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host); bbprof count, which times nothing, does without",
+	}
+}
+
+// signature is what a hypervisor signs leaf 4000_0000H with.
+func signature(id CPUID) string {
+	_, ebx, ecx, edx := id(0x4000_0000, 0)
+	var sign []byte
+	for _, r := range []uint32{ebx, ecx, edx} {
+		sign = binary.LittleEndian.AppendUint32(sign, r)
+	}
+	return string(bytes.TrimRight(sign, "\x00"))
+}
+
+// leafExtensions has the bits of AVX-512 (SDM vol. 2, CPUID leaf 07H); AVX's is in leaf 1.
+const leafExtensions = 7
+
+// disabled are the extensions that the CPU has without being usable, since the operating system does not
+// save their registers.
+func disabled(id CPUID, usable asm.Features) (off asm.Features) {
+	if highest, _, _, _ := id(0, 0); highest < leafExtensions {
+		return off
+	}
+	_, _, ecx, _ := id(1, 0)
+	_, ebx, _, _ := id(leafExtensions, 0)
+	off.AVX = ecx>>28&1 == 1 && !usable.AVX
+	off.AVX512 = ebx>>16&1 == 1 && !usable.AVX512
+	return off
+}
 
 // InvariantTSC reports whether the time-stamp counter ticks at one rate in all states of the
 // CPU (SDM vol. 3, 18.17.1; CPUID Fn8000_0007, EDX bit 8).

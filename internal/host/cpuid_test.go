@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // answers stand in for a CPU: EAX, EBX, ECX, EDX by leaf and subleaf; others are 0.
@@ -77,6 +80,54 @@ func TestHypervisor(t *testing.T) {
 	} {
 		if got := Hypervisor(c.id); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestCanTime: an emulator is known also where it hides the bit that hypervisors set, and is no other hypervisor.
+func TestCanTime(t *testing.T) {
+	const bit = 1 << 31
+	tcg, kvm := [4]uint32{0x4000_0001, 0x54474354, 0x43544743, 0x47435447}, [4]uint32{0x4000_0001, 0x4b4d564b, 0x564b4d56, 0x0000004d}
+	for _, c := range []struct {
+		name   string
+		leaf1  uint32
+		signed [4]uint32
+		can    bool
+	}{
+		{"an emulator", bit, tcg, false},
+		{"one that hides the bit", 0, tcg, false},
+		{"KVM", bit, kvm, true},
+		{"a hypervisor without a signature", bit, [4]uint32{}, true},
+		{"bare metal, whose answer is another leaf's", 0, [4]uint32{7, 7, 7, 7}, true},
+	} {
+		err := CanTime(answers(map[[2]uint32][4]uint32{{1, 0}: {0, 0, c.leaf1}, {0x4000_0000, 0}: c.signed}))
+		lacks, ok := errors.AsType[*verdict.HostError](err)
+		if ok == c.can || (err == nil) != c.can {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if ok && (!strings.Contains(lacks.Missing, "emulated in software") || !strings.Contains(lacks.Remedy, "-accel kvm")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestDisabled: what CPUID announces and cannot be used is the operating system's doing.
+func TestDisabled(t *testing.T) {
+	const avx, avx512 = 1 << 28, 1 << 16
+	for _, c := range []struct {
+		name               string
+		highest, ecx1, ebx uint32
+		usable, want       asm.Features
+	}{
+		{"both are there and usable", 7, avx, avx512, asm.Features{AVX: true, AVX512: true}, asm.Features{}},
+		{"none is there", 7, avx - 1, avx512 - 1, asm.Features{}, asm.Features{}},
+		{"noxsave", 7, avx, avx512, asm.Features{}, asm.Features{AVX: true, AVX512: true}},
+		{"AVX-512 alone is off", 7, avx, avx512, asm.Features{AVX: true}, asm.Features{AVX512: true}},
+		{"a CPU without the leaf", 6, avx, avx512, asm.Features{AVX: true}, asm.Features{}},
+	} {
+		id := answers(map[[2]uint32][4]uint32{{0, 0}: {c.highest}, {1, 0}: {0, 0, c.ecx1}, {7, 0}: {0, c.ebx}})
+		if got := disabled(id, c.usable); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

@@ -43,6 +43,8 @@ type CPU struct {
 	Core     invariants.Core `json:"core"`
 	FrontEnd unroll.FrontEnd `json:"front_end"`
 	Features asm.Features    `json:"-"`
+	// Disabled are extensions that the CPU has and the operating system does not enable.
+	Disabled asm.Features `json:"-"`
 }
 
 // Detect is the CPU that the first of some logical CPUs is or, of none, the one that is measured on where none is chosen.
@@ -82,6 +84,11 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		id.L1I = l1i
 	}
 	core := cpu.Recognize(id, kind)
+	features := asm.Features{
+		AVX:      c.Supports(cpuid.AVX),
+		AVX512:   c.Supports(cpuid.AVX512F),
+		AVX512BW: c.Supports(cpuid.AVX512BW),
+	}
 	return CPU{
 		Vendor:            c.VendorString,
 		Brand:             c.BrandName,
@@ -106,11 +113,8 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 			OpCache: unroll.OpCache(core.OpCache),
 			Lead:    unroll.Lead(core.Lead),
 		},
-		Features: asm.Features{
-			AVX:      c.Supports(cpuid.AVX),
-			AVX512:   c.Supports(cpuid.AVX512F),
-			AVX512BW: c.Supports(cpuid.AVX512BW),
-		},
+		Features: features,
+		Disabled: disabled(AskCPUID, features),
 	}
 }
 

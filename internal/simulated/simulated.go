@@ -5,6 +5,7 @@ package simulated
 
 import (
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/recording"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -15,6 +16,7 @@ type Machine struct {
 	Kernel pmu.Kernel           // nil: Linux
 	CPU    *pmu.CPU             // nil: the one that is there
 	Script *timing.Script       // nil: the CPU counts
+	CPUID  host.CPUID           // nil: the CPU's
 	Record *recording.Recording // takes in what the core says; nil: nothing is recorded
 }
 

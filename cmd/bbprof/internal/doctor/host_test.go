@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -130,7 +131,6 @@ func TestShortcomings(t *testing.T) {
 		// what and remedy are parts; without them it is none.
 		what, remedy string
 	}{
-		{"an emulator", func(r *Report) { r.Host.Hypervisor = host.Emulator }, "emulated", "-accel kvm"},
 		{"no counters", func(r *Report) { r.Counters = pmu.PMU{Reason: "paranoid is 4", Remedy: "sysctl x=2"} }, "paranoid is 4", "sysctl x=2"},
 		{"rdpmc forbidden", func(r *Report) { r.Counters.UserRDPMC, r.Counters.RDPMC = false, 0 }, "rdpmc", "echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc"},
 		{"rdpmc otherwise not possible", func(r *Report) { r.Counters.UserRDPMC = false }, "rdpmc", "use a kernel"},
@@ -152,7 +152,13 @@ func TestShortcomings(t *testing.T) {
 		{"an unknown core", func(r *Report) { r.Host.CPU = host.CPU{Microarchitecture: cpu.Unknown, Model: 0xbd} }, "model 0xbd", "selftest"},
 		{"a TSC under a hypervisor", func(r *Report) { r.Host.Invariant = false }, "TSC", "+invtsc"},
 		{"a TSC of bare metal", func(r *Report) { r.Host.Invariant, r.Host.Hypervisor = false, "" }, "TSC", "none"},
-		{"a disturbed block", func(r *Report) { r.Precision.Measured = 7 }, "1 of 8 blocks", "-cpu"},
+		{"a disturbed block", func(r *Report) { r.Precision.Measured = 7 }, "1 of 8 blocks", "-cpus"},
+		{"an unstable block", func(r *Report) {
+			r.Precision.Measured = 7
+			r.Precision.Blocks[2] = Repeat{Text: "imul", Why: "unstable: so"}
+		}, "1 of 8 blocks were not measured twice: imul: unstable: so", "-cpus"},
+		{"AVX-512 that is off", func(r *Report) { r.Host.CPU.Disabled.AVX512 = true }, "does not enable AVX-512,", "noxsave"},
+		{"both that are off", func(r *Report) { r.Host.CPU.Disabled = asm.Features{AVX: true, AVX512: true} }, "AVX and AVX-512", "noxsave"},
 		{"a sibling", func(r *Report) { r.Host.Cores[1].Siblings = []int{5, 6} }, "CPU 3 shares its core with CPU 5-6",
 			"echo 0 | sudo tee /sys/devices/system/cpu/cpu5/online; echo 0 | sudo tee /sys/devices/system/cpu/cpu6/online"},
 		{"one CPU allowed", func(r *Report) { r.Host.CPUsAllowed = []int{3} }, "CPU 3 is the only one allowed, of 0-3", "taskset -c 0-3"},

@@ -1,7 +1,10 @@
 package doctor
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -32,7 +35,7 @@ type Repeat struct {
 	Hex    string     `json:"hex"`
 	Cycles [2]float64 `json:"cycles"`
 	Half   [2]float64 `json:"half_intervals"`
-	Why    string     `json:"why,omitempty"` // it was not measured
+	Why    string     `json:"why,omitempty"` // it was not measured, once or twice
 }
 
 func (b Repeat) measured() bool { return b.Cycles[0] > 0 && b.Cycles[1] > 0 }
@@ -59,7 +62,7 @@ type Precision struct {
 }
 
 // repeat measures the set twice, each time with a new child and a new calibration. missing says
-// why this host measures nothing.
+// why this host measures nothing: a block that it measured once and not again is no promise.
 func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error) {
 	for _, s := range set {
 		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
@@ -76,17 +79,17 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 		if missing, err = hostError(err); err != nil {
 			return nil, nil, err
 		}
-		if missing != nil && x.last.Status == profiler.OK {
-			missing = nil // it measured before: the core is shared at times
-		}
 		if missing != nil {
-			return nil, missing, nil
+			break
 		}
 	}
-	if x.last.Status != profiler.OK {
+	switch {
+	case slices.ContainsFunc(blocks, Repeat.measured):
+		missing = nil // where it came in the second pass: the core is shared at times
+	case missing == nil:
 		missing = &verdict.HostError{
-			Missing: "no block was left alone for long enough: " + blocks[0].Why,
-			Remedy:  "choose another CPU with -cpu, give more time with -budget, or keep other work off this core",
+			Missing: fmt.Sprintf("none of %d blocks was measured twice, the first since: %s", len(blocks), blocks[0].Why),
+			Remedy:  "choose another CPU with -cpus, give more time with -budget, or keep other work off this core",
 		}
 	}
 	return blocks, missing, nil
@@ -97,9 +100,11 @@ func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
 	if err != nil {
 		return err
 	}
-	if b.Why = why(r); b.Why == "" {
-		b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
+	if not := why(r); not != "" {
+		b.Why = cmp.Or(b.Why, not)
+		return nil
 	}
+	b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
 	return nil
 }
 

@@ -3,10 +3,10 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/internal/cpu"
-	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -29,7 +29,7 @@ func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
 		found = append(found, Shortcoming{what, "bbprof cannot measure here", missing.Remedy})
 	}
 	for _, rule := range []func(Report) (Shortcoming, bool){
-		emulated, noCounters, noUserCounters, doubtedEvents, heldCounter, storeBypass, unknownCore, unsteadyTSC, unquiet,
+		noCounters, noUserCounters, doubtedEvents, heldCounter, storeBypass, disabled, unknownCore, unsteadyTSC, unquiet,
 		sharedCore, singleCPU, movingClock, governed, noPageZero,
 	} {
 		if s, ok := rule(r); ok {
@@ -37,14 +37,6 @@ func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
 		}
 	}
 	return found
-}
-
-func emulated(r Report) (Shortcoming, bool) {
-	return Shortcoming{
-		"this machine is emulated in software",
-		"cycles are those of the emulator, of no CPU",
-		"give the virtual machine the CPU itself (QEMU: -accel kvm -cpu host)",
-	}, r.Host.Hypervisor == host.Emulator
 }
 
 func noCounters(r Report) (Shortcoming, bool) {
@@ -104,6 +96,22 @@ func storeBypass(r Report) (Shortcoming, bool) {
 	}, strings.Contains(r.SpeculativeStoreBypass, "mitigated")
 }
 
+func disabled(r Report) (Shortcoming, bool) {
+	var names []string
+	off := r.Host.CPU.Disabled
+	if off.AVX {
+		names = append(names, "AVX")
+	}
+	if off.AVX512 {
+		names = append(names, "AVX-512")
+	}
+	return Shortcoming{
+		"the operating system does not enable " + strings.Join(names, " and ") + ", which this CPU has",
+		"blocks with its instructions are rejected as sigill",
+		"boot the kernel without noxsave and clearcpuid",
+	}, len(names) > 0
+}
+
 func unknownCore(r Report) (Shortcoming, bool) {
 	c := r.Host.CPU
 	return Shortcoming{
@@ -129,12 +137,16 @@ func unquiet(r Report) (Shortcoming, bool) {
 	if r.Precision == nil {
 		return Shortcoming{}, false
 	}
-	all := len(r.Precision.Blocks)
+	all := r.Precision.Blocks
+	what := fmt.Sprintf("%d of %d blocks were not measured twice", len(all)-r.Precision.Measured, len(all))
+	if i := slices.IndexFunc(all, func(b Repeat) bool { return b.Why != "" }); i >= 0 {
+		what += fmt.Sprintf(": %s: %s", all[i].Text, all[i].Why)
+	}
 	return Shortcoming{
-		fmt.Sprintf("%d of %d blocks were disturbed by other work", all-r.Precision.Measured, all),
+		what,
 		"blocks take longer, or are rejected as unstable or context_switch",
-		"choose a quieter CPU with -cpu, give more time with -budget, or keep other work off this core",
-	}, r.Precision.Measured < all
+		"choose a quieter CPU with -cpus, give more time with -budget, or keep other work off this core",
+	}, r.Precision.Measured < len(all)
 }
 
 func sharedCore(r Report) (Shortcoming, bool) {

@@ -422,6 +422,10 @@ func TestRunFails(t *testing.T) {
 	is(t, err, "/: it is a directory", "standard input")
 	_, err = run(t, newRunner(t, Options{Timeout: time.Nanosecond}), tiny(t, "\xeb\xfe"), Setup{StackShift: 16})
 	is(t, err, "did not end within 1ns")
+	tcg := func(leaf, _ uint32) (a, b, c, d uint32) { return 0, 0x54474354, 0x43544743, 0x47435447 }
+	if _, err := NewRunner(Options{CPUID: tcg}); !strings.Contains(fmt.Sprint(err), "emulated in software") {
+		t.Errorf("on an emulated machine: %v", err)
+	}
 	if _, err := NewRunner(Options{CPUs: []int{5000}}); err == nil {
 		t.Error("CPU 5000 is there")
 	}

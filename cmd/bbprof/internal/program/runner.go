@@ -32,6 +32,8 @@ type Options struct {
 	Meter Meter
 	// Kernel is asked for counters; nil is Linux.
 	Kernel pmu.Kernel
+	// CPUID tells whether times are those of a CPU; nil is the CPU's.
+	CPUID host.CPUID
 }
 
 // Meter counts a process's core cycles by hardware, or another event.
@@ -77,6 +79,12 @@ type Runner struct {
 
 // NewRunner starts a runner. A *verdict.HostError says that this machine cannot measure.
 func NewRunner(opts Options) (*Runner, error) {
+	if opts.CPUID == nil {
+		opts.CPUID = host.AskCPUID
+	}
+	if err := host.CanTime(opts.CPUID); err != nil {
+		return nil, err
+	}
 	if opts.Timeout == 0 {
 		opts.Timeout = time.Minute
 	}

@@ -87,10 +87,14 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	return o, err
 }
 
-// temporary is a file without a name, which lives as long as it is open.
+// temporary is a file without a name, which lives as long as it is open: in memory where there is no folder for it,
+// as in a container of bbprof alone.
 func temporary(purpose string) (*os.File, error) {
 	f, err := os.CreateTemp("", "bbprof-*.csv")
 	if err != nil {
+		if f, err := inMemory("bbprof.csv"); err == nil {
+			return f, nil
+		}
 		return nil, fmt.Errorf("keeping %s: %w (TMPDIR names another folder)", purpose, err)
 	}
 	os.Remove(f.Name())

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -114,6 +117,29 @@ func TestPipe(t *testing.T) {
 			l.onlyOnce(t)
 		}
 	}
+}
+
+// TestPipeWithoutTemporaryFolder: what was measured is found again also where no file can be made for it.
+func TestPipeWithoutTemporaryFolder(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		require.Skip(t, require.Kernel, "only Linux has files in no folder")
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	l := &lab{delay: jitter}
+	var out strings.Builder
+	o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	corpus := text(1000)
+	if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := end(o); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, parse(t, out.String()), corpus)
+	l.onlyOnce(t)
 }
 
 // interruption is a context that ends when it is told to, and not before Run has taken that in,
