@@ -128,7 +128,7 @@ type study struct {
 	opts  profiler.Options
 	block blockFlags
 	out   output
-	plot  plots
+	plot  plotFile
 }
 
 // oneOrFiles refuses a block beside files, and what is for one block alone.

@@ -214,35 +214,31 @@ func (m *maybeClosedOutput) Write(p []byte) (int, error) {
 	return os.Stdout.Write(p)
 }
 
-type plots []string
+// plotFile is the file to draw into, if any.
+type plotFile string
 
-func (p *plots) add(f *flags) {
-	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it; FILE ends in .svg, .png or .pdf; may be repeated", writes: true, set: func(file string) error {
-		if _, err := plot.Format(file); err != nil {
+func (p *plotFile) add(f *flags) {
+	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it as SVG; FILE ends in .svg", writes: true, set: func(file string) error {
+		if err := plot.Check(file); err != nil {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
 		if err := writable(file); err != nil {
 			return err
 		}
-		*p = append(*p, file)
+		*p = plotFile(file)
 		return nil
 	}})
 }
 
-// draw writes the figure of a subject, such as "block 4801c0", to each file.
-func (p plots) draw(subject string, f plot.Figure) error {
-	if len(p) == 0 {
+// draw writes the figure of a subject, such as "block 4801c0".
+func (p plotFile) draw(subject string, f plot.Figure) error {
+	if p == "" {
 		return nil
 	}
 	cpu := host.Detect()
 	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
-	for _, file := range p {
-		if err := f.Save(file); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.Save(string(p))
 }
 
 func blockSubject(hex string) string {

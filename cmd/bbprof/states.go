@@ -56,7 +56,7 @@ type comparingStates struct {
 	top   int
 	seed  uint64
 	opts  profiler.Options
-	plot  plots
+	plot  plotFile
 	out   output
 }
 
