@@ -35,7 +35,7 @@ func subjects() []subject {
 	return []subject{
 		{"Measure a corpus", []*command{extractCommand(), captureCommand(), replayCommand(), statesCommand(), batchCommand(), mergeCommand(), convertCommand(), datasetCommand(), accountCommand()}},
 		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
-		{"Decide between two", []*command{compareCommand(), checkCommand(), coresCommand()}},
+		{"Decide between two", []*command{compareCommand(), checkCommand()}},
 		{"Judge models", []*command{scoreCommand(), predictCommand(), huntCommand(), instructionsCommand()}},
 		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
 	}
