@@ -23,8 +23,6 @@ program. Registers, flags, x87 and vector state and every captured page are then
 the program had after the block, to the bit. Where they are equal, bbprof measures what the
 program ran. Nothing is timed.
 
-Of a masked file (capture -mask) visits are executed, and there is nothing to compare.
-
 A visit is rejected where the block is: for a system call, or an instruction whose result is not the
 state's alone, such as rdtsc.
 `,
@@ -57,7 +55,6 @@ type replayed struct {
 	Blocks    int                    `json:"blocks"`
 	Identical int                    `json:"identical"`
 	Different int                    `json:"different"`
-	Masked    int                    `json:"masked"` // executed, with nothing to compare to
 	Rejected  map[verdict.Reason]int `json:"rejected"`
 	List      []difference           `json:"differences"`
 }
@@ -107,11 +104,6 @@ func (r *replayed) add(ctx context.Context, p replay.Replayer, name string) erro
 			return fmt.Errorf("%s: %w", where, err)
 		}
 		blocks[fmt.Sprintf("%s %x", entry.File, entry.Address)] = true
-		if file.About().Masked && outcome.Rejection == nil {
-			outcome.Differences = nil
-			r.Masked++
-			r.Identical--
-		}
 		r.count(outcome, difference{where, entry.Hex, entry.Function, outcome.Differences})
 	}
 	r.Blocks += len(blocks)
@@ -136,9 +128,6 @@ func (r *replayed) report(top int) string {
 	t := newTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.Visits, r.Blocks))
 	t.row("identical", fmt.Sprint(r.Identical))
 	t.row("different", fmt.Sprint(r.Different))
-	if r.Masked > 0 {
-		t.row("masked", fmt.Sprintf("%d, executed; a masked file does not say what the program had after them", r.Masked))
-	}
 	if rejected := frequent(r.Rejected); len(rejected) > 0 {
 		t.row("rejected", strings.Join(rejected, ", "))
 	}
