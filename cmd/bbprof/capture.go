@@ -28,7 +28,7 @@ func captureCommand() *command {
 		name:    "capture",
 		summary: "take the states in which a program reaches its blocks, registers and memory",
 		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
-			"capture -index FILE  (what a file holds)"},
+			"capture -index FILE  (what a file holds)", "capture -verify FILE  (whether its visits run to the same end again)"},
 		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the
 block starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page
 that this execution touches, with its contents; and what the block left of them. Which blocks: the
@@ -38,6 +38,10 @@ measures a block from such a state with -state FILE#NUMBER.
 
 FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you
 alone (mode 0600).
+
+-verify executes each visit once in bbprof's child, from the registers and pages as captured, and
+holds what follows against what the program had, to the bit. Nothing is timed. A visit is rejected
+where its block is, as for rdtsc.
 
 The program computes what it computes without bbprof, with your rights and unconfined. Address
 randomisation is off, and the random bytes that the kernel gives it are the same in every run, keys
@@ -52,8 +56,9 @@ docs/capture.md tells more.
 		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
 bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions
 bbprof capture -index gzip.states                            which block, which visit
+bbprof capture -verify gzip.states                           is it what the program ran?
 `,
-		exits: map[int]string{exitOK: "captured", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
+		exits: map[int]string{exitOK: "captured; or verified", exitRejected: "-verify: at least one visit ends otherwise than in the program", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
 			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},
 		setup: func(f *flags) func(streams) error {
 			c := capturingStates{samples: 20, first: 20_000, top: 100}
@@ -67,6 +72,7 @@ type capturingStates struct {
 	words     []string
 	out       string
 	index     string
+	verify    string
 	quiet     bool
 	function  *regexp.Regexp
 	addresses []uint64
@@ -85,6 +91,7 @@ func (c *capturingStates) declare(f *flags) {
 	outputFile(f, &c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
+	f.text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
@@ -112,9 +119,12 @@ func (c *capturingStates) check() error {
 		}
 	}
 	switch {
-	case c.index != "" && (c.out != "" || len(c.words) > 0):
-		return badUsage("-index only reads: leave out -o and the program")
-	case c.index != "":
+	case c.index != "" && c.verify != "":
+		return badUsage("choose -index or -verify")
+	case c.index != "" || c.verify != "":
+		if c.out != "" || len(c.words) > 0 {
+			return badUsage("-index and -verify only read: leave out -o and the program")
+		}
 		return nil
 	case len(c.words) == 0:
 		return badUsage("no program: write it and its arguments after --")
@@ -138,6 +148,9 @@ func (c *capturingStates) run(std streams) error {
 	}
 	if c.index != "" {
 		return listStates(c.index, std.out)
+	}
+	if c.verify != "" {
+		return c.verifyFile(std)
 	}
 	ctx, stop := untilSignal()
 	defer stop()

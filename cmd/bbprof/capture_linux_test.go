@@ -39,7 +39,7 @@ func TestCaptureVerified(t *testing.T) {
 		require.Host(t, hostMissing(cmd, string(out)))
 		t.Fatalf("%v: %s", err, out)
 	}
-	if out, err := bbprofCommand(t, "replay", name).Output(); err != nil || !strings.Contains(string(out), "identical  8") {
+	if out, err := bbprofCommand(t, "capture", "-verify", name).Output(); err != nil || !strings.Contains(string(out), "identical  8") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
