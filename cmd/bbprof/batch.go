@@ -93,7 +93,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
 		"state names; without another file, the rows are all states of FILE")
 	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
-		"parts' results are joined by bbprof merge. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
+		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
 		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/slurm.md)")
 	f.section("Output")
 	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")

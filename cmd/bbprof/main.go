@@ -33,7 +33,7 @@ type subject struct {
 // subjects are all commands but the main job, bbprof -hex.
 func subjects() []subject {
 	return []subject{
-		{"Measure a corpus", []*command{extractCommand(), captureCommand(), batchCommand(), mergeCommand(), convertCommand(), datasetCommand(), accountCommand()}},
+		{"Measure a corpus", []*command{extractCommand(), captureCommand(), batchCommand(), convertCommand(), datasetCommand(), accountCommand()}},
 		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
 		{"Decide between two", []*command{compareCommand(), checkCommand()}},
 		{"Judge models", []*command{scoreCommand(), predictCommand(), huntCommand(), instructionsCommand()}},
