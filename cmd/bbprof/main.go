@@ -36,7 +36,7 @@ func subjects() []subject {
 		{"Measure a corpus", []*command{extractCommand(), captureCommand(), batchCommand(), convertCommand(), datasetCommand(), accountCommand()}},
 		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
 		{"Decide between two", []*command{compareCommand(), checkCommand()}},
-		{"Judge models", []*command{scoreCommand(), predictCommand(), huntCommand(), instructionsCommand()}},
+		{"Judge models", []*command{scoreCommand(), huntCommand(), instructionsCommand()}},
 		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
 	}
 }
