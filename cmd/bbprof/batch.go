@@ -237,7 +237,6 @@ func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
 }
 
 func (b *batchFlags) measure(std streams) error {
-	garbage := newCollector()
 	j, err := b.prepare(std)
 	if err != nil {
 		return err
@@ -267,7 +266,6 @@ func (b *batchFlags) measure(std streams) error {
 		}
 	}
 	watch := newWatch(b.out.notes(std), j.in.Size())
-	garbage.adjust()
 	visit := (func(*input.Row) string)(nil)
 	if j.states != nil {
 		defer j.states.Close()
@@ -275,10 +273,9 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
 		Workers: inStates(listingIn(workers.measurers(), b.syntax), j.states), Visit: visit, Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
-		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
+		Progress: watch.show,
 	})
 	watch.end()
-	garbage.rest()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError
 	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +75,6 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 
 // predictTimeout is how long a tool may be silent. Learned models take long to start.
 const predictTimeout = time.Minute
-
-// scorePercent is how much the heap may grow beyond what is in use: it keeps a million blocks and five
-// models within a gigabyte.
-const scorePercent = 25
 
 type scoring struct {
 	predicting
@@ -152,8 +147,6 @@ func (c *scoring) run(std streams) error {
 	if c.predictions == "-" {
 		return badUsage("-predictions: standard output takes the report; name a file")
 	}
-	// What is read stays to the end: a heap of twice its size would be of no use.
-	debug.SetGCPercent(scorePercent)
 	c.truth.core, c.truth.unmeasured = c.core, c.predictions != ""
 	stdin, err := std.in, error(nil)
 	if c.predictions != "" {
