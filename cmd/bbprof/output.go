@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -16,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/limits"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -67,24 +65,6 @@ func (l *lossless) exitCode(code int, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bbprof: writing the result: %v\n", l.err)
 	}
 	return exitInternal
-}
-
-// stdout is standard output. Where it was closed at the start, Go has opened /dev/null in its place, which
-// would take a result without an error.
-func stdout() io.Writer {
-	switch closed, maybe := limits.StdoutClosed(); {
-	case closed:
-		return closedOutput{}
-	case maybe:
-		return &maybeClosedOutput{}
-	}
-	return os.Stdout
-}
-
-type closedOutput struct{}
-
-func (closedOutput) Write([]byte) (int, error) {
-	return 0, errors.New("standard output is closed; redirect it to a file, or to /dev/null where only the exit code matters")
 }
 
 // output is where and how a command writes its result.
@@ -202,16 +182,6 @@ func (o *output) stream(std streams, write func(io.Writer) error) error {
 		return err
 	}
 	return fmt.Errorf("writing the result: %w", err)
-}
-
-// maybeClosedOutput warns when something is written to it.
-type maybeClosedOutput struct{ warned sync.Once }
-
-func (m *maybeClosedOutput) Write(p []byte) (int, error) {
-	m.warned.Do(func() {
-		fmt.Fprintln(os.Stderr, "bbprof: warning: the result is lost: standard output is closed, or is /dev/null opened for reading and writing; -o FILE keeps it, and with >/dev/null this is not said")
-	})
-	return os.Stdout.Write(p)
 }
 
 // plotFile is the file to draw into, if any.
