@@ -387,15 +387,15 @@ func Arrange(cells []string, permutation []int, into []string) []string {
 func (s Schema) Permutation(other Schema) []int {
 	at := make(map[string]int, len(s))
 	for i, c := range s {
-		at[plainName(c.Name)] = i
+		at[c.Name] = i
 	}
 	order, missing := make([]int, len(other)), 0
 	for i, c := range other {
-		k, ok := at[plainName(c.Name)]
+		k, ok := at[c.Name]
 		switch {
 		case ok:
 			order[i] = k
-			delete(at, plainName(c.Name))
+			delete(at, c.Name)
 		case c.with != nil:
 			order[i] = -1
 			missing++
@@ -429,9 +429,6 @@ func (s Schema) InOrderOf(other Schema) Schema {
 	}
 	return in
 }
-
-// plainName is a name as it is written now: bbprof left bytes that are no UTF-8 in a header.
-func plainName(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
 
 // Reserved are the names that no carried column may have.
 func Reserved() (names []string) {

@@ -463,33 +463,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestOldSettings: a file of the time when settings had Go's names is of the same run as one of now.
-func TestOldSettings(t *testing.T) {
-	const old = `{"version":"1","settings":{"Budget":3000000000,"Clock":"auto","Events":null,"Frames":0,"FrontEnd":"opcache","Identical":0,"Init":"",` +
-		`"Mode":"unroll","NoFTZ":false,"NoRescue":false,"Precision":0.005,"Tolerate":null,"Unroll":null}}`
-	const other = `{"version":"1","settings":{"Budget":1500000000,"Clock":"tsc","Events":["a","b"],"Frames":1,"FrontEnd":"decode","Identical":4,"Init":"zero",` +
-		`"Mode":"both","NoFTZ":true,"NoRescue":true,"Precision":0.01,"Tolerate":["l1i_miss","unstable"],"Unroll":{"Short":50,"Long":100}}}`
-	for text, options := range map[string]profiler.Options{old: {}, other: {
-		Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.01, Frames: 1, Init: "zero", NoFTZ: true,
-		NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
-		Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable},
-	}} {
-		there, err := ParseRun(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		settings := SettingsOf(options)
-		here := Run{Version: "1", Settings: settings}
-		if d := there.Difference(here); d != nil || there.ID() != here.ID() {
-			t.Errorf("%q, %s and %s", d, there.ID(), here.ID())
-		}
-	}
-	there, _ := ParseRun(`{"settings":{"Budget":"x","Unroll":7,"New":1}}`)
-	if d := there.SettingsDifference(Run{}); len(d) != 3 {
-		t.Errorf("%q", d)
-	}
-}
-
 // FuzzLines: whatever cells there are, the line gives them back, and is one line.
 func FuzzLines(f *testing.F) {
 	f.Add("90", "a,b", `"`)
