@@ -52,8 +52,6 @@ type Result struct {
 	LoopCILow    float64 `json:"loop_ci_low,omitzero"`
 	LoopCIHigh   float64 `json:"loop_ci_high,omitzero"`
 	Disagreement string  `json:"disagreement,omitempty"` // by more than 5 %, and its likely cause
-	// Second is the same in the other initial state, where Options name two.
-	Second *SecondState `json:"second_state,omitempty"`
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 

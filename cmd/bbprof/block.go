@@ -321,9 +321,6 @@ func oneMode(o profiler.Options) error {
 	if o.Mode == profiler.Both {
 		return badUsage("-mode both gives two numbers; choose unroll or loop")
 	}
-	if strings.Contains(o.Init, ",") {
-		return badUsage("-init %s gives two numbers; choose one state", o.Init)
-	}
 	if err := o.Check(); err != nil {
 		return &usageError{err}
 	}

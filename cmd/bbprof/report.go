@@ -83,11 +83,6 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	w.line("init", "%s", state(r))
 	w.captured(r.Captured)
-	if s := r.Second; s != nil && s.Reason != "" {
-		w.line("", "%s: %s", s.Init, s.Reason)
-	} else if s != nil {
-		w.line("", "%s: %.3f cycles per iteration, 95 %% interval %.3f to %.3f; the states differ by %.1f %%", s.Init, s.Cycles, s.CILow, s.CIHigh, 100*s.Sensitive)
-	}
 	if r.Mode != profiler.Loop {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}

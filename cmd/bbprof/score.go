@@ -34,8 +34,8 @@ A block that a tool fails at costs its neighbours nothing. It counts as not cove
 Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
 ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
 the noise floor that no model can beat. A model sees a block's bytes alone, so blocks that another
-initial state makes faster or slower are left out: those of -other-init, those that a column
-state_sensitive says true of, and those of which a row differs from the first by more than 5 %.
+initial state makes faster or slower are left out: those of -other-init, and those of which a row
+differs from the first by more than 5 %.
 
 -predictions FILE writes what the model says as hex,cycles,failure: cycles of an iteration, or why
 there are none, in the tool's words. It takes blocks that were not measured too, such as a corpus;
@@ -60,7 +60,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
-			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that a column state_sensitive or another row would leave out, too; the first row counts")
+			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
 			outputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
 			f.text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")

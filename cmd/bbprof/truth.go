@@ -214,10 +214,6 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		}
 		delete(t.rejections, b.Hex)
 		seen[b.Hex] = -1
-		if sensitive(cell("state_sensitive")) && !o.sensitive {
-			t.sensitive++
-			continue
-		}
 		b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
 		b.Bound = names.one(cell("bound"))
 		b.Evidence = names.one(c.evidenceOf(cell))
@@ -255,12 +251,6 @@ func (t *truth) rejected() map[string]int {
 		n[r.reason]++
 	}
 	return n
-}
-
-// sensitive reads a cell of column state_sensitive: true, or by which share two states differ.
-func sensitive(cell string) bool {
-	by, err := strconv.ParseFloat(cell, 64)
-	return cell == "true" || err == nil && by > differs
 }
 
 // bound is an end of an interval, or the value itself where there is none.

@@ -118,13 +118,6 @@ func Columns(disasm bool) []Column {
 		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
 		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
 
-		{Name: "second_init", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return s.Init })},
-		{Name: "second_reason", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return string(s.Reason) })},
-		{Name: "second_cycles", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Cycles }))},
-		{Name: "second_ci_low", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CILow }))},
-		{Name: "second_ci_high", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CIHigh }))},
-		{Name: "state_sensitive", Type: Text, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Sensitive }))},
-
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
 		{Name: "category", Type: Text, of: func(e *Entry) string { return string(asm.CategoryOfCode(e.Row.Code)) }},
@@ -208,8 +201,6 @@ type Flags struct {
 
 func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
 
-func twoStates(f Flags) bool { return strings.Contains(f.Options.Init, ",") }
-
 func fromCaptured(f Flags) bool { return f.Captured }
 
 // speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
@@ -228,26 +219,6 @@ func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []C
 		{Name: name + "_cycles", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Cycles) })},
 		{Name: name + "_share", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Share) })},
 		{Name: name + "_layout", Type: Integer, of: of(func(s profiler.Speed) string { return strconv.Itoa(s.Layouts[0]) })},
-	}
-}
-
-// second is a cell about a second initial state, empty without one.
-func second(of func(*profiler.SecondState) string) func(*Entry) string {
-	return func(e *Entry) string {
-		if e.Result.Second == nil {
-			return ""
-		}
-		return of(e.Result.Second)
-	}
-}
-
-// secondNumber is a number of a state in which the block was measured.
-func secondNumber(of func(*profiler.SecondState) float64) func(*profiler.SecondState) string {
-	return func(s *profiler.SecondState) string {
-		if s.Reason != "" {
-			return ""
-		}
-		return strconv.FormatFloat(of(s), 'f', cycleDecimals, 64)
 	}
 }
 
