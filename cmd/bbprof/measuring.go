@@ -61,8 +61,7 @@ func parseLayout(s string) (*int, error) {
 // howToMeasure declares the flags of measuring but for those of where.
 func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
-	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the "+
-		"other, with the likely cause where they differ by more than 5 %").fallback = string(profiler.Modes()[0])
+	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").fallback = string(profiler.Modes()[0])
 	choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").fallback = string(profiler.FrontEnds()[0])
 	parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+

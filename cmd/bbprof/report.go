@@ -92,9 +92,6 @@ func (w *reporter) run(r profiler.Result) {
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
 	}
-	if r.Disagreement != "" {
-		w.line("", "%s", r.Disagreement)
-	}
 	if r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
 		w.line("timings", "%d clean and identical, %d others; windows: %d kept, %d timed again after a context switch",
 			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched)

@@ -273,11 +273,7 @@ func detail(r *profiler.Result) string {
 	case r.Failure != "":
 		return r.Failure
 	case r.Rejection == nil:
-		notes := r.Warnings
-		if r.Disagreement != "" {
-			notes = append([]string{r.Disagreement}, notes...)
-		}
-		return strings.Join(notes, "; ")
+		return strings.Join(r.Warnings, "; ")
 	case r.Rejection.Inst == nil:
 		return r.Rejection.Detail
 	}
