@@ -7,12 +7,10 @@ SOAKTIME ?= 30m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-# An entry of bbprof's own, which notices that standard output was closed (internal/limits).
-ENTRY = -E bbprof_entry
 
 # Without C the binary is static, whatever compiler is installed.
 build:
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) $(if $(filter linux/amd64,$(shell go env GOOS)/$(shell go env GOARCH)),$(ENTRY))' -o bbprof ./cmd/bbprof
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bbprof ./cmd/bbprof
 
 # One archive with the static binary, its man page, completions for three shells, the documentation, and
 # checksums of all of them; beside it the checksum of the archive. The same commit gives the same bytes.
@@ -20,7 +18,7 @@ OUT ?= out
 NAME = bbprof-$(VERSION)-linux-amd64
 release:
 	rm -rf $(OUT)/$(NAME) && mkdir -p $(OUT)/$(NAME)
-	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS) $(ENTRY)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
 	cp -r LICENSE README.md CITATION.cff ARCHITECTURE.md CONTRIBUTING.md docs $(OUT)/$(NAME)
 	cd $(OUT)/$(NAME) && ./bbprof help -man > bbprof.1 && ./bbprof completion bash > bbprof.bash && \
 		./bbprof completion zsh > _bbprof && ./bbprof completion fish > bbprof.fish && \

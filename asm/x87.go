@@ -1,5 +1,7 @@
 package asm
 
+import "strings"
+
 // x87Effect is by how much an instruction deepens the x87 register stack, by mnemonic (SDM
 // vol. 1, 8.3). Those that are not listed leave it alone.
 var x87Effect = map[string]int{
@@ -174,3 +176,11 @@ var (
 	x87Blind = names("fldz fld1 fldpi fldl2e fldl2t fldlg2 fldln2 fldcw fnstcw fnstsw fnstenv " +
 		"fnclex fnop fneni fndisi fnsetpm frstpm fincstp fdecstp ffree ffreep fwait fxsave fxsave64")
 )
+
+func names(list string) map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq(list) {
+		m[name] = true
+	}
+	return m
+}

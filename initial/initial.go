@@ -6,6 +6,7 @@ package initial
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -80,6 +81,18 @@ func uniform(name string, word uint64) State {
 // fails for its context rather than for itself, in the order in which they are tried.
 func States() []State {
 	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned(), halves()}
+}
+
+// Named is the state of that name.
+func Named(name string) (State, error) {
+	var names []string
+	for _, s := range States() {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return State{}, fmt.Errorf("no initial state is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // distinct gives every register a page and a line of its own: no two pointers are equal,

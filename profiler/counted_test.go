@@ -3,7 +3,6 @@ package profiler
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,14 +17,12 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
-	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -275,46 +272,6 @@ func TestSimulatedTolerated(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What fails in the second of two initial states has no cycles of the first; what does not end in the second keeps them.
-func TestSimulatedSecondFails(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  func(s *session)
-		want Status
-	}{
-		"killed": {func(s *session) { s.child.Kill() }, Failed},
-		"endless": {func(s *session) {
-			entry := s.timer.Images()
-			copy(s.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
-			s.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
-		}, OK},
-	} {
-		r := secondEnded(t, c.end)
-		if r.Status != c.want || r.Hex != "4801c0" || (r.Cycles != 0) != (c.want == OK) || (r.Clock != nil) != (c.want == OK) {
-			t.Errorf("%s: %+v", name, r)
-		}
-		if c.want == OK && (r.Second == nil || r.Second.Reason != verdict.Timeout) {
-			t.Errorf("%s: %+v", name, r.Second)
-		}
-	}
-}
-
-// secondEnded is a block in two initial states, of which the second ends the child in some way.
-func secondEnded(t *testing.T, end func(*session)) Result {
-	t.Helper()
-	var s *session
-	states, err := StatesNamed("low")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := scripted(pmutest.New(8), script(1, func(pmu.Pass, int, *timing.Readings) {
-		if s != nil && binary.LittleEndian.Uint64(s.child.Frame(0)) == states[0].Fill {
-			end(s)
-		}
-	}))
-	o.Init = "paper,low"
-	return profileScriptedOn(t, o, func(is *session) { s = is }, Block{Code: []byte{0x48, 0x01, 0xc0}})
 }
 
 // The paper's rule on cycles: 8 identical timings of 16, and not 7.

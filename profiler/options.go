@@ -22,8 +22,7 @@ type Options struct {
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
 	// Budget is the longest time to spend on one timing of a block, default 3 s. Each further one has as much again: a timing with other
-	// numbers of copies where the first are nonlinear, that of the loop in mode Both, that in the second of two initial
-	// states, and by hardware counters each check of a third number of copies. To share one budget would reject blocks, or widen
+	// numbers of copies where the first are nonlinear, that of the loop in mode Both, and by hardware counters each check of a third number of copies. To share one budget would reject blocks, or widen
 	// their intervals, for what was spent on something else.
 	Budget time.Duration
 	// Precision is how narrow the interval is to be: its half-width as a share of the cycles, or
@@ -33,8 +32,7 @@ type Options struct {
 	// Frames is how many physical pages the block's pages share: AutoFrames is one as long as
 	// that is harmless, else one a page; 1 is the paper's.
 	Frames int
-	// Init names the only initial state to use (initial.States), or two with a comma between: a block is
-	// measured in both, in the first of them that it runs in for its cycles.
+	// Init names the only initial state to use (initial.States).
 	Init string
 	// Set is what registers, flags and memory hold instead of what the initial state has for them.
 	Set initial.Set

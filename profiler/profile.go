@@ -53,16 +53,7 @@ func (s *session) profile(b Block) (Result, error) {
 	here.OnCPU = s.cpus.Current() // it moves where the CPU is busy
 	asWritten(err, j.Code, s.cpu.Disabled)
 	result := s.result(j, here, r, err == nil)
-	if err != nil {
-		return result, err
-	}
-	if result.Second, err = s.second(b, result.Init.Name); err != nil {
-		return s.result(j, here, r, false), err
-	}
-	if result.Second != nil {
-		result.Second.comparedWith(result.Cycles)
-	}
-	return result, nil
+	return result, err
 }
 
 // asWritten names the instruction of a rejection as the user wrote it, and what does not run it where that is not the CPU:
@@ -215,7 +206,7 @@ func (s *session) task(j job, d decoded, r repeated) mapping.Task {
 }
 
 // choosesState reports whether bbprof may choose a block's initial state: the user named none, and allows a rescue.
-func (s *session) choosesState(j job) bool { return len(s.compared) == 0 && len(j.states) > 1 }
+func (s *session) choosesState(j job) bool { return s.opts.Init == "" && len(j.states) > 1 }
 
 // judgeTrace applies the rules to the accesses.
 func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, err error) {

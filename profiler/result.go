@@ -45,12 +45,9 @@ type Result struct {
 	FrontEnd FrontEnd `json:"frontend"` // what served unrolled copies
 
 	// Of a loop, in mode both beside Cycles, which are then those of unrolled copies.
-	LoopCycles   float64 `json:"loop_cycles,omitzero"`
-	LoopCILow    float64 `json:"loop_ci_low,omitzero"`
-	LoopCIHigh   float64 `json:"loop_ci_high,omitzero"`
-	Disagreement string  `json:"disagreement,omitempty"` // by more than 5 %, and its likely cause
-	// Second is the same in the other initial state, where Options name two.
-	Second *SecondState `json:"second_state,omitempty"`
+	LoopCycles float64 `json:"loop_cycles,omitzero"`
+	LoopCILow  float64 `json:"loop_ci_low,omitzero"`
+	LoopCIHigh float64 `json:"loop_ci_high,omitzero"`
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
@@ -246,7 +243,6 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 		of := l.measured.timed.Estimate
 		result.Loop = reportLoop(l.measured.mapped)
 		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
-		result.Disagreement = disagreement(r.compare(j))
 	}
 	if j.Mode == Both {
 		result.Warnings = slices.Concat(result.Warnings, r.warnings)

@@ -24,12 +24,10 @@ type session struct {
 	machine simulated.Machine // usually none
 	cpu     host.CPU
 	states  []initial.State // to give blocks, in this order
-	// compared are those that the options name, two of which a block is to be measured in.
-	compared []initial.State
-	cpus     *cpus
-	child    *tracee.Tracee
-	window   uint64 // that the child is to have, see layout.WindowFor; 0 is none
-	timer    timing.Timer
+	cpus    *cpus
+	child   *tracee.Tracee
+	window  uint64 // that the child is to have, see layout.WindowFor; 0 is none
+	timer   timing.Timer
 
 	kernel pmu.Kernel
 	pmu    pmu.PMU                   // what the kernel counts
@@ -44,11 +42,11 @@ type session struct {
 func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*session, error) {
 	s := &session{opts: opts, machine: machine, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	if opts.Init != "" {
-		named, err := StatesNamed(opts.Init)
+		named, err := initial.Named(opts.Init)
 		if err != nil {
 			return nil, err
 		}
-		s.states, s.compared = named, named
+		s.states = []initial.State{named}
 	}
 	if opts.NoRescue {
 		s.states = s.states[:1]

@@ -94,7 +94,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
 		"state names; without another file, the rows are all states of FILE")
 	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
-		"parts' results are joined by bbprof merge. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
+		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
 		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/slurm.md)")
 	f.section("Output")
 	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")
@@ -238,7 +238,6 @@ func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
 }
 
 func (b *batchFlags) measure(std streams) error {
-	garbage := newCollector()
 	j, err := b.prepare(std)
 	if err != nil {
 		return err
@@ -266,7 +265,6 @@ func (b *batchFlags) measure(std streams) error {
 		}
 	}
 	watch := newWatch(b.out.notes(std), j.in.Size())
-	garbage.adjust()
 	visit := (func(*input.Row) string)(nil)
 	if j.states != nil {
 		defer j.states.Close()
@@ -274,10 +272,9 @@ func (b *batchFlags) measure(std streams) error {
 	}
 	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
 		Workers: inStates(listingIn(workers.measurers(), b.syntax), j.states), Visit: visit, Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
-		Progress: func(p batch.Progress) { garbage.adjust(); watch.show(p) },
+		Progress: watch.show,
 	})
 	watch.end()
-	garbage.rest()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError
 	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are

@@ -103,7 +103,7 @@ type study struct {
 	opts  profiler.Options
 	block blockFlags
 	out   output
-	plot  plots
+	plot  plotFile
 }
 
 // oneOrFiles refuses a block beside files, and what is for one block alone.
@@ -295,9 +295,6 @@ func tolerateAll() []verdict.Reason {
 func oneMode(o profiler.Options) error {
 	if o.Mode == profiler.Both {
 		return badUsage("-mode both gives two numbers; choose unroll or loop")
-	}
-	if strings.Contains(o.Init, ",") {
-		return badUsage("-init %s gives two numbers; choose one state", o.Init)
 	}
 	if err := o.Check(); err != nil {
 		return &usageError{err}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,8 +10,36 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
+
+// scripted is what a profiler makes of blocks.
+type scripted func(profiler.Block) (profiler.Result, error)
+
+func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := f(b)
+	r.Hex = hex.EncodeToString(b.Code)
+	return r, err
+}
+
+// failsAt takes two cycles for each block, and fails on those that begin with the first byte; it rejects those of
+// the second, and at those of the third the host fails.
+func failsAt(failed, rejected, host byte) scripted {
+	return func(b profiler.Block) (profiler.Result, error) {
+		switch b.Code[0] {
+		case failed:
+			return profiler.Result{Status: profiler.Failed, Failure: "the child is gone"}, nil
+		case rejected:
+			r := &verdict.Rejection{Reason: verdict.SIGFPE}
+			return profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}, nil
+		case host:
+			return profiler.Result{}, &verdict.HostError{Missing: "an idle CPU"}
+		}
+		return profiler.Result{Status: profiler.OK, Cycles: 2, CILow: 1.9, CIHigh: 2.1, Predicted: &invariants.Prediction{}}, nil
+	}
+}
 
 // TestBoundsOfFiles: a block that bbprof fails on has a row, and what is done when the host fails is written, to a file
 // too. Where nothing is done, a file that is there is kept.

@@ -28,7 +28,7 @@ func captureCommand() *command {
 		name:    "capture",
 		summary: "take the states in which a program reaches its blocks, registers and memory",
 		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
-			"capture -index FILE  (what a file holds)"},
+			"capture -index FILE  (what a file holds)", "capture -verify FILE  (whether its visits run to the same end again)"},
 		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the
 block starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page
 that this execution touches, with its contents; and what the block left of them. Which blocks: the
@@ -37,8 +37,11 @@ hottest by bbprof extract -run, which runs the program once more, under valgrind
 measures a block from such a state with -state FILE#NUMBER.
 
 FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you
-alone (mode 0600). With -mask it holds what decides about the block's time, such as addresses, and a
-fixed byte in place of the rest; nothing is kept of what the block left.
+alone (mode 0600).
+
+-verify executes each visit once in bbprof's child, from the registers and pages as captured, and
+holds what follows against what the program had, to the bit. Nothing is timed. A visit is rejected
+where its block is, as for rdtsc.
 
 The program computes what it computes without bbprof, with your rights and unconfined. Address
 randomisation is off, and the random bytes that the kernel gives it are the same in every run, keys
@@ -53,8 +56,9 @@ docs/capture.md tells more.
 		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
 bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions
 bbprof capture -index gzip.states                            which block, which visit
+bbprof capture -verify gzip.states                           is it what the program ran?
 `,
-		exits: map[int]string{exitOK: "captured", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
+		exits: map[int]string{exitOK: "captured; or verified", exitRejected: "-verify: at least one visit ends otherwise than in the program", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
 			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},
 		setup: func(f *flags) func(streams) error {
 			c := capturingStates{samples: 20, first: 20_000, top: 100}
@@ -68,8 +72,8 @@ type capturingStates struct {
 	words     []string
 	out       string
 	index     string
+	verify    string
 	quiet     bool
-	mask      bool
 	function  *regexp.Regexp
 	addresses []uint64
 	file      string
@@ -87,7 +91,7 @@ func (c *capturingStates) declare(f *flags) {
 	outputFile(f, &c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
-	f.toggle(&c.mask, "mask", "replace all contents of registers and memory that feed no address, mask, shift count, number of rounds or division of the block, and of the program's arguments all but its name")
+	f.text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
@@ -115,9 +119,12 @@ func (c *capturingStates) check() error {
 		}
 	}
 	switch {
-	case c.index != "" && (c.out != "" || len(c.words) > 0):
-		return badUsage("-index only reads: leave out -o and the program")
-	case c.index != "":
+	case c.index != "" && c.verify != "":
+		return badUsage("choose -index or -verify")
+	case c.index != "" || c.verify != "":
+		if c.out != "" || len(c.words) > 0 {
+			return badUsage("-index and -verify only read: leave out -o and the program")
+		}
 		return nil
 	case len(c.words) == 0:
 		return badUsage("no program: write it and its arguments after --")
@@ -141,6 +148,9 @@ func (c *capturingStates) run(std streams) error {
 	}
 	if c.index != "" {
 		return listStates(c.index, std.out)
+	}
+	if c.verify != "" {
+		return c.verifyFile(std)
 	}
 	ctx, stop := untilSignal()
 	defer stop()
@@ -173,18 +183,9 @@ func (c *capturingStates) run(std streams) error {
 	if out, ok := std.out.(*lossless); ok {
 		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
 	}
-	masked, err := c.masking()
-	if err != nil {
-		file.Abort()
-		return err
-	}
-	defer masked.close()
 	kept := 0
 	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
 		b := blocks[v.Block]
-		if why, err := masked.mask(context.WithoutCancel(ctx), b.Code, &v); why != "" || err != nil {
-			return err
-		}
 		kept++
 		return file.Add(&states.Visit{
 			Entry:  states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset, Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
@@ -198,7 +199,7 @@ func (c *capturingStates) run(std streams) error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("writing the states: %w", err)
 	}
-	c.note(notes, report, kept, masked)
+	c.note(notes, report, kept)
 	if ctx.Err() != nil {
 		fmt.Fprintln(notes, "bbprof: interrupted: what was captured until then is written")
 	}
@@ -206,12 +207,7 @@ func (c *capturingStates) run(std streams) error {
 }
 
 func (c *capturingStates) about() states.About {
-	cpu := host.Detect()
-	about := states.About{Program: c.words, CPU: cpu.Brand, Seed: c.options.Seed, Samples: c.samples, Masked: c.mask}
-	if c.mask { // arguments can be passwords
-		about.Program = about.Program[:1]
-	}
-	return about
+	return states.About{Program: c.words, CPU: host.Detect().Brand, Seed: c.options.Seed, Samples: c.samples}
 }
 
 func listStates(name string, w io.Writer) error {
@@ -326,7 +322,7 @@ func (h hottest) blocks(n int) (list []capture.Block) {
 	return list
 }
 
-func (c *capturingStates) note(w io.Writer, r capture.Report, kept int, m *masker) {
+func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
 	with, out, lost := 0, map[string]int{}, map[string]int{}
 	never := 0
 	for _, b := range r.Blocks {
@@ -366,12 +362,5 @@ func (c *capturingStates) note(w io.Writer, r capture.Report, kept int, m *maske
 	if r.End != "" && !r.Stopped {
 		line("the program did not end with status 0: %s", r.End)
 	}
-	if m == nil {
-		line("%s holds memory of the program", c.out)
-		return
-	}
-	for _, why := range byCount(m.lost) {
-		line("%s not written: %s", plural(m.lost[why], "visit"), why)
-	}
-	line("%s is masked: %.2f %% of the bytes of its pages are the program's", c.out, 100*float64(m.kept)/float64(max(m.bytes, 1)))
+	line("%s holds memory of the program", c.out)
 }

@@ -86,7 +86,7 @@ type comparing struct {
 	unpaired    bool
 	apart       bool // pointers
 	out         output
-	plot        plots
+	plot        plotFile
 	verbose     bool
 	programs    programFlags
 	linking     linking

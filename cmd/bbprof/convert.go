@@ -20,29 +20,42 @@ import (
 func convertCommand() *command {
 	return &command{
 		name:     "convert",
-		summary:  "put results into another format: CSV, JSON lines, Parquet, those of other tools",
+		summary:  "put results into another format; join those of a corpus's shards",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
-by the contents of a file, not by its name. Rows keep their order and files follow each other.
-Nothing is lost between CSV, JSON lines and Parquet. Files that were measured on different
-microarchitectures or with different settings are not joined without -mixed. The other formats hold
-accepted blocks alone, as another tool takes them:
+by the contents of a file, not by its name. Nothing is lost between CSV, JSON lines and Parquet. The
+other formats hold accepted blocks alone, as another tool takes them:
 
 ` + foreignText() + `
 Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
+
+Several files are parts of one corpus, such as its shards: their rows come out by their number in the
+corpus, column row. What is missing is reported: shards that no file is of, and numbers that no file
+has; with -of also to which shards the missing rows belong, as an option for sbatch that runs these
+tasks again (docs/slurm.md). Parts that were measured on different microarchitectures or with
+different settings are not joined without -mixed.
+
+With -o DIR/, which ends in a slash, the rows go into a new directory as Parquet, in folders
+microarchitecture=NAME/part=N that DuckDB, pandas and Spark read as columns of one table.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
 bbprof convert -o blocks.tfrecord results.csv
+bbprof convert -of blocks.csv -o all.parquet part*.csv
+bbprof convert -of blocks.csv -o all/ part*.csv
 `,
-		exits: map[int]string{exitOK: "done", exitUsage: "bad usage, or a file that is not a result", exitInternal: ""},
+		exits: map[int]string{exitOK: "done, and nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
+			exitUsage: "bad usage, a file that is not a result, or parts that do not belong together", exitInternal: ""},
 		setup: func(f *flags) func(streams) error {
-			var c converting
+			c := converting{partRows: 1_000_000, out: output{folders: true}}
 			f.operands = &c.files
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
-			f.toggle(&c.mixed, "mixed", "join files of different microarchitectures or settings; column run tells them apart")
+			f.toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
+			f.list(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
+			f.text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
+			f.number(&c.partRows, 1, "rows", "of -o DIR/: most rows of a part")
 			return c.run
 		},
 	}
@@ -52,9 +65,17 @@ type converting struct {
 	files   []string
 	out     output
 	format  resultfile.Format
-	columns []string
-	mixed   bool
+	columns []string // to write
+
+	// Of several files, the parts of a corpus:
+	mixed    bool
+	of       []string // the corpus
+	column   string
+	partRows int
 }
+
+// folder reports whether the result is a directory.
+func (c *converting) folder() bool { return strings.HasSuffix(c.out.file, "/") }
 
 func columnsFlag(f *flags, columns *[]string) {
 	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
@@ -68,10 +89,19 @@ func (c *converting) run(std streams) error {
 	if len(c.files) == 0 {
 		return badUsage("no file named; name one or more, or - for standard input")
 	}
+	if c.folder() && c.format == "" {
+		c.format = resultfile.Parquet
+	}
+	if c.folder() && c.format != resultfile.Parquet {
+		return badUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.file, c.format)
+	}
 	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
+	if len(c.files) > 1 || len(c.of) > 0 || c.folder() {
+		return c.join(std)
+	}
 	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return c.convert(w, std.in) })
 }
 
@@ -180,57 +210,26 @@ type plainCloser struct{ io.Writer }
 
 func (plainCloser) Close() error { return nil }
 
-// convert writes the rows of the files, which must have the same columns; of these those that are
-// named, or all.
+// convert writes the rows of one file, in their order.
 func (c *converting) convert(w io.Writer, stdin io.Reader) error {
-	var (
-		out    resultfile.Writer
-		schema resultfile.Schema
-		first  resultfile.Runs
-	)
-	for i, name := range c.files {
-		in, closer, err := openResult(name, stdin)
+	name := c.files[0]
+	in, closer, err := openResult(name, stdin)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer closer.Close()
+	if err := isResult(in.Schema()); err != nil {
+		return &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	out, err := resultfile.NewSelection(w, c.format, in.Schema(), c.columns)
+	if err != nil {
+		return &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return &usageError{err}
-		}
-		if err := isResult(in.Schema()); err != nil {
-			closer.Close()
 			return &usageError{fmt.Errorf("%s: %w", name, err)}
 		}
-		if out == nil {
-			schema = in.Schema()
-			if out, err = resultfile.NewSelection(w, c.format, in.Schema(), c.columns); err != nil {
-				closer.Close()
-				return &usageError{fmt.Errorf("%s: %w", name, err)}
-			}
-		}
-		order := in.Schema().Permutation(schema)
-		if order == nil {
-			closer.Close()
-			return &usageError{fmt.Errorf("%s: its columns are not those of %s; where it has more than that, name it first", name, c.files[0])}
-		}
-		runs := &resultfile.Runs{}
-		if i == 0 {
-			runs = &first
-		}
-		err = copyRows(out, in, order, func(cells []string) error {
-			if len(c.files) == 1 || c.mixed {
-				return nil
-			}
-			another, err := runs.Add(in.Schema(), cells)
-			if i == 0 || !another || err != nil {
-				return err
-			}
-			if why := first.Mixes(c.files[0], runs); why != "" {
-				return fmt.Errorf("%s; -mixed joins them nevertheless", why)
-			}
-			return nil
-		})
-		closer.Close()
-		if bad := (*usageError)(nil); errors.As(err, &bad) {
-			return &usageError{fmt.Errorf("%s: %w", name, err)}
-		}
-		if err != nil {
+		if err := out.Write(cells); err != nil {
 			return err
 		}
 	}
@@ -258,21 +257,4 @@ func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, err
 		err = fmt.Errorf("-: %w", err)
 	}
 	return in, closer, err
-}
-
-func copyRows(out resultfile.Writer, in resultfile.Reader, order []int, check func(cells []string) error) error {
-	var arranged []string
-	for cells, err := range resultfile.Each(in.Next) {
-		if err != nil {
-			return &usageError{err}
-		}
-		if err := check(cells); err != nil {
-			return &usageError{err}
-		}
-		arranged = resultfile.Arrange(cells, order, arranged)
-		if err := out.Write(arranged); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -160,7 +160,7 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 		return func() error {
 			var stderr strings.Builder
 			code := run(args, strings.NewReader(""), io.Discard, &stderr)
-			if code != exitOK && code != exitUsage && !(args[0] == "merge" && code == exitRejected) {
+			if code != exitOK && code != exitUsage && !(args[0] == "convert" && code == exitRejected) {
 				return fmt.Errorf("exit code %d: %s", code, stderr.String())
 			}
 			return nil
@@ -169,7 +169,7 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 	return map[string]func() error{
 		"convert -format csv":     command("convert", "-format", "csv", name),
 		"convert -format parquet": command("convert", "-format", "parquet", name),
-		"merge":                   command("merge", "-format", "jsonl", name),
+		"convert of parts":        command("convert", "-format", "jsonl", name, name),
 		"check": func() error {
 			c := checking{baseline: name}
 			c.readBaseline(strings.NewReader("")) // it says why
@@ -364,7 +364,7 @@ func TestOddInputs(t *testing.T) {
 		if strings.HasPrefix(name, "/") && !strings.HasPrefix(name, dir) || name == sparse {
 			delete(all, "batch -resume") // it copies the file
 		}
-		all["merge -of"] = func() error { run([]string{"merge", "-of", name, part}, nil, io.Discard, io.Discard); return nil }
+		all["convert -of"] = func() error { run([]string{"convert", "-of", name, part}, nil, io.Discard, io.Discard); return nil }
 		all["the corpus of batch"] = func() error {
 			in, err := input.Open([]string{name}, nil, "", resultfile.Reserved())
 			if err != nil {

@@ -77,7 +77,7 @@ func (d *sealing) run(std streams) error {
 	case d.verify != "":
 		return d.check(std)
 	case len(d.files) == 0:
-		return badUsage("no result named; name what bbprof batch or merge wrote")
+		return badUsage("no result named; name what bbprof batch or convert wrote")
 	}
 	return d.make(std)
 }

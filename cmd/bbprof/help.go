@@ -180,7 +180,7 @@ func helpCommand() *command {
 const (
 	measuringTopic = "measuring"
 	measuringAbout = "These flags say how to measure. Most commands that measure blocks take all of them; ablate, doctor\n" +
-		"and selftest take -cpus, -precision and -budget, and states, replay and dataset -cpus alone.\n"
+		"and selftest take -cpus, -precision and -budget, and capture and dataset -cpus alone.\n"
 )
 
 func helpOn(words []string, std streams) error {

@@ -106,10 +106,15 @@ func (h *hunting) run(std streams) error {
 			h.generate = generatedAlone
 		}
 	}
-	source, err := h.source(h.measuring.CPUs...)
+	core, err := h.namedCore()
 	if err != nil {
 		return err
 	}
+	sources, err := h.sources(core)
+	if err != nil {
+		return err
+	}
+	source := sources[0]
 	if h.report != "" { // that it cannot be written is said before measuring, not after
 		if err := os.MkdirAll(h.report, 0o777); err != nil {
 			return badUsage("-report %s: %w", h.report, err)

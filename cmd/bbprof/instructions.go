@@ -57,14 +57,14 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.operands = &c.tables
-			f.list(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64, of which the causes of what differs are found, too; may be repeated: what differs in one and not in the others is told. The table itself goes to -o FILE")
+			f.list(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
 			c.out.addFile(f)
 			formatFlag(f, &c.format)
 			f.section("Models")
 			f.text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
 			c.addPredicting(f)
-			outputFile(f, &c.report, "report", "FILE.html", "write a page of where the model disagrees beyond the intervals, the worst first; text, if the name ends otherwise")
+			outputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			c.sideBySide.declare(f)
 			return c.run
 		},
@@ -372,7 +372,7 @@ var instructionColumns = func() []instructionColumn {
 		text("latencies", func(r *instructions.Row) string {
 			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
 		}),
-		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput, instructions.OtherThroughput) }),
+		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
 		text("reason", func(r *instructions.Row) string { return r.Reason }),
 		text("detail", func(r *instructions.Row) string { return r.Detail }),
 		text("opcode", func(r *instructions.Row) string { return r.Opcode }),

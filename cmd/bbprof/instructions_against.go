@@ -62,18 +62,13 @@ func numbersOf(rows []instructions.Row) instructions.Table {
 
 // writeAgreements writes how far a table agrees with each of others.
 func writeAgreements(w io.Writer, here instructions.Table, names []string, others []instructions.Table) error {
-	var list []instructions.Agreement
-	for _, there := range others {
-		list = append(list, instructions.Compare(here, there))
-	}
-	instructions.Explain(list)
-	for i := range list {
-		if len(list) > 1 {
+	for i, there := range others {
+		if len(others) > 1 {
 			if _, err := fmt.Fprintf(w, "Against %s\n\n", names[i]); err != nil {
 				return err
 			}
 		}
-		if err := writeAgreement(w, names[i], others[i], list[i]); err != nil {
+		if err := writeAgreement(w, names[i], there, instructions.Compare(here, there)); err != nil {
 			return err
 		}
 	}
@@ -85,15 +80,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	if a.Scale != 1 {
 		fmt.Fprintf(&b, "Numbers of %s are multiplied by %.4f, the median ratio of the latencies.\n\n", name, a.Scale)
 	}
-	header := []string{"", "compared", "within 2 %", "within 5 %", "within 10 %"}
-	if there.Published {
-		header = append(header, "agree, or differ for a cause")
-	}
-	t := newTable("lr", header...)
-	causes := map[string]map[instructions.Cause]int{"latency": {}, "throughput": {}}
-	for _, d := range a.Differ {
-		causes[d.What][d.Cause]++
-	}
+	t := newTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
 	row := func(what string, of instructions.Tally) {
 		share := func(n int) string {
 			if of.Compared == 0 {
@@ -101,11 +88,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 			}
 			return score.Number(float64(n)/float64(of.Compared)).Percent() + " %"
 		}
-		cells := []string{what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10)}
-		if there.Published {
-			cells = append(cells, share(of.Compared-causes[what][instructions.Unknown]))
-		}
-		t.row(cells...)
+		t.row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
 	}
 	row("latency", a.Latencies)
 	row("throughput", a.Throughputs)
@@ -114,33 +97,13 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in one of the tables, within an interval that the other's meets: with them %s %% agree.\n",
 			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
-	if n := a.Latencies.Others; n > 0 {
-		fmt.Fprintf(&b, "\nOf the latencies that differ by more than 2 %%, %d are as another that was measured of the form, named beside them: with them %s %% agree.\n",
-			n, score.Number(float64(a.Latencies.Within2+n)/float64(a.Latencies.Compared)).Percent())
-	}
 	if a.Means > 0 {
 		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
-	}
-	if there.Published && len(a.Differ) > 0 {
-		t := newTable("rrl", "latencies", "throughputs", "cause")
-		for _, cause := range instructions.Causes() {
-			if l, tp := causes["latency"][cause], causes["throughput"][cause]; l+tp > 0 {
-				t.row(strconv.Itoa(l), strconv.Itoa(tp), string(cause))
-			}
-		}
-		fmt.Fprintf(&b, "\nLatencies that differ by more than 2 %% and throughputs by more than 10 %%, by cause:\n\n%s", t)
 	}
 	for _, kind := range a.Kinds() {
 		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, plural(len(kind), "form"))
 		for _, d := range kind {
-			fmt.Fprintf(&b, "  %8.2f %8.2f  %s", d.Here, d.There, d.Form)
-			switch {
-			case d.Other != "":
-				fmt.Fprintf(&b, " (%s)", d.Other)
-			case d.Cause != "":
-				fmt.Fprintf(&b, " (%s)", d.Cause)
-			}
-			b.WriteString("\n")
+			fmt.Fprintf(&b, "  %8.2f %8.2f  %s\n", d.Here, d.There, d.Form)
 		}
 	}
 	if len(there.Unmatched) > 0 {

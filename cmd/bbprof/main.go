@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -21,7 +22,7 @@ func main() {
 	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
 	ignoreFileLimit()
-	os.Exit(run(os.Args[1:], os.Stdin, stdout(), os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // A subject is a group of commands in bbprof -h.
@@ -33,10 +34,10 @@ type subject struct {
 // subjects are all commands but the main job, bbprof -hex.
 func subjects() []subject {
 	return []subject{
-		{"Measure a corpus", []*command{extractCommand(), captureCommand(), replayCommand(), statesCommand(), batchCommand(), mergeCommand(), convertCommand(), datasetCommand(), accountCommand()}},
+		{"Measure a corpus", []*command{extractCommand(), captureCommand(), batchCommand(), convertCommand(), datasetCommand(), accountCommand()}},
 		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
-		{"Decide between two", []*command{compareCommand(), checkCommand(), coresCommand()}},
-		{"Judge models", []*command{scoreCommand(), predictCommand(), huntCommand(), instructionsCommand()}},
+		{"Decide between two", []*command{compareCommand(), checkCommand()}},
+		{"Judge models", []*command{scoreCommand(), huntCommand(), instructionsCommand()}},
 		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
 	}
 }

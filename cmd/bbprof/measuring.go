@@ -30,7 +30,7 @@ func where(f *flags, o *profiler.Options) {
 	parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").fallback = "0.5%"
 	parsed(f, &o.Budget, parseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: the loop of -mode both, the second state of -init A,B, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
+		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
 		"because other work disturbed it").fallback = "3s"
 }
 
@@ -61,8 +61,7 @@ func parseLayout(s string) (*int, error) {
 // howToMeasure declares the flags of measuring but for those of where.
 func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
-	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the "+
-		"other, with the likely cause where they differ by more than 5 %").fallback = string(profiler.Modes()[0])
+	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").fallback = string(profiler.Modes()[0])
 	choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").fallback = string(profiler.FrontEnds()[0])
 	parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
@@ -71,9 +70,8 @@ func howToMeasure(f *flags, o *profiler.Options) {
 	for _, i := range initial.States() {
 		inits = append(inits, i.Name)
 	}
-	parsed(f, &o.Init, func(s string) (string, error) { _, err := profiler.StatesNamed(s); return s, err }, "init", "NAME[,NAME]",
-		"the one initial state to use: "+strings.Join(inits, ", ")+"; of two, such as paper,distinct, one block and batch measure a block in both and say "+
-			"by how much they differ (default: paper, and the others where it makes the block fail)").choices = inits
+	parsed(f, &o.Init, func(s string) (string, error) { _, err := initial.Named(s); return s, err }, "init", "NAME",
+		"the one initial state to use: "+strings.Join(inits, ", ")+" (default: paper, and the others where it makes the block fail)").choices = inits
 	f.declare(flagDecl{name: "set", arg: "REG=VALUE[,...]", help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
 		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/state.md)",
 		set: func(s string) error {

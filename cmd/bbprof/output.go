@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -16,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/limits"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -67,24 +65,6 @@ func (l *lossless) exitCode(code int, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bbprof: writing the result: %v\n", l.err)
 	}
 	return exitInternal
-}
-
-// stdout is standard output. Where it was closed at the start, Go has opened /dev/null in its place, which
-// would take a result without an error.
-func stdout() io.Writer {
-	switch closed, maybe := limits.StdoutClosed(); {
-	case closed:
-		return closedOutput{}
-	case maybe:
-		return &maybeClosedOutput{}
-	}
-	return os.Stdout
-}
-
-type closedOutput struct{}
-
-func (closedOutput) Write([]byte) (int, error) {
-	return 0, errors.New("standard output is closed; redirect it to a file, or to /dev/null where only the exit code matters")
 }
 
 // output is where and how a command writes its result.
@@ -203,45 +183,31 @@ func (o *output) stream(std streams, write func(io.Writer) error) error {
 	return fmt.Errorf("writing the result: %w", err)
 }
 
-// maybeClosedOutput warns when something is written to it.
-type maybeClosedOutput struct{ warned sync.Once }
+// plotFile is the file to draw into, if any.
+type plotFile string
 
-func (m *maybeClosedOutput) Write(p []byte) (int, error) {
-	m.warned.Do(func() {
-		fmt.Fprintln(os.Stderr, "bbprof: warning: the result is lost: standard output is closed, or is /dev/null opened for reading and writing; -o FILE keeps it, and with >/dev/null this is not said")
-	})
-	return os.Stdout.Write(p)
-}
-
-type plots []string
-
-func (p *plots) add(f *flags) {
-	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it; FILE ends in .svg, .png or .pdf; may be repeated", writes: true, set: func(file string) error {
-		if _, err := plot.Format(file); err != nil {
+func (p *plotFile) add(f *flags) {
+	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it as SVG; FILE ends in .svg", writes: true, set: func(file string) error {
+		if err := plot.Check(file); err != nil {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
 		if err := writable(file); err != nil {
 			return err
 		}
-		*p = append(*p, file)
+		*p = plotFile(file)
 		return nil
 	}})
 }
 
-// draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs, to each file.
-func (p plots) draw(subject string, cpus []int, f plot.Figure) error {
-	if len(p) == 0 {
+// draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs.
+func (p plotFile) draw(subject string, cpus []int, f plot.Figure) error {
+	if p == "" {
 		return nil
 	}
 	cpu := host.Detect(cpus...)
 	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
-	for _, file := range p {
-		if err := f.Save(file); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.Save(string(p))
 }
 
 func blockSubject(hex string) string {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
-	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestWatch: without a terminal a line tells now and then of counts, rate and time left.
@@ -54,35 +53,6 @@ func TestFit(t *testing.T) {
 	for width, want := range map[int]string{20: "12 rows, 3 ok, 1s", 17: "12 rows, 3 ok, 1s", 16: "12 rows, 3 ok", 13: "12 rows, 3 ok", 12: "12 rows", 6: "", 0: "", -1: ""} {
 		if got := fit("12 rows, 3 ok, 1s", width); got != want {
 			t.Errorf("in %d columns: %q, want %q", width, got, want)
-		}
-	}
-}
-
-// TestCollectorRests: what the last step of a batch needs, which puts rows in order, is not
-// multiplied by what suits measuring.
-func TestCollectorRests(t *testing.T) {
-	mustMeasure(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	var stderr strings.Builder
-	if code := run([]string{"batch", "-"}, strings.NewReader("0f05\n"), io.Discard, &stderr); disturbed(stderr.String()) {
-		require.Skip(t, require.Idle, "%s", &stderr)
-	} else if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, stderr.String())
-	}
-	if got := debug.SetGCPercent(100); got != leastPercent {
-		t.Errorf("the heap may grow by %d %%, want %d", got, leastPercent)
-	}
-}
-
-// TestGCPercent: the heap grows to its goal, which is less where the cgroup leaves less, and by a
-// quarter where more is in use.
-func TestGCPercent(t *testing.T) {
-	if got := gcPercent(16<<20, 4<<20); got != 300 {
-		t.Errorf("4 MiB may grow by %d %%, to a goal of 16 MiB", got)
-	}
-	for live, want := range map[uint64]int{0: 2300, 4 << 20: 2300, 48 << 20: 100, 96 << 20: leastPercent, 1 << 30: leastPercent} {
-		if got := gcPercent(heapGoal, live); got != want {
-			t.Errorf("of %d MiB: %d, want %d", live>>20, got, want)
 		}
 	}
 }

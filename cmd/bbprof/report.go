@@ -83,11 +83,6 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	w.line("init", "%s", state(r))
 	w.captured(r.Captured)
-	if s := r.Second; s != nil && s.Reason != "" {
-		w.line("", "%s: %s", s.Init, s.Reason)
-	} else if s != nil {
-		w.line("", "%s: %.3f cycles per iteration, 95 %% interval %.3f to %.3f; the states differ by %.1f %%", s.Init, s.Cycles, s.CILow, s.CIHigh, 100*s.Sensitive)
-	}
 	if r.Mode != profiler.Loop {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}
@@ -96,9 +91,6 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
-	}
-	if r.Disagreement != "" {
-		w.line("", "%s", r.Disagreement)
 	}
 	if r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
 		w.line("timings", "%d clean and identical, %d others; windows: %d kept, %d timed again after a context switch",

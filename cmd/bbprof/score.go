@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +27,19 @@ func scoreCommand() *command {
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
   osaca, uica, facile   where they are installed; osaca,arch=ZEN4 names their core
+  lower-bound       what the widths of the core allow
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block that a tool fails at costs its neighbours nothing. It counts as not covered.
 
 Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
 ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
 the noise floor that no model can beat. A model sees a block's bytes alone, so blocks that another
-initial state makes faster or slower are left out: those of -other-init, those that a column
-state_sensitive says true of, and those of which a row differs from the first by more than 5 %.
+initial state makes faster or slower are left out: those of -other-init, and those of which a row
+differs from the first by more than 5 %.
+
+-predictions FILE writes what the model says as hex,cycles,failure: cycles of an iteration, or why
+there are none, in the tool's words. It takes blocks that were not measured too, such as a corpus;
+those that were are scored.
 `,
 		notes: `docs/score.md defines all figures.
 `,
@@ -44,6 +48,7 @@ bbprof score -model mca=llvm-mca-22 results.csv
 bbprof score -model old=old.csv -model new=exec:'python3 predict.py' -worst 20 results.csv
 bbprof score -model uica=uica.csv,column=uiCA,scale=0.01 -report report.html results.csv
 bbprof score -report report.html results.csv      what was measured, without a model
+bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
 		exits: map[int]string{exitOK: "done, whatever the figures", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
 			exitInternal: "", exitInterrupted: "interrupted"},
@@ -55,8 +60,10 @@ bbprof score -report report.html results.csv      what was measured, without a m
 			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
-			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that a column state_sensitive or another row would leave out, too; the first row counts")
+			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
+			outputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
+			f.text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
 			outputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
 			f.seed(&c.seed, "seed of the bootstrap intervals")
 			f.toggle(&c.out.json, "json", "one JSON object instead of the report")
@@ -69,24 +76,22 @@ bbprof score -report report.html results.csv      what was measured, without a m
 // predictTimeout is how long a tool may be silent. Learned models take long to start.
 const predictTimeout = time.Minute
 
-// scorePercent is how much the heap may grow beyond what is in use: it keeps a million blocks and five
-// models within a gigabyte.
-const scorePercent = 25
-
 type scoring struct {
 	predicting
 	files []string
 	again []string
 	truth truthOptions
 
-	otherInit []string
-	worst     int
-	report    string
-	seed      uint64
-	out       output
+	otherInit   []string
+	worst       int
+	predictions string
+	column      string // of blocks, for predictions
+	report      string
+	seed        uint64
+	out         output
 }
 
-// predicting is what score and predict share: models, and what they have to be told.
+// predicting is what score and hunt share: models, and what they have to be told.
 type predicting struct {
 	models  []namedSource
 	mcpu    string
@@ -136,10 +141,20 @@ func (c *scoring) run(std streams) error {
 	if len(c.files) == 0 {
 		return badUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}
-	// What is read stays to the end: a heap of twice its size would be of no use.
-	debug.SetGCPercent(scorePercent)
-	c.truth.core = c.core
-	t, err := readTruth(c.files, std.in, c.truth)
+	if c.predictions != "" && len(c.models) != 1 {
+		return badUsage("-predictions is of one model: name it, such as -model llvm-mca-22")
+	}
+	if c.predictions == "-" {
+		return badUsage("-predictions: standard output takes the report; name a file")
+	}
+	c.truth.core, c.truth.unmeasured = c.core, c.predictions != ""
+	stdin, err := std.in, error(nil)
+	if c.predictions != "" {
+		if stdin, std.in, err = readTwice(c.files, std.in); err != nil {
+			return err
+		}
+	}
+	t, err := readTruth(c.files, stdin, c.truth)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -150,7 +165,15 @@ func (c *scoring) run(std streams) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	models, err := c.predictAll(ctx, t, std)
+	sources, err := c.sourcesFor(ctx, t, std)
+	if err != nil {
+		return err
+	}
+	if len(t.blocks) == 0 {
+		fmt.Fprintln(c.out.notes(std), "bbprof: no block is measured, so nothing is scored")
+		return nil
+	}
+	models, err := c.predictAll(ctx, t, sources, std)
 	if err != nil {
 		return err
 	}
@@ -179,12 +202,25 @@ func (t *truth) facts() []htmlreport.Fact {
 	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
 }
 
-// predictAll gives the predictions of all models and of what they are compared with.
-func (c *scoring) predictAll(ctx context.Context, t *truth, std streams) ([]score.Model, error) {
-	sources, err := c.sources(t.core)
-	if err != nil {
-		return nil, err
+// sourcesFor are the models. With -predictions the one has been asked about all blocks, of this host's core if nothing
+// tells which is meant.
+func (c *scoring) sourcesFor(ctx context.Context, t *truth, std streams) ([]predict.Source, error) {
+	core := t.core
+	if len(t.blocks) == 0 && core.Name == "" {
+		var err error
+		if core, err = c.namedCore(); err != nil {
+			return nil, err
+		}
 	}
+	sources, err := c.sources(core)
+	if err == nil && c.predictions != "" {
+		sources[0], err = c.writePredictions(ctx, sources[0], std.in, std)
+	}
+	return sources, err
+}
+
+// predictAll gives the predictions of all models and of what they are compared with.
+func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.Source, std streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.in)

@@ -194,7 +194,7 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("task %s was not continued:\n%s", task, log)
 		}
 	}
-	merge := c.command("bbprof", "merge", "-of", "blocks.csv", "-o", "all.csv")
+	merge := c.command("bbprof", "convert", "-of", "blocks.csv", "-o", "all.csv")
 	for i := range 8 {
 		merge.Args = append(merge.Args, fmt.Sprintf("part%d.csv", i))
 	}

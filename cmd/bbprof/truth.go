@@ -40,6 +40,8 @@ type truthOptions struct {
 	by        string // the column that is the application
 	core      string // the core, where the results do not tell
 	sensitive bool   // keep blocks that another initial state or row gives another number for
+	// unmeasured takes files without measured blocks, too.
+	unmeasured bool
 }
 
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
@@ -52,6 +54,7 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	}
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return seen[b.Hex] < 0 })
 	switch {
+	case len(t.blocks) == 0 && o.unmeasured:
 	case len(t.blocks) == 0 && t.sensitive > 0:
 		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
 	case len(t.blocks) == 0:
@@ -146,10 +149,16 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
 	in, closer, err := openResult(name, stdin)
+	if err != nil && o.unmeasured {
+		return nil // not a result; whoever reads it as blocks says what is wrong
+	}
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
+	if o.unmeasured && in.Schema().Index("cycles") < 0 {
+		return nil
+	}
 	if err := t.read(in, o, seen); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -205,10 +214,6 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		}
 		delete(t.rejections, b.Hex)
 		seen[b.Hex] = -1
-		if sensitive(cell("state_sensitive")) && !o.sensitive {
-			t.sensitive++
-			continue
-		}
 		b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
 		b.Bound = names.one(cell("bound"))
 		b.Evidence = names.one(c.evidenceOf(cell))
@@ -246,12 +251,6 @@ func (t *truth) rejected() map[string]int {
 		n[r.reason]++
 	}
 	return n
-}
-
-// sensitive reads a cell of column state_sensitive: true, or by which share two states differ.
-func sensitive(cell string) bool {
-	by, err := strconv.ParseFloat(cell, 64)
-	return cell == "true" || err == nil && by > differs
 }
 
 // bound is an end of an interval, or the value itself where there is none.

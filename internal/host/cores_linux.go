@@ -48,23 +48,6 @@ func quota(root fs.FS) (least int) {
 	return least
 }
 
-// MemoryLimit is how many bytes this process's cgroups leave it together with its children, 0 if
-// they set no limit.
-func MemoryLimit() int64 { return memoryLimit(os.DirFS("/")) }
-
-func memoryLimit(root fs.FS) (least int64) {
-	for g := range cgroups(root, "memory") {
-		for _, file := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
-			// Version 1 has a number near the largest for none, version 2 the word max.
-			limit, err := strconv.ParseInt(g(file), 10, 64)
-			if err == nil && limit > 0 && limit < 1<<60 && (least == 0 || limit < least) {
-				least = limit
-			}
-		}
-	}
-	return least
-}
-
 // cgroups are those of this process and their parents, of version 2 and of version 1 with a
 // controller, each as a function that reads one of its files, "" of one that is not there
 // (cgroups(7)).

@@ -53,30 +53,6 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-func TestMemoryLimit(t *testing.T) {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	for _, c := range []struct {
-		name string
-		root fstest.MapFS
-		want int64
-	}{
-		{"nothing is known", fstest.MapFS{}, 0},
-		{"no limit", fstest.MapFS{"proc/self/cgroup": file("0::/a\n"), "sys/fs/cgroup/a/memory.max": file("max\n")}, 0},
-		{"a parent's", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/memory.max": file("134217728\n"),
-			"sys/fs/cgroup/a/memory.max": file("67108864\n")}, 64 << 20},
-		{"where it is slowed down", fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("134217728\n"),
-			"sys/fs/cgroup/memory.high": file("67108864\n")}, 64 << 20},
-		{"version 1", fstest.MapFS{"proc/self/cgroup": file("3:cpu:/a\n4:memory:/m\n"),
-			"sys/fs/cgroup/memory/m/memory.limit_in_bytes": file("67108864\n")}, 64 << 20},
-		{"version 1, no limit", fstest.MapFS{"proc/self/cgroup": file("4:memory:/\n"),
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n")}, 0},
-	} {
-		if got := memoryLimit(c.root); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
 // TestConfine binds all threads of a process, in one of its own: threads that Go starts later
 // too, and none of those that bound themselves afterwards.
 func TestConfine(t *testing.T) {

@@ -16,8 +16,6 @@ func Siblings(cpu int) []int { return []int{cpu} }
 
 func Quota() int { return 0 }
 
-func MemoryLimit() int64 { return 0 }
-
 func Confine([]int) error { return notLinux() }
 
 func Kernel() string { return "" }

@@ -1,5 +1,4 @@
-// A program with a secret, which step copies and adds up on its way along a ring. It goes on for ever unless it has an
-// argument.
+// step copies text and adds numbers on its way along a ring. The program goes on for ever unless it has an argument.
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +27,8 @@ int main(int argc, char **argv)
 	struct node *at = ring;
 	for (int i = 0; i < 64; i++) {
 		ring[i].next = &ring[(7 * i + 3) % 64];
-		memcpy(ring[i].text, "A planted secretA planted secret", sizeof ring[i].text);
-		memcpy(&ring[i].number, "A planted secret", sizeof ring[i].number);
+		memcpy(ring[i].text, "some text that fills thirty-two ", sizeof ring[i].text);
+		memcpy(&ring[i].number, "8 bytes.", sizeof ring[i].number);
 		ring[i].index = 5 * i % 64;
 	}
 	for (int i = 0; argc < 2 || i < 300; i++) {

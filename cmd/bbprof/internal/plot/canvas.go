@@ -1,16 +1,6 @@
 package plot
 
-import (
-	"fmt"
-	"image/color"
-	"io"
-	"sync"
-
-	"golang.org/x/image/font"
-	"golang.org/x/image/font/gofont/goregular"
-	"golang.org/x/image/font/opentype"
-	"golang.org/x/image/math/fixed"
-)
+import "image/color"
 
 // point is a place in points of 1/72 inch, from the upper left corner.
 type point struct{ x, y float64 }
@@ -39,59 +29,36 @@ type stroke struct {
 	dashed bool
 }
 
+// canvas is an svg, or what a test records.
 type canvas interface {
 	line(points []point, s stroke)
 	area(points []point, c color.NRGBA) // a filled polygon
 	disc(at point, radius float64, c color.NRGBA)
 	text(l label)
-	write(w io.Writer) error
-}
-
-func newCanvas(format string, width, height float64) (canvas, error) {
-	switch format {
-	case "svg":
-		return &svg{width: width, height: height}, nil
-	case "png":
-		return newPNG(width, height)
-	case "pdf":
-		return newPDF(width, height), nil
-	}
-	return nil, fmt.Errorf("no format is called %q", format)
 }
 
 var dash = [2]float64{4, 3}
 
-var parsed = sync.OnceValues(func() (*opentype.Font, error) { return opentype.Parse(goregular.TTF) })
-
-// newFace is the embedded font at a size in pixels.
-func newFace(pixels float64) (font.Face, error) {
-	f, err := parsed()
-	if err != nil {
-		return nil, err
-	}
-	return opentype.NewFace(f, &opentype.FaceOptions{Size: pixels, DPI: 72, Hinting: font.HintingNone})
+// advances are the widths of the characters from space to ~ in DejaVu Sans, the widest of the fonts, in
+// thousandths of the type's size (its table hmtx).
+var advances = [...]float64{
+	318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
+	636, 636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
+	1000, 684, 686, 698, 770, 632, 575, 775, 752, 295, 295, 656, 557, 863, 748, 787,
+	603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838, 500,
+	500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,
+	635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 }
 
-// unitSize is the size that text is measured at; a larger one would gain nothing.
-const unitSize = 100
-
-var unitFace = sync.OnceValues(func() (font.Face, error) { return newFace(unitSize) })
-
-// reserve is how much wider than the embedded font the widest of the list for SVG is, with a margin:
-// DejaVu Sans is some 3 % wider.
-const reserve = 1.06
-
-// textWidth is the room to leave for a text, in points. Where the font cannot be read, which would be a
-// broken build, it is a guess of half the size for each character.
+// textWidth is the room to leave for a text, in points. Other characters count as the widest.
 func textWidth(text string, size float64) float64 {
-	face, err := unitFace()
-	if err != nil {
-		return float64(len([]rune(text))) * size / 2
-	}
-	var width fixed.Int26_6
+	width := 0.0
 	for _, r := range text {
-		advance, _ := face.GlyphAdvance(r)
-		width += advance
+		if i := int(r - ' '); i >= 0 && i < len(advances) {
+			width += advances[i]
+		} else {
+			width += 1000
+		}
 	}
-	return reserve * float64(width) / 64 * size / unitSize
+	return width / 1000 * size
 }

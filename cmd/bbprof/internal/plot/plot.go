@@ -1,10 +1,7 @@
-// Package plot draws measurements for print: panels below each other on one axis, or side by side,
-// as SVG, PNG or PDF.
+// Package plot draws measurements for print, as SVG: panels below each other on one axis, or side by side.
 //
-// [Figure.Draw] lays a figure out in points on a canvas, of which there is one for each format. SVG
-// text names a list of fonts and is anchored by its start, middle or end, so that it stays in place
-// whichever of them the reader has. What is reserved for text is measured in the one font that is
-// embedded, Go Regular, which PNG is written in.
+// Text names a list of fonts and is anchored by its start, middle or end, so that it stays in place
+// whichever of them the reader has. The room for it is that of the widest font.
 package plot
 
 import (
@@ -12,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -67,29 +63,21 @@ func (s *Series) Add(x, y, low, high float64) {
 	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, low), append(s.High, high)
 }
 
-// Formats are what a figure can be written as.
-func Formats() []string { return []string{"svg", "png", "pdf"} }
-
-// Format is the format that a file's name ends in.
-func Format(file string) (string, error) {
-	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))
-	if slices.Contains(Formats(), format) {
-		return format, nil
+// Check reports a file's name that does not end in .svg.
+func Check(file string) error {
+	if strings.EqualFold(filepath.Ext(file), ".svg") {
+		return nil
 	}
-	return "", fmt.Errorf("%s: a plot's name ends in .%s", file, strings.Join(Formats(), ", ."))
+	return fmt.Errorf("%s: a plot's name ends in .svg", file)
 }
 
-// Save draws into a file, in the format that its name ends in.
+// Save draws into a file.
 func (f Figure) Save(file string) error {
-	format, err := Format(file)
-	if err != nil {
-		return err
-	}
 	out, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	err = f.Draw(out, format)
+	err = f.Draw(out)
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -99,13 +87,10 @@ func (f Figure) Save(file string) error {
 	return nil
 }
 
-// Draw writes the figure in a format.
-func (f Figure) Draw(w io.Writer, format string) error {
+// Draw writes the figure.
+func (f Figure) Draw(w io.Writer) error {
 	l := newLayout(f)
-	c, err := newCanvas(format, figureWidth, l.height)
-	if err != nil {
-		return err
-	}
+	c := &svg{width: figureWidth, height: l.height}
 	l.draw(c)
 	return c.write(w)
 }

@@ -232,6 +232,9 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
 		}
 		if p.row == last {
+			if hex := m.schema.Index("hex"); hex >= 0 && p.cells[p.order[hex]] != ordered[hex] {
+				return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and another part's is %.100s: they are not parts of one corpus", p.name, p.row, p.cells[p.order[hex]], ordered[hex])}
+			}
 			report.Repeated++
 		} else {
 			if err := gap(p.row); err != nil {

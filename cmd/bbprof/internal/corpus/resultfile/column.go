@@ -118,13 +118,6 @@ func Columns(disasm bool) []Column {
 		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
 		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
 
-		{Name: "second_init", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return s.Init })},
-		{Name: "second_reason", Type: Text, with: twoStates, of: second(func(s *profiler.SecondState) string { return string(s.Reason) })},
-		{Name: "second_cycles", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Cycles }))},
-		{Name: "second_ci_low", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CILow }))},
-		{Name: "second_ci_high", Type: Number, Decimals: cycleDecimals, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.CIHigh }))},
-		{Name: "state_sensitive", Type: Text, with: twoStates, of: second(secondNumber(func(s *profiler.SecondState) float64 { return s.Sensitive }))},
-
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
 		{Name: "category", Type: Text, of: func(e *Entry) string { return string(asm.CategoryOfCode(e.Row.Code)) }},
@@ -208,8 +201,6 @@ type Flags struct {
 
 func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
 
-func twoStates(f Flags) bool { return strings.Contains(f.Options.Init, ",") }
-
 func fromCaptured(f Flags) bool { return f.Captured }
 
 // speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
@@ -228,26 +219,6 @@ func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []C
 		{Name: name + "_cycles", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Cycles) })},
 		{Name: name + "_share", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Share) })},
 		{Name: name + "_layout", Type: Integer, of: of(func(s profiler.Speed) string { return strconv.Itoa(s.Layouts[0]) })},
-	}
-}
-
-// second is a cell about a second initial state, empty without one.
-func second(of func(*profiler.SecondState) string) func(*Entry) string {
-	return func(e *Entry) string {
-		if e.Result.Second == nil {
-			return ""
-		}
-		return of(e.Result.Second)
-	}
-}
-
-// secondNumber is a number of a state in which the block was measured.
-func secondNumber(of func(*profiler.SecondState) float64) func(*profiler.SecondState) string {
-	return func(s *profiler.SecondState) string {
-		if s.Reason != "" {
-			return ""
-		}
-		return strconv.FormatFloat(of(s), 'f', cycleDecimals, 64)
 	}
 }
 
@@ -302,11 +273,7 @@ func detail(r *profiler.Result) string {
 	case r.Failure != "":
 		return r.Failure
 	case r.Rejection == nil:
-		notes := r.Warnings
-		if r.Disagreement != "" {
-			notes = append([]string{r.Disagreement}, notes...)
-		}
-		return strings.Join(notes, "; ")
+		return strings.Join(r.Warnings, "; ")
 	case r.Rejection.Inst == nil:
 		return r.Rejection.Detail
 	}
@@ -387,15 +354,15 @@ func Arrange(cells []string, permutation []int, into []string) []string {
 func (s Schema) Permutation(other Schema) []int {
 	at := make(map[string]int, len(s))
 	for i, c := range s {
-		at[plainName(c.Name)] = i
+		at[c.Name] = i
 	}
 	order, missing := make([]int, len(other)), 0
 	for i, c := range other {
-		k, ok := at[plainName(c.Name)]
+		k, ok := at[c.Name]
 		switch {
 		case ok:
 			order[i] = k
-			delete(at, plainName(c.Name))
+			delete(at, c.Name)
 		case c.with != nil:
 			order[i] = -1
 			missing++
@@ -429,9 +396,6 @@ func (s Schema) InOrderOf(other Schema) Schema {
 	}
 	return in
 }
-
-// plainName is a name as it is written now: bbprof left bytes that are no UTF-8 in a header.
-func plainName(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
 
 // Reserved are the names that no carried column may have.
 func Reserved() (names []string) {

@@ -115,7 +115,7 @@ func entries() []*Entry {
 		{Row: row(1, "\x90", `a "quoted", one`, ""), Tries: 1, RunID: "01234567", RunHeader: `{"version":"x"}`, Result: profiler.Result{
 			Status: profiler.OK, Cycles: 0.25, CILow: 0.2499, CIHigh: 0.25016, Instructions: 1, Bytes: 1,
 			Speeds: []profiler.Speed{{Cycles: 0.2, Share: 1. / 3, Layouts: []int{0, 4}}, {Cycles: 0.25, Share: 1. / 6, Layouts: []int{3}}, {Cycles: 0.275, Share: 0.5, Layouts: []int{1, 2, 5}}},
-			Mode:   profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261, Disagreement: "the loop is slower",
+			Mode:   profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261,
 			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
 			RunsPerSample: 5, Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock:    &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
@@ -150,7 +150,7 @@ func TestCells(t *testing.T) {
 			"highest_cycles": "0.2750", "highest_share": "0.5000", "highest_layout": "1",
 			"loop_cycles": "0.2600", "loop_ci_low": "0.2590", "loop_ci_high": "0.2610", "instructions": "1", "bytes": "1", "unroll_short": "128",
 			"unroll_long": "512", "samples_kept": "72", "samples_dropped": "0", "pages": "2", "frames": "1", "init": "stack", "paper_verdict": "sigfpe",
-			"self_forwarding_loads": "3", "copies_within": "3", "leaves": "sigfpe: no", "detail": "the loop is slower; one; two", "impossible": "below_dispatch", "tries": "1", "rescued": "true", "windows_kept": "9",
+			"self_forwarding_loads": "3", "copies_within": "3", "leaves": "sigfpe: no", "detail": "one; two", "impossible": "below_dispatch", "tries": "1", "rescued": "true", "windows_kept": "9",
 			"windows_dropped": "7", "runs_per_sample": "5", "clock": "tsc", "ticks_per_cycle": "0.7025", "counters": "cycles=0.5000; uops=0.5000", "evidence_l1d_miss": "inferred",
 			"evidence_l1i_miss": "", "evidence_context_switch": "counted", "row": "1", "file": "a b,c.csv", "line": "2", "duplicate_of": "",
 			"run": "01234567", "run_header": `{"version":"x"}`, "disasm": "nop; mov rax, rbx", "x": `a "quoted", one`, "y": ""},
@@ -460,33 +460,6 @@ func TestSettings(t *testing.T) {
 	slices.Sort(fields)
 	if diff := cmp.Diff(known, fields); diff != "" {
 		t.Errorf("put a new option into SettingsOf, or leave it out there as CPUs and Waiting are (-known +fields):\n%s", diff)
-	}
-}
-
-// TestOldSettings: a file of the time when settings had Go's names is of the same run as one of now.
-func TestOldSettings(t *testing.T) {
-	const old = `{"version":"1","settings":{"Budget":3000000000,"Clock":"auto","Events":null,"Frames":0,"FrontEnd":"opcache","Identical":0,"Init":"",` +
-		`"Mode":"unroll","NoFTZ":false,"NoRescue":false,"Precision":0.005,"Tolerate":null,"Unroll":null}}`
-	const other = `{"version":"1","settings":{"Budget":1500000000,"Clock":"tsc","Events":["a","b"],"Frames":1,"FrontEnd":"decode","Identical":4,"Init":"zero",` +
-		`"Mode":"both","NoFTZ":true,"NoRescue":true,"Precision":0.01,"Tolerate":["l1i_miss","unstable"],"Unroll":{"Short":50,"Long":100}}}`
-	for text, options := range map[string]profiler.Options{old: {}, other: {
-		Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.01, Frames: 1, Init: "zero", NoFTZ: true,
-		NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
-		Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable},
-	}} {
-		there, err := ParseRun(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		settings := SettingsOf(options)
-		here := Run{Version: "1", Settings: settings}
-		if d := there.Difference(here); d != nil || there.ID() != here.ID() {
-			t.Errorf("%q, %s and %s", d, there.ID(), here.ID())
-		}
-	}
-	there, _ := ParseRun(`{"settings":{"Budget":"x","Unroll":7,"New":1}}`)
-	if d := there.SettingsDifference(Run{}); len(d) != 3 {
-		t.Errorf("%q", d)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -80,7 +79,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if o.Frames != profiler.AutoFrames {
 		settings["frames"] = float64(o.Frames)
 	}
-	// These stand there only where they are set, so that results of before they existed remain comparable.
+	// What few set stands there only where it is set.
 	if o.Strict {
 		settings["strict"] = true
 	}
@@ -104,57 +103,10 @@ func joined[T any](list []T) string {
 	return strings.Join(texts, ",")
 }
 
-// oldSettings has the names and values of SettingsOf for settings that bbprof wrote when these were
-// the fields of profiler.Options in Go. What it does not know it leaves as it is, and so it differs.
-func oldSettings(settings map[string]any) map[string]any {
-	now := map[string]any{}
-	for name, v := range settings {
-		switch name {
-		case "Unroll":
-			now["unroll"] = auto
-			if f, ok := v.(map[string]any); ok {
-				now["unroll"] = fmt.Sprintf("%v,%v", f["Short"], f["Long"])
-			}
-		case "Budget":
-			now["budget"] = v
-			if ns, ok := v.(float64); ok {
-				now["budget"] = time.Duration(ns).String()
-			}
-		case "Frames":
-			if now["frames"] = v; v == 0.0 {
-				now["frames"] = auto
-			}
-		case "Init":
-			if now["init"] = v; v == "" {
-				now["init"] = auto
-			}
-		case "NoFTZ":
-			now["ftz"] = v != true
-		case "NoRescue":
-			now["rescue"] = v != true
-		case "Identical":
-			if now["identical"] = v; v == 0.0 {
-				now["identical"] = float64(timing.PaperIdentical)
-			}
-		case "Events", "Tolerate":
-			list, _ := v.([]any)
-			if text := joined(list); text != "" || name == "Events" {
-				now[strings.ToLower(name)] = text
-			}
-		case "Precision", "Mode", "FrontEnd", "Clock":
-			now[strings.ToLower(name)] = v
-		default:
-			now[name] = v
-		}
-	}
-	return now
-}
-
 func ParseRun(text string) (r Run, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return Run{}, fmt.Errorf("its run_header %.60q cannot be read: %w", text, err)
 	}
-	r.Settings = oldSettings(r.Settings)
 	return r, nil
 }
 
@@ -180,8 +132,7 @@ func digits(n int, values ...any) string {
 
 var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
 
-// IsID reports whether the cell of a column run is an ID that can be compared. Those of the first
-// versions of bbprof cannot.
+// IsID reports whether the cell of a column run is an ID.
 func IsID(cell string) bool { return runID.MatchString(cell) }
 
 // Comparable reports whether rows of two IDs were measured with the same settings on the same

@@ -43,9 +43,6 @@ type About struct {
 	CPU     string   `json:"cpu"`
 	Seed    uint64   `json:"seed"`
 	Samples int      `json:"samples"` // wanted of each block
-	// Masked says that contents which no block needs are replaced, that of Program only the name is there, and
-	// that no visit says what the program had after it.
-	Masked bool `json:"masked,omitempty"`
 }
 
 // Error blames a file.

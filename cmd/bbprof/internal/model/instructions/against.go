@@ -16,8 +16,6 @@ import (
 type Numbers struct {
 	Form                string
 	Latency, Throughput float64
-	Pairs               string  // every latency, as the column latencies has them
-	Blocks              string  // every throughput, likewise
 	Shown               float64 // the largest latency between operands that assembly shows
 	Alone               float64 // the throughput of a block in which no dependency is broken
 	Low, High           float64 // of a throughput that varies; else 0
@@ -54,8 +52,7 @@ func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, 
 			return ""
 		}
 		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
-		n.Pairs, n.Blocks = cell("latencies"), cell("throughputs")
-		n.Shown, n.Alone = shown(n.Form, n.Pairs), alone(n.Blocks)
+		n.Shown, n.Alone = shown(n.Form, cell("latencies")), alone(cell("throughputs"))
 		for _, what := range []string{latencyMode, "throughput"} {
 			if strings.HasPrefix(cell(what+"_note"), "mean") {
 				n.Mean += what
@@ -119,24 +116,6 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-// otherNumber is which of a form's numbers is as there, or has there between itself and the form's own where mixtures are,
-// if it has no address and no memory in it; empty if none is.
-func otherNumber(numbers string, here, there, share float64) string {
-	for text := range strings.SplitSeq(numbers, "; ") {
-		what, value, ok := strings.Cut(text, ": ")
-		value, _, _ = strings.Cut(value, " ")
-		if !ok || strings.HasPrefix(what, "address") || strings.HasSuffix(what, "to m") {
-			continue
-		}
-		n := number(value)
-		mixed := strings.HasSuffix(what, byDecoders) || strings.HasSuffix(what, besideKands) || strings.HasSuffix(what, shortRow)
-		if near(n, there, share) || mixed && min(here, n) < there && there < max(here, n) {
-			return text
-		}
-	}
-	return ""
-}
-
 func alone(throughputs string) float64 {
 	for text := range strings.SplitSeq(throughputs, "; ") {
 		if value, ok := strings.CutPrefix(text, "alone: "); ok {
@@ -150,15 +129,12 @@ func alone(throughputs string) float64 {
 type Difference struct {
 	Form, What  string
 	Here, There float64
-	Other       string // another number of the form here that is as there: of which operands, or values, or through one unit
-	Cause       Cause
 }
 
 // Tally counts the numbers that two tables both have.
 type Tally struct {
 	Compared, Within2, Within5, Within10 int
 	Varying                              int // throughputs that differ, though the interval of one that varies holds the other
-	Others                               int // numbers that differ, though another of the form's is as there
 }
 
 func (t *Tally) add(here, there float64) {
@@ -195,8 +171,6 @@ type Agreement struct {
 	Latencies, Throughputs Tally
 	Means                  int // numbers that were not compared
 	Differ                 []Difference
-	published              bool
-	agreed                 map[string]bool // numbers, by what and form
 }
 
 // Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two
@@ -209,14 +183,14 @@ const (
 // Compare compares two tables, form by form. Published numbers are multiplied by the median ratio of the
 // latencies, for they are of another clock.
 func Compare(here, there Table) Agreement {
-	a := Agreement{Scale: 1, published: there.Published, agreed: map[string]bool{}}
+	a := Agreement{Scale: 1}
 	others := map[string]Numbers{}
 	for _, n := range there.Forms {
 		others[n.Form] = n
 	}
 	latency, throughput := func(n Numbers) float64 { return n.Latency }, func(n Numbers) float64 { return n.Throughput }
-	limit, published := latencyShare, there.Published
-	if published {
+	limit := latencyShare
+	if there.Published {
 		limit = throughputShare
 		latency = func(n Numbers) float64 { return n.Shown }
 		throughput = func(n Numbers) float64 {
@@ -245,21 +219,10 @@ func Compare(here, there Table) Agreement {
 			t.add(here, there)
 			switch {
 			case near(here, there, limit):
-				a.agreed[what+" "+n.Form] = true
 			case what == "throughput" && limit == latencyShare && within(n, others[n.Form]):
 				t.Varying++
 			default:
-				d := Difference{Form: n.Form, What: what, Here: here, There: there}
-				if published {
-					numbers := n.Blocks
-					if what == latencyMode {
-						numbers = n.Pairs
-					}
-					if d.Other = otherNumber(numbers, here, there, limit); d.Other != "" {
-						t.Others++
-					}
-				}
-				a.Differ = append(a.Differ, d)
+				a.Differ = append(a.Differ, Difference{Form: n.Form, What: what, Here: here, There: there})
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package instructions
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -114,90 +113,5 @@ imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
 	there.Published = true
 	if got := Compare(here, there); got.Throughputs.Varying != 0 {
 		t.Errorf("%d published throughputs vary", got.Throughputs.Varying)
-	}
-}
-
-// TestCompareOther: a published latency that another of the form's here agrees with is told which, unless that is a
-// load's or a store's.
-func TestCompareOther(t *testing.T) {
-	here := tableOf(t, `form|latency|throughput|latencies
-shld r64, r64, cl|4||1 to 1: 3.00; 2 to 1: 4.00 (less general to general)
-vaddph zmm, zmm, zmm|4.9||2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99
-vaddpd zmm, zmm, zmm|3.5||2 to 1: 3.50; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99
-imul r64, r64|3||2 to 1: 3.00; 2 to m: 4.00; address to 1: 4.00`)
-	there := Table{Published: true}
-	for form, latency := range map[string]float64{"shld r64, r64, cl": 3, "vaddph zmm, zmm, zmm": 4, "vaddpd zmm, zmm, zmm": 3, "imul r64, r64": 4} {
-		there.Forms = append(there.Forms, Numbers{Form: form, Latency: latency})
-	}
-	got := Compare(here, there)
-	var others []string
-	for _, d := range got.Differ {
-		others = append(others, d.Other)
-	}
-	want := []string{"1 to 1: 3.00", "2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", ""}
-	if diff := cmp.Diff(want, others); diff != "" || got.Latencies.Others != 2 {
-		t.Errorf("%d others (-want +got)\n%s", got.Latencies.Others, diff)
-	}
-	there.Published = false
-	if got := Compare(here, there); got.Latencies.Others != 0 {
-		t.Errorf("%d others in a table of bbprof's", got.Latencies.Others)
-	}
-}
-
-// TestExplain: each cause of a difference, and that there is none where the numbers just miss it.
-func TestExplain(t *testing.T) {
-	here := "form|latency|throughput|latencies|throughputs\n"
-	there, witness, ours := Table{Published: true}, Table{Published: true}, Table{}
-	want := map[string]Cause{}
-	for _, c := range []struct {
-		form, latencies, throughputs string
-		latency, throughput          float64 // there
-		cause                        Cause   // empty: they agree
-	}{
-		{"shld r64, r64, cl", "1 to 1: 3.00; 2 to 1: 4.00 (less general to general)", "", 3, 0, OtherOperands},
-		{"shld r32, r32, cl", "1 to 1: 3.00; 2 to 1: 4.00 (less general to general)", "", 3.2, 0, Unknown},
-		{"vaddph zmm, zmm, zmm", "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", 4, 0, OneUnit},
-		{"vmulph zmm, zmm, zmm", "2 to 1: 4.90; 2 to 1 beside 3.5 vpermd zmm, zmm, zmm: 3.99", "", 4.4, 0, Unknown},
-		{"vaddps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 2.5, 0, OtherBlock},
-		{"vsubps zmm, zmm, zmm", "2 to 1: 3.47; 2 to 1 beside 2 kandw k, k, k: 2.00", "", 3.8, 0, Unknown},
-		{"pxor xmm, xmm", "1 to 1: 2.00; 1 to 1 in a short row: 1.00", "", 1.12, 0, ShortRow},
-		{"pand xmm, xmm", "1 to 1: 2.00; 1 to 1 in a short row: 1.00", "", 2.2, 0, Unknown},
-		{"psrlw xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 0.9, OtherBlock},
-		{"psrld xmm, xmm", "", "alone: 0.68; by the decoders: 1.00", 0, 1.2, Unknown},
-		{"adc r8, i8", "", "alone: 1.00; of low and high bytes in turn: 3.49", 0, 3.5, OtherBlock},
-		{"sbb r8, i8", "", "alone: 1.00; of low and high bytes in turn: 3.49", 0, 2.5, Unknown},
-		{"vfmadd132pd zmm, zmm, zmm", "", "alone: 0.50", 0, 1, TwoUnits},
-		{"vpmullq zmm, zmm, zmm", "", "alone: 1.50", 0, 3, TwoUnits},
-		{"vpmullq ymm, ymm, ymm", "", "alone: 1.50", 0, 3, Unknown},
-		{"vpmulld zmm, zmm, zmm", "", "alone: 1.00", 0, 1.5, Unknown},
-		{"vpermb xmm, xmm, xmm", "2 to 1: 3.00", "", 3, 0, ""},
-		{"vpermb ymm, ymm, ymm", "2 to 1: 3.00", "", 2.9, 0, Disturbed},
-		{"vpermb zmm, zmm, zmm", "2 to 1: 3.00", "", 2.7, 0, Unknown},
-		{"vmulps xmm, xmm, xmm", "2 to 1: 3.00", "", 4, 0, Witness},
-		{"{evex} vmulps xmm, xmm, xmm", "2 to 1: 3.00", "", 4, 0, Witness},
-		{"vdivps xmm, xmm, xmm", "2 to 1: 11.00", "", 12, 0, Unknown},
-		{"imul r64, r64", "1 to 1: 3.00", "", 3, 0, ""}, // these make the clock the same
-		{"imul r32, r32", "1 to 1: 3.00", "", 3, 0, ""},
-		{"imul r16, r16", "1 to 1: 3.00", "", 3, 0, ""},
-	} {
-		here += fmt.Sprintf("%s|||%s|%s\n", c.form, c.latencies, c.throughputs)
-		there.Forms = append(there.Forms, Numbers{Form: c.form, Latency: c.latency, Throughput: c.throughput})
-		if c.cause != "" {
-			want[c.form] = c.cause
-		}
-	}
-	for form, latency := range map[string]float64{"vmulps xmm, xmm, xmm": 3, "vdivps xmm, xmm, xmm": 10} {
-		witness.Forms = append(witness.Forms, Numbers{Form: form, Latency: latency})
-	}
-	ours.Forms = []Numbers{{Form: "vdivps xmm, xmm, xmm", Latency: 11}} // is no witness
-	table := tableOf(t, strings.TrimSuffix(here, "\n"))
-	agreements := []Agreement{Compare(table, there), Compare(table, witness), Compare(table, ours)}
-	Explain(agreements)
-	got := map[string]Cause{}
-	for _, d := range agreements[0].Differ {
-		got[d.Form] = d.Cause
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

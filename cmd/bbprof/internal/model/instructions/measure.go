@@ -129,8 +129,6 @@ func (j *job) doubtful(width int) bool {
 	case j.probe.Kind == Throughput:
 		wide := j.result.CIHigh-j.result.CILow > 0.02*c
 		return wide || !simple(c/links) || j.repeat == inRow && c*float64(width) < links
-	case j.probe.Kind == OtherThroughput && j.probe.FrontEnd == "":
-		return j.repeat == inRow && c*float64(width) < links
 	}
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
@@ -198,7 +196,7 @@ const (
 
 func (j *job) setup() profiler.Setup {
 	// Few copies: an instruction's throughput is not that of the front end, which depends on its bytes and on what stands beside it.
-	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FrontEnd: j.probe.FrontEnd, FewCopies: true}
+	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FewCopies: true}
 	switch j.repeat {
 	case inLoop:
 		s.Mode, s.Unroll = profiler.Loop, nil
@@ -244,9 +242,6 @@ func (j *job) flags() string {
 	}
 	if s.Unroll != nil {
 		list = append(list, "-unroll "+s.Unroll.String())
-	}
-	if s.FrontEnd != "" {
-		list = append(list, "-frontend "+string(s.FrontEnd))
 	}
 	return strings.Join(list, " ")
 }
@@ -365,9 +360,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		if j.repeat == inRow {
 			j.why, j.rejected = r.Rejection.Detail, r.Rejection.Reason
 		}
-		if j.repeat++; j.probe.FrontEnd != "" { // of which a loop tells nothing
-			j.repeat = asMean
-		}
+		j.repeat++
 		q.aside = append(q.aside, j)
 		return
 	}

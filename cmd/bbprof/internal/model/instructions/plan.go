@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -23,8 +22,7 @@ const (
 	Throughput              // cycles an instruction, if none waits for another
 	Bridge
 	Beside       // from one operand to another, through one of two units
-	OtherLatency // measured another way, as in other tables
-	OtherThroughput
+	OtherLatency // of a short row
 )
 
 // A Probe is a block whose cycles tell one thing about a form.
@@ -41,9 +39,7 @@ type Probe struct {
 	Stated  bool            // Note names the values that it was measured at
 	Set     initial.Set     // what registers hold first, beside the initial state
 	Unroll  *unroll.Factors // nil: what the profiler chooses
-	// FrontEnd is what serves copies in a row; empty: the op cache.
-	FrontEnd profiler.FrontEnd
-	err      error
+	err     error
 }
 
 // A Plan is a form and what is to be measured of it.
@@ -92,7 +88,6 @@ func NewPlan(f *asm.Form) Plan {
 	if f.Mnemonic() == "movs" {
 		p.moves()
 	}
-	p.otherwise()
 	p.openMasks()
 	if p.countInCL() {
 		for i := range p.Probes {

@@ -228,7 +228,7 @@ func (r *Row) List(kinds ...Kind) string {
 		}
 		text := strings.TrimSpace(m.Pair) + ": " + m.Value.String()
 		switch m.Kind {
-		case Throughput, OtherThroughput:
+		case Throughput:
 			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
 		case Beside:
 			text = m.besideText() + ": " + m.Value.String()

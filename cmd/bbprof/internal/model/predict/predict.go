@@ -69,6 +69,11 @@ func Parse(text string, o Options) (Source, error) {
 	switch {
 	case name == "llvm-mca" || strings.HasPrefix(name, "llvm-mca-"):
 		s, err = newMCA(name, settings, o)
+	case name == "lower-bound":
+		if o.Core.Name == "" {
+			return nil, usage("it is of a core, and which is not known; name one with -core")
+		}
+		s = LowerBounds(o.Core)
 	case name == "osaca":
 		s, err = newOSACA(settings, o)
 	case name == "uica":

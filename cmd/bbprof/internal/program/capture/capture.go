@@ -38,8 +38,6 @@ type Visit struct {
 	Number        uint64 // of the visit, from 1
 	Of            uint64 // among so many it was drawn
 	Before, After initial.Captured
-	// Accesses are those of the visit, in program order, for Mask.
-	Accesses []asm.Access
 }
 
 type Options struct {
@@ -92,7 +90,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	}
 	for i, w := range k.watched {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured(), Accesses: v.accesses}
+			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
 			if err := yield(one); err != nil {
 				return r, err
 			}

@@ -25,7 +25,6 @@ const (
 type visit struct {
 	number        uint64
 	before, after half
-	accesses      []asm.Access
 }
 
 // half is a state; its pages are in the pool.
@@ -85,7 +84,6 @@ type following struct {
 	thread int
 	maps   []debuggee.Mapping
 	pages  map[uint64]*touched
-	list   []asm.Access
 }
 
 type touched struct {
@@ -117,7 +115,7 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}, accesses: f.list}
+	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
 		v.before.pages = append(v.before.pages, page{addr, t.writable, k.pool.keep(&t.data)})
@@ -173,7 +171,6 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 			if err != nil {
 				return "", err
 			}
-			f.list = slices.DeleteFunc(f.list, func(a asm.Access) bool { return a.Inst == i })
 			if why := f.touchAll(i, &m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
 				return why, nil
 			}
@@ -202,7 +199,6 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 // touchAll reads the pages that an instruction accesses from a state, in so many rounds if it has a rep prefix.
 func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
 	f.w.insts[inst].AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
-		a.Inst = inst
 		if mem.Repeat != asm.Once {
 			n := rounds(mem)
 			if mem.AddrSize == 32 {
@@ -215,7 +211,6 @@ func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint
 			a.Width = int(n) * a.Elem
 		}
 		why = cmp.Or(why, f.touch(a, mem))
-		f.list = append(f.list, a)
 	})
 	return why
 }

@@ -114,7 +114,7 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("%d done, %+v", done, shares[0])
 	}
 	var w bytes.Buffer
-	if err := ShareFigure(shares).Draw(&w, "svg"); err != nil {
+	if err := ShareFigure(shares).Draw(&w); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,7 +131,7 @@ func TestBlock(t *testing.T) {
 		}
 	}
 	var w bytes.Buffer
-	if err := StageFigure(stages).Draw(&w, "svg"); err != nil {
+	if err := StageFigure(stages).Draw(&w); err != nil {
 		t.Error(err)
 	}
 	for i, s := range m.asked { // what the block says of itself holds at every step

@@ -167,7 +167,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err := Figure("cycles", got, c.pairs).Draw(io.Discard, "svg"); err != nil {
+		if err := Figure("cycles", got, c.pairs).Draw(io.Discard); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -248,7 +248,7 @@ func TestSuite(t *testing.T) {
 		t.Errorf("an interval over one program: %+v", one)
 	}
 	var out bytes.Buffer
-	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out, "svg"); err != nil || !strings.Contains(out.String(), ">2 second<") {
+	if err := s.Figure([]string{"first", "second"}, programs).Draw(&out); err != nil || !strings.Contains(out.String(), ">2 second<") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -308,7 +308,7 @@ func TestPlot(t *testing.T) {
 	}
 	for name, f := range map[string]plot.Figure{"one": Figure("cycles", c, pairs), "all": FigureAll([]Conclusion{c, c})} {
 		var out bytes.Buffer
-		if err := f.Draw(&out, "svg"); err != nil {
+		if err := f.Draw(&out); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, p := range f.Panels {

@@ -237,7 +237,7 @@ func TestFigureDraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	var w bytes.Buffer
-	if err := Figure(points, distances(t, 0, 8192, 64)).Draw(&w, "svg"); err != nil || w.Len() == 0 {
+	if err := Figure(points, distances(t, 0, 8192, 64)).Draw(&w); err != nil || w.Len() == 0 {
 		t.Errorf("%d bytes, %v", w.Len(), err)
 	}
 }

@@ -7,84 +7,25 @@ import (
 	"io"
 	"iter"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-func mergeCommand() *command {
-	return &command{
-		name:     "merge",
-		summary:  "join the results of a corpus's shards, or of runs that measured parts of it",
-		synopsis: []string{"merge [flags] FILE...  (results of bbprof batch)"},
-		about: `Rows go by their number in the corpus, column row, and come out in that order. What is missing is
-reported: shards that no file is of, and numbers that no file has; with -of also to which shards the
-missing rows belong, as an option for sbatch that runs these tasks again (docs/slurm.md).
-
-With -o DIR/, which ends in a slash, the rows go into a new directory as Parquet, in folders
-microarchitecture=NAME/part=N that DuckDB, pandas and Spark read as columns of one table.
-`,
-		examples: `bbprof merge -o all.csv part0.csv part1.csv part2.csv part3.csv
-bbprof merge -of blocks.csv -o all.parquet part*.csv
-bbprof merge -of blocks.csv -o all/ part*.csv
-`,
-		exits: map[int]string{exitOK: "nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
-			exitUsage: "bad usage, or files that do not belong together", exitInternal: ""},
-		setup: func(f *flags) func(streams) error {
-			m := merging{partRows: 1_000_000, out: output{folders: true}}
-			f.operands = &m.files
-			m.out.addFile(f)
-			formatFlag(f, &m.format)
-			columnsFlag(f, &m.columns)
-			f.number(&m.partRows, 1, "rows", "of -o DIR/: most rows of a part")
-			f.list(&m.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
-			f.text(&m.column, "column", "C", "its column of blocks, if bbprof batch was told")
-			f.toggle(&m.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
-			return m.run
-		},
+// join writes the rows of the parts of a corpus in their order, and says what is missing.
+func (c *converting) join(std streams) error {
+	if slices.Contains(slices.Concat(c.files, c.of), "-") {
+		return badUsage("-: parts are read more than once, so standard input cannot be one; save it to a file and name that")
 	}
-}
-
-type merging struct {
-	files  []string
-	out    output
-	format resultfile.Format
-	of     []string // the corpus
-	column string
-	mixed  bool
-
-	columns  []string // to write
-	partRows int
-}
-
-func (m *merging) run(std streams) error {
-	if len(m.files) == 0 {
-		return badUsage("no file named; name the parts")
-	}
-	if slices.Contains(slices.Concat(m.files, m.of), "-") {
-		return badUsage("-: merge reads its files more than once, so standard input cannot be one; save it to a file and name that")
-	}
-	folder := strings.HasSuffix(m.out.file, "/")
-	if folder && m.format == "" {
-		m.format = resultfile.Parquet
-	}
-	if folder && m.format != resultfile.Parquet {
-		return badUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", m.out.file, m.format)
-	}
-	if err := chooseFormat(&m.format, m.out.file, std); err != nil {
-		return err
-	}
-	total, err := countRows(m.of, m.column)
+	total, err := countRows(c.of, c.column)
 	if err != nil {
 		return badUsage("-of: %w", err)
 	}
-	next, stop := iter.Pull2(rowsOf(m.of, strings.NewReader(""), m.column, nil)) // opened where a row is missing
+	next, stop := iter.Pull2(rowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened where a row is missing
 	defer stop()
 	corpus := func() (input.Row, error) {
 		row, err, more := next()
@@ -92,16 +33,15 @@ func (m *merging) run(std streams) error {
 		case err != nil:
 			return row, badUsage("-of: %w", err)
 		case !more:
-			return row, badUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(m.of, ", "))
+			return row, badUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(c.of, ", "))
 		}
 		return row, nil
 	}
-	parts, err := batch.OpenMerge(m.files, m.mixed)
+	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {
 		return &usageError{err}
 	}
 	defer parts.Close()
-	signal.Ignore(syscall.SIGPIPE)
 	var report batch.MergeReport
 	join := func(out resultfile.Writer, err error) error {
 		if err != nil {
@@ -112,11 +52,11 @@ func (m *merging) run(std streams) error {
 		}
 		return out.Close()
 	}
-	if folder {
-		err = writeFolder(m.out.file, func(dir string) error { return join(m.partitions(dir, parts)) })
+	if c.folder() {
+		err = writeFolder(c.out.file, func(dir string) error { return join(c.partitions(dir, parts)) })
 	} else {
-		err = writeResults(m.out.file, m.files, std.out, func(w io.Writer) error {
-			return join(resultfile.NewSelection(w, m.format, parts.Schema(), m.columns))
+		err = writeResults(c.out.file, c.files, std.out, func(w io.Writer) error {
+			return join(resultfile.NewSelection(w, c.format, parts.Schema(), c.columns))
 		})
 	}
 	if wrong := (*batch.PartError)(nil); errors.As(err, &wrong) {
@@ -125,8 +65,8 @@ func (m *merging) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	io.WriteString(m.out.notes(std), mergeText(report, total > 0))
-	io.WriteString(m.out.notes(std), unfinishedText(report.Unfinished))
+	io.WriteString(c.out.notes(std), joinText(report, total > 0))
+	io.WriteString(c.out.notes(std), unfinishedText(report.Unfinished))
 	if report.Missing > 0 || len(report.Shards) > 0 {
 		return errRejected
 	}
@@ -134,9 +74,9 @@ func (m *merging) run(std streams) error {
 }
 
 // partitions writes each row to the parts of the core that it was measured on.
-func (m *merging) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
+func (c *converting) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
 	cores, run := parts.Cores(), parts.Schema().Index("run")
-	return resultfile.NewPartitions(dir, parts.Schema(), m.columns, m.partRows, func(cells []string) string {
+	return resultfile.NewPartitions(dir, parts.Schema(), c.columns, c.partRows, func(cells []string) string {
 		if run < 0 {
 			return "unknown"
 		}
@@ -189,7 +129,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	return n, nil
 }
 
-func mergeText(r batch.MergeReport, whole bool) string {
+func joinText(r batch.MergeReport, whole bool) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "bbprof: %s joined\n", plural(int(r.Rows), "row"))
 	if r.Repeated > 0 {
