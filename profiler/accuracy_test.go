@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -38,18 +39,20 @@ func unhex(t testing.TB, s string) []byte {
 // stays nonlinear, or never ends, is none of those.
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
+	var waited require.Tries
 	for try := 0; ; try++ {
+		began := time.Now()
 		r, err := p.Profile(require.Context(t), Block{Code: block})
 		require.Measure(t, err)
-		if r.Status == OK {
-			return r
-		}
 		suspect := (r.Reason == verdict.Nonlinear || r.Reason == verdict.Timeout) && try < 5
-		if !r.Reason.Noise() && !suspect {
+		switch {
+		case r.Status == OK:
+			return r
+		case suspect:
+		case r.Reason.Noise():
+			waited.Again(t, time.Since(began), r.Rejection)
+		default:
 			t.Fatalf("%s: %v%s", r.Status, r.Rejection, r.Failure)
-		}
-		if try == 5 {
-			require.Skip(t, require.Idle, "the core is not left alone: %v", r.Rejection)
 		}
 	}
 }

@@ -337,22 +337,23 @@ func anchors(page string) (all []string) {
 // runExample is what a command prints, tried again when it was disturbed.
 func runExample(t *testing.T, command string) string {
 	t.Helper()
-	var got []byte
-	for range 4 {
+	var waited require.Tries
+	for {
+		began := time.Now()
 		// TestMain has put this bbprof on the PATH.
 		sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
 		sh.WaitDelay = time.Second // what sh started outlives it
-		got, _ = sh.CombinedOutput()
+		got, _ := sh.CombinedOutput()
 		require.Patience(t)
-		if !disturbed(string(got)) && !strings.Contains(string(got), "holds no block that was measured") {
-			return busy.ReplaceAllString(string(got), "")
-		}
-		if neverIdle(string(got)) {
-			break
+		switch said := string(got); {
+		case neverIdle(said):
+			require.Skip(t, require.Idle, "$ %s\n%s", command, said)
+		case disturbed(said), strings.Contains(said, "holds no block that was measured"):
+			waited.Again(t, time.Since(began), "$ "+command+"\n"+said)
+		default:
+			return busy.ReplaceAllString(said, "")
 		}
 	}
-	require.Skip(t, require.Idle, "$ %s\nwas disturbed each time:\n%s", command, got)
-	return ""
 }
 
 // busy are the lines that a command adds on a busy host, whose result holds all the same.

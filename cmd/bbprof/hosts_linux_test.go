@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/host"
@@ -177,15 +178,30 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
 	}
 	mustMeasure(t)
+	built, err := builtStatically()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
-	build := exec.Command("go", "test", "-c", "-o", bbprof, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if err := errors.Join(os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
+	if err := errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
 		t.Fatal(err)
 	}
 	return under, bbprof
 }
+
+// builtStatically is this test binary without the C library.
+var builtStatically = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "bbprof")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "bbprof")
+	build := exec.Command("go", "test", "-c", "-o", file, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(file)
+})
