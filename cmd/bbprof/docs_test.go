@@ -447,17 +447,6 @@ func TestARCHITECTUREFolders(t *testing.T) {
 	}
 }
 
-// TestPlainWords: the pages use the terms of docs/glossary.md, and not the words that stood for them once.
-func TestPlainWords(t *testing.T) {
-	old := regexp.MustCompile(`(?i)\b(sentinels?|lulls?|afresh|scenes?|inferiors?|second looks?|on trial|whoever|gone on with|told of|dear|lies behind|stands? behind)\b`)
-	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
-	for file, text := range pages(t) {
-		for _, word := range old.FindAllString(code.ReplaceAllString(text, ""), -1) {
-			t.Errorf("%s says %q; see docs/glossary.md", filepath.Base(file), word)
-		}
-	}
-}
-
 // TestThreatModel: the tests that the page calls as witnesses exist.
 func TestThreatModel(t *testing.T) {
 	var tests strings.Builder
