@@ -110,7 +110,7 @@ func TestInterruptedStudies(t *testing.T) {
 	row := func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }
 	if err := errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
 		os.WriteFile(distinct, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666),
-		os.WriteFile(suite, []byte("name,a,b\n"+strings.Repeat("x,true,true\n", 10000)), 0o666),
+		os.WriteFile(suite, []byte("name,a,b\n"+strings.Repeat("x,true,true\n", 10)), 0o666),
 		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"compare", "-json", "-layouts", "100000", "-a", "4801c0", "-b", "480fafc0"}, `"incomplete":true`},
 		{[]string{"compare", "-layouts", "2", "-trials", "1", "-a", blocks, "-b", blocks}, "incomplete: interrupted before the last"},
 		{[]string{"compare", "-layouts", "100000", "-a", "true", "-b", "true"}, "incomplete  interrupted after"},
-		{[]string{"compare", "-suite", suite, "-layouts", "20", "-trials", "1"}, "incomplete: interrupted before the last"},
+		{[]string{"compare", "-suite", suite, "-layouts", "10000", "-trials", "1"}, "incomplete: interrupted before the last"},
 		{[]string{"check", "-anyway", baseline}, "incomplete: interrupted before"},
 		{[]string{"check", "-anyway", "-json", baseline}, `"status":"interrupted"`},
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
