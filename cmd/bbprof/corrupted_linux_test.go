@@ -199,6 +199,7 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 // TestCorrupted leads damaged results through every command that reads results: none panics, none
 // blames bbprof, none takes much memory or time. BBPROF_CORRUPTED is how many files.
 func TestCorrupted(t *testing.T) {
+	require.Slow(t)
 	files := 300
 	if n, err := strconv.Atoi(os.Getenv("BBPROF_CORRUPTED")); err == nil {
 		files = n
@@ -334,6 +335,7 @@ func oddInputs(t *testing.T) map[string][]byte {
 // TestOddInputs leads files that are neither a result nor a corpus, endless files and devices through the
 // commands that read files.
 func TestOddInputs(t *testing.T) {
+	require.Slow(t)
 	dir := t.TempDir()
 	files := map[string]string{}
 	for _, device := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/proc/self/mem", "/proc/self/maps", dir, filepath.Join(dir, "nowhere")} {

@@ -49,6 +49,7 @@ func pages(t *testing.T) map[string]string {
 // TestExamples runs the examples of README.md and docs: each fenced console block is a command after "$ "
 // and what it prints. The digits may differ from run to run, nothing else.
 func TestExamples(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
 	count := 0
@@ -84,6 +85,7 @@ func TestExamples(t *testing.T) {
 
 // TestLibraryExamples: the Go programs of the pages compile.
 func TestLibraryExamples(t *testing.T) {
+	require.Slow(t)
 	tool := require.Tool(t, require.Go, "go")
 	fence := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	for _, page := range []string{"../../README.md", "../../docs/library.md"} {
@@ -105,6 +107,7 @@ func TestLibraryExamples(t *testing.T) {
 
 // TestTutorial does what the tutorial says, from its first page to its last, and then what docs/compilers.md says.
 func TestTutorial(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()

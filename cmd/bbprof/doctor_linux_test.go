@@ -21,6 +21,7 @@ import (
 // TestDoctorKeepsItsWord sets hosts up in which something is missing (see under). On each, doctor
 // names it with what mends it, and bbprof -hex does what doctor promises.
 func TestDoctorKeepsItsWord(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	cpus, err := host.AllowedCPUs()
 	if err != nil {

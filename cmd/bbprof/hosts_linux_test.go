@@ -77,6 +77,7 @@ func firstCPU() int {
 
 // TestHosts: on each, bbprof measures or says with exit code 3 what is missing and what helps.
 func TestHosts(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	for _, h := range brokenHosts {
 		t.Run(h.name, func(t *testing.T) {
@@ -103,6 +104,7 @@ const ofGo = "arch_prctl,clock_gettime,clone,close,epoll_create1,epoll_ctl,epoll
 // TestContainerProfile: a profile that allows what docs/install.md names, and no more than Go needs besides, lets
 // bbprof measure; without any one of those it says which is missing.
 func TestContainerProfile(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	text, err := os.ReadFile("../../docs/install.md")
 	if err != nil {
@@ -137,6 +139,7 @@ func TestContainerProfile(t *testing.T) {
 
 // TestCountWithoutProc: it is the host that lacks /proc, not the program.
 func TestCountWithoutProc(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
 	code, _, stderr := runOnceUnder(t, under, []string{"noproc"}, bbprof, "count", "-func", "main", "--", program)
@@ -147,6 +150,7 @@ func TestCountWithoutProc(t *testing.T) {
 
 // TestCountWithFewFiles: as many as let bbprof start and not the program are no fault of the program's.
 func TestCountWithFewFiles(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
 	for files := 8; files <= 16; files++ {
@@ -160,6 +164,7 @@ func TestCountWithFewFiles(t *testing.T) {
 
 // TestPageZeroAsAnotherUser: what only root may map is unmappable to others, and says why.
 func TestPageZeroAsAnotherUser(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	code, stdout, stderr := runUnder(t, under, []string{"nobody"}, bbprof, "-rescue=false", "-hex", "31c08b00") // xor eax, eax; mov eax, [rax]
 	if said := string(stdout) + stderr; code != exitRejected || !strings.Contains(said, "mmap_min_addr") {

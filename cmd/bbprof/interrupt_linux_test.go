@@ -102,6 +102,7 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 // TestInterruptedStudies: Ctrl-C ends what takes long, and what was measured until then is written and
 // marked as incomplete.
 func TestInterruptedStudies(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	dir := t.TempDir()
 	blocks, baseline := filepath.Join(dir, "blocks.csv"), filepath.Join(dir, "baseline.csv")

@@ -17,6 +17,7 @@ import (
 // TestRelease: the archive holds a static binary that knows its version, what goes with it, and
 // checksums that are right.
 func TestRelease(t *testing.T) {
+	require.Slow(t)
 	for _, tool := range []string{"make", "tar", "gzip", "sha256sum"} {
 		require.Tool(t, require.Gzip, tool)
 	}
@@ -70,6 +71,7 @@ func TestRelease(t *testing.T) {
 
 // TestLibrarySize: a program that only measures takes no more than the library needs.
 func TestLibrarySize(t *testing.T) {
+	require.Slow(t)
 	require.Tool(t, require.Go, "go")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "measures")

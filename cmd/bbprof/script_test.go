@@ -44,14 +44,17 @@ const mostSpoiled = 3
 // and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
 // They run one by one, since they would measure each other.
 func TestScripts(t *testing.T) {
-	whyNot := cannotMeasure(t)
+	whyNot := ""
+	if testing.Short() {
+		whyNot = string(require.Long) + ": -short leaves out what measures"
+	} else if why := cannotMeasure(t); why != "" {
+		whyNot = string(require.Measurement) + ": " + why
+	}
 	params := testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			if whyNot != "" {
-				env.Setenv("WHY_NOT", string(require.Measurement)+": "+whyNot)
-			}
+			env.Setenv("WHY_NOT", whyNot)
 			if cpus, err := host.AllowedCPUs(); err == nil {
 				env.Setenv("CPU", strconv.Itoa(cpus[0]))
 			}

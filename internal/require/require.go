@@ -81,6 +81,14 @@ func Skip(t testing.TB, need Need, format string, args ...any) {
 	t.Skip(why)
 }
 
+// Slow ends a test that takes seconds where -short leaves such out.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		Skip(t, Long, "-short leaves it out")
+	}
+}
+
 // SkippedEnv is the environment variable that names a file for one line a skipped test.
 const SkippedEnv = "BBPROF_SKIPPED"
 

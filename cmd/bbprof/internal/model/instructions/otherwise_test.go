@@ -7,11 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
 // TestOtherways: the blocks by which other tables measure forms, what serves them, and no form's but those.
 func TestOtherways(t *testing.T) {
+	require.Slow(t)
 	for _, c := range []struct {
 		form, what, want string // the block's first instructions
 		links            int

@@ -82,9 +82,7 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 
 // TestSynthetic: the bound of blocks that have one by how they are made. BBPROF_BOUNDS is how many.
 func TestSynthetic(t *testing.T) {
-	if testing.Short() {
-		require.Skip(t, require.Long, "it measures for some seconds")
-	}
+	require.Slow(t)
 	n := 13
 	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
 		n, _ = strconv.Atoi(s)
