@@ -90,6 +90,17 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
+// TestWaiting: however many workers wait for an idle CPU, one line says so.
+func TestWaiting(t *testing.T) {
+	var out strings.Builder
+	say := waiting(&out)
+	say("first")
+	say("second")
+	if got := out.String(); got != "bbprof: first\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestWaitingIsSaid: whoever starts profilers has them say that they wait for an idle CPU, which may take a minute.
 func TestWaitingIsSaid(t *testing.T) {
 	files, err := filepath.Glob("*.go")
