@@ -114,7 +114,9 @@ func (m *Mapped) throughOwnPages(words []uint64) []uint64 {
 	}
 	pages := map[place]uint64{}
 	for _, a := range m.Trace.Accesses {
-		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+		first := a.Addr &^ (line - 1)
+		for n := range (a.Addr - first + uint64(a.Width) + line - 1) / line {
+			addr := first + n*line
 			p, mapped := at(addr)
 			if _, reached := pages[p]; mapped && !reached {
 				pages[p] = layout.PageOf(addr)

@@ -137,15 +137,15 @@ type Tries struct {
 
 var lostByAll atomic.Int64 // nanoseconds
 
-// Disturbed counts a try that other work disturbed, and reports whether the test is to be skipped instead of another: a second try is
-// worth more than [Wait], as long as all tests together have not lost [WaitOfAll].
+// Disturbed counts a try that other work disturbed, and reports whether the test is to be skipped now. It has two tries at least, unless
+// all tests together have lost [WaitOfAll].
 func (w *Tries) Disturbed(took time.Duration) (enough bool) {
 	w.disturbed++
 	w.lost += took
 	return w.lost > Wait && w.disturbed > 1 || lostByAll.Add(int64(took)) > int64(WaitOfAll)
 }
 
-// Again is Disturbed, and skips the test.
+// Again is Disturbed, and then skips the test.
 func (w *Tries) Again(t testing.TB, took time.Duration, why any) {
 	t.Helper()
 	if w.Disturbed(took) {

@@ -88,7 +88,7 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 }
 
 // slots are the probes that take a slot and no unit: all slots are taken if there is no room for one of them. Zen 4 puts a nop
-// and its neighbour into one slot, so there a nop finds room where nothing else does; between the nops of a block a zeroing idiom may.
+// and its neighbour into one slot, so a nop finds room there where nothing else does, and a zeroing idiom may among the nops of a block.
 var slots = []probe{
 	{"nop", "nop", func(room, int) []byte { return nop1 }},
 	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVector("vxorps", r.vector) }},
