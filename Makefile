@@ -15,10 +15,11 @@ build:
 # One archive with the static binary, its man page, completions for three shells, the documentation, and
 # checksums of all of them; beside it the checksum of the archive. The same commit gives the same bytes.
 OUT ?= out
+TRIM = -trimpath
 NAME = bbprof-$(VERSION)-linux-amd64
 release:
 	rm -rf $(OUT)/$(NAME) && mkdir -p $(OUT)/$(NAME)
-	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build $(TRIM) -buildvcs=false -ldflags '$(LDFLAGS)' -o $(OUT)/$(NAME)/bbprof ./cmd/bbprof
 	cp -r LICENSE README.md CITATION.cff ARCHITECTURE.md CONTRIBUTING.md docs $(OUT)/$(NAME)
 	cd $(OUT)/$(NAME) && ./bbprof help -man > bbprof.1 && ./bbprof completion bash > bbprof.bash && \
 		./bbprof completion zsh > _bbprof && ./bbprof completion fish > bbprof.fish && \

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
@@ -38,18 +39,20 @@ func unhex(t testing.TB, s string) []byte {
 // stays nonlinear, or never ends, is none of those.
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
+	var waited require.Tries
 	for try := 0; ; try++ {
+		began := time.Now()
 		r, err := p.Profile(require.Context(t), Block{Code: block})
 		require.Measure(t, err)
-		if r.Status == OK {
-			return r
-		}
 		suspect := (r.Reason == verdict.Nonlinear || r.Reason == verdict.Timeout) && try < 5
-		if !r.Reason.Noise() && !suspect {
+		switch {
+		case r.Status == OK:
+			return r
+		case suspect:
+		case r.Reason.Noise():
+			waited.Again(t, time.Since(began), r.Rejection)
+		default:
 			t.Fatalf("%s: %v%s", r.Status, r.Rejection, r.Failure)
-		}
-		if try == 5 {
-			require.Skip(t, require.Idle, "the core is not left alone: %v", r.Rejection)
 		}
 	}
 }
@@ -113,7 +116,8 @@ func TestKnownAnswers(t *testing.T) {
 }
 
 // TestManyWordsRestored: a prologue of 13 instructions takes the same with as many copies that more than 256 words are put back
-// as with fewer. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop put back one word in each iteration.
+// as with fewer. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop put back one word in each iteration, and on Zen 4 3.69
+// instead of 3.10 when all words were put back through the first page on their frame.
 func TestManyWordsRestored(t *testing.T) {
 	block := unhex(t, "415741564989d641554989cd41544989fc554889f553bb640000004883ec28448b4608")
 	steady := expect.Here().SteadyAfter

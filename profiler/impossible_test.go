@@ -76,7 +76,7 @@ func tcg(leaf, _ uint32) (eax, ebx, ecx, edx uint32) {
 // TestEmulated: an emulated machine measures nothing, whatever else it could do.
 func TestEmulated(t *testing.T) {
 	for _, o := range []Options{{}, {Clock: TSCClock}, {CPUs: []int{0}}} {
-		p, err := newProfiler(o, simulated.Machine{CPUID: tcg})
+		p, err := newProfiler(t.Context(), o, simulated.Machine{CPUID: tcg})
 		if err == nil {
 			p.Close()
 		}

@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 
@@ -206,57 +205,24 @@ func TestWhoDoesNotRunIt(t *testing.T) {
 	}
 }
 
-// A block is tried again after noise, but not for its speeds, which it has in every try; and where its interval remained wide, as long as it may
-// become three quarters as wide.
-func TestAgain(t *testing.T) {
+// A block is tried again after noise, but not for its speeds, which it has in every try.
+func TestNoisy(t *testing.T) {
 	for _, c := range []struct {
-		status  Status
-		reason  verdict.Reason
-		speeds  int
-		wide    bool
-		want    bool
-		narrows float64
+		status Status
+		reason verdict.Reason
+		speeds int
+		want   bool
 	}{
-		{OK, "", 1, false, false, 0},
-		{OK, "", 1, true, true, 0.15},
-		{OK, "", 3, true, true, 0.15},
-		{Rejected, verdict.Unstable, 0, false, true, 0},
-		{Rejected, verdict.Unstable, 1, false, true, 0},
-		{Rejected, verdict.Unstable, 2, false, false, 0},
-		{Rejected, verdict.ClockDrift, 0, false, true, 0},
-		{Rejected, verdict.Nonlinear, 1, false, false, 0},
+		{OK, "", 1, false},
+		{Rejected, verdict.Unstable, 0, true},
+		{Rejected, verdict.Unstable, 1, true},
+		{Rejected, verdict.Unstable, 2, false},
+		{Rejected, verdict.ClockDrift, 0, true},
+		{Rejected, verdict.Nonlinear, 1, false},
 	} {
-		r := Result{Status: c.status, Reason: c.reason, Speeds: make([]Speed, c.speeds), CILow: 3.8, CIHigh: 4.2, Wide: c.wide}
-		before := Setup{Frames: 2}
-		got, ok := r.Again(before)
-		if ok != c.want || got.Frames != before.Frames || math.Abs(got.NarrowerThan-c.narrows) > 1e-9 {
-			t.Errorf("%s %s with %d speeds, wide %v: again %v, narrower than %g", c.status, c.reason, c.speeds, c.wide, ok, got.NarrowerThan)
-		}
-	}
-}
-
-// A later try counts unless the earlier one has a number and it has none, or hardly a narrower interval, or far other cycles.
-func TestOr(t *testing.T) {
-	of := func(cycles, half float64) Result {
-		return Result{Status: OK, Cycles: cycles, CILow: cycles - half, CIHigh: cycles + half}
-	}
-	rejected := Result{Status: Rejected, Reason: verdict.Unstable}
-	for _, c := range []struct {
-		name           string
-		earlier, later Result
-		want           bool // the later
-	}{
-		{"after noise", rejected, of(4, .1), true},
-		{"noise twice", rejected, rejected, true},
-		{"noise then", of(4, .1), rejected, false},
-		{"three quarters", of(4, .1), of(4, .0749), true},
-		{"a little more", of(4, .1), of(4, .0751), false},
-		{"a little less than a tenth apart", of(4, .1), of(3.601, .01), true},
-		{"a little more than a tenth apart", of(4, .1), of(3.599, .01), false},
-		{"a fifth of less than a cycle", of(.5, .1), of(.401, .01), false},
-	} {
-		if got := c.earlier.Or(c.later); (got.Cycles == c.later.Cycles && got.CILow == c.later.CILow && got.Status == c.later.Status) != c.want {
-			t.Errorf("%s: %s %g, %g to %g", c.name, got.Status, got.Cycles, got.CILow, got.CIHigh)
+		r := Result{Status: c.status, Reason: c.reason, Speeds: make([]Speed, c.speeds)}
+		if got := r.Noisy(); got != c.want {
+			t.Errorf("%s %s with %d speeds: noisy %v", c.status, c.reason, c.speeds, got)
 		}
 	}
 }

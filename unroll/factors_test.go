@@ -2,7 +2,6 @@ package unroll
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -40,12 +39,6 @@ var (
 	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
 	nop8 = []byte{0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0}
 )
-
-func TestFactorsString(t *testing.T) {
-	if s := fmt.Sprint(Factors{16, 48}); s != "16,48" {
-		t.Error(s)
-	}
-}
 
 func TestLinesOf(t *testing.T) {
 	narrow := OpCache{Lines: 256, OpsPerLine: 6, Window: 32}

@@ -31,15 +31,15 @@ func boundsCommand() *command {
              store in front of the load, against the same instruction where it cuts nothing
   slack      instructions that the block does not wait for are added, one class of work after
              another, until its time grows: those before are free, the next ones have a slope
-  front end  nops are added; a loop and the decoders are compared with the op cache
+  front end  what takes slots alone is added; a loop and the decoders are compared with the op cache
   parts      each instruction is left out, or replaced by constants; what that saves is a
              derivative, and parts need not add up to the whole
 
 The first line names the bound, which is one of
   chain      cutting a chain of dependencies saves at least 2 % of the time
   memory     so does one that goes through a store and a load that waits for it
-  class      no more work of a class is free, although nops are
-  front_end  nops are not free either
+  class      no more work of a class is free, although slots are
+  front_end  no slot is free
   none       none of these
 `,
 		examples: `bbprof bounds -hex 480fafc0
@@ -113,7 +113,7 @@ func boundsReport(a bounds.Answer) string {
 		slack.row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room), fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
 	}
 	fmt.Fprintf(&w, "\n%s", slack)
-	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle with nops in all free slots", a.FrontEnd.Slots)
+	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle where all free slots are filled", a.FrontEnd.Slots)
 	if t := a.FrontEnd.Loop; t != nil {
 		fmt.Fprintf(&w, "; in a loop %.3f cycles", t.Cycles)
 	}

@@ -49,6 +49,7 @@ func pages(t *testing.T) map[string]string {
 // TestExamples runs the examples of README.md and docs: each fenced console block is a command after "$ "
 // and what it prints. The digits may differ from run to run, nothing else.
 func TestExamples(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
 	count := 0
@@ -84,6 +85,7 @@ func TestExamples(t *testing.T) {
 
 // TestLibraryExamples: the Go programs of the pages compile.
 func TestLibraryExamples(t *testing.T) {
+	require.Slow(t)
 	tool := require.Tool(t, require.Go, "go")
 	fence := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	for _, page := range []string{"../../README.md", "../../docs/library.md"} {
@@ -105,6 +107,7 @@ func TestLibraryExamples(t *testing.T) {
 
 // TestTutorial does what the tutorial says, from its first page to its last, and then what docs/compilers.md says.
 func TestTutorial(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
@@ -337,22 +340,23 @@ func anchors(page string) (all []string) {
 // runExample is what a command prints, tried again when it was disturbed.
 func runExample(t *testing.T, command string) string {
 	t.Helper()
-	var got []byte
-	for range 4 {
+	var waited require.Tries
+	for {
+		began := time.Now()
 		// TestMain has put this bbprof on the PATH.
 		sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
 		sh.WaitDelay = time.Second // what sh started outlives it
-		got, _ = sh.CombinedOutput()
+		got, _ := sh.CombinedOutput()
 		require.Patience(t)
-		if !disturbed(string(got)) && !strings.Contains(string(got), "holds no block that was measured") {
-			return busy.ReplaceAllString(string(got), "")
-		}
-		if neverIdle(string(got)) {
-			break
+		switch said := string(got); {
+		case neverIdle(said):
+			require.Skip(t, require.Idle, "$ %s\n%s", command, said)
+		case disturbed(said), strings.Contains(said, "holds no block that was measured"):
+			waited.Again(t, time.Since(began), "$ "+command+"\n"+said)
+		default:
+			return busy.ReplaceAllString(said, "")
 		}
 	}
-	require.Skip(t, require.Idle, "$ %s\nwas disturbed each time:\n%s", command, got)
-	return ""
 }
 
 // busy are the lines that a command adds on a busy host, whose result holds all the same.
@@ -443,17 +447,6 @@ func TestARCHITECTUREFolders(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestPlainWords: the pages use the terms of docs/glossary.md, and not the words that stood for them once.
-func TestPlainWords(t *testing.T) {
-	old := regexp.MustCompile(`(?i)\b(sentinels?|lulls?|afresh|scenes?|inferiors?|second looks?|on trial|whoever|gone on with|told of|dear|lies behind|stands? behind)\b`)
-	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
-	for file, text := range pages(t) {
-		for _, word := range old.FindAllString(code.ReplaceAllString(text, ""), -1) {
-			t.Errorf("%s says %q; see docs/glossary.md", filepath.Base(file), word)
-		}
 	}
 }
 

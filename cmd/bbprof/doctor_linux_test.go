@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/internal/host"
@@ -20,6 +21,7 @@ import (
 // TestDoctorKeepsItsWord sets hosts up in which something is missing (see under). On each, doctor
 // names it with what mends it, and bbprof -hex does what doctor promises.
 func TestDoctorKeepsItsWord(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	cpus, err := host.AllowedCPUs()
 	if err != nil {
@@ -124,19 +126,23 @@ func kinds(evidence []invariants.Evidence) string {
 // runUnder runs a program under conditions, again if it was disturbed.
 func runUnder(t *testing.T, under string, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {
 	t.Helper()
-	const tries = 4
-	for try := 1; try <= tries; try++ {
+	const tries = 4 // of what may be the block's doing
+	var waited require.Tries
+	for try := 1; ; try++ {
+		began := time.Now()
 		exit, stdout, stderr = runOnceUnder(t, under, conditions, program...)
 		said := string(stdout) + stderr
-		if exit == exitOK || !disturbed(said) && (try == tries || !suspect(said)) { // doctor's prices may be unsteady, and are data
+		switch {
+		case exit == exitOK: // doctor's prices may be unsteady, and are data
+			return exit, stdout, stderr
+		case neverIdle(said):
+			require.Skip(t, require.Idle, "%s", said)
+		case disturbed(said):
+			waited.Again(t, time.Since(began), said)
+		case try >= tries || !suspect(said):
 			return exit, stdout, stderr
 		}
-		if neverIdle(said) {
-			break
-		}
 	}
-	require.Skip(t, require.Idle, "the core is not left alone")
-	return 0, nil, ""
 }
 
 func runOnceUnder(t *testing.T, under string, conditions []string, program ...string) (exit int, stdout []byte, stderr string) {

@@ -4,74 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
-	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// TestDoctorReport: the report of a host that can measure, and of one that cannot.
-func TestDoctorReport(t *testing.T) {
-	r := doctor.Report{Shortcomings: []doctor.Shortcoming{{What: "no ptrace", Effect: "bbprof cannot measure here", Remedy: "allow it"}, {What: "slow", Effect: "takes longer"}}}
-	got := doctorReport(r)
-	for _, want := range []string{
-		"bbprof cannot measure here\nmissing     no ptrace\nremedy      allow it\n",
-		"\nwhat could be better\n  1. slow\n     effect: takes longer\n     remedy: none known\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in:\n%s", want, got)
-		}
-	}
-	r = doctor.Report{CanMeasure: true, Precision: &doctor.Precision{}, Requirements: []doctor.Requirement{{Name: doctor.Aliased, Met: doctor.Unknown, Prices: []doctor.Price{
-		{What: doctor.Through, Under: doctor.TwoFrames, Why: (&verdict.Rejection{Reason: verdict.Nonlinear, Detail: "so"}).Error()},
-		{What: doctor.Through, Under: doctor.OneFrame, Cycles: 1.513},
-	}}}}
-	got = doctorReport(r)
-	for _, want := range []string{
-		"bbprof can measure here\n", "\n    store, then load           1.51           ?           ?\n",
-		"\n    ? store, then load, two frames: nonlinear: so\n", "\nnothing else to mend\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in:\n%s", want, got)
-		}
-	}
-}
-
-// TestEventsReport: each event with what it counted, and why it is not believed; and a host without counters.
-func TestEventsReport(t *testing.T) {
-	if got, want := eventsReport(doctor.Report{}), "events: none is checked, for there are no counters; no result rests on any\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	r := doctor.Report{
-		Clock: &doctor.Clock{ClockReport: profiler.ClockReport{Name: "perf", Method: "core cycles; it counts 1.000 for an add"}},
-		Events: []profiler.CounterReport{
-			{Role: "split_load", Event: "SPLITS", Kind: invariants.Counted, Checks: []profiler.CounterCheck{{Block: "an add", Must: 0}, {Block: "a load that splits", Must: 1, Counted: 1.0104}}},
-			{Role: "l1i_miss", Event: "IFETCH", Kind: invariants.Unchecked, Why: "it counted 2", Checks: []profiler.CounterCheck{{Block: "a line", Must: 1, Counted: 2}, {Block: "a page", Must: 1, Failed: "timeout"}}},
-			{Role: "split_store", Kind: invariants.Unchecked, Why: "there is none"},
-		},
-	}
-	want := `events, and what each counted per iteration of blocks of which that is known
-  cycles          counted    core cycles; it counts 1.000 for an add
-  split_load      counted    SPLITS
-                             0.000 of 0: an add
-                             1.010 of 1: a load that splits
-  l1i_miss        unchecked  IFETCH
-                             it counted 2
-                             2.000 of 1: a line
-                             not measured of 1: a page
-  split_store     unchecked  there is none
-`
-	if diff := cmp.Diff(want, eventsReport(r)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	r.Clock.Name = "tsc"
-	if got := eventsReport(r); !strings.Contains(got, "\n  cycles          unchecked  they are the TSC's: core cycles") {
-		t.Error(got)
-	}
-}
 
 // TestAnyHost: of two hosts' reports the same is left; without a line, or with another, it is not.
 func TestAnyHost(t *testing.T) {

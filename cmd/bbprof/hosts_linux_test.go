@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
@@ -78,6 +79,7 @@ func firstCPU() int {
 
 // TestHosts: on each, bbprof measures or says with exit code 3 what is missing and what helps.
 func TestHosts(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	for _, h := range brokenHosts {
 		t.Run(h.name, func(t *testing.T) {
@@ -104,6 +106,7 @@ const ofGo = "arch_prctl,clock_gettime,clone,close,epoll_create1,epoll_ctl,epoll
 // TestContainerProfile: a profile that allows what docs/install.md names, and no more than Go needs besides, lets
 // bbprof measure; without any one of those it says which is missing.
 func TestContainerProfile(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	text, err := os.ReadFile("../../docs/install.md")
 	if err != nil {
@@ -138,6 +141,7 @@ func TestContainerProfile(t *testing.T) {
 
 // TestCountWithoutProc: it is the host that lacks /proc, not the program.
 func TestCountWithoutProc(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
 	code, _, stderr := runOnceUnder(t, under, []string{"noproc"}, bbprof, "count", "-func", "main", "--", program)
@@ -166,6 +170,7 @@ func TestReplayWithoutXSave(t *testing.T) {
 
 // TestCountWithFewFiles: as many as let bbprof start and not the program are no fault of the program's.
 func TestCountWithFewFiles(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
 	for files := 8; files <= 16; files++ {
@@ -179,6 +184,7 @@ func TestCountWithFewFiles(t *testing.T) {
 
 // TestPageZeroAsAnotherUser: what only root may map is unmappable to others, and says why.
 func TestPageZeroAsAnotherUser(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	code, stdout, stderr := runUnder(t, under, []string{"nobody"}, bbprof, "-rescue=false", "-hex", "31c08b00") // xor eax, eax; mov eax, [rax]
 	if said := string(stdout) + stderr; code != exitRejected || !strings.Contains(said, "mmap_min_addr") {
@@ -197,15 +203,30 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
 	}
 	mustMeasure(t)
+	built, err := builtStatically()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
-	build := exec.Command("go", "test", "-c", "-o", bbprof, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if err := errors.Join(os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
+	if err := errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
 		t.Fatal(err)
 	}
 	return under, bbprof
 }
+
+// builtStatically is this test binary without the C library.
+var builtStatically = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "bbprof")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "bbprof")
+	build := exec.Command("go", "test", "-c", "-o", file, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(file)
+})

@@ -125,31 +125,6 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// TestRemedies: a rejection that the block does not bring about by itself comes with what may help.
-func TestRemedies(t *testing.T) {
-	zero, far := uint64(8), uint64(0x1000)
-	for _, c := range []struct {
-		r    verdict.Rejection
-		want string
-	}{
-		{verdict.Rejection{Reason: verdict.Unstable}, "-mode loop"},
-		{verdict.Rejection{Reason: verdict.ClockDrift}, "-budget"},
-		{verdict.Rejection{Reason: verdict.Unmappable, Address: &zero}, "can be exploited by any user"},
-		{verdict.Rejection{Reason: verdict.Unmappable, Address: &far}, "-init distinct"},
-		{verdict.Rejection{Reason: verdict.SIGFPE}, "dividend and divisor"},
-		{verdict.Rejection{Reason: verdict.Misaligned}, "no access crosses a line"},
-		{verdict.Rejection{Reason: verdict.Alias4K}, "other low 12 bits"},
-		{verdict.Rejection{Reason: verdict.Syscall}, "before and after"},
-		{verdict.Rejection{Reason: verdict.ControlFlow}, "leave the instruction out"},
-		{verdict.Rejection{Reason: verdict.UnalignedOperand}, "-set fill=ADDRESS"},
-	} {
-		text := report(profiler.Result{Status: profiler.Rejected, Reason: c.r.Reason, Rejection: &c.r})
-		if has := strings.Contains(text, "\nremedy "); has != (c.want != "") || !strings.Contains(text, c.want) {
-			t.Errorf("%v: want %q in:\n%s", c.r, c.want, text)
-		}
-	}
-}
-
 // TestOutputThatCannotBe: a result that cannot be written where it was to go is the user's mistake.
 func TestOutputThatCannotBe(t *testing.T) {
 	dir := t.TempDir()

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -51,6 +52,7 @@ var runtimeNeeds = map[string]bool{
 // it signals nobody else, leaves nothing running and does not hang. BBPROF_LONG=1 tries every call,
 // else a few.
 func TestRefused(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	jobs := refusedJobs(t)
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {

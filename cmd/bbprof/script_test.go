@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -43,14 +44,17 @@ const mostSpoiled = 3
 // and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
 // They run one by one, since they would measure each other.
 func TestScripts(t *testing.T) {
-	whyNot := cannotMeasure(t)
+	whyNot := ""
+	if testing.Short() {
+		whyNot = string(require.Long) + ": -short leaves out what measures"
+	} else if why := cannotMeasure(t); why != "" {
+		whyNot = string(require.Measurement) + ": " + why
+	}
 	params := testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			if whyNot != "" {
-				env.Setenv("WHY_NOT", string(require.Measurement)+": "+whyNot)
-			}
+			env.Setenv("WHY_NOT", whyNot)
 			if cpus, err := host.AllowedCPUs(); err == nil {
 				env.Setenv("CPU", strconv.Itoa(cpus[0]))
 			}
@@ -208,8 +212,8 @@ var hasTwoSpeeds = sync.OnceValues(func() (bool, error) {
 //	exits CODE PROGRAM [ARG...] [< FILE]
 //
 // stdout and stderr then look at its output. A measurement that something else on the
-// machine disturbed is tried again: it says nothing about bbprof. So is one that may have been,
-// which counts in the end.
+// machine disturbed is tried again, for as long as a test waits for an idle core: it says nothing about bbprof. So is one that
+// may have been, which counts in the end.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...] [< FILE]")
@@ -220,8 +224,10 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		input, rest = ts.ReadFile(rest[n-1]), rest[:n-2]
 	}
 	a := ts.Value(theTest{}).(*attempt)
-	const tries = 4
+	const tries = 4 // of what may be the block's doing
+	var waited require.Tries
 	for try := 1; ; try++ {
+		began := time.Now()
 		var stdout, stderr strings.Builder
 		cmd := exec.CommandContext(a.ctx, program, rest...)
 		cmd.Dir = ts.MkAbs(".")
@@ -236,13 +242,16 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%v", err)
 		}
 		got := strconv.Itoa(cmd.ProcessState.ExitCode())
-		if (disturbed(said) || suspect(said)) && !neverIdle(said) && try < tries {
-			ts.Logf("disturbed:\n%s", said)
-			continue
-		}
 		if disturbed(said) {
 			ts.Logf("disturbed:\n%s", said)
-			a.lacks(string(require.Idle) + ": nothing can be said of what needs a measurement")
+			if neverIdle(said) || waited.Disturbed(time.Since(began)) {
+				a.lacks(string(require.Idle) + ": nothing can be said of what needs a measurement")
+			}
+			continue
+		}
+		if suspect(said) && try < tries {
+			ts.Logf("suspect:\n%s", said)
+			continue
 		}
 		io.WriteString(ts.Stdout(), stdout.String())
 		io.WriteString(ts.Stderr(), stderr.String())

@@ -26,14 +26,6 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
-	for size, want := range map[int]int{-1: 32768, 0: 32768, 1: 1, 49152: 49152} {
-		if got := orDefault(size, 32768); got != want {
-			t.Errorf("%d reads as %d", size, got)
-		}
-	}
-}
-
 func TestMissing(t *testing.T) {
 	if got := Missing(nil); got != nil {
 		t.Errorf("of none, %q", got)

@@ -64,7 +64,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	if err != nil || !slices.Equal(frames(got), frames(m.Mapping)) {
 		return loop, false, err
 	}
-	loop.Restore = append(slices.Clone(m.Restore), m.dirty(m.Child, m.Plan)...)
+	loop.Restore = append(slices.Clone(m.Restore), m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	return loop, true, nil
 }
 

@@ -140,7 +140,7 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 			if err := m.Plan.RunOnce(m.Child, im); err != nil {
 				t.Fatalf("%x: %v", code, err)
 			}
-			for _, w := range m.dirty(m.Child, m.Plan) {
+			for _, w := range m.throughOwnPages(m.dirty(m.Child, m.Plan)) {
 				words++
 				if !slices.Contains(m.Restore, w) {
 					t.Errorf("%x: %d copies change the word at %#x, which is not among %#x", code, n, w, m.Restore)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 )
 
@@ -34,5 +35,33 @@ func TestStored(t *testing.T) {
 	}
 	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil); got != nil {
 		t.Errorf("without a page: %#x", got)
+	}
+}
+
+// TestThroughOwnPages: a word is put back through the page by which the block first reaches its line, and where it reaches none, or no
+// pages share a frame, through the one in the list.
+func TestThroughOwnPages(t *testing.T) {
+	shared := []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0, Frame: 0}}
+	access := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width} }
+	for _, c := range []struct {
+		name        string
+		pages       []mapper.Page
+		accesses    []asm.Access
+		words, want []uint64
+	}{
+		{"each by its own page", shared, []asm.Access{access(0x9008, 8), access(0x100, 8), access(0x3010, 8)}, []uint64{0x3010, 0x9008, 0x9100}, []uint64{0x3010, 0x9008, 0x100}},
+		{"by lines", shared, []asm.Access{access(0x107, 1)}, []uint64{0x9100, 0x9138, 0x9140}, []uint64{0x100, 0x138, 0x9140}},
+		{"across lines", shared, []asm.Access{access(0x13c, 8)}, []uint64{0x9138, 0x9140, 0x9180}, []uint64{0x138, 0x140, 0x9180}},
+		{"by the first", shared, []asm.Access{access(0x100, 8), access(0x9100, 8)}, []uint64{0x9100}, []uint64{0x100}},
+		{"beyond all pages", shared, []asm.Access{access(0x5100, 8)}, []uint64{0x9100}, []uint64{0x9100}},
+		{"a frame each", shared[:2], []asm.Access{access(0x9100, 8)}, []uint64{0x3100, 0x9100}, []uint64{0x3100, 0x9100}},
+	} {
+		m := &Mapped{Mapping: Mapping{Pages: c.pages}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
+		for _, p := range c.pages {
+			m.Trace.Frame[p.Addr] = p.Frame
+		}
+		if got := m.throughOwnPages(c.words); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
+		}
 	}
 }

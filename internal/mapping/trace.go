@@ -65,6 +65,7 @@ func (m *Mapped) trace() error {
 		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
 		m.Restore = m.reached(suppressed, m.Restore)
 	}
+	m.Restore = m.throughOwnPages(m.Restore)
 	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
 	}
@@ -113,6 +114,7 @@ func (m *Mapped) traceByStepping(why error) error {
 	m.Trace.Copies = min(stepCopies, m.Factors.Long)
 	all, err := m.step(m.Trace.Copies)
 	m.Trace.Accesses = all
+	m.Restore = m.throughOwnPages(m.Restore)
 	return err
 }
 

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,8 +77,16 @@ func Skip(t testing.TB, need Need, format string, args ...any) {
 	case slices.Contains(required, need):
 		t.Fatalf("%s (%s lists %s)", why, Env, need)
 	}
-	note(t.Name() + ": " + why)
+	note(strings.TrimSuffix(filepath.Base(os.Args[0]), ".test") + "." + t.Name() + ": " + why)
 	t.Skip(why)
+}
+
+// Slow ends a test that takes seconds where -short leaves such out.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		Skip(t, Long, "-short leaves it out")
+	}
 }
 
 // SkippedEnv is the environment variable that names a file for one line a skipped test.
@@ -109,6 +119,37 @@ func AtMost(t testing.TB, failures, n int, check func() string) {
 			t.Errorf("%d of %d runs failed, and %d may:\n%s", len(complaints), n-left+1, failures, strings.Join(complaints, "\n"))
 			return
 		}
+	}
+}
+
+// Wait is how long a test waits for an idle core: its tries that other work disturbed, together. WaitOfAll is the same of
+// all tests of a package.
+const (
+	Wait      = 2 * time.Second
+	WaitOfAll = 30 * time.Second
+)
+
+// Tries counts the time that a test has lost to other work. The zero value has lost none.
+type Tries struct {
+	disturbed int
+	lost      time.Duration
+}
+
+var lostByAll atomic.Int64 // nanoseconds
+
+// Disturbed counts a try that other work disturbed, and reports whether the test is to be skipped now. It has two tries at least, unless
+// all tests together have lost [WaitOfAll].
+func (w *Tries) Disturbed(took time.Duration) (enough bool) {
+	w.disturbed++
+	w.lost += took
+	return w.lost > Wait && w.disturbed > 1 || lostByAll.Add(int64(took)) > int64(WaitOfAll)
+}
+
+// Again is Disturbed, and then skips the test.
+func (w *Tries) Again(t testing.TB, took time.Duration, why any) {
+	t.Helper()
+	if w.Disturbed(took) {
+		Skip(t, Idle, "other work disturbed %d tries, %v: %v", w.disturbed, w.lost.Round(time.Millisecond), why)
 	}
 }
 

@@ -144,6 +144,34 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
+// TestTries: two tries at least, then as many as fit the time for which a test waits, and one once all tests have lost as much as they may.
+func TestTries(t *testing.T) {
+	defer lostByAll.Store(lostByAll.Load())
+	for _, c := range []struct {
+		before, took time.Duration // lost by all tests so far, and by a try
+		want         int           // tries
+	}{
+		{0, Wait / 10, 11},
+		{0, Wait, 2},
+		{0, 3 * Wait, 2},
+		{WaitOfAll - Wait, Wait / 2, 3},
+		{WaitOfAll, time.Millisecond, 1},
+	} {
+		lostByAll.Store(int64(c.before))
+		var tries Tries
+		n := 1
+		for ; !tries.Disturbed(c.took); n++ {
+		}
+		if n != c.want {
+			t.Errorf("%v lost before: %d tries of %v, want %d", c.before, n, c.took, c.want)
+		}
+	}
+	var tries Tries
+	if got := how(func(t testing.TB) { tries.Again(t, Wait, "busy") }); !strings.HasPrefix(got, "skipped: idle: ") {
+		t.Error(got)
+	}
+}
+
 // TestNote: a list of what was skipped has a line for each test, and no line for one that failed.
 func TestNote(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "skipped")
@@ -153,7 +181,7 @@ func TestNote(t *testing.T) {
 		how(func(t testing.TB) { Skip(t, need, "a\nb") })
 	}
 	got, err := os.ReadFile(list)
-	if want := "Test: idle: a b\nTest: root: a b\n"; err != nil || string(got) != want {
+	if want := "require.Test: idle: a b\nrequire.Test: root: a b\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }

@@ -160,6 +160,7 @@ func illBehaved(t *testing.T) (path string, names []string) {
 // TestIllBehaved: whatever a program does to itself, to its children and to bbprof, bbprof ends what it
 // has started, in time, and says that the program is to blame.
 func TestIllBehaved(t *testing.T) {
+	require.Slow(t)
 	path, names := illBehaved(t)
 	step := max(1, len(names)/max(*hostile, 1))
 	for i, name := range names {
@@ -177,6 +178,7 @@ const stoppable = "BBPROF_TEST_STOPPABLE"
 
 // TestStopsBbprof: a program that stops bbprof does not outlast its timeout.
 func TestStopsBbprof(t *testing.T) {
+	require.Slow(t)
 	if path := os.Getenv(stoppable); path != "" {
 		attempt(t, strings.Fields(path), attempts[1].run)
 		return

@@ -28,7 +28,6 @@ type lab struct {
 	by    map[string][]int // which worker measured each
 
 	noisy map[string]int                             // how often a block is rejected for noise
-	wide  map[string]int                             // and how often its interval is twice as wide as it is later
 	delay func(hex string, worker int) time.Duration // nil is none
 	fail  func(hex string) error                     // nil is none
 }
@@ -62,11 +61,7 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 		r.Rejection = &verdict.Rejection{Reason: verdict.Unstable, Detail: "noise"}
 		return r, nil
 	}
-	half := .01
-	if w.wide[hex] > 0 {
-		w.wide[hex]--
-		r.Wide, half = b.Setup.NarrowerThan == 0, .02
-	}
+	const half = .01
 	r.Status, r.Cycles, r.CILow, r.CIHigh = profiler.OK, float64(len(b.Code)), float64(len(b.Code))-half, float64(len(b.Code))+half
 	return r, nil
 }

@@ -83,6 +83,7 @@ func victim(dir string) error {
 // TestKilled kills a run twenty times at random moments and resumes it each time. In the end
 // every row is there once, and no block was measured whose row was there.
 func TestKilled(t *testing.T) {
+	require.Slow(t)
 	const n, wanted = 6000, 20
 	dir := t.TempDir()
 	corpus, result := text(n), filepath.Join(dir, "result.csv")

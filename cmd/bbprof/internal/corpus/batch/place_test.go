@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // endless is a corpus whose rows go on until something ends the run, or the test has failed.
@@ -34,6 +35,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // before its input does, says what happened, leaves the other file alone, and every row that it
 // counts is where it says.
 func TestDisplaced(t *testing.T) {
+	require.Slow(t)
 	const others = "other\n"
 	for _, c := range []struct {
 		name   string

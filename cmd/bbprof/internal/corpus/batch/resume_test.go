@@ -15,12 +15,14 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
 // two rows, as a kill or a loss of power may. Resumed, it has every row once, and no block is
 // measured whose row was whole.
 func TestTornAnywhere(t *testing.T) {
+	require.Slow(t)
 	corpus := text(40)
 	path := file(t)
 	l := &lab{delay: jitter}

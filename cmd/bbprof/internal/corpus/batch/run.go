@@ -94,7 +94,6 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 	}
 	go func() { workers.Wait(); close(finished) }()
 	r.watch(ctx, finished)
-	r.endAside()
 	r.tally.Seconds = time.Since(r.began).Seconds()
 	return r.tally, r.failed
 }
@@ -267,28 +266,9 @@ func (r *run) retriedLong() bool {
 	return now.After(r.retryBy)
 }
 
-// giveUp leaves what waits for a retry with the result that it has.
-func (r *run) giveUp() error { return r.writeAside(func(*job) bool { return true }) }
-
-// endAside does so at an early end for what has a number. A block that was rejected for noise gets no row: the next run
-// starts it again.
-func (r *run) endAside() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cannotWrite() {
-		return
-	}
-	if err := r.writeAside(func(j *job) bool { return j.result.Status == profiler.OK }); err != nil {
-		r.failed = err
-	}
-}
-
-// writeAside ends what waits for a retry, with a row for some of it.
-func (r *run) writeAside(some func(*job) bool) error {
+// giveUp leaves what waits for a retry with the rejection that it has.
+func (r *run) giveUp() error {
 	for _, j := range r.aside {
-		if !some(j) {
-			continue
-		}
 		if err := r.write(j, j.result); err != nil {
 			return err
 		}

@@ -401,25 +401,6 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestWideAgain: so is a block whose interval remained wide, and the narrower one counts.
-func TestWideAgain(t *testing.T) {
-	l := &lab{wide: map[string]int{block(3): 1, block(5): 2, block(7): 9}}
-	path, corpus := file(t), text(300)
-	if _, err := measure(t, l, path, corpus, Options{Retries: 2}); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][2]string{block(3): {"2", "4.9900"}, block(5): {"3", "4.9900"}, block(7): {"3", "4.9800"}}
-	for _, row := range rows(t, path) {
-		w, ok := want[row["hex"]]
-		if !ok {
-			w = [2]string{"1", "4.9900"}
-		}
-		if row["status"] == "ok" && (row["tries"] != w[0] || row["ci_low"] != w[1]) {
-			t.Errorf("%s: from %s after %s tries, want %q", row["hex"], row["ci_low"], row["tries"], w)
-		}
-	}
-}
-
 // TestRetriesEnd: on a core that is never idle, retries end when they have had as long as all before them,
 // and what still waits keeps the result that it has.
 func TestRetriesEnd(t *testing.T) {
@@ -494,9 +475,9 @@ func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool)
 }
 
 // TestInterrupt: blocks in flight are finished and written, others are not begun, and the
-// next run measures the rest. One that was to be measured again keeps its number, if it has one.
+// next run measures the rest.
 func TestInterrupt(t *testing.T) {
-	l := &lab{noisy: map[string]int{block(2): 1}, wide: map[string]int{block(3): 1}}
+	l := &lab{noisy: map[string]int{block(2): 1}}
 	interrupt := newInterruption(t)
 	l.fail = func(string) error {
 		if len(l.order) == 100 {
@@ -557,25 +538,6 @@ func TestMeasurerFails(t *testing.T) {
 	}
 	holds(t, rows(t, path), corpus)
 	l.onlyOnce(t)
-}
-
-// TestRetryFails: what ends a worker while it measures a block again leaves the number that it had.
-func TestRetryFails(t *testing.T) {
-	broken := errors.New("broken")
-	l := &lab{wide: map[string]int{block(3): 1}}
-	l.fail = func(hex string) error {
-		if hex == block(3) && slices.Contains(l.order, hex) {
-			return broken
-		}
-		return nil
-	}
-	path := file(t)
-	if _, err := measure(t, l, path, text(300), Options{Retries: 1}); !errors.Is(err, broken) {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(rows(t, path), func(row map[string]string) bool { return row["hex"] == block(3) && row["ci_low"] == "4.9800" }) {
-		t.Errorf("there is no row of %s", block(3))
-	}
 }
 
 // TestWriteFails: the run ends at once and says so.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -76,6 +77,7 @@ func scan(t testing.TB, path string, n int) (time.Duration, uint64) {
 // TestResumeScales: a resume takes time that grows with the rows and no faster, and keeps a
 // mark a row and an entry a block, no rows.
 func TestResumeScales(t *testing.T) {
+	require.Slow(t)
 	const few, many = 10_000, 80_000
 	small, large := synthetic(t, few), synthetic(t, many)
 	// Others may take the CPU from either, and from the longer more often: each at its best.

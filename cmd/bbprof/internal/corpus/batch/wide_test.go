@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // wideRows is a corpus of rows with a cell of 900 KB each. With repeat n every nth has the block of the last.
@@ -44,6 +45,7 @@ func (w *wideRows) Read(p []byte) (int, error) {
 // TestWideRows: rows that wait, for one that takes long, for their block, for a retry or for their
 // place, are bounded by their text and not only by their number.
 func TestWideRows(t *testing.T) {
+	require.Slow(t)
 	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil, false) }
 	csv := func(t *testing.T) (*Output, error) {
 		out, _, err := Resume(file(t), resultfile.CSV, schema, here())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // results writes n rows of five applications as batch would, measured on a core: adds of two registers, one more in each,
@@ -116,6 +117,7 @@ func TestSealed(t *testing.T) {
 
 // TestFlippedByte: a byte that has changed is found in every file, and the file is named.
 func TestFlippedByte(t *testing.T) {
+	require.Slow(t)
 	dir, sheet := sealed(t, core)
 	names := []string{SumsFile, SheetFile, BHiveFile, CategoriesFile, WeightsFile}
 	for _, p := range sheet.Parts {

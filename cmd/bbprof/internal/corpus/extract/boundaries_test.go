@@ -141,6 +141,7 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 // TestBoundaries runs programs under callgrind and asks how many of the blocks that ran are
 // among those that are found without knowing so.
 func TestBoundaries(t *testing.T) {
+	require.Slow(t)
 	require.Tool(t, require.Valgrind, "valgrind")
 	dir := t.TempDir()
 	input := filepath.Join(dir, "input")

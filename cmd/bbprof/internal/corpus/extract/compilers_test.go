@@ -107,6 +107,7 @@ func compareInstructions(t *testing.T, file string) (blocks int, share float64) 
 // TestCompilers extracts what gcc and clang make, at all levels of optimisation and in all kinds
 // of file, and compares it with objdump instruction by instruction.
 func TestCompilers(t *testing.T) {
+	require.Slow(t)
 	require.Tool(t, require.GCC, "gcc")
 	require.Tool(t, require.Binutils, "objdump")
 	dir := t.TempDir()

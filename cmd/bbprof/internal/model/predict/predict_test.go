@@ -305,6 +305,7 @@ func TestLLVMMCAIterations(t *testing.T) {
 // Blocks that llvm-mca hangs at (LLVM 19 and 22 have a model of Golden Cove that never ends at xsave), or
 // cannot parse, cost others nothing.
 func TestLLVMMCAIsolates(t *testing.T) {
+	require.Slow(t)
 	tools(t, map[string]string{
 		"llvm-mc-0": `sed -n 's/.*0xe5,0x\(..\),.*/nopl \1(%rbp,%riz,8)/p; s/^.0x\(..\).$/op\1/p'`,
 		"llvm-mca-0": `case "$*" in *--version*) echo "version 0"; exit;; esac

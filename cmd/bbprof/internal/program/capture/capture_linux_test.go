@@ -132,6 +132,7 @@ func first(t *testing.T, path, function string) Block {
 // TestHostile: whatever a program does, what it writes and how it ends is as without capture, and what was
 // captured before is kept.
 func TestHostile(t *testing.T) {
+	require.Slow(t)
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "hostile")
 	if out, err := exec.Command(gcc, "-O1", "-pthread", "-o", path, "testdata/hostile.c").CombinedOutput(); err != nil {

@@ -49,6 +49,7 @@ int main(void)
 
 // TestMadeSlow: of a real program, what was made to slow it is confirmed, and the other is not.
 func TestMadeSlow(t *testing.T) {
+	require.Slow(t)
 	gcc := require.Tool(t, require.GCC, "gcc")
 	for _, c := range []struct {
 		flag        string

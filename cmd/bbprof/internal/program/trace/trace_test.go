@@ -62,6 +62,7 @@ func TestKnownAccesses(t *testing.T) {
 // TestEnvironment: of the sizes of an environment over one page one puts the local variable where the
 // low 12 bits of its address are those of the static, and none where the program repairs that itself.
 func TestEnvironment(t *testing.T) {
+	require.Slow(t)
 	if at := aliasing(t); len(at) != 1 {
 		t.Errorf("it aliases at %v", at)
 	}

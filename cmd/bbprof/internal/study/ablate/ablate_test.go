@@ -5,51 +5,29 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestSteps: each step differs from the one before in its own technique alone.
+// TestSteps: each step can be measured and changes the set-up of the one before, and the last is how bbprof measures.
 func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		steps := Steps(strict)
-		for i, want := range []struct {
-			noMapping, noFTZ, init bool
-			unroll                 unroll.Factors
-			frames                 int
-			sharing, aliasing      bool // tolerated
-		}{
-			{true, true, true, naive, 0, true, true},
-			{false, true, true, naive, layout.MaxFrames, true, true},
-			{false, true, true, naive, 1, true, true},
-			{false, false, true, naive, 1, true, true},
-			{false, false, true, difference, 1, true, true},
-			{false, false, true, unroll.Factors{}, 1, true, true},
-			{false, false, true, unroll.Factors{}, 0, false, true},
-			{false, false, true, unroll.Factors{}, 0, false, false},
-			{false, false, false, unroll.Factors{}, 0, false, false},
-		} {
-			s := steps[i].Setup
-			tolerates := func(r verdict.Reason) bool { return slices.Contains(s.Tolerate, r) }
-			if s.NoMapping != want.noMapping || s.NoFTZ != want.noFTZ || s.Unroll != nil && *s.Unroll != want.unroll || s.Unroll == nil && want.unroll != (unroll.Factors{}) || (s.Init != nil) != want.init ||
-				s.Frames != want.frames && i > 0 || tolerates(verdict.AliasFrame) != want.sharing || tolerates(verdict.Alias4K) != want.aliasing {
-				t.Errorf("%s: %+v", steps[i].Name, s)
+		for i, s := range steps {
+			if err := s.Setup.Check(); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
 			}
-			if lax := want.aliasing && !strict; tolerates(verdict.L1DMiss) != lax || tolerates(verdict.Misaligned) != lax || tolerates(verdict.Unstable) != lax {
-				t.Errorf("%s, strict %v: %v", steps[i].Name, strict, s.Tolerate)
-			}
-			if err := s.Check(); err != nil {
-				t.Error(err)
+			if i > 0 && cmp.Equal(s.Setup, steps[i-1].Setup) {
+				t.Errorf("%s, strict %v: as the step before", s.Name, strict)
 			}
 		}
-		if len(steps) != 9 {
-			t.Errorf("%d steps", len(steps))
+		if last := steps[len(steps)-1].Setup; !cmp.Equal(last, profiler.Setup{}) {
+			t.Errorf("strict %v: the last step is measured with %+v", strict, last)
 		}
 	}
 }

@@ -89,7 +89,7 @@ type Part struct {
 
 // FrontEndReport compares what serves the instructions.
 type FrontEndReport struct {
-	Slots    float64 `json:"slots_per_cycle"` // instructions a cycle with nops in all that is free
+	Slots    float64 `json:"slots_per_cycle"` // instructions a cycle where all that is free is filled
 	Loop     *Time   `json:"loop,omitempty"`
 	Decoders *Time   `json:"decoders,omitempty"`
 }
@@ -376,10 +376,8 @@ func (a *adding) costsAtOnce(base, slope float64, low, most int) (bool, error) {
 }
 
 func (q *question) frontEnds(a *Answer) error {
-	for _, s := range a.Slack {
-		if s.Class == frontEnd[0].name && s.Untested == "" {
-			a.FrontEnd.Slots = (float64(len(q.insts)) + s.FreeLow) / q.base.Cycles
-		}
+	if s, known := a.freeSlots(); known {
+		a.FrontEnd.Slots = (float64(len(q.insts)) + s.FreeLow) / q.base.Cycles
 	}
 	loop, decoders := q.setup, q.setup
 	loop.Mode, decoders.FrontEnd = profiler.Loop, profiler.Decode

@@ -10,7 +10,7 @@ import (
 )
 
 // conclude names what bounds the block. A chain binds if cutting it saves time; a class if there is
-// no room for it although there is for nops; the front end if there is none for nops either.
+// no room for it although slots are free; the front end if no slot is free.
 func (a *Answer) conclude() {
 	cycles := a.Base.Cycles
 	var says []string
@@ -25,8 +25,8 @@ func (a *Answer) conclude() {
 			add(c.kind(), fmt.Sprintf("a carried chain of %.1f cycles: %s", cycles, c.Text))
 		}
 	}
-	front := a.slackOf(frontEnd[0].name)
-	frontFull := front != nil && front.Share < saturated
+	front, frontKnown := a.freeSlots()
+	frontFull := frontKnown && front.Share < saturated
 	if full := a.full(saturated); len(full) > 0 {
 		add(Class, "the units for "+list(full))
 	}
@@ -51,7 +51,7 @@ func (a *Answer) conclude() {
 	if len(a.Bounds) == 0 {
 		if full := a.full(nearly); len(full) > 0 {
 			add(Class, "the units for "+list(full))
-		} else if front != nil && front.Share < nearly {
+		} else if frontKnown && front.Share < nearly {
 			add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
 		}
 	}
@@ -85,13 +85,13 @@ func (c *ChainReport) kind() Kind {
 const nearly = 0.12
 
 // full are the classes of which less than a share is free. Without free slots no work is; a class that is full
-// as well then makes time grow faster than nops do.
+// as well then makes time grow faster than slots do.
 func (a *Answer) full(share float64) (names []string) {
-	front := a.slackOf(frontEnd[0].name)
+	front, frontKnown := a.freeSlots()
 	for _, s := range a.Slack {
 		switch {
 		case s.Untested != "" || isFrontEnd(s.Class) || s.Share >= share:
-		case front != nil && front.Share < share && s.Slope <= 1.5*front.Slope:
+		case frontKnown && front.Share < share && s.Slope <= 1.5*front.Slope:
 		default:
 			names = append(names, s.Class)
 		}
@@ -112,6 +112,21 @@ func isFrontEnd(class string) bool {
 	return slices.ContainsFunc(frontEnd, func(p probe) bool { return p.name == class })
 }
 
+// freeSlots is the room for what takes slots alone: the least that a probe of slots found, and the most that one costs.
+func (a *Answer) freeSlots() (least Slack, known bool) {
+	for _, p := range slots {
+		s := a.slackOf(p.name)
+		switch {
+		case s == nil:
+		case !known:
+			least, known = *s, true
+		default:
+			least.Share, least.FreeLow, least.Slope = min(least.Share, s.Share), min(least.FreeLow, s.FreeLow), max(least.Slope, s.Slope)
+		}
+	}
+	return least, known
+}
+
 func (a *Answer) slackOf(class string) *Slack {
 	for i := range a.Slack {
 		if a.Slack[i].Class == class && a.Slack[i].Untested == "" {
@@ -124,7 +139,10 @@ func (a *Answer) slackOf(class string) *Slack {
 // free says how much of the slots and of the commonest units is free.
 func (a *Answer) free() string {
 	var parts []string
-	for _, of := range []struct{ class, name string }{{"nop", "all"}, {"integer", "integer"}, {"load", "load"}, {"store", "store"}, {"vector add", "vector add"}} {
+	if s, known := a.freeSlots(); known {
+		parts = append(parts, fmt.Sprintf("%.0f %% of all slots", 100*s.Share))
+	}
+	for _, of := range []struct{ class, name string }{{"integer", "integer"}, {"load", "load"}, {"store", "store"}, {"vector add", "vector add"}} {
 		if s := a.slackOf(of.class); s != nil {
 			parts = append(parts, fmt.Sprintf("%.0f %% of %s slots", 100*s.Share, of.name))
 		}

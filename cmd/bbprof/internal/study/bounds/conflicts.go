@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -51,9 +50,13 @@ func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err
 		return r.Cycles, nil // 0 of a rejected one
 	}
 	const many = 48
-	slot, err := cost(slices.Repeat([][]byte{nop1}, many))
-	if err != nil {
-		return c, err
+	slot := 0.0 // cycles of as many slots
+	for _, p := range slots {
+		t, err := cost(several(p, q.room, many))
+		if err != nil {
+			return c, err
+		}
+		slot = max(slot, t)
 	}
 	var measured []probe
 	for _, p := range classes {

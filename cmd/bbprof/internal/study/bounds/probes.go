@@ -87,9 +87,16 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 	return load, stored
 }
 
-// frontEnd are the probes that take a slot and no unit.
-var frontEnd = []probe{
+// slots are the probes that take a slot and no unit: all slots are taken if there is no room for one of them. Zen 4 puts a nop
+// and its neighbour into one slot, so a nop finds room there where nothing else does, and a zeroing idiom may among the nops of a block.
+var slots = []probe{
 	{"nop", "nop", func(room, int) []byte { return nop1 }},
+	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVector("vxorps", r.vector) }},
+}
+
+// frontEnd are the probes of the front end.
+var frontEnd = []probe{
+	slots[0], slots[1],
 	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nop8 }},
 }
 
@@ -142,9 +149,11 @@ func (r room) general(code func() []byte) []byte {
 	return code()
 }
 
-func (r room) onVectors(mnemonic string) []byte {
-	if r.vector == none || r.still == none {
+func (r room) onVectors(mnemonic string) []byte { return r.onVector(mnemonic, r.still) }
+
+func (r room) onVector(mnemonic string, source int) []byte {
+	if r.vector == none || source == none {
 		return nil
 	}
-	return encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, r.still, r.still)
+	return encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, source, source)
 }

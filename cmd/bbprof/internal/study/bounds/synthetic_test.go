@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -17,8 +18,8 @@ import (
 type synthetic struct {
 	name  string
 	hex   string
-	want  Kind
-	class string // of which so much is free an iteration as the core executes in the block's cycles, less what the block has; "" if that is not told here
+	want  Kind   // "": FrontEnd or Class
+	class string // of which there is room for as many an iteration as the core executes in the block's cycles, less what the block has; "" if that is not told here
 	has   int    // instructions of the class
 }
 
@@ -55,7 +56,7 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 			return synthetic{fmt.Sprintf("%d stores", 2*k), words("4889", 2*k), Class, "multiply", 0}
 		},
 		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d shuffles", 2*k), times("660f70c1e4", 2*k), Class, "", 0}
+			return synthetic{fmt.Sprintf("%d shuffles", 2*k), times("c4e27100c1", 2*k), Class, "", 0}
 		},
 		func(k int) synthetic {
 			return synthetic{fmt.Sprintf("%d divisions", k), times("c5f05ec1", k), Class, "", 0}
@@ -64,7 +65,10 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 			return synthetic{fmt.Sprintf("%d nops", 6*k), times("90", 6*k), FrontEnd, "", 0}
 		},
 		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d nops, loads and stores", 6*k), times("90909090"+"488b03"+"48894b10", k), FrontEnd, "", 0}
+			return synthetic{fmt.Sprintf("%d zeroing idioms, loads and stores", 6*k), times(times("c5d057ed", 4)+"488b03"+"48894b10", k), FrontEnd, "", 0}
+		},
+		func(k int) synthetic { // a core that does not execute moves is bound by their slots, any other by their units
+			return synthetic{fmt.Sprintf("%d moves between registers", 6*k), times("4889c84889d14889da", 2*k), "", "", 0}
 		},
 		func(k int) synthetic { // imul makes the round longer than what renaming of memory may hide
 			return synthetic{fmt.Sprintf("a store, its load and %d multiplications", k), "48890b" + "488b0b" + times("480fafc9", k), Memory, "multiply", k}
@@ -78,10 +82,8 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 
 // TestSynthetic: the bound of blocks that have one by how they are made. BBPROF_BOUNDS is how many.
 func TestSynthetic(t *testing.T) {
-	if testing.Short() {
-		require.Skip(t, require.Long, "it measures for some seconds")
-	}
-	n := 24
+	require.Slow(t)
+	n := 13
 	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
@@ -101,7 +103,7 @@ func TestSynthetic(t *testing.T) {
 	for _, b := range blocks {
 		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
 		require.Measure(t, err)
-		if slices.Contains(a.Bounds, b.want) {
+		if slices.Contains(a.Bounds, b.want) || b.want == "" && (slices.Contains(a.Bounds, FrontEnd) || slices.Contains(a.Bounds, Class)) {
 			named++
 		} else {
 			t.Logf("%s (%s): %s, want %s", b.name, b.hex, a.Sentence, b.want)
@@ -111,15 +113,15 @@ func TestSynthetic(t *testing.T) {
 		}
 		if s := a.slackOf(b.class); s != nil {
 			slacks++
-			if want := a.Base.Cycles*8/alone.Cycles - float64(b.has); s.FreeLow-1 <= want && want <= s.FreeHigh+1 {
+			if want := a.Base.Cycles*8/alone.Cycles - float64(b.has); math.Abs(s.Room-want) <= 1 {
 				slack++
 			} else {
-				t.Logf("%s (%s): %.2f to %.2f of %s are free, want %.2f", b.name, b.hex, s.FreeLow, s.FreeHigh, b.class, want)
+				t.Logf("%s (%s): there is room for %.2f of %s, want %.2f", b.name, b.hex, s.Room, b.class, want)
 			}
 		}
 	}
 	t.Logf("%d of %d bounds named, %d of %d slacks right to one instruction", named, len(blocks), slack, slacks)
-	if named*100 < 90*len(blocks) || slack*100 < 90*slacks {
-		t.Error("fewer than 90 %")
+	if wrong := func(right, of int) bool { return of-right > max(1, of/10) }; wrong(named, len(blocks)) || wrong(slack, slacks) {
+		t.Error("more than one, and than one in ten, are wrong")
 	}
 }

@@ -52,6 +52,7 @@ func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 // TestMeasuredIdentical: a block is no faster than itself. Of 20 comparisons one may say
 // otherwise; that six do happens to one run in 3,000.
 func TestMeasuredIdentical(t *testing.T) {
+	require.Slow(t)
 	p := start(t)
 	block := []byte{0x48, 0x8b, 0x03, 0x48, 0x0f, 0xaf, 0xc1, 0x48, 0x01, 0xc2} // load, imul, add
 	if says, last := measured(t, p, block, block, 17, 20, math.Inf(1)); says[Same] < 15 {
@@ -62,6 +63,7 @@ func TestMeasuredIdentical(t *testing.T) {
 // TestMeasuredSlower: one more add in a chain of adds is found each time, whether it adds all or a
 // hundredth.
 func TestMeasuredSlower(t *testing.T) {
+	require.Slow(t)
 	p := start(t)
 	add := []byte{0x48, 0x01, 0xc0}
 	for _, c := range []struct{ adds, layouts, seeds int }{{1, 9, 10}, {100, 33, 3}} {

@@ -86,9 +86,7 @@ var built = []struct {
 
 // TestBuiltBlocks: explain names the cause of each block, and none where there is none.
 func TestBuiltBlocks(t *testing.T) {
-	if testing.Short() {
-		require.Skip(t, require.Long, "it measures for some seconds")
-	}
+	require.Slow(t)
 	require.Patience(t)
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -230,14 +229,3 @@ func TestFactors(t *testing.T) {
 }
 
 func second(_ Factor, err error) error { return err }
-
-func TestFigureDraws(t *testing.T) {
-	points, err := Run(context.Background(), &fake{of: aliasing}, nil, distances(t, 0, 8192, 64), Plan{Runs: 1, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var w bytes.Buffer
-	if err := Figure(points, distances(t, 0, 8192, 64)).Draw(&w); err != nil || w.Len() == 0 {
-		t.Errorf("%d bytes, %v", w.Len(), err)
-	}
-}
