@@ -261,9 +261,8 @@ func (m *huntMeasurer) Measure(ctx context.Context, hexes []string, how hunt.How
 	return out, err
 }
 
-// measuredOf is what counts of a result. Copies that fill all slots of the renamer can read too fast, because the first
-// of them are faster (docs/front-end-notes.md, "Six slots a cycle"): where fewer cycles were measured than the slots allow,
-// those are in the interval.
+// measuredOf is the measured value of a result. Copies that fill all rename slots can read too fast, because the first ones
+// retire faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
 func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
 	slots := float64(r.Instructions) / float64(max(1, width))

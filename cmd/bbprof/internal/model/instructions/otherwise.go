@@ -25,7 +25,7 @@ const (
 	besideKands = "beside 2 kandw k, k, k"
 )
 
-// The tests that led to each are in docs/instructions.md.
+// Published tables measure these forms so; docs/instructions.md has the causes.
 var otherways = []otherway{
 	{byDecoders, `^({evex} )?v?ps(rl|ra|ll)[wdq] xmm, xmm(, xmm)?$|^(movdq2q mm, xmm|fnop|cqo|setb r8|cmovne r\d+, r\d+)$|^(vcvtss2sh xmm, xmm|vpmovqd xmm), xmm$|` +
 		`^(imul r16, r16|mov r16|adc r16|sbb r16), i16$|^(not|neg) r16$`, (*planner).decoded},
