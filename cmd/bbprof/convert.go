@@ -22,18 +22,15 @@ func convertCommand() *command {
 		name:     "convert",
 		summary:  "put results into another format: CSV, JSON lines, Parquet, those of other tools",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
-		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
-by the contents of a file, not by its name. Rows keep their order and files follow each other.
-Nothing is lost between CSV, JSON lines and Parquet. Files that were measured on different
-microarchitectures or with different settings are not joined without -mixed. The other formats hold
-accepted blocks alone, as another tool takes them:
-
-` + foreignText() + `
-Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
+		about: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
+a file, not by its name. Rows keep their order, and files follow each other. Nothing is lost between
+these three. Results of different microarchitectures or settings are not joined without -mixed. The
+other formats hold accepted blocks alone, as another tool takes them:
+` + foreignText(),
+		notes: `docs/reference.md says which tools read each format.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
-bbprof convert -o blocks.tfrecord results.csv
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "bad usage, or a file that is not a result", exitInternal: ""},
 		setup: func(f *flags) func(streams) error {
@@ -107,7 +104,7 @@ func foreignText() string {
 
 func formatFlag(f *flags, format *resultfile.Format) {
 	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
-		"(docs/formats.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
+		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
 }
 
 // writeResults writes to standard output, or to the file that -o names.

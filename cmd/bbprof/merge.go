@@ -25,7 +25,7 @@ func mergeCommand() *command {
 		synopsis: []string{"merge [flags] FILE...  (results of bbprof batch)"},
 		about: `Rows go by their number in the corpus, column row, and come out in that order. What is missing is
 reported: shards that no file is of, and numbers that no file has; with -of also to which shards the
-missing rows belong, as an option for sbatch that runs these tasks again (docs/slurm.md).
+missing rows belong, as an option for sbatch that runs these tasks again (docs/corpus.md).
 
 With -o DIR/, which ends in a slash, the rows go into a new directory as Parquet, in folders
 microarchitecture=NAME/part=N that DuckDB, pandas and Spark read as columns of one table.
