@@ -53,9 +53,9 @@ func TestExamples(t *testing.T) {
 	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
 	count := 0
 	for file, text := range pages(t) {
+		count += len(example.FindAllString(text, -1)) // also those that are skipped on a busy host
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			updated := example.ReplaceAllStringFunc(text, func(block string) string {
-				count++
 				parts := example.FindStringSubmatch(block)
 				command, want := parts[1], parts[2]
 				if *update {
@@ -319,6 +319,17 @@ func TestDocsSize(t *testing.T) {
 	}
 	if count > 25 || words > 40_000 {
 		t.Errorf("docs has %d pages of %d words in all, more than 25 and 40,000: shorten one, or leave it to the history", count, words)
+	}
+}
+
+// TestHelpPages: the pages that help texts name are there.
+func TestHelpPages(t *testing.T) {
+	for _, c := range commands() {
+		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(c.help(), -1) {
+			if pages(t)[filepath.Join("../..", page)] == "" {
+				t.Errorf("bbprof %s -h names %s, which is not there", c.name, page)
+			}
+		}
 	}
 }
 
