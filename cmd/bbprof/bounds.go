@@ -38,7 +38,7 @@ instruction is left out. The first line names the bound:
 		notes: `docs/bounds.md explains the report and the method.
 `,
 		examples: `bbprof bounds -hex 480fafc0
-bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by its column bound
+bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by column bound
 `,
 		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},

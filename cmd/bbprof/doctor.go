@@ -27,8 +27,8 @@ func doctorCommand() *command {
 		synopsis: []string{"doctor [flags]"},
 		about: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
 it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
-that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et al.,
-BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
+that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
+al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
 counted or inferred, and whether subnormals that are flushed to zero cost nothing.
 `,
 		notes: `docs/install.md says what a host needs.

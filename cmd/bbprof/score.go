@@ -37,7 +37,7 @@ state_sensitive, or of two rows that differ.
 		notes: `docs/score.md defines all figures.
 `,
 		examples: `bbprof score -model mca=llvm-mca-22 -worst 20 results.csv
-bbprof score -model old=old.csv -model new=exec:'python3 predict.py' -report report.html results.csv
+bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 `,
 		exits: map[int]string{exitOK: "done, whatever the figures", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
 			exitInternal: "", exitInterrupted: "interrupted"},
