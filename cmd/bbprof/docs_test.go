@@ -333,11 +333,11 @@ func TestHelpPages(t *testing.T) {
 	}
 }
 
-// TestLinks: what a page links to is there, with its heading, and the index of docs lists every page.
+// TestLinks: what a page links to is there, with its heading, the index of docs lists every page, and a page shows every picture.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	all := pages(t)
-	listed := map[string]bool{}
+	listed, linked := map[string]bool{}, map[string]bool{}
 	for file, text := range all {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(l[1], "://") {
@@ -347,6 +347,7 @@ func TestLinks(t *testing.T) {
 			if l[1] != "" {
 				target = filepath.Join(filepath.Dir(file), l[1])
 			}
+			linked[target] = true
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", file, l[1])
 			}
@@ -361,6 +362,15 @@ func TestLinks(t *testing.T) {
 	for file := range all {
 		if filepath.Base(file) != "README.md" && filepath.Base(filepath.Dir(file)) == "docs" && !listed[file] {
 			t.Errorf("docs/README.md does not list %s", file)
+		}
+	}
+	pictures, err := filepath.Glob("../../docs/*.svg")
+	if err != nil || len(pictures) == 0 {
+		t.Fatalf("%d pictures: %v", len(pictures), err)
+	}
+	for _, file := range pictures {
+		if !linked[file] {
+			t.Errorf("no page shows %s", file)
 		}
 	}
 }
