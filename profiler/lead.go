@@ -13,7 +13,7 @@ import (
 
 // lead is what the front end's lead may hide of a block, and the numbers of copies that show it. The front end works ahead while the
 // core waits for what the last run changed, and serves the first copies faster than it could serve a loop of them
-// (docs/front-end-notes.md, "The front end's lead").
+//.
 type lead struct {
 	copies unroll.Factors
 	hides  func(stat.Estimate) bool // whether it may hide something of a block with these cycles; nil: it does not
@@ -21,7 +21,7 @@ type lead struct {
 
 // leadMargin is by how much more cycles than dispatch alone, or the front end alone, a block may take of which the lead may hide
 // something. Of 346 blocks that take 5 to 12.5 % more, 16 take another 5 to 25 % without the lead; of those that take more than that and that so many copies
-// change, most are right with few (docs/front-end-notes.md, "Which blocks are measured again").
+// change, most are right with few.
 const leadMargin = 0.125
 
 // leadOf says what the lead may hide of a block that stands in rows of as many copies as bbprof chooses.

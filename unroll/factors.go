@@ -62,35 +62,35 @@ var pairs = [...]Factors{
 	{16, 80}, {32, 96}, {32, 128}, {32, 160}, {64, 192}, {64, 256}, {64, 320}, {128, 384}, {128, 512},
 }
 
-// fewPairs are what blocks of at most fewInstructions get where a large op cache holds them. The first copies
+// fewPairs are for blocks of at most fewInstructions, if a large op cache holds them. The first copies
 // execute or retire faster than later ones are renamed: on Redwood Cove up to 300 instructions that need no execution take 1/8 cycle
-// each instead of 1/6, and moves are steady from some 700 on (docs/front-end-notes.md, "Six slots a cycle").
+// each instead of 1/6, and moves are steady only from some 700 on.
 var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
 // shortPairs are for those of them whose instructions have at most shortBytes on average: the more copies the two images
-// differ by, the narrower the interval. add r64, imm8 has 4 bytes, and Redwood Cove, which adds small constants at rename, stops once when their sum
-// reaches 4,096: add rsp, 8 after 512 copies (docs/front-end-notes.md, "Constants added at rename").
+// differ by, the narrower the interval. add r64, imm8 has 4 bytes. Redwood Cove adds small constants at rename and stalls once, for 6 to
+// 20 cycles, when their sum reaches 4,096: add rsp, 8 after 512 copies.
 var shortPairs = [...]Factors{{256, 640}, {256, 768}}
 
 const (
 	fewInstructions = 3
 	shortBytes      = 3
 	largeOpCache    = 4096 // operations
-	// fewShare is opCacheShare for them, and for dense code: 34 windows of three lines. With more, some code of three lines a window
-	// leaves Redwood Cove's op cache for the decoders, in loops as in a row (docs/front-end-notes.md, "Dense code leaves the op cache").
+	// fewShare is opCacheShare for them, and for dense code: 34 windows of three lines. Beyond that, some code of three lines a window
+	// leaves Redwood Cove's op cache for the decoders, in loops as in a row (docs/method.md, "How many copies").
 	fewShare = 0.20
 )
 
-// densePairs are what dense code gets where that share of a large op cache holds one of them; longer blocks get one of pairs. The
-// shorter image is to be as long as it can, because the first 500 to 1,000 instructions run at another speed than the
-// rest (docs/front-end-notes.md, "The first thousand instructions"), and the difference not too small for the clock. The first three are
-// for blocks of 23 to 45 bytes, of which 96 copies leave Redwood Cove's op cache.
+// densePairs are for dense code, if that share of a large op cache holds one of them; longer blocks get one of pairs. The
+// shorter image should be long, because on Redwood Cove the first 500 to 1,000 instructions take another time than the
+// rest; but the difference must not become too small for the clock. The first three are
+// for blocks of 23 to 45 bytes, whose 96 copies leave Redwood Cove's op cache.
 var densePairs = [...]Factors{{16, 48}, {32, 64}, {48, 80}, {32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 320}}
 
 // Shares of the front end that the longer image may take. The shorter one, the sampler and
 // the calibration chains need the rest: straight-line code that misses the op cache once
 // runs from the decoders until its end. On Skylake images of up to about 30 % kept the speed
-// of a hot loop and larger ones did not (docs/front-end-notes.md, "How much of the op cache copies may fill").
+// of a hot loop and larger ones did not (docs/method.md, "How many copies").
 const (
 	opCacheShare = 0.30
 	l1iShare     = 0.5
@@ -154,7 +154,7 @@ const (
 	// leadShare is opCacheShare for them, of each set of the op cache. On Zen 5 images of 192 windows of four
 	// lines, three quarters of the op cache, had the speed of loops, and 1-byte nops left it for the decoders once a set had to hold two
 	// windows of eleven lines. Sets may have leadShareOfSet where all together have leadShareOfAll: images of 174 windows of five lines had the
-	// speed of loops, too, and of 190 some left (docs/front-end-notes.md, "The front end's lead" and "Which blocks are measured again").
+	// speed of loops, too, and of 190 some left (docs/constants.md).
 	leadShare      = 0.75
 	leadShareOfSet = 0.95
 	leadShareOfAll = 0.85
@@ -274,8 +274,8 @@ func (c OpCache) counter(insts []asm.Inst) *lineCounter {
 	return &lineCounter{cache: c, insts: insts, window: -1}
 }
 
-// ahead is a counter for cores of which the lead is known. There instructions with an address and an immediate take the time of lines of which
-// each has two places, but beside others not always (docs/front-end-notes.md, "Which blocks are measured again"), so these are the most lines that copies may take.
+// ahead counts for cores whose front-end slack is known (Zen 5). There cmp and test of memory with an immediate take the time that they would
+// take with two places each in a line; beside other instructions not always. So this counts the most lines that copies may take.
 func (c OpCache) ahead(insts []asm.Inst) *lineCounter {
 	l := c.counter(insts)
 	l.most = true

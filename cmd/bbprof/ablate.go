@@ -23,24 +23,18 @@ func ablateCommand() *command {
 		summary:  "switch on the techniques that make a block measurable, one by one",
 		synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
 		about: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
-  nothing                        no page is mapped; the time of 100 copies, divided by 100, which
-                                 is the paper's Equation 1; subnormals computed
-  a physical page for each page  pages are mapped as the block accesses them, up to 128 frames
+  nothing                        no page is mapped; the time of 100 copies, divided by 100
+  a physical page for each page  pages are mapped as the block accesses them
   one frame for all pages        all of them on one physical page
   no subnormals                  they count as zero
-  difference of two images       the time of 200 copies less that of 100, divided by 100 (Equation
-                                 2), which takes off what the start and the end of a run cost
+  difference of two images       the time of 200 copies less that of 100, divided by 100
   smaller unroll factors         as many copies as the front end holds
   separate frames where needed   a frame for each page where sharing one would cost time
-  invalid traces rejected        rejected for split accesses, aliasing, misses
+  invalid traces rejected        for split accesses, aliasing, misses
   other initial states           for blocks that fail in the paper's
-
-With -hex, a block is measured whatever its addresses and its size say, until invalid traces are
-rejected; misses are those of a whole run, of as many copies as the last column says, as the paper
-has them. They are predicted from addresses and sizes, or counted where hardware counters can be
-read; the last line says which. For a corpus, a block counts as measured if it is
-stable and, as far as is known, without misses of L1 and split accesses; aliasing is no reason until
-invalid traces are rejected. Beside the shares stand the paper's.
+Misses are of a whole run: counted with hardware counters, else predicted; the last line says which.
+`,
+		notes: `docs/explain.md shows a corpus beside the paper's shares.
 `,
 		examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
 bbprof ablate blocks.csv

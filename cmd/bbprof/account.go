@@ -24,16 +24,16 @@ func accountCommand() *command {
 		synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
 		about: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
 count × cycles is what the program would take if each block ran as it does alone: from L1, with
-every transfer predicted and free. account runs the program, undisturbed, and sets its user time
-against that, and perf's samples of time against each function's blocks.
+every transfer predicted and free. account runs the program, and compares its user time with that
+sum, and perf's samples of time with each function's blocks.
 
-Where the blocks explain less than the program takes, the rest is what blocks do not hold:
-transfers and their mispredictions, cache and TLB misses, aliasing between blocks, waiting for what
-an earlier block began. Where they explain more, blocks overlap in the program, or their initial
-state makes them slow when alone. docs/extract.md has examples of each.
+If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
+and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
+initial state makes them slow when alone.
 `,
-		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null
-bbprof batch -o cycles.csv ran.csv
+		notes: `docs/extract.md has examples of each.
+`,
+		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},

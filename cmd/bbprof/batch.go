@@ -24,35 +24,20 @@ func batchCommand() *command {
 		name:     "batch",
 		summary:  "measure every row of some files and write a row of results for each",
 		synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
-		about: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files
-may be compressed with gzip or zstd, or be Parquet. A first line with a name where the block
-should be is a header. A row that is not a block is rejected as bad_hex, with its line number,
-and the run goes on. A block that comes again is not measured again. All other columns are
-copied.
+		about: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files may be
+compressed with gzip or zstd, or be Parquet. A row that is not a block is rejected as bad_hex, and
+the run goes on. A repeated block is measured once. All other columns are copied.
 
-Workers measure side by side, one on each physical core that this process may use, and leave
-a core's second hardware thread idle. A block that was rejected for noise (unstable,
-clock_drift, context_switch) is measured again when the rest
-is done, by another worker.
-
-With -o a row is in the file as soon as its block is done, tries included, and when all are,
-the file is put in the order of the input. Whatever ends the run before that, bbprof batch
--resume with the same arguments continues it. Ctrl-C ends it after the blocks in progress and
-prints that command; a second one ends it at once.
+One worker measures on each physical core that this process may use. A block that was rejected for
+noise (unstable, clock_drift, context_switch) is measured again at the end, by another
+worker. With -o a row is in the file as soon as its block is done; at the end
+the rows are sorted. Whatever ends the run before that, the same command with -resume continues it.
+Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 `,
-		notes: `The columns are described in docs/results.md. The first are
-  hex,status,reason,cycles,ci_low,ci_high,...
-where status is ok, rejected or error, cycles are core cycles per iteration, and ci_low to
-ci_high is their 95 % interval. What is not known is empty.
-
-A summary goes to standard error, with the results of four blocks whose time is known, measured on
-each worker before the first row and after the last (bbprof selftest). If they fail, that is said at
-once, and the run goes on.
+		notes: `docs/corpus.md shows shards and Slurm; docs/reference.md explains the columns.
 `,
 		examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
 bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
-bbprof batch -shard 0/4 -o part0.csv blocks.csv      one of four machines
-cut -d, -f1 blocks.csv | head -100 | bbprof batch -
 `,
 		exits: map[int]string{exitOK: "the end was reached, whatever the verdicts", exitUsage: "bad usage, or the input cannot be read",
 			exitHost: "", exitInternal: "",
@@ -95,7 +80,7 @@ func (b *batchFlags) declare(f *flags) {
 		"state names; without another file, the rows are all states of FILE")
 	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
 		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
-		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/slurm.md)")
+		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/corpus.md)")
 	f.section("Output")
 	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")
 	formatFlag(f, &b.format)

@@ -26,26 +26,19 @@ func boundsCommand() *command {
 		name:     "bounds",
 		summary:  "find what bounds a block",
 		synopsis: []string{"bounds [flags] -hex HEX  (a report)", "bounds [flags] FILE...   (a row for each distinct block of a corpus; - is standard input)"},
-		about: `Nothing is modelled: the block is changed in one way at a time and measured again.
-  chains     dependencies from one iteration to the next are cut, by a constant in the register or a
-             store in front of the load, against the same instruction where it cuts nothing
-  slack      instructions that the block does not wait for are added, one class of work after
-             another, until its time grows: those before are free, the next ones have a slope
-  front end  what takes slots alone is added; a loop and the decoders are compared with the op cache
-  parts      each instruction is left out, or replaced by constants; what that saves is a
-             derivative, and parts need not add up to the whole
-
-The first line names the bound, which is one of
+		about: `Nothing is modelled: the block is changed in one way at a time and measured again. Chains of
+dependencies are cut; instructions of one class are added until the time grows; nops are added; each
+instruction is left out. The first line names the bound:
   chain      cutting a chain of dependencies saves at least 2 % of the time
   memory     so does one that goes through a store and a load that waits for it
   class      no more work of a class is free, although slots are
   front_end  no slot is free
   none       none of these
 `,
+		notes: `docs/bounds.md explains the report and the method.
+`,
 		examples: `bbprof bounds -hex 480fafc0
-bbprof bounds -json -asm 'imul rax, rbx; add rax, [rsi]' | jq .bound
-bbprof bounds -no-parts -o bounds.csv blocks.csv
-bbprof score -model llvm-mca-22 bounds.csv            groups errors by what bounds a block
+bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by column bound
 `,
 		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
 			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},

@@ -29,29 +29,18 @@ func captureCommand() *command {
 		summary: "take the states in which a program reaches its blocks, registers and memory",
 		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
 			"capture -index FILE  (what a file holds)", "capture -verify FILE  (whether its visits run to the same end again)"},
-		about: `It runs a program under control and takes, for visits of its blocks drawn at random, what the
-block starts from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page
-that this execution touches, with its contents; and what the block left of them. Which blocks: the
-hottest by bbprof extract -run, which runs the program once more, under valgrind; or those that
--func, -address or -blocks name. FILE holds them all, pages with equal contents once. bbprof
-measures a block from such a state with -state FILE#NUMBER.
+		about: `It runs a program under control and takes, for random visits of its blocks, what the block starts
+from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page that the visit
+touches; and what the block left of them. It watches the hottest blocks by bbprof extract -run,
+which runs the program once more under valgrind, or those that -func, -address or -blocks name.
+bbprof measures a block from such a state with -state FILE#NUMBER. -verify runs each visit once more
+from what was captured and compares what follows with what the program had, to the bit.
 
-FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It is written for you
-alone (mode 0600).
-
--verify executes each visit once in bbprof's child, from the registers and pages as captured, and
-holds what follows against what the program had, to the bit. Nothing is timed. A visit is rejected
-where its block is, as for rdtsc.
-
-The program computes what it computes without bbprof, with your rights and unconfined. Address
-randomisation is off, and the random bytes that the kernel gives it are the same in every run, keys
-that it makes of them too: a program with one thread that asks for no time or process number has
-the same states in every capture. Where it has several threads, a visit is taken while the others
-stand still. Processes that it starts run, but nothing is taken of them.
+FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It has mode 0600. The
+program runs with your rights and unconfined. Address randomisation is off, and the kernel's random
+bytes are the same in every run, so keys that the program makes are no secret.
 `,
-		notes: `A visit that is counted costs some 40 µs, one that is taken some 0.5 ms; -first bounds how many
-visits of a block are counted, after which it costs nothing. Standard output is the program's own.
-docs/capture.md tells more.
+		notes: `docs/capture.md says what is left out, what a program can notice, and how to measure from a state.
 `,
 		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
 bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions

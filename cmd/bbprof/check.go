@@ -26,22 +26,19 @@ func checkCommand() *command {
 		name:     "check",
 		summary:  "find blocks that have become slower than a baseline says",
 		synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
-		about: `It is for continuous integration: it exits with 1 if a block is slower by more than -threshold,
-and lists such blocks. When nothing has changed, fewer than 5 % of runs raise any alarm, however
-many blocks there are. A block that looks slower is a suspect: when all others are done it is
-measured again, once in each of eight new child processes. Only those values decide, by a test of
-whether the slowdown exceeds the threshold, corrected for the number of blocks (Holm). What would be
-an alarm is last measured with its code at four starts in a cache line: a block that is as fast as
-its baseline at one of them has several speeds and is cleared.
+		about: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
+such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
+there are. A block that looks slower is measured again, once in each of eight new child processes;
+only those values decide, corrected for the number of blocks (Holm). A block that would be an alarm
+is last measured with its code at four starts in a cache line, and cleared if it is as fast as its
+baseline at one of them.
 
 A baseline of another microarchitecture, or measured with other flags, is refused.
 `,
-		notes: `docs/compare.md tells the method, its sources and an example in full.
+		notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
 `,
 		examples: `bbprof batch -o baseline.csv blocks.csv      once
 bbprof check baseline.csv                    from then on
-bbprof check -threshold 5% -blocks new.csv baseline.csv
-bbprof check -json baseline.csv | jq 'select(.status == "slower")'
 `,
 		exits: map[int]string{exitOK: "no block is slower", exitRejected: "a block is slower",
 			exitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",

@@ -23,46 +23,20 @@ func compareCommand() *command {
 			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)",
 			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)",
 			"compare -suite FILE [-link] [flags]  (several programs)"},
-		about: `Where code and data stand changes the speed of both, by more than many a change does. So both
-sides are measured in many layouts drawn at random, the same for both; in each the difference is
-taken, and the mean of all differences is tested (paired t-test). It is called a difference if
-chance would make one as large in less than 5 % of such comparisons. Of two files, that is the
-chance of even one false difference among all pairs (Holm).
+		about: `Where code and data stand changes the speed of both, often by more than the change in question. So
+both sides are measured in many random layouts, the same for both, and the mean of the differences
+is tested (paired t-test at 5 %; of two files or a suite, adjusted by Holm). Of blocks, the start of
+the code and the place of the data vary; of programs the environment, the stack and the heap. With
+-link the code moves too: A and B are commands that link, such as 'gcc -O2 -o {out} a.o b.o'. Each
+runs once for each layout, with -lld, -objects or {seed} to put code and data elsewhere.
 
-A layout of blocks is: a start of the code in its page, a place of the data in their page, and
-which side goes first; with -apart a place for what each register points to. Both sides get the same
-initial state. A layout of programs is a size of the
-environment (up to 4096 bytes more), a start of the stack (up to 8 KiB lower) and a start of the
-heap (up to 4 KiB higher), with address randomisation off; a program is measured from its entry to
-its end. Programs run with your rights and unconfined: bbprof does not protect your files from them.
-All processes that they start are ended with them.
-
-With -link the code moves too: A and B are command lines that link, such as
-'gcc -O2 -o {out} a.o b.o'. Each is run once for each layout, with -lld, -objects or {seed} to put
-code and data elsewhere each time, and the program that it made is run with the words after --.
-Without -setups each link has a size of the environment and starts of stack and heap of its own.
-
--suite compares several programs, in the same layouts, and adjusts for their number (Holm). The last
-lines tell the mean speed-up over the suite, and in which layouts b looks best and worst.
+Programs run with your rights and unconfined: bbprof does not protect your files from them. All
+processes that they start are ended with them.
 `,
-		notes: `How to read the report:
-  the first line  the verdict, b against a: the mean of the differences with its 95 % interval
-  a, b            cycles per iteration, or a run, over the layouts: mean, least and most
-  won             in how many layouts a, or b, took less
-  alone           what a comparison in one layout alone would have said, by its repetitions
-  contrary        of linked programs: how many of those contradict the verdict
-  proposal        of linked programs: the mean of all differences, as if no layouts shared a link
-  median          of linked programs: that of all differences, and its interval, by ranks
-  detects         the true difference that so many layouts find in 4 of 5 runs; "no difference"
-                  says nothing of a smaller one. More layouts find smaller ones
-
-docs/compare.md tells the method, its sources and an example in full.
+		notes: `docs/compare.md explains the report, the test and -link.
 `,
 		examples: `bbprof compare -a 4801c0 -b 480fafc0
-bbprof compare -a 488b03480fafc1 -b 480faf0b -layouts 99 -plot lea.svg
-bbprof compare -a './old in.txt' -b './new in.txt' -trials 5
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
-bbprof compare -a before.csv -b after.csv -json | jq 'select(.verdict == "slower")'
 `,
 		exits: map[int]string{exitOK: "compared, whatever the verdict", exitRejected: "a block is rejected (of files: in every pair); the report says why",
 			exitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",

@@ -22,21 +22,16 @@ func convertCommand() *command {
 		name:     "convert",
 		summary:  "put results into another format; join those of a corpus's shards",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
-		about: `It reads CSV, JSON lines and Parquet, compressed with gzip or zstd or not, and recognises a format
-by the contents of a file, not by its name. Nothing is lost between CSV, JSON lines and Parquet. The
-other formats hold accepted blocks alone, as another tool takes them:
-
+		about: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
+a file, not by its name. Nothing is lost between these three. The other formats hold accepted blocks
+alone, as another tool takes them:
 ` + foreignText() + `
-Cycles are those of an iteration, but for bhive. docs/formats.md says what each tool does with them.
-
-Several files are parts of one corpus, such as its shards: their rows come out by their number in the
-corpus, column row. What is missing is reported: shards that no file is of, and numbers that no file
-has; with -of also to which shards the missing rows belong, as an option for sbatch that runs these
-tasks again (docs/slurm.md). Parts that were measured on different microarchitectures or with
-different settings are not joined without -mixed.
-
-With -o DIR/, which ends in a slash, the rows go into a new directory as Parquet, in folders
-microarchitecture=NAME/part=N that DuckDB, pandas and Spark read as columns of one table.
+Several files are parts of one corpus, such as its shards: rows come out by their number in the corpus,
+and missing shards and rows are reported; -of names the corpus. Parts of different microarchitectures
+or settings are not joined without -mixed. With -o DIR/ the rows go into a new directory of Parquet
+files that DuckDB, pandas and Spark read as one table.
+`,
+		notes: `docs/reference.md says which tools read each format.
 `,
 		examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
@@ -137,7 +132,7 @@ func foreignText() string {
 
 func formatFlag(f *flags, format *resultfile.Format) {
 	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
-		"(docs/formats.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
+		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
 }
 
 // writeResults writes to standard output, or to the file that -o names.

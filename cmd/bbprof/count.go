@@ -21,38 +21,20 @@ func countCommand() *command {
 		synopsis: []string{"count -hex HEX", "count -func NAME [flags] -- PROGRAM [ARG...]",
 			"count -grow -func NAME -a ARGS -b ARGS [flags] -- PROGRAM [ARG...]",
 			"count -matrix COMPILERS -func NAME [flags] FILE.c [-- ARG...]"},
-		about: `No layout changes these counts, so they show what a compiler did.
+		about: `No layout changes these counts, so they show what a compiler did. A function is counted from its
+first instruction to its return, with all that it calls, the first time it is called, in user mode
+on the calling thread. NAME is as nm shows it, as C++ and Rust write it, an address, or
+libz.so.1:crc32. The program runs with your rights and unconfined: bbprof does not protect your
+files from it. All processes that it starts are ended with it.
 
-A function is counted from its first instruction to its return, with all that it calls, the
-first time it is called. NAME is as nm shows it (of Go main.sum), of C++ and Rust also as it was
-written (app::sum, or app::sum(int) where there are several), or an address there such as 0x401136.
-A function of a shared library is found by its name too, or as libz.so.1:crc32. The program runs to
-its end; the first 1 MiB that it writes goes to standard error. It runs with your rights and
-unconfined: bbprof does not protect your files from it. All processes that it starts are ended with
-it.
-
-Counted are the instructions of the calling thread in user mode. A string instruction with a
-rep prefix is one, and so is a system call. A signal handler on that thread is included. Other
-threads and processes that the function starts are not. While it is counted by steps, all other
-threads stand still, except while it waits in a system call.
-
--grow counts with two sets of arguments and demands that the count of -b is at most -max-ratio
-times that of -a: that a loop over n was turned into a formula, say. A set replaces {}
-among the program's arguments: all its words where {} is a word of its own, its text within a
-longer one such as --n={}; without any {} its words are appended.
-
--matrix compiles FILE with each compiler at each of -levels and counts with each of -sizes, which
-stands for {} among the ARGs after --, or at the end. Of the orders constant, log n, n, n log n and
-n^2 that one is told whose fit to the counts errs least, as a share of the count; "other" if the
-best errs by 25 %. -expect compares with a file that -update writes. With -runs the programs are
-timed, too: noise is the range of the runs in percent of their median, and right in how many runs
-one run of each size would have shown the order that the counts have.
+-grow counts with two sets of arguments, which replace {}, and demands that the count of -b is at
+most -max-ratio times that of -a. -matrix compiles FILE with each compiler at each of -levels,
+counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
+writes.
 `,
-		examples: `bbprof count -hex 'b910000000 f3a4'
-bbprof count -func triangle -- ./sums 1000
-bbprof count -func fibonacci -calls all -- ./sums 20
-bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
-bbprof count -matrix gcc,clang -func product -expect sums.csv -update sums.c
+		notes: `docs/counting.md says exactly what is counted.
+`,
+		examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
 bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 `,
 		exits: map[int]string{exitOK: "counted; with -grow: it does not grow by more than -max-ratio",

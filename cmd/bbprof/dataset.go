@@ -23,20 +23,19 @@ func datasetCommand() *command {
 		name:     "dataset",
 		summary:  "seal results for others to train on and to trust; check what others sealed",
 		synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
-		about: `DIR gets the rows as Parquet, in parts, BHive's hex,cycles, categories and weights, a datasheet
-and SHA256SUMS, a hash of each file. A block that an earlier row has is left out. Column split says
-train, validation or test: an application is in one of them, and blocks that differ in registers and
-immediates alone are in one of them, or left_out. All results are of one microarchitecture and one
-set of settings.
+		about: `DIR gets the rows as Parquet, BHive's hex,cycles, categories and weights, a datasheet, and a hash of
+each file in SHA256SUMS. Repeated blocks are left out. Column split says train, validation or test:
+an application is in one of them, and blocks that differ only in registers and immediates are in one
+of them, or left_out. All results must be of one microarchitecture and one set of settings. One
+block in a hundred is measured again, and the datasheet says how well that agreed.
 
-One block in a hundred is measured again, and the datasheet says how well that agreed.
-
--verify holds every file against its hash, derives from the rows what follows from them, measures
+-verify checks every file against its hash, derives from the rows what follows from them, measures
 the sample again, says whether this is the same kind of core, and names what is wrong.
+`,
+		notes: `docs/dataset.md describes the files, the split and what -verify can find.
 `,
 		examples: `bbprof dataset -application source -o data all.parquet
 bbprof dataset -verify data
-bbprof dataset -verify data -sample=false      on a host that cannot measure
 `,
 		exits: map[int]string{exitOK: "sealed; or as it was sealed, and the sample agrees", exitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
 			exitUsage: "", exitHost: "this host cannot measure the sample; -sample=false leaves it out", exitInternal: "", exitInterrupted: ""},

@@ -54,9 +54,9 @@ func TestExamples(t *testing.T) {
 	example := regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```$")
 	count := 0
 	for file, text := range pages(t) {
+		count += len(example.FindAllString(text, -1)) // also those that are skipped on a busy host
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			updated := example.ReplaceAllStringFunc(text, func(block string) string {
-				count++
 				parts := example.FindStringSubmatch(block)
 				command, want := parts[1], parts[2]
 				if *update {
@@ -105,7 +105,7 @@ func TestLibraryExamples(t *testing.T) {
 	}
 }
 
-// TestTutorial does what the tutorial says, from its first page to its last, and then what docs/compilers.md says.
+// TestTutorial does what the tutorial says, and then what docs/compare.md does with the same files.
 func TestTutorial(t *testing.T) {
 	require.Slow(t)
 	mustMeasure(t)
@@ -115,7 +115,7 @@ func TestTutorial(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^```(c|sh)\n(.*?)^```$")
 	text := pages(t)["../../docs/tutorial.md"]
 	if _, err := exec.LookPath("valgrind"); err == nil {
-		text += pages(t)["../../docs/compilers.md"] // goes on with the same files
+		text += pages(t)["../../docs/compare.md"]
 	}
 	for _, block := range fence.FindAllStringSubmatch(text, -1) {
 		language, text := block[1], block[2]
@@ -141,10 +141,11 @@ func TestTutorial(t *testing.T) {
 	t.Fatalf("%v:\n%s", err, out)
 }
 
-// TestReasonsPage: docs/reasons.md has a section for each reason of a rejection and for nothing else,
+// TestReasonsPage: docs/reference.md has a section for each reason of a rejection and for nothing else,
 // and its examples are rejected for the reason that they stand under.
 func TestReasonsPage(t *testing.T) {
-	text := pages(t)["../../docs/reasons.md"]
+	_, text, _ := strings.Cut(pages(t)["../../docs/reference.md"], "\n## Reasons\n")
+	text, _, _ = strings.Cut(text, "\n## ")
 	var listed []verdict.Reason
 	for _, section := range regexp.MustCompile(`(?m)^### `).Split(text, -1)[1:] {
 		name, body, _ := strings.Cut(section, "\n")
@@ -169,7 +170,7 @@ func TestReasonsPage(t *testing.T) {
 	}
 }
 
-// TestJSONPage: docs/results.md has each key of a block's JSON, and no key has a name of Go's.
+// TestJSONPage: docs/reference.md has each key of a block's JSON, and no key has a name of Go's.
 func TestJSONPage(t *testing.T) {
 	var r profiler.Result
 	fill(reflect.ValueOf(&r).Elem())
@@ -178,13 +179,12 @@ func TestJSONPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := pages(t)["../../docs/results.md"]
-	_, page, _ = strings.Cut(page, "# The columns of a result")
+	page := pages(t)["../../docs/reference.md"]
 	keys := map[string]bool{}
 	jsonKeys(t, text, keys)
 	for key := range keys {
 		if !strings.Contains(page, "`"+key+"`") {
-			t.Errorf("docs/results.md does not explain the key %s", key)
+			t.Errorf("docs/reference.md does not explain the key %s", key)
 		}
 		if !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(key) {
 			t.Errorf("the key %s is no column's name", key)
@@ -194,12 +194,12 @@ func TestJSONPage(t *testing.T) {
 		t.Errorf("found %d keys: %v", len(keys), keys)
 	}
 	// The keys of registers are the registers; xmm3 stands for the others.
-	_, section, _ := strings.Cut(page, "## One block's JSON")
+	_, section, _ := strings.Cut(page, "## JSON of one block")
 	section, _, _ = strings.Cut(section, "\n`bbprof sweep -json`")
 	for _, name := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(section, -1) {
 		known := slices.Contains([]string{"rax", "r15", "k0", "k7", "error", "both"}, name[1])
 		if !known && !keys[name[1]] && !slices.Contains(resultfile.Reserved(), name[1]) {
-			t.Errorf("docs/results.md explains %s, which is no key", name[1])
+			t.Errorf("docs/reference.md explains %s, which is no key", name[1])
 		}
 	}
 }
@@ -280,26 +280,67 @@ func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
 	}
 }
 
-// TestCommandsPage: docs/commands.md has every command, and every exit code that one of them has.
-func TestCommandsPage(t *testing.T) {
-	text := pages(t)["../../docs/commands.md"]
+// TestExitCodesPage: docs/reference.md explains every exit code that a command has.
+func TestExitCodesPage(t *testing.T) {
+	text := pages(t)["../../docs/reference.md"]
 	for _, c := range commands() {
-		if c.name != "" && !strings.Contains(text, "`"+c.name+"`") {
-			t.Errorf("docs/commands.md does not name bbprof %s", c.name)
-		}
 		for code := range c.exits {
 			if !strings.Contains(text, fmt.Sprintf("\n| %d |", code)) {
-				t.Errorf("docs/commands.md does not explain exit code %d of bbprof %s", code, c.name)
+				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.name)
 			}
 		}
 	}
 }
 
-// TestLinks: what a page links to is there, with its heading, and the index of docs lists every page.
+// TestConstantsPage: each row of docs/constants.md names a constant of the file that it names, with its value as the source has it.
+func TestConstantsPage(t *testing.T) {
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\(([a-z/_]+\\.go)\\) \\| `([^`]+)` \\|").FindAllStringSubmatch(pages(t)["../../docs/constants.md"], -1)
+	if len(rows) < 80 {
+		t.Errorf("found %d constants", len(rows))
+	}
+	for _, row := range rows {
+		text, err := os.ReadFile(filepath.Join("../..", row[2]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		source := regexp.MustCompile(`(?m)^(?:const |\t)` + row[1] + `(?: \w+)? += (.*?)(?: +//.*)?$`).FindStringSubmatch(string(text))
+		if source == nil || source[1] != row[3] {
+			t.Errorf("docs/constants.md has %s = %s, and %s has %q", row[1], row[3], row[2], source)
+		}
+	}
+}
+
+// TestDocsSize: the docs can be read in an afternoon.
+func TestDocsSize(t *testing.T) {
+	count, words := 0, 0
+	for file, text := range pages(t) {
+		if filepath.Base(filepath.Dir(file)) == "docs" {
+			count++
+			words += len(strings.Fields(text))
+		}
+	}
+	if count > 25 || words > 40_000 {
+		t.Errorf("docs has %d pages of %d words in all, more than 25 and 40,000: shorten one, or leave it to the history", count, words)
+	}
+}
+
+// TestHelpPages: the pages that help texts name are there.
+func TestHelpPages(t *testing.T) {
+	for _, c := range commands() {
+		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(c.help(), -1) {
+			if pages(t)[filepath.Join("../..", page)] == "" {
+				t.Errorf("bbprof %s -h names %s, which is not there", c.name, page)
+			}
+		}
+	}
+}
+
+// TestLinks: what a page links to is there, with its heading, the index of docs lists every page, and a page shows every picture.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	all := pages(t)
-	listed := map[string]bool{}
+	listed, linked := map[string]bool{}, map[string]bool{}
 	for file, text := range all {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(l[1], "://") {
@@ -309,6 +350,7 @@ func TestLinks(t *testing.T) {
 			if l[1] != "" {
 				target = filepath.Join(filepath.Dir(file), l[1])
 			}
+			linked[target] = true
 			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", file, l[1])
 			}
@@ -323,6 +365,15 @@ func TestLinks(t *testing.T) {
 	for file := range all {
 		if filepath.Base(file) != "README.md" && filepath.Base(filepath.Dir(file)) == "docs" && !listed[file] {
 			t.Errorf("docs/README.md does not list %s", file)
+		}
+	}
+	pictures, err := filepath.Glob("../../docs/*.svg")
+	if err != nil || len(pictures) == 0 {
+		t.Fatalf("%d pictures: %v", len(pictures), err)
+	}
+	for _, file := range pictures {
+		if !linked[file] {
+			t.Errorf("no page shows %s", file)
 		}
 	}
 }

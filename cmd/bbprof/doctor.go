@@ -26,15 +26,13 @@ func doctorCommand() *command {
 		name:     "doctor",
 		summary:  "say what this host can do, how well, and which commands improve it",
 		synopsis: []string{"doctor [flags]"},
-		about: `It takes about a second, and measures with bbprof itself. Where it says that bbprof can measure
-here, it has just done so; the clock and the evidence that it names are those that bbprof -hex
-uses. The precision is that of a few built-in blocks, measured twice.
-
-It also tests what the method asks of a CPU (Chen et al., BHive, IISWC 2019):
-  aliased pages at no cost   what two virtual pages on one physical page cost: loads that wait
-                             for each other, loads that do not, a store with a load after it
-  counters for misses        whether misses of L1 are counted here, or inferred
-  subnormals controllable    whether flushing them to zero makes them as fast as other numbers
+		about: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
+it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
+that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
+al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
+counted or inferred, and whether subnormals that are flushed to zero cost nothing.
+`,
+		notes: `docs/install.md says what a host needs.
 `,
 		examples: `bbprof doctor
 bbprof doctor -json | jq -r '.shortcomings[].remedy'

@@ -15,53 +15,20 @@ func explainCommand() *command {
 		name:     "explain",
 		summary:  "find which part of a set-up a block's or a program's time depends on",
 		synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
-		about: `The set-up is that of a harness that takes no precautions: all pages on one frame, subnormals
-computed, nothing rejected for what the addresses say, and the flags below on top. For each
-hypothesis that applies to it, explain changes the one thing that removes the cause, holds all
-else, and measures both set-ups alternately, in random order:
-  4K aliasing         one pointer moves by some lines, until no load has the low 12 bits of a store
-  frame sharing       each page gets a frame of its own
-  line splits         the pointers move, together if possible, until no access crosses a line
-  code alignment      the copies move to the one of 15 other places in a line that differs most,
-                      after as many nops
-  rename phase        other numbers of nops run before the copies, which stay at their place: they
-                      meet the groups that the core renames in a cycle elsewhere
-  subnormals          they count as zero
-  L1I residency       as many copies as L1I holds, in both cases from the decoders
-  op cache residency  as many copies as the op cache holds
-
-The outcome is one of
-  confirmed  the effect is at least 2 % of the cycles and its interval does not contain 0
+		about: `It starts from a harness that takes no precautions (all pages on one frame, subnormals computed,
+nothing rejected for its addresses) and the flags below. For each hypothesis it changes the one
+thing that removes the cause, holds all else, and measures both set-ups in turn. An outcome is
+  confirmed  the effect is at least 2 % of the cycles, and its interval excludes 0
   no effect  the interval lies within 2 %
   unclear    the interval is too wide to tell
   absent     the hypothesis does not apply to this set-up
-  untested   no change was found that removes the cause and changes nothing else
-The effect is with it minus without it, in cycles per iteration; all intervals together contain the
-true values with 95 % probability.
-
-Where the 24 layouts of a block differ (docs/layouts.md), explain says next how many of them each of
-some rules is right about: the place of the code in its line, the slots of the rename groups that
-were taken before the first copy, both, and the number of nops before it alone. Each rule predicts a
-layout from measurements in others. Then it measures all layouts with more copies, from the
-decoders, in a loop, and with pointers that are not equal, and says by how much they still differ.
-
-Of a program, explain runs it with 256 sizes of the environment, three times each, takes the slowest
-and a usual one, and then measures in turn, at the slowest,
-  size of the environment  the usual size: is there an effect at all?
-  start of the stack       held where it is at the usual size, with the slow environment
-  environment itself       the usual size, with the stack held where the slow one puts it
-  start of the heap        1088 bytes higher
-  pages of the code        code and static data on other pages, at the same places in them
-  aliasing accesses        what a load and a store with equal low 12 bits belong to (stack, heap, or
-                           a block of malloc) moved until they differ
-in cycles of the whole program; each interval contains the true median with 95 % probability. If
-the start of the stack is confirmed, all sizes are run again with the stack held: is there a spread
-left? Aliasing accesses are looked for in the first -window instructions of -trace FUNC, which
-should be the function that the time is spent in. Where in its page the code stands is the linker's
-choice: bbprof compare -link.
+  untested   no change removes the cause and nothing else
+If the layouts of a block differ, explain also says which rule predicts them. It runs a program with
+256 sizes of the environment, and tests what makes the slowest one slow.
+`,
+		notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
 `,
 		examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
-bbprof explain -unroll 100,200 -hex HEX
 bbprof explain -clean-env -trace kernel -- ./prog args
 `,
 		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the outcomes", exitRejected: "the block is rejected in this set-up; the report says why",

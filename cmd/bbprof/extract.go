@@ -26,37 +26,21 @@ func extractCommand() *command {
 			"extract [flags] FILE...",
 			"extract -run [flags] [FILE...] -- PROGRAM [ARGUMENT...]  (what it runs, with counts)",
 		},
-		about: `It writes a corpus for bbprof batch: CSV with a header, a row a block, in the order of the
-addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), stripped or not, an
-archive of them (.a), or assembly (.s), which GNU as or llvm-mc assembles. Where a file has regions
-between markers of LLVM-MCA, OSACA or IACA, blocks come from there alone.
+		about: `It writes a corpus for bbprof batch: CSV with a header, one row for each block, in the order of the
+addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), an archive of them (.a),
+or assembly (.s), which GNU as or llvm-mc assembles. If a file has regions between markers of
+LLVM-MCA, OSACA or IACA, blocks come only from there. A block starts at a function's entry, at the
+target of a branch, after every control transfer, calls included, and at endbr64. The transfer that
+ends it is cut off and stands in the column terminator. If bytes do not decode, the rest of the
+function is left out, and a note says so.
 
-A block starts at a function's entry, at the target of a direct branch, after every control
-transfer, calls included, at endbr64 and at the entries of jump tables. The transfer that ends it
-is cut off and stands in the column terminator. Functions come from symbols, frame descriptions
-(.eh_frame) and Go's table. Where bytes do not decode, the rest of the function is left out, and a
-note says so.
-
-Columns:
-  hex, file, function   the block's bytes; C++ and Rust names are demangled
-  address               as in the file; in an object from the section's start
-  instructions, bytes   how many
-  terminator            the transfer that ends the block, empty if control falls into the next
-  weight                share of all executions, empty without counts
-  count                 executions, or samples; 1 without counts
-  relocated             true: a linker would fill a field, which holds a plausible value here
-  section, category     of the file; what most of the block's work is, as in results of batch
-  asm                   the instructions, with -asm
+Programs run with your rights and unconfined: bbprof does not protect your files from them. All
+processes that they start are ended with them.
 `,
-		notes: `Counts come from valgrind's callgrind, exactly, or from perf's samples, which say where time goes
-and not how often a block runs; with branch records (perf record -b) they estimate executions. With
-counts only blocks that ran are written, from all files that ran or from those that are named. The
-program's own output goes to standard error unless -o names a file for the blocks.
-docs/extract.md tells more.
+		notes: `docs/extract.md explains the columns, what counts as a block and where counts come from.
 `,
 		examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
-bbprof extract -unique -func '^sort' -asm libx.a               blocks of some functions, with text
-bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what gzip and its libraries run
+bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with counts
 `,
 		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: "", exitInterrupted: "interrupted"},
 		setup: func(f *flags) func(streams) error {

@@ -142,11 +142,14 @@ func TestFlagsMeanOneThing(t *testing.T) {
 	}
 }
 
-// TestHelpIsShort: help fits two screens; what needs more stands in docs. Only that of bbprof itself also has
-// all flags of measuring.
+// TestHelpIsShort: help says in a dozen lines what a command does, and has its flags; what needs more stands in docs.
+// Only that of bbprof itself also has all flags of measuring.
 func TestHelpIsShort(t *testing.T) {
-	const most = 105
+	const most, mostAbout = 80, 14
 	for _, c := range commands()[1:] {
+		if lines := strings.Count(c.about, "\n"); lines > mostAbout {
+			t.Errorf("bbprof %s -h takes %d lines to say what it does, more than %d: move some to docs", c.name, lines, mostAbout)
+		}
 		if lines := strings.Count(c.help(), "\n"); lines > most {
 			t.Errorf("bbprof %s -h has %d lines, more than %d: move some to docs", c.name, lines, most)
 		}

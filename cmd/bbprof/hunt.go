@@ -26,22 +26,19 @@ func huntCommand() *command {
 		name:     "hunt",
 		summary:  "find blocks that a model gets wrong, and shrink them to what is wrong with it",
 		synopsis: []string{"hunt -model SOURCE [flags] [CORPUS...]  (- is standard input)"},
-		about: `It measures blocks of a corpus, or blocks that it makes up, has the model predict them, and takes
-those that are predicted wrong: outside the measurement's interval by more than -threshold of the
-measured cycles. Each is shrunk: instructions are taken out as long as the error stays. What is left
-is the smallest block that shows one mistake. Then it tries the neighbours (other opcodes with the
-same operands, other widths, other kinds of operands): those that show the same error belong to one
-class. Blocks that contain a known class are put aside, so that rare mistakes are found, too.
+		about: `It measures blocks of a corpus, or generated ones, has the model predict them, and takes those whose
+prediction lies outside the measured interval by more than -threshold of the cycles. Each is shrunk:
+instructions are removed while the error stays. Then hunt tries the neighbours (other opcodes,
+widths and kinds of operands): those with the same error belong to one class. Blocks that contain a
+known class are put aside, so that rare mistakes are found, too.
 
-A SOURCE is what bbprof score -h lists. Pointers are distinct (-init distinct): where all registers
-hold one address, loads wait for stores that the model cannot know of. Blocks with a warning do not
-count. Each class is measured once more, in another initial state, in a loop and in another layout.
+A SOURCE is what bbprof score -h lists. Pointers are distinct (-init distinct), since a model cannot
+know that registers are equal. Each class is measured once more, in another initial state, in a loop
+and in another layout.
 `,
-		notes: `Classes are ranked by how much of the corpus' excess error is in blocks that contain them: the
-first by all of it, each next one by what the ones before leave. docs/hunt.md tells more.
+		notes: `docs/hunt.md explains the classes and has five reports.
 `,
-		examples: `bbprof hunt -model llvm-mca-22 blocks.csv
-bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
+		examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
 bbprof hunt -model exec:'python3 predict.py' -generate 20000
 `,
 		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
@@ -266,9 +263,8 @@ func (m *huntMeasurer) Measure(ctx context.Context, hexes []string, how hunt.How
 	return out, err
 }
 
-// measuredOf is what counts of a result. Copies that fill all slots of the renamer can read too fast, because the first
-// of them are faster (docs/front-end-notes.md, "Six slots a cycle"): where fewer cycles were measured than the slots allow,
-// those are in the interval.
+// measuredOf is the measured value of a result. Copies that fill all rename slots can read too fast, because the first ones
+// retire faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
 func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
 	slots := float64(r.Instructions) / float64(max(1, width))

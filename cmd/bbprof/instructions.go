@@ -27,24 +27,16 @@ func instructionsCommand() *command {
 		name:     "instructions",
 		summary:  "measure latency and throughput of instructions, one by one",
 		synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
-		about: `It writes a table with a row for each instruction form that bbprof can encode: the instruction with
-kinds of operands, such as add r64, m64. r, m and i are a register, memory and an immediate of so
-many bits; {evex} is EVEX's encoding of what VEX has too; {k} and {k}{z} are masked forms.
-
-latency is the largest of those from a register or flags to a register or flags; the column
-latencies has each pair of operands, counted from 1: 2 to 1 is from the second to the first.
-load_latency starts at an address. store_to_load is a store and the load of what it wrote, together.
-throughput is cycles an instruction where none waits for another. Intervals are of 95 %; that of a
-throughput that varies (throughput_note) holds all that was measured.
+		about: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
+kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
+register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
+from the second to the first. load_latency starts at an address. store_to_load is a store and the
+load of what it wrote, together. throughput is cycles an instruction if none waits for another.
+Intervals are of 95 %; that of a throughput that varies (throughput_note) holds all measurements.
 `,
-		notes: `What has no number has a reason, and detail says more. Where a pair's operands differ in kind, other
-instructions close the chain, and their latency is subtracted; a round trip is split in half.
-Chains of 512-bit instructions are measured beside others, too, which keep one of two units busy.
-docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
+		notes: `docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
 `,
 		examples: `bbprof instructions -o table.csv                       all forms: a minute or two
-bbprof instructions -match '^vp?add'                   some mnemonics
-bbprof instructions -match '^vaddps$' -all             masked, broadcasting and rounding ones, too
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
 `,
 		exits: map[int]string{exitOK: "done, whether or not every form has a number", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; nothing is written"},

@@ -49,7 +49,7 @@ func measuring(f *flags, o *profiler.Options) {
 func layouts(f *flags, o *profiler.Options) {
 	f.toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
 	f.alias(parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
-		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/layouts.md; default: the mean over all)",
+		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
 		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
 }
 
@@ -73,7 +73,7 @@ func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Init, func(s string) (string, error) { _, err := initial.Named(s); return s, err }, "init", "NAME",
 		"the one initial state to use: "+strings.Join(inits, ", ")+" (default: paper, and the others where it makes the block fail)").choices = inits
 	f.declare(flagDecl{name: "set", arg: "REG=VALUE[,...]", help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
-		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/state.md)",
+		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/capture.md)",
 		set: func(s string) error {
 			more, err := initial.ParseSet(s)
 			if err != nil {
@@ -87,7 +87,7 @@ func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Identical, parseIdentical, "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
 		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
 	parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
-		"code, or cpu/event=0x..,umask=0x../ (docs/counters.md)")
+		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	off(f, &o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
 	off(f, &o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
 }

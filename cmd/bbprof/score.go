@@ -26,28 +26,17 @@ func scoreCommand() *command {
   FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
-  osaca, uica, facile   where they are installed; osaca,arch=ZEN4 names their core
-  lower-bound       what the widths of the core allow
+  osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
-A block that a tool fails at costs its neighbours nothing. It counts as not covered.
-
-Beside the models stands a lower bound that any model should beat, max(n/issue width, loads/load
-ports, stores/store ports) of the core, and with -again a second measurement of the same blocks,
-the noise floor that no model can beat. A model sees a block's bytes alone, so blocks that another
-initial state makes faster or slower are left out: those of -other-init, and those of which a row
-differs from the first by more than 5 %.
-
--predictions FILE writes what the model says as hex,cycles,failure: cycles of an iteration, or why
-there are none, in the tool's words. It takes blocks that were not measured too, such as a corpus;
-those that were are scored.
+A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
+model should beat and, with -again, a second measurement that none can beat. Blocks whose time
+depends on the initial state by more than 5 % are left out: those of -other-init, or of two rows
+that differ. -predictions FILE writes a model's predictions, also of blocks that were not measured.
 `,
 		notes: `docs/score.md defines all figures.
 `,
-		examples: `bbprof batch -o results.csv blocks.csv
-bbprof score -model mca=llvm-mca-22 results.csv
-bbprof score -model old=old.csv -model new=exec:'python3 predict.py' -worst 20 results.csv
-bbprof score -model uica=uica.csv,column=uiCA,scale=0.01 -report report.html results.csv
-bbprof score -report report.html results.csv      what was measured, without a model
+		examples: `bbprof score -model mca=llvm-mca-22 -worst 20 results.csv
+bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
 		exits: map[int]string{exitOK: "done, whatever the figures", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",

@@ -263,7 +263,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // until is exits, but runs the program again while its output does not match a pattern, four times at
-// most: one disturbed window hides the speeds of a block, in 4 of 100 runs (docs/layouts.md).
+// most: one disturbed window can hide the modes of a block.
 //
 //	until PATTERN CODE PROGRAM [ARG...]
 func until(ts *testscript.TestScript, neg bool, args []string) {

@@ -19,27 +19,19 @@ func selftestCommand() *command {
 		name:     "selftest",
 		summary:  "measure blocks whose time is known",
 		synopsis: []string{"selftest [flags]"},
-		about: `Most are dependent chains: each copy waits for the one before, so a copy takes as many cycles
-as its instructions' documented latencies, whatever else the core can do at the same time. Some are
-of independent instructions, which the number of ports bounds. Together they go wrong where the
-clock is calibrated wrongly, the core is shared, or bbprof does not know the CPU.
-
-The expected value is a number, met within 1.5 % or 0.02 cycles, or a range: where cores of one
-kind differ or nothing confirmed a number. It comes from a table by microarchitecture, with its
-sources, answers.txt; a CPU that is not in it gets ranges that any core should pass.
-
-Where hardware counters are available too, all blocks are timed by both clocks, and the report says
-whether they agree, within the same tolerance or both intervals.
-
-The outcome is one of
+		about: `Most blocks are dependent chains, which take as many cycles as their documented latencies. Some are
+of independent instructions, which the number of ports bounds. They fail if the clock is calibrated
+wrongly, the core is shared, or bbprof does not know the CPU. A number is met within 1.5 % or 0.02
+cycles; a CPU that is not in the table of answers gets ranges. With hardware counters, both clocks
+time all blocks. The outcome is
   pass
-  FAIL       a number, but not the expected one, or a rejection that other work does not explain
-  disturbed  other work on the core let none of three tries finish (of one, after three such
-             blocks): neither pass nor fail
+  FAIL       not the expected number, or a rejection that other work does not explain
+  disturbed  other work on the core let none of three tries finish: neither pass nor fail
   skipped    this CPU does not execute the block, or no answer is known
 `,
+		notes: `docs/method.md says how well known latencies are met.
+`,
 		examples: `bbprof selftest
-bbprof selftest -cpus 1 -budget 10s
 bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 `,
 		exits: map[int]string{exitOK: "every block passed that was neither disturbed nor skipped", exitRejected: "a block failed, or the clocks differ",

@@ -15,37 +15,19 @@ func sweepCommand() *command {
 		name:     "sweep",
 		summary:  "vary one factor of a set-up and hold all others",
 		synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]", "sweep -heap RANGE [flags] -- PROGRAM [ARG...]"},
-		about: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends.
+		about: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. Nothing is rejected for its addresses. The table
+has the cycles at each value (the median run) and, beside them, what the trace predicts: aliasing
+and forwarded loads, splits, misses. Standard error has the correlation of each with the cycles, and
+the values that stand out.
 
-Of a block, nothing is rejected for what the addresses say: its price is the question. Pages have a
-frame each, up to 16, unless -frames says otherwise, and code stands at one place. The columns
-written are the factor's and
-  status,reason,cycles,ci_low,ci_high,loads,stores,alias_4k,alias_stores_back,forwarded,alias_frame,
-  splits,page_splits,l1d_misses,l1i_misses
-where cycles are those of the run with the median, and loads and what follows is what the trace of
-the addresses predicts of an iteration (docs/explain.md). Standard error has the correlation of each
-with the cycles, and the values that stand out.
-
--env runs a whole program with its environment padded by so many bytes, the value of the variable
-BBPROF_PAD, and -heap with its heap starting so many bytes higher; address randomisation is off, and
-the program is bound to one CPU. All values have a run, in random order, before one has its next. A
-run is measured from the program's entry to the end of the process. The columns written are
-  env_bytes,cycles,ci_low,ci_high,runs   (with -heap: heap_bytes)
-where cycles is the median over the runs and ci_low to ci_high its 95 % interval, which takes at
-least 6 runs and is otherwise empty. The program runs with your rights and unconfined: bbprof does
-not protect your files from it. All processes that it starts are ended with it.
-
--trace FUNC adds what -window N instructions from the first call of FUNC on do, with each value: a
-block's columns, as totals, each load held against the last -stores N stores. -events counts
-events in runs of their own, adds a column for each, and ranks them by their correlation with the
-cycles; all stands for every event that this CPU or, where it counts none, the kernel can count.
-docs/environment.md tells more.
+-env pads a program's environment, and -heap moves its heap; address randomisation is off. Cycles
+are the median over the runs, with a 95 % interval from 6 runs on. -trace FUNC counts what addresses
+do in -window instructions from the first call of FUNC on. The program runs with your rights and
+unconfined: bbprof does not protect your files from it. All processes that it starts are ended.
 `,
-		examples: `bbprof sweep -code 0:63 -hex 4801c0
-bbprof sweep -data 0:8192:16 -plot stack.svg -hex '8b 44 24 f8 89 44 24 fc' > stack.csv
-bbprof sweep -distance 0:8192:16 -regs rsi,rdi -hex '48 89 0b 48 8b 17'
-bbprof sweep -env 0:8192:16 -- ./prog args > sweep.csv
-bbprof sweep -heap 0:4096:16 -- ./prog args
+		notes: `docs/explain.md has worked examples of blocks and programs.
+`,
+		examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
 `,
 		exits: map[int]string{exitOK: "all was measured", exitRejected: "no value could be measured; the table says why",

@@ -186,7 +186,7 @@ var (
 		since: []cpuid.FeatureID{cpuid.AVX512F}}
 	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 5.3, NopsPerCycle: 7.9, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
-		// Measured on Turin (docs/front-end-notes.md, "The front end's lead"), but for the sets (Software Optimization Guide for family 1Ah, "Op
+		// Measured on Turin, but for the sets (Software Optimization Guide for family 1Ah, "Op
 		// Cache"): a window of three lines takes 2.33 cycles and one of four 3.00; decoders serve four instructions a cycle, half of
 		// what the core dispatches, and the op cache six and more.
 		Lead:         Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75},

@@ -56,7 +56,7 @@ var rows = map[cpu.Name]func(*Core){
 	},
 	cpu.RedwoodCove: func(c *Core) { // measured on Granite Rapids
 		c.SlowDecoders = false
-		c.FullSlots = false // some 0.03 cycles a copy less than a loop (docs/front-end-notes.md, "Six slots a cycle")
+		c.FullSlots = false // some 0.03 cycles a copy less than a loop
 		c.AliasWaits = false
 		c.PairedSlots = true
 	},

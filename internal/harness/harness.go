@@ -40,10 +40,9 @@ type Reset struct {
 // instructions are bound to.
 const modeSwitchTurns = 4
 
-// queueFiller is how many nops fill the queue between the decoders and rename (64 on Skylake).
-// While a slow restore is waited for, the front end runs ahead into the loop and the copies, with
-// the decoders; it must run into these instead. Floating-point blocks ran from the decoders
-// without them (docs/front-end-notes.md, "After a slow restore").
+// queueFiller nops fill the queue between the decoders and rename (64 on Skylake). While a slow
+// restore completes, the front end runs ahead on the decoders. Without the nops it runs into the
+// copies, and floating-point blocks run from the decoders (docs/constants.md).
 const queueFiller = 80
 
 // Prologue appends what stands between two runs of the block and restores the initial
@@ -172,10 +171,9 @@ func enterTail(init initial.State) []byte {
 	return t.Bytes()
 }
 
-// restoredAtOnce is how many words a prologue puts back without a branch. A loop that put back one or two at a time, 40 times
-// over, left the predictor a history in which the last turn of that loop, or of the one before the first copy, was mispredicted in
-// every run or in none, as it fell out when an image began: 26 cycles a run, in one image and not in the other (docs/precision-notes.md).
-// With 128, the loop over rows was so where 512 words are put back.
+// restoredAtOnce is how many words a prologue restores without a branch. After a loop over one or two words at a time, the
+// last iteration of that loop, or of the one before the first copy, was mispredicted in all runs of one image and in none of
+// the other: 26 cycles a run (docs/constants.md). With 128 words at once this still happened for 512 words.
 const restoredAtOnce = 256
 
 // restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
@@ -211,8 +209,8 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.Align(32)
 	e.Dec(asm.RCX)
 	e.Jnz(loop)
-	// The block starts with an empty store buffer: after a full one it ran up to a third slower,
-	// in one of two modes (docs/front-end-notes.md, "After a full store buffer").
+	// The block starts with an empty store buffer. After a full one, blocks ran up to a third slower on Zen 4,
+	// in one of two modes (docs/method.md, "Before the first copy").
 	drainStores(e)
 }
 

@@ -264,11 +264,11 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 	e.Raw(0xc5, 0xf8, 0x77) // vzeroupper
 }
 
-// Probe is the contention probe: so many iterations of a loop of adds, and with Nops as many of a loop of nops.
+// Probe is the contention probe: a loop of adds and, with Nops, a loop of nops.
 //
-// A core that dispatches more than its ALUs take hides another hardware thread from the adds. On Zen 5 they
-// are as fast as alone in the quiet moments of a busy sibling, in which blocks of eight instructions a cycle take half as
-// long again, and nops a fifth (docs/precision-notes.md, "Adds alone are not enough on Zen 5").
+// If a core dispatches more than its ALUs execute, adds do not feel another hardware thread. On Zen 5, beside a busy sibling, adds
+// can be as fast as alone while nops take a fifth longer and blocks of eight instructions a cycle half as long again
+// (docs/constants.md, ContentionNops).
 type Probe struct {
 	Iterations int
 	Nops       bool
@@ -328,10 +328,9 @@ const (
 	burstStores = 32
 )
 
-// burst times stores to one word. As long as another hardware thread of the core is awake it
-// has its share of the store queue, even where it takes no issue slots: on Zen 4 a store then takes 0.64
-// cycles instead of 0.50, and blocks full of stores or loads run slower by up to a half, which adds
-// alone do not show (docs/precision-notes.md, "The first design, on Zen 4").
+// burst times stores to one word. While another hardware thread of the core is awake, it owns its share
+// of the store queue, even if it takes no issue slots. On Zen 4 a store then takes 0.64 cycles instead of
+// 0.50, and blocks full of stores or loads run up to a half slower; adds do not show it.
 func burst(e *asm.Emitter, clock Clock) {
 	timed(e, clock, func() {
 		loop(e, burstTurns, func() {

@@ -170,8 +170,8 @@ func Unexpected(err error) error {
 // Remap maps known pages again; the list goes before the runs that need them.
 func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 
-// remap is Remap with the frames from first on. The list touches the pages: where an image does so first, its loads fault, and then
-// take longer for the next 50 runs or so (docs/precision-notes.md, "Page faults").
+// remap is Remap with the frames from first on. The list touches the pages: if an image touched them first, its loads would fault, and
+// after a fault, loads that are fed by stores stay slow for 10 to 20 µs (Redwood Cove).
 func (m Mapping) remap(first int) []tracee.Op {
 	ops := tracee.UnmapAll(m.Window)
 	for _, p := range m.Pages {

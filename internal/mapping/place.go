@@ -146,10 +146,10 @@ func (p Placer) codeAt(at uint64) []byte {
 // 16 bytes, so that starts differ in the sets of L1I and of the op cache too.
 const startStep = 5 * 64 / 16
 
-// Replicates lays out an image pair for each of these starts of the first copy in its cache line, as
-// far as there is room, on pages of code of this pass's own, until there is no room for more: on the same pages some blocks take a time that
-// is the same all through one run of bbprof, and another in the next (docs/precision-notes.md, "Where runs differ"). In L1I all pairs
-// stand in the same sets, the start's shift aside. The mapped block has the last of them then.
+// Replicates lays out an image pair for each of these starts of the first copy in its cache line, while there is room.
+// Each pass has code pages of its own as long as they last: on the same pages some blocks keep one time throughout a run of bbprof
+// and have another in the next. In L1I all pairs occupy the same sets, apart from the shift by the start. Afterwards the mapped
+// block has the last pair.
 func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
 	at := m.Images
 	if m.area > 0 {

@@ -181,7 +181,7 @@ const (
 )
 
 // EffectShare is the share of the time below which an effect is not told from what two runs of one set-up differ
-// by (docs/precision.md).
+// by (docs/method.md).
 const EffectShare = 0.02
 
 // OutcomeOf judges an effect on the shorter of two times by its interval.

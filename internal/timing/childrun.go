@@ -389,7 +389,7 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 
 // coarseStep is the least step of a clock, in ticks, of which all readings within a timing count. Where a step is long beside what
 // one run takes more or less than the next, a line through all readings is better known than one through the first and the last, as with steps of
-// 26 ticks; where it is short, as with steps of 2, the line is known less well (docs/precision-notes.md, "All readings of a coarse clock"). What is
+// 26 ticks; where it is short, as with steps of 2, the line is known less well. What is
 // between was not measured: the two are alike where runs differ by a sixth of a step.
 const coarseStep = 10
 
@@ -480,7 +480,7 @@ func (w window) moved(clock clock.Clock, known float64) bool {
 }
 
 // movedShare is by how much a window's rate differs at least if the core's clock has moved. It was chosen: a fifth of those 2.4 %.
-// By itself the clock moves by 0.3 to 0.5 % within 0.1 ms on Zen 5 (docs/precision-notes.md, "Adds alone are not enough on Zen 5").
+// By itself the clock moves by 0.3 to 0.5 % within 0.1 ms on Zen 5.
 const movedShare = 0.005
 
 // cycles is the block's throughput in this window in cycles per iteration, by so many ticks of the clock

@@ -44,7 +44,7 @@ const (
 // firstHalf are the dispatch offsets of the first of two passes, by place. Two blocks in five are timed in one pass, so it has
 // layouts of either speed, and about as many of each, whatever decides between two: the offset, the place, and their sum
 // or difference, modulo 2 to 6. With the even offsets at even places and the odd ones at odd places, blocks whose speed
-// followed the parity of the sum had one speed in a pass, and mostly the other was not seen (docs/precision-notes.md,
+// followed the parity of the sum had one speed in a pass, and mostly the other was not seen (docs/constants.md,
 // "Half of a design").
 var firstHalf = [Places][DispatchOffsets]bool{
 	{0: true, 1: true, 3: true},

@@ -58,7 +58,7 @@ func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 
 // knownSamples is how many samples of a child run the mean of earlier ones counts for in the rate during that run. On Zen 5 the core's clock
 // is off that mean by some 0.17 % from one child run to the next; twelve readings in steps of 26 ticks tell it to 0.1 %. Of 0 to 20 samples,
-// 2 to 6 left blocks the least scatter (docs/precision-notes.md, "The clock during a child run").
+// 2 to 6 left blocks the least scatter.
 const knownSamples = 4
 
 // during is the rate during the child run that was added last, of its own samples and of what is known.

@@ -26,7 +26,7 @@ const (
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
 	// idleReadings are the idle readings in a row that end a wait after a busy one: who shares the core comes and goes. Eight
-	// was chosen, and no measurement compared it with others; where a burst of stores alone was slow two do (docs/precision-notes.md, "The rate").
+	// was chosen, and no measurement compared it with others; where a burst of stores alone was slow two do.
 	idleReadings = 8
 	// patience is how many child runs without an undisturbed window go ahead of a move to another CPU. It was chosen, and
 	// grew from 3 when windows that had waited for an idle core were no longer kept.
@@ -35,7 +35,7 @@ const (
 	// from 3, among which there could be no idle moment.
 	thirdTries = 20
 	// driftShare is how far the core's clock may be from known within a child run: more means that it moved. It was chosen; by itself
-	// the clock moves by 0.8 % within 2 ms on Zen 5 (docs/precision-notes.md, "Adds alone are not enough on Zen 5").
+	// the clock moves by 0.8 % within 2 ms on Zen 5.
 	driftShare = 0.01
 
 	// A timing is of timedRuns runs of an image: of fewer, the core of their times does not tell which runs a misprediction

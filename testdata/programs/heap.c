@@ -1,4 +1,4 @@
-/* What addresses an allocator gives to pairs of equal requests: docs/heap.md.
+/* What addresses an allocator gives to pairs of equal requests: docs/explain.md.
  *
  *   heap 64 5120 1048576    a line for each size: the two addresses, and whether they share their low 12 bits
  *   heap threshold          the smallest request that gets a mapping of its own, and the low 12 bits of its address

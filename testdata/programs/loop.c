@@ -1,4 +1,4 @@
-/* Three small functions in a loop, for docs/link.md: a linker has functions and data to move, and -DTURNS
+/* Three small functions in a loop, for docs/compare.md: a linker has functions and data to move, and -DTURNS
  * says how much there is to do.
  *
  *	gcc -O2 -ffunction-sections -fdata-sections -DTURNS=100000 -c loop.c

@@ -31,7 +31,7 @@ func heapRun(t *testing.T, path, library string, args ...string) [][]string {
 	return lines
 }
 
-// TestHeap: what docs/heap.md says of each allocator.
+// TestHeap: what docs/explain.md says of each allocator.
 func TestHeap(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "heap")

@@ -176,8 +176,8 @@ func start(t *testing.T) *profiler.Profiler {
 	return p
 }
 
-// TestReal: bbprof knows the answers on this machine, by its name and as an unknown one. What other work
-// makes fail, or the clock of 256-bit operations (docs/precision-notes.md), it does not in each of three runs.
+// TestReal: bbprof gets the known answers on this machine, under its name and as an unknown core. Other work, or the
+// core's clock during 256-bit operations, may fail a run, but not three.
 func TestReal(t *testing.T) {
 	ctx := require.Context(t)
 	p := start(t)

@@ -218,8 +218,8 @@ func Compare(here resultfile.Host, sample []Measured, again map[string]float64) 
 	return a
 }
 
-// agreeing is the share of accepted blocks that have to be within 5 %, and of the sample to be accepted again: two runs
-// on one quiet machine have 99 of 100 within 1 % (docs/precision.md).
+// agreeing is the share of accepted blocks that must be within 5 %, and of the sample that must be accepted again. Two runs
+// on one idle machine have 99 of 100 within 1 % (docs/method.md).
 const agreeing = 0.95
 
 // Agrees says whether the second measurement confirms the first.

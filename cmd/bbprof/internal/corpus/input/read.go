@@ -49,7 +49,7 @@ type reader struct {
 	cells []string
 }
 
-// What a file may hold. docs/results.md names these limits.
+// What a file may hold. docs/reference.md names these limits.
 const (
 	// MaxRow bounds the part of a line, its end included, that is read. A block of
 	// profiler.MaxBlock bytes, each as "0x48 ", takes a sixth of it.

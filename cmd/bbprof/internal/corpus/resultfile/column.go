@@ -1,6 +1,6 @@
 // Package resultfile is the row of a result file. Its columns are declared once, as data: the
 // header of CSV, the names in JSON, the schema of Parquet and the data dictionary
-// (docs/results.md) all follow from [Columns].
+// (docs/reference.md) all follow from [Columns].
 //
 // In between, a row is a list of cells: the text that CSV holds, empty for what is not known.
 // Every format is read into cells and written from cells, so converting loses nothing.

@@ -73,8 +73,8 @@ type Slack struct {
 	Untested string  `json:"untested,omitempty"`
 }
 
-// Saturated is the share of a class's time below which nothing of it counts as free: what two runs differ
-// by at the least (docs/precision.md), and the resolution of one probe in the copies that are timed.
+// saturated is the share of a class's time below which nothing of it counts as free: at least the difference
+// between two runs (docs/method.md), and the resolution of one probe in the timed copies.
 const saturated = 0.04
 
 // Part is what one instruction makes of the time. It is a derivative, not a share: parts need not add
@@ -262,8 +262,8 @@ func (q *question) slacks(a *Answer) error {
 	return nil
 }
 
-// growth is the least by which time must grow to count, as a share: twice what repeated measurements differ
-// by (docs/precision.md). full is where it is taken to grow with every probe alike: the class is then
+// growth is the least share by which time must grow to count: twice the difference between repeated
+// measurements (docs/method.md). Beyond full, time is assumed to grow alike with every probe: the class is
 // full, and no longer merely in the way of the block's own instructions.
 const (
 	growth = 0.015

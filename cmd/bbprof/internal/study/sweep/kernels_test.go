@@ -17,7 +17,7 @@ import (
 )
 
 // TestKernels: the kernels of the paper on aliasing alias where their addresses say, a page apart. On
-// Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md has all offsets).
+// Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md).
 func TestKernels(t *testing.T) {
 	ctx := require.Context(t)
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})

@@ -113,8 +113,8 @@ func compareStrength(a, b float64) int {
 	return 0
 }
 
-// spikeShare is by how much of the usual cycles a point has to be slower to be a spike: more
-// than two runs of one set-up differ by, with rare exceptions (docs/precision.md).
+// A point is a spike if it is slower than the usual cycles by spikeShare: more
+// than two runs of one set-up differ, with rare exceptions (docs/method.md).
 const spikeShare = 0.03
 
 // Spikes are what stands out of a sweep, and what was expected to.
