@@ -23,13 +23,10 @@ func convertCommand() *command {
 		summary:  "put results into another format; join those of a corpus's shards",
 		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		about: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
-a file, not by its name. Nothing is lost between these three. The other formats hold accepted blocks
-alone, as another tool takes them:
+a file. Nothing is lost between these three. The other formats hold accepted blocks alone:
 ` + foreignText() + `
-Several files are parts of one corpus, such as its shards: rows come out by their number in the corpus,
-and missing shards and rows are reported; -of names the corpus. Parts of different microarchitectures
-or settings are not joined without -mixed. With -o DIR/ the rows go into a new directory of Parquet
-files that DuckDB, pandas and Spark read as one table.
+Several files are parts of one corpus, such as its shards: rows come out by their number in the
+corpus, and what is missing is reported. With -o DIR/ they go into a directory of Parquet files.
 `,
 		notes: `docs/reference.md says which tools read each format.
 `,
