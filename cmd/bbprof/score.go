@@ -25,7 +25,8 @@ func scoreCommand() *command {
 		about: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
   FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
-  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
+  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
+                    by default it iterates until whole cycles are 0.1 % of the prediction
   osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
