@@ -84,6 +84,9 @@ func writeFigures(w *strings.Builder, r *score.Report, weighted bool) {
 	w.WriteString(t.String())
 	w.WriteString("All but correlations in percent. Excess: error outside the measurement's interval.\n")
 	for _, m := range r.Models {
+		if m.Half != nil {
+			fmt.Fprintf(w, "%s: MAPE: %s\n", m.Name, m.Half)
+		}
 		if m.Kind == score.Candidate && m.Source != m.Name {
 			fmt.Fprintf(w, "%s: %s\n", m.Name, m.Source)
 		}

@@ -41,6 +41,9 @@ func figuresOf(f *score.Figures) (all []figure) {
 	}
 	share(f.Coverage, "coverage")
 	share(f.MAPE, "mape")
+	if f.Half != nil {
+		all[len(all)-1].note += "; " + f.Half.String()
+	}
 	share(f.Excess, "excess")
 	share(f.MedianError, "median_error")
 	for i, l := range score.Limits() {

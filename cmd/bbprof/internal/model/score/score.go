@@ -7,7 +7,9 @@
 package score
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -109,6 +111,46 @@ type Figures struct {
 	Within       Shares    `json:"within"`
 	Excess       Number    `json:"excess"` // mean error outside the interval
 	Intervals    Intervals `json:"intervals"`
+	Half         *Half     `json:"half_of_mape,omitempty"`
+}
+
+// Half is the fewest blocks that are half of a mean error, where they are few.
+type Half struct {
+	Blocks int    `json:"blocks"`
+	Share  Number `json:"share"` // of the mean
+}
+
+// few is the share of the blocks that are called few.
+const few = 0.02
+
+// halfOf finds the largest errors that are half of their sum, nil where these are not few.
+func halfOf(errs []float64) *Half {
+	sorted := slices.DeleteFunc(slices.Clone(errs), math.IsNaN)
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+	total, sum := 0.0, 0.0
+	for _, e := range sorted {
+		total += e
+	}
+	for i, e := range sorted {
+		switch sum += e; {
+		case float64(i+1) > few*float64(len(sorted)):
+			return nil
+		case sum >= total/2:
+			return &Half{i + 1, Number(sum / total)}
+		}
+	}
+	return nil
+}
+
+// String is a warning about the mean, "" where it needs none.
+func (h *Half) String() string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Blocks == 1:
+		return fmt.Sprintf("1 block is %s %% of this mean", h.Share.Percent())
+	}
+	return fmt.Sprintf("%d blocks are %s %% of this mean", h.Blocks, h.Share.Percent())
 }
 
 // Shares are those of errors within each of Limits.
@@ -212,7 +254,7 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 		all[i] = i
 	}
 	estimate := s.figures(all, true)
-	f := Figures{Blocks: len(subset)}
+	f := Figures{Blocks: len(subset), Half: halfOf(s.err)}
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
 	}
@@ -231,7 +273,7 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 	return f
 }
 
-// possible is what a figure can be at least and at most. A basic bootstrap interval may go beyond it.
+// possible is what a figure can be at least and at most. The interval of one whose resamples are scaled may go beyond it.
 func possible(name string) (least, most float64) {
 	switch {
 	case name == "coverage", strings.HasPrefix(name, "within_"):

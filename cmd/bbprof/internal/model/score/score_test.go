@@ -254,3 +254,28 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
 	}
 }
+
+// TestMeanOfFewBlocks: where two blocks are most of a mean error, it says so, and the interval does not begin at 0.
+func TestMeanOfFewBlocks(t *testing.T) {
+	var blocks []Block
+	var predictions []Prediction
+	subset := make([]int, 461)
+	for i := range subset {
+		subset[i] = i
+		blocks = append(blocks, Block{Cycles: 1, Low: 1, High: 1})
+		predictions = append(predictions, Prediction{Cycles: 1.5 + float64(i%8)/8})
+	}
+	predictions[100].Cycles, predictions[300].Cycles = 250, 300
+	f := Of(blocks, Collect(predictions), subset, Errors, 1)
+	in, _ := f.Intervals.Of("mape")
+	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
+		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
+	}
+	if got, want := f.Half.String(), "2 blocks are 56.1 % of this mean"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	predictions[100].Cycles, predictions[300].Cycles = 2, 2
+	if f := Of(blocks, Collect(predictions), subset, Errors, 1); f.Half != nil {
+		t.Errorf("%v, where no block stands out", f.Half)
+	}
+}
