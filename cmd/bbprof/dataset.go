@@ -23,8 +23,8 @@ func datasetCommand() *command {
 		name:     "dataset",
 		summary:  "seal results for others to train on and to trust; check what others sealed",
 		synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
-		about: `DIR gets the rows as Parquet, BHive's hex,cycles, categories and weights, a datasheet, and a hash of
-each file in SHA256SUMS. Repeated blocks are left out. Column split says train, validation or test:
+		about: `DIR gets the rows as Parquet, train.csv, validation.csv and test.csv, BHive's hex,cycles, categories
+and weights, a README that explains the columns, a datasheet, and a hash of each file in SHA256SUMS. Repeated blocks are left out. Column split says train, validation or test:
 an application is in one of them, and blocks that differ only in registers and immediates are in one
 of them, or left_out. All results must be of one microarchitecture and one set of settings. One
 block in a hundred is measured again, and the datasheet says how well that agreed.
@@ -89,6 +89,9 @@ func (d *sealing) make(std streams) error {
 	})
 	if err == nil {
 		io.WriteString(d.out.notes(std), sheetText(sheet))
+		if sheet.Uneven != "" {
+			fmt.Fprintf(std.err, "bbprof: warning: %s\n", sheet.Uneven)
+		}
 	}
 	return err
 }

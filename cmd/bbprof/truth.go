@@ -88,7 +88,7 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 		return c, err
 	}
 	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
-	for _, name := range []string{"application", "app", "program", "source", "input_file", "column_2", "file"} { // batch names the last but one
+	for _, name := range []string{"application", "app", "program", "source", "file", "column_2", "corpus"} { // batch names the last two
 		if c.application == "" && s.Index(name) >= 0 {
 			c.application = name
 		}
