@@ -33,6 +33,7 @@ type mca struct {
 	version            string
 	iterations         int  // of the short run; the long one has twice as many
 	fixed              bool // to that number: no third run, whatever the quantum
+	alias              bool // loads may wait for stores: -noalias=false
 	timeout            time.Duration
 }
 
@@ -75,6 +76,12 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 		return nil, usage("%s: iterations=%v: write a whole number from 1 to %d", name, n, mostIterations)
 	}
 	m.iterations, m.fixed = cmp.Or(int(n), iterations), n > 0
+	switch text := s.take("noalias", "true"); text {
+	case "true", "false":
+		m.alias = text == "false"
+	default:
+		return nil, usage("%s: noalias=%s: write true, as llvm-mca has it by default, or false", name, text)
+	}
 	m.version = m.firstLine()
 	return m, m.check()
 }
@@ -106,11 +113,23 @@ func (m *mca) String() string {
 	if m.fixed {
 		how = fmt.Sprintf("%d and %d iterations, so predictions are multiples of %.2g cycles", m.iterations, 2*m.iterations, 1/float64(m.iterations))
 	}
-	return fmt.Sprintf("%s, -mcpu=%s, %s", m.version, m.cpu, how)
+	cpu := m.cpu
+	if m.alias {
+		cpu += " -noalias=false"
+	}
+	return fmt.Sprintf("%s, -mcpu=%s, %s", m.version, cpu, how)
+}
+
+// Aliasing is the tool with the other answer to whether a load may wait for a store of the block: by default it takes
+// them for independent.
+func (m *mca) Aliasing() Source {
+	other := *m
+	other.alias = !m.alias
+	return &other
 }
 
 func (m *mca) arguments(iterations int) []string {
-	return []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
+	return []string{fmt.Sprintf("-noalias=%t", !m.alias), "-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
 }
 
 // Predict runs the blocks in as many processes as there are CPUs.
@@ -403,6 +422,9 @@ func (m *mca) Explain(ctx context.Context, block, file string) (Explanation, err
 		return Explanation{}, err
 	}
 	arguments := []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-iterations=100"}
+	if m.alias {
+		arguments = append(arguments, "-noalias=false")
+	}
 	e := Explanation{Assembly: strings.Join(regions[0].lines, "\n") + "\n", Command: m.tool + " " + strings.Join(append(arguments, file), " ")}
 	if i := strings.LastIndexByte(m.tool, '/'); i >= 0 {
 		e.Command = e.Command[i+1:]
