@@ -50,8 +50,9 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
 			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
-			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
+			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			outputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
 			f.text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
 			outputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
@@ -167,7 +168,7 @@ func (c *scoring) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive}
+	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {
@@ -176,7 +177,7 @@ func (c *scoring) run(std streams) error {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return c.out.write(std, r, scoreText(r, files, t.weighted(), c.worst > 0))
+	return c.out.write(std, r, scoreText(r, files, c.worst > 0))
 }
 
 // facts say what was measured on what, for the page.
