@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -47,7 +48,7 @@ bbprof ablate blocks.csv
 			f.operands = &a.files
 			a.out.add(f, "the table")
 			a.plot.add(f)
-			where(f, &a.opts)
+			whereFlags(f, &a.opts)
 			return a.run
 		},
 	}
@@ -72,7 +73,7 @@ func (a *ablating) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return profiling(a.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		stages, err := ablate.Block(ctx, p, block)
 		if err != nil && !(stopped(err) && len(stages) > 0) {
 			return err
@@ -113,10 +114,10 @@ func (a *ablating) write(std streams, steps any, table string, err error) error 
 func (a *ablating) corpus(std streams) error {
 	in, err := openBlocks(a.files, std.in, "")
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer in.Close()
-	return a.out.profiling(std, a.opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
+	return profiling(a.opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
 }
 
 func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Input, std streams) error {
@@ -216,7 +217,7 @@ func shareTable(shares []ablate.Share) string {
 		}
 		fmt.Fprintf(&w, "%-31s%9s%9s  %s\n", s.Step, fmt.Sprintf("%.2f %%", s.Percent()), paper, topReasons(s))
 	}
-	fmt.Fprintf(&w, "of %s\n", plural(shares[0].Blocks, "block"))
+	fmt.Fprintf(&w, "of %s\n", words.Plural(shares[0].Blocks, "block"))
 	return w.String()
 }
 

@@ -58,7 +58,7 @@ func TestAblateEnds(t *testing.T) {
 		}
 		var stdout, stderr strings.Builder
 		std := streams{nil, &stdout, &stderr}
-		code := finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), std)
+		code := finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), explainError, std)
 		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, exitHost, stdout.String(), stderr.String())
 		}

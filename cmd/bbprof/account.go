@@ -74,10 +74,10 @@ func (a *accounting) run(std streams) error {
 	}
 	blocks, err := a.blocks(std.in)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	ctx, stop := untilSignal()
 	defer stop()

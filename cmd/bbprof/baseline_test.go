@@ -153,7 +153,7 @@ func TestCheckEnds(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := streams{nil, &stdout, &stderr}
-		code := finish("check", (&checking{}).finish(std, c.outcomes, c.err), std)
+		code := finish("check", (&checking{}).finish(std, c.outcomes, c.err), explainError, std)
 		if code != c.want || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
 		}

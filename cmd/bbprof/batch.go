@@ -94,7 +94,7 @@ func (b *batchFlags) declare(f *flags) {
 	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.section("Layouts")
-	layouts(f, &b.measuring)
+	layoutFlags(f, &b.measuring)
 	b.sideBySide.declare(f)
 	f.lookup("o").writes, f.lookup("summary").writes = true, true
 	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
@@ -139,7 +139,7 @@ func (b *batchFlags) check(std streams) error {
 		return badUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.file)
 	}
 	if err := b.measuring.Check(); err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if err := chooseFormat(&b.format, b.out.file, std); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		return j, err
 	}
 	if j.states, j.in, err = b.openStates(std); err != nil {
-		return j, &usageError{err}
+		return j, usage(err)
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
 	// the goroutine that reads ahead, and ends with the process.
@@ -189,7 +189,7 @@ func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
 		return j, badUsage("-o: %w", err)
 	}
 	if j.dest, err = b.destination(j.in); err != nil {
-		return j, &usageError{err}
+		return j, usage(err)
 	}
 	if j.dest.complete {
 		if err := j.finished(b.shard, std.err); err != nil {
@@ -246,7 +246,7 @@ func (b *batchFlags) measure(std streams) error {
 		if j.out, err = j.dest.create(j.schema, std.out); errors.As(err, &writing) {
 			return end.exit(err)
 		} else if err != nil {
-			return &usageError{err}
+			return usage(err)
 		}
 	}
 	watch := newWatch(b.out.notes(std), j.in.Size())

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -65,7 +66,7 @@ func (e *batchEnd) report(w io.Writer) {
 // warn says what the input has that does not count.
 func (e *batchEnd) warn(w io.Writer) {
 	if n := e.in.Surplus(); n > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", plural(int(n), "row"))
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(int(n), "row"))
 	}
 	e.in.Unplaced().Warn(w)
 }
@@ -101,7 +102,7 @@ func (e *batchEnd) why(err error) error {
 		e.afterDisplaced(displaced)
 		return code
 	}
-	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, plural(int(e.tally.Rows-e.held), "row"))
+	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, words.Plural(int(e.tally.Rows-e.held), "row"))
 	if e.resumable && mismatch == nil {
 		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	}

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 type destination struct {
@@ -28,7 +30,7 @@ func (b *batchFlags) resolve(stderr io.Writer) error {
 	if info, err := os.Stat(b.out.file); err == nil && !info.Mode().IsRegular() {
 		return nil // such as /dev/stdout, which is a link
 	}
-	to, err := resultfile.ResolveLink(b.out.file)
+	to, err := atomicfile.ResolveLink(b.out.file)
 	if err == nil && to != b.out.file {
 		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.file, to)
 		b.out.file = to
@@ -84,7 +86,7 @@ func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, plural(int(out.Earlier()), "row"))
+	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, words.Plural(int(out.Earlier()), "row"))
 	if torn > 0 {
 		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
 	}
@@ -127,9 +129,4 @@ func (d destination) finish(out *batch.Output) error {
 		return nil // it is another run's journal by now
 	}
 	return os.Remove(d.journal)
-}
-
-func sameFile(a os.FileInfo, name string) bool {
-	b, err := os.Stat(name)
-	return err == nil && os.SameFile(a, b)
 }

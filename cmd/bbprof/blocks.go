@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // distinctBlocks are the blocks of some files, each once, for what neither address nor registers matter to: a column
@@ -43,7 +44,7 @@ func distinctRows(files []string, all iter.Seq2[input.Row, error], key func(inpu
 		return nil, fmt.Errorf("%s: it holds no block%s", files[0], why)
 	}
 	if without > 0 {
-		fmt.Fprintf(notes, "bbprof: left out: %s without a block, the first%s\n", plural(without, "row"), why)
+		fmt.Fprintf(notes, "bbprof: left out: %s without a block, the first%s\n", words.Plural(without, "row"), why)
 	}
 	return rows, nil
 }

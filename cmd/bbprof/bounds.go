@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -50,7 +51,7 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 			f.number(&b.workers, 0, "workers", "for files: blocks that are measured at once").fallback = "0, which is one a core"
 			b.out.add(f, "the report, or of a row")
 			b.plot.add(f)
-			measuring(f, &b.opts)
+			measuringFlags(f, &b.opts)
 			return b.run
 		},
 	}
@@ -82,7 +83,7 @@ func (b *bounding) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return b.out.profiling(std, b.opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return profiling(b.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		got, err := bounds.Find(ctx, p, block, b.ask)
 		if err != nil {
 			return err
@@ -165,12 +166,12 @@ func (b *bounding) corpus(std streams) error {
 	defer stop()
 	in, err := openBlocks(b.files, std.in, "")
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer in.Close()
 	blocks, err := distinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.notes(std))
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	in.Unplaced().Warn(std.err)
 	workers, err := someWorkers(ctx, b.opts, b.workers)
@@ -216,7 +217,7 @@ func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, block
 		return table.Error()
 	})
 	if err == nil && ended != nil {
-		fmt.Fprintf(std.err, "bbprof: incomplete: %d of %s done and written\n", rows, plural(len(blocks), "block"))
+		fmt.Fprintf(std.err, "bbprof: incomplete: %d of %s done and written\n", rows, words.Plural(len(blocks), "block"))
 	}
 	return cmp.Or(err, ended)
 }

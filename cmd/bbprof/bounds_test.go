@@ -72,7 +72,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		std := streams{nil, nil, &stderr}
 		b := &bounding{}
 		b.out.file = name
-		code := finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), std)
+		code := finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), explainError, std)
 		text, err := os.ReadFile(name)
 		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 		ok := err == nil && code == c.want && strings.Contains(stderr.String(), c.stderr) && len(lines) == len(c.rows)

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/capture"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -159,7 +161,7 @@ func (c *capturingStates) run(std streams) error {
 	if len(blocks) == 0 {
 		return badUsage("no block is chosen: nothing of the program matches")
 	}
-	name, err := resultfile.ResolveLink(c.out)
+	name, err := atomicfile.ResolveLink(c.out)
 	if err != nil {
 		return badUsage("-o: %w", err)
 	}
@@ -202,7 +204,7 @@ func (c *capturingStates) about() states.About {
 func listStates(name string, w io.Writer) error {
 	r, err := states.Open(name)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer r.Close()
 	return r.WriteIndex(w)
@@ -332,21 +334,21 @@ func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
 		size = fmt.Sprintf("%.1f MB", float64(info.Size())/1e6)
 	}
 	line := func(format string, args ...any) { fmt.Fprintf(w, "bbprof: "+format+"\n", args...) }
-	line("%s of %d of %s in %.1f s: %s, %s", plural(kept, "visit"), with, plural(len(r.Blocks), "block"), r.Time.Seconds(), c.out, size)
-	for _, why := range byCount(out) {
-		line("%s left out: %s", plural(out[why], "block"), why)
+	line("%s of %d of %s in %.1f s: %s, %s", words.Plural(kept, "visit"), with, words.Plural(len(r.Blocks), "block"), r.Time.Seconds(), c.out, size)
+	for _, why := range words.ByCount(out) {
+		line("%s left out: %s", words.Plural(out[why], "block"), why)
 	}
 	if never > 0 {
-		line("%s never reached after the program's own code begins", plural(never, "block"))
+		line("%s never reached after the program's own code begins", words.Plural(never, "block"))
 	}
-	for _, why := range byCount(lost) {
-		line("%s drawn and not taken: %s", plural(lost[why], "visit"), why)
+	for _, why := range words.ByCount(lost) {
+		line("%s drawn and not taken: %s", words.Plural(lost[why], "visit"), why)
 	}
 	if r.Threads > 0 {
-		line("the program started %s: each visit was taken while all other threads stood still", plural(r.Threads, "thread"))
+		line("the program started %s: each visit was taken while all other threads stood still", words.Plural(r.Threads, "thread"))
 	}
 	if r.Children > 0 {
-		line("the program started %s: nothing is taken of them", plural(r.Children, "process"))
+		line("the program started %s: nothing is taken of them", words.Plural(r.Children, "process"))
 	}
 	if r.End != "" && !r.Stopped {
 		line("the program did not end with status 0: %s", r.End)

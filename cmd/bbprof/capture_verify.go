@@ -31,11 +31,11 @@ type difference struct {
 func (c *capturingStates) verifyFile(std streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer file.Close()
 	out := output{quiet: c.quiet}
-	return out.profiling(std, profiler.Options{CPUs: c.options.CPUs}, func(ctx context.Context, p *profiler.Profiler) error {
+	return profiling(profiler.Options{CPUs: c.options.CPUs}, func(ctx context.Context, p *profiler.Profiler) error {
 		all, err := replayAll(ctx, p, c.verify, file)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func replayAll(ctx context.Context, p replay.Replayer, name string, file *states
 	for _, entry := range file.Index() {
 		visit, err := file.At(entry.ID)
 		if err != nil {
-			return nil, &usageError{err}
+			return nil, usage(err)
 		}
 		where := fmt.Sprintf("%s#%d", name, entry.ID)
 		code, err := asm.ParseHex(entry.Hex, profiler.MaxBlock)

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -54,7 +55,7 @@ bbprof check baseline.csv                    from then on
 			f.toggle(&c.verbose, "v", "list all blocks")
 			f.toggle(&c.out.json, "json", "one JSON object on one line for each block")
 			c.out.addFile(f)
-			measuring(f, &c.measuring)
+			measuringFlags(f, &c.measuring)
 			return c.run
 		},
 	}
@@ -84,7 +85,7 @@ func (c *checking) run(std streams) error {
 	}
 	blocks, err := c.read(std)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	ctx, stop := untilSignal()
 	defer stop()
@@ -109,13 +110,6 @@ func (c *checking) finish(std streams, outcomes []check.Outcome, err error) erro
 	return checkOutcome(outcomes)
 }
 
-func got(operands []string) string {
-	if len(operands) == 0 {
-		return "none is named"
-	}
-	return "these are " + strconv.Itoa(len(operands))
-}
-
 // checkOutcome is how a check ends: where nothing could be measured, nothing was checked, and where bbprof failed
 // not all was.
 func checkOutcome(outcomes []check.Outcome) error {
@@ -125,7 +119,7 @@ func checkOutcome(outcomes []check.Outcome) error {
 	case n[check.Slower] > 0:
 		return errRejected
 	case failed >= 0:
-		return fmt.Errorf("internal failure in %s, first in row %d: %s", plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
+		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
 		return badUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
@@ -163,7 +157,7 @@ func (c *checking) read(std streams) ([]check.Block, error) {
 		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
 	if n := unmeasured(b.rows); n > 0 {
-		fmt.Fprintf(c.out.notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, plural(n, "row"))
+		fmt.Fprintf(c.out.notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
 	}
 	return blocks, nil
 }
@@ -218,7 +212,7 @@ func (c *checking) replace(rows []check.Block, std streams) error {
 		return fmt.Errorf("-blocks %s is a program; name a file of blocks", c.blocks)
 	}
 	if len(s.rows) != len(rows) {
-		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks, plural(len(s.rows), "block"), plural(len(rows), "row"))
+		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks, words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
 	}
 	for i := range rows {
 		if s.rows[i].Rejection != nil && rows[i].Measured() {
@@ -270,12 +264,12 @@ func (c *checking) report(outcomes []check.Outcome, err error) string {
 	}
 	n := statuses(outcomes)
 	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
-		plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
+		words.Plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
 	if n[check.Failed] > 0 {
-		fmt.Fprintf(&w, "bbprof failed on %s\n", plural(n[check.Failed], "block"))
+		fmt.Fprintf(&w, "bbprof failed on %s\n", words.Plural(n[check.Failed], "block"))
 	}
 	if n[check.Interrupted]+n[check.Suspect] > 0 {
-		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", endedBy(err), plural(n[check.Interrupted], "block"), plural(n[check.Suspect], "suspect"))
+		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", endedBy(err), words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
 	}
 	return w.String()
 }

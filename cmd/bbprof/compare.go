@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -85,7 +86,7 @@ func (c *comparing) declare(f *flags) {
 	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
 	c.programs.declare(f)
 	c.linking.declare(f)
-	measuring(f, &c.measuring)
+	measuringFlags(f, &c.measuring)
 }
 
 func (c *comparing) run(std streams) error {
@@ -102,11 +103,11 @@ func (c *comparing) run(std streams) error {
 	}
 	a, err := readSide("-a", c.a, std)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	b, err := readSide("-b", c.b, std)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	ofBlocks, ofRuns := c.flags.of(measuringTitle), c.flags.of(programsTitle)
 	switch {
@@ -121,14 +122,14 @@ func (c *comparing) run(std streams) error {
 	case a.kind == aFile && c.verbose:
 		return badUsage("-v lists the layouts of one comparison, and files make several; -json has them")
 	case len(a.rows) != len(b.rows):
-		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
+		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
 	}
 	if a.kind == aCommand {
 		ctx, stop := untilSignal()
 		defer stop()
 		return c.runs(ctx, a.words, b.words, std)
 	}
-	return c.out.profiling(std, c.measuring, func(ctx context.Context, p *profiler.Profiler) error {
+	return profiling(c.measuring, func(ctx context.Context, p *profiler.Profiler) error {
 		if a.kind == aFile {
 			return c.files(ctx, p, a.rows, b.rows, std)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -103,10 +104,10 @@ func (c comparisons) table(sides, lastHeader string, name func(i int) string, la
 		count[out.Verdict]++
 		t.row(append(append([]string{name(i)}, out.sides()...), last(out))...)
 	}
-	text := fmt.Sprintf("%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, plural(len(c.all), c.what),
+	text := fmt.Sprintf("%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(c.all), c.what),
 		count[compare.Slower], count[compare.Faster], count[compare.Same], len(c.all)-measured)
 	if c.left > 0 {
-		text += fmt.Sprintf("incomplete: %s before the last %s\n", endedBy(c.end), plural(c.left, c.what))
+		text += fmt.Sprintf("incomplete: %s before the last %s\n", endedBy(c.end), words.Plural(c.left, c.what))
 	}
 	return text
 }

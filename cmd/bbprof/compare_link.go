@@ -62,7 +62,7 @@ func (c *comparing) link(ctx context.Context, sides *placed, words [2][]string, 
 	for i := range recipes {
 		recipes[i] = link.Recipe{Side: []string{"-a", "-b"}[i], Words: words[i], Preset: l.preset}
 		if err := recipes[i].Check(len(l.objects) > 0); err != nil {
-			return nil, &usageError{err}
+			return nil, usage(err)
 		}
 	}
 	linker, err := link.NewLinker()

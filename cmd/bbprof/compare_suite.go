@@ -84,7 +84,7 @@ func readSuite(file string, stdin io.Reader) ([]member, error) {
 func (c *comparing) runSuite(ctx context.Context, std streams) error {
 	suite, err := readSuite(c.suite, std.in)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	var sides []placed
 	for _, m := range suite {

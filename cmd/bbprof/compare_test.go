@@ -54,7 +54,7 @@ func TestFilesEnd(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := streams{nil, &stdout, &stderr}
-		code := finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), std)
+		code := finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), explainError, std)
 		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, stdout.String(), stderr.String())
 		}

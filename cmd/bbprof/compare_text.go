@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 func (out *comparison) report(c *comparing) string {
@@ -125,7 +126,7 @@ func (b compared) text() string {
 	if b.Command != "" {
 		return b.Command
 	}
-	return fmt.Sprintf("%s in %s: %s", plural(b.Instructions, "instruction"), plural(b.Bytes, "byte"), b.Hex)
+	return fmt.Sprintf("%s in %s: %s", words.Plural(b.Instructions, "instruction"), words.Plural(b.Bytes, "byte"), b.Hex)
 }
 
 func times(n int) string {

@@ -8,7 +8,7 @@ import (
 
 // completionCommand prints what a shell needs to complete bbprof's command line. The scripts ask
 // bbprof itself what may come next, so what they offer is what is declared.
-func completionCommand() *command {
+func (a *app) completionCommand() *command {
 	return &command{
 		name:     "completion",
 		summary:  "print a script that completes command lines in bash, zsh or fish",
@@ -23,7 +23,7 @@ func completionCommand() *command {
 			var words []string
 			f.operands, f.choices = &words, shells
 			f.program = new([]string)
-			return func(std streams) error { return complete(words, *f.program, std) }
+			return func(std streams) error { return a.complete(words, *f.program, std) }
 		},
 	}
 }
@@ -62,25 +62,25 @@ complete -c bbprof -f -n 'string length -q -- (__bbprof_offers)' -a '(__bbprof_o
 `,
 }
 
-func complete(operands, words []string, std streams) error {
+func (a *app) complete(operands, words []string, std streams) error {
 	switch {
 	case len(operands) == 1 && completionScripts[operands[0]] != "":
 		return writeText(std, completionScripts[operands[0]])
 	case len(operands) == 1 && operands[0] == "words" && len(words) > 0:
-		return writeText(std, offers(words))
+		return writeText(std, a.offers(words))
 	}
 	return badUsage("name one shell: %s", strings.Join(shells, ", "))
 }
 
 // offers are what the last word may become: a name, a tab and what it means, each on a line.
-func offers(words []string) string {
+func (a *app) offers(words []string) string {
 	last := words[len(words)-1]
-	c := blockCommand()
+	c := a.main
 	if !strings.HasPrefix(words[0], "-") {
 		if len(words) == 1 {
-			return offered(last, "", commandNames(), func(name string) string { return find(name).summary })
+			return offered(last, "", a.names(), func(name string) string { return a.find(name).summary })
 		}
-		if c, words = find(words[0]), words[1:]; c == nil {
+		if c, words = a.find(words[0]), words[1:]; c == nil {
 			return ""
 		}
 	}

@@ -1,18 +1,12 @@
 package main
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -97,27 +91,6 @@ func (c *converting) run(std streams) error {
 	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return c.convert(w, std.in) })
 }
 
-// chooseFormat takes the format from the output's name unless -format is given, and refuses to write
-// binary data to a terminal.
-func chooseFormat(format *resultfile.Format, output string, std streams) error {
-	if output == "-" {
-		output = ""
-	}
-	if *format == "" {
-		known := false
-		if *format, known = resultfile.FormatOf(output); !known {
-			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
-		}
-		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
-			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
-		}
-	}
-	if _, ok := terminal(std.out); ok && output == "" && format.Binary() {
-		return badUsage("format %s is binary, and standard output is a terminal; name a file with -o", *format)
-	}
-	return nil
-}
-
 func foreignText() string {
 	var w strings.Builder
 	for _, line := range resultfile.Foreign() {
@@ -127,99 +100,24 @@ func foreignText() string {
 	return w.String()
 }
 
-func formatFlag(f *flags, format *resultfile.Format) {
-	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
-		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
-}
-
-// writeResults writes to standard output, or to the file that -o names.
-func writeResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
-	if output == "" || output == "-" {
-		out := &lossless{Writer: stdout}
-		return out.instead(write(out))
-	}
-	return writeWhole(output, from, write)
-}
-
-// writeWhole writes a file beside the one of that name, compressed if the name says so, and
-// renames it when it is complete: what was there is kept if that fails. It may not be one of
-// the files that are read. Of a symbolic link the target is written.
-func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
-	if info, err := os.Stat(name); err == nil {
-		if info.IsDir() {
-			return badUsage("%s is a directory; name a file", name)
-		}
-		if !info.Mode().IsRegular() {
-			f, err := os.OpenFile(name, os.O_WRONLY, 0)
-			if err != nil {
-				return &usageError{err}
-			}
-			out := &lossless{Writer: f}
-			return errors.Join(out.instead(write(out)), f.Close())
-		}
-		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
-			return badUsage("%s is the input itself; name another file", name)
-		}
-	}
-	if name, err = resultfile.ResolveLink(name); err != nil {
-		return &usageError{err}
-	}
-	f, err := resultfile.CreateBeside(name, "writing", 0o666)
-	if err != nil {
-		return &usageError{err}
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	out, err := compressed(f, name)
-	if err != nil {
-		return err
-	}
-	whole := &lossless{Writer: out}
-	if err := whole.instead(write(whole)); err != nil {
-		return err
-	}
-	if err := errors.Join(out.Close(), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
-func compressed(w io.Writer, name string) (io.WriteCloser, error) {
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		return gzip.NewWriter(w), nil
-	case strings.HasSuffix(name, ".zst"):
-		return zstd.NewWriter(w)
-	}
-	return plainCloser{w}, nil
-}
-
-type plainCloser struct{ io.Writer }
-
-func (plainCloser) Close() error { return nil }
-
 // convert writes the rows of one file, in their order.
 func (c *converting) convert(w io.Writer, stdin io.Reader) error {
 	name := c.files[0]
 	in, closer, err := openResult(name, stdin)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer closer.Close()
 	if err := isResult(in.Schema()); err != nil {
-		return &usageError{fmt.Errorf("%s: %w", name, err)}
+		return usage(fmt.Errorf("%s: %w", name, err))
 	}
 	out, err := resultfile.NewSelection(w, c.format, in.Schema(), c.columns)
 	if err != nil {
-		return &usageError{fmt.Errorf("%s: %w", name, err)}
+		return usage(fmt.Errorf("%s: %w", name, err))
 	}
 	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return &usageError{fmt.Errorf("%s: %w", name, err)}
+			return usage(fmt.Errorf("%s: %w", name, err))
 		}
 		if err := out.Write(cells); err != nil {
 			return err
@@ -237,16 +135,4 @@ func isResult(s resultfile.Schema) error {
 		return fmt.Errorf("it has no columns hex and status, so it is not a result of bbprof batch; it has %.100s", strings.Join(s.Names(), ", "))
 	}
 	return nil
-}
-
-// openResult opens a result file, or standard input, which is - . An error names it.
-func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, error) {
-	if name != "-" {
-		return resultfile.OpenFile(name)
-	}
-	in, closer, err := resultfile.OpenStream(stdin)
-	if err != nil {
-		err = fmt.Errorf("-: %w", err)
-	}
-	return in, closer, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // join writes the rows of the parts of a corpus in their order, and says what is missing.
@@ -39,13 +40,13 @@ func (c *converting) join(std streams) error {
 	}
 	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	defer parts.Close()
 	var report batch.MergeReport
 	join := func(out resultfile.Writer, err error) error {
 		if err != nil {
-			return &usageError{err}
+			return usage(err)
 		}
 		if report, err = parts.Run(corpus, total, out.Write); err != nil {
 			return err
@@ -60,7 +61,7 @@ func (c *converting) join(std streams) error {
 		})
 	}
 	if wrong := (*batch.PartError)(nil); errors.As(err, &wrong) {
-		return &usageError{err}
+		return usage(err)
 	}
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func unfinishedText(list []batch.ShardRows) string {
 	}
 	var shards, tasks []string
 	for _, s := range list {
-		shards = append(shards, fmt.Sprintf("%s (%s)", s.Shard, plural(int(s.Rows), "row")))
+		shards = append(shards, fmt.Sprintf("%s (%s)", s.Shard, words.Plural(int(s.Rows), "row")))
 		tasks = append(tasks, fmt.Sprint(s.Shard.Index))
 	}
 	return fmt.Sprintf("bbprof: unfinished shards: %s\nbbprof: Slurm runs these again with sbatch --array=%s and -shard auto/%d\n",
@@ -131,9 +132,9 @@ func countRows(files []string, column string) (n int64, err error) {
 
 func joinText(r batch.MergeReport, whole bool) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "bbprof: %s joined\n", plural(int(r.Rows), "row"))
+	fmt.Fprintf(&w, "bbprof: %s joined\n", words.Plural(int(r.Rows), "row"))
 	if r.Repeated > 0 {
-		fmt.Fprintf(&w, "bbprof: %s stood in more than one part; the first part's was taken\n", plural(int(r.Repeated), "row"))
+		fmt.Fprintf(&w, "bbprof: %s stood in more than one part; the first part's was taken\n", words.Plural(int(r.Repeated), "row"))
 	}
 	if len(r.Shards) > 0 {
 		more := ""
@@ -151,7 +152,7 @@ func joinText(r batch.MergeReport, whole bool) string {
 				list = append(list, fmt.Sprintf("%d to %d", g[0], g[1]))
 			}
 		}
-		fmt.Fprintf(&w, "bbprof: %s missing, the first of them: %s\n", plural(int(r.Missing), "row"), strings.Join(list, ", "))
+		fmt.Fprintf(&w, "bbprof: %s missing, the first of them: %s\n", words.Plural(int(r.Missing), "row"), strings.Join(list, ", "))
 	}
 	if !whole {
 		io.WriteString(&w, "bbprof: whether rows are missing after the last is unknown; -of CORPUS would tell\n")

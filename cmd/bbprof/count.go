@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -166,7 +167,7 @@ func (c *counting) countBlock(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s an iteration, counted by steps over %s\n", plural(n.Instructions, "instruction"), plural(n.Copies, "copy"))
+	text := fmt.Sprintf("%s an iteration, counted by steps over %s\n", words.Plural(n.Instructions, "instruction"), words.Plural(n.Copies, "copy"))
 	if n.Rejection != nil {
 		text, err = fmt.Sprintf("rejected: %v\n", n.Rejection), errRejected
 	}
@@ -195,14 +196,14 @@ func countReport(r count.Result) string {
 		for i, c := range r.Calls {
 			fmt.Fprintf(&w, "%s, call %d: %s\n", r.Function, i+1, callReport(c))
 		}
-		fmt.Fprintf(&w, "%s, %s: %s\n", r.Function, plural(len(r.Calls), "call"), plural(int(r.Instructions), "instruction"))
+		fmt.Fprintf(&w, "%s, %s: %s\n", r.Function, words.Plural(len(r.Calls), "call"), words.Plural(int(r.Instructions), "instruction"))
 	}
 	fmt.Fprintf(&w, "%-10s%s\n", "counted", counted(r.Method))
 	return w.String()
 }
 
 func callReport(c count.Call) string {
-	s := plural(int(c.Instructions), "instruction")
+	s := words.Plural(int(c.Instructions), "instruction")
 	switch {
 	case c.Left:
 		s += ", until it was left by a jump to one of its callers"
@@ -267,7 +268,7 @@ func setReport(r count.Result) string {
 	if len(r.Calls) == 1 {
 		return callReport(r.Calls[0])
 	}
-	return fmt.Sprintf("%s in %s", plural(int(r.Instructions), "instruction"), plural(len(r.Calls), "call"))
+	return fmt.Sprintf("%s in %s", words.Plural(int(r.Instructions), "instruction"), words.Plural(len(r.Calls), "call"))
 }
 
 func inQuotes(set string) string { return "'" + set + "'" }

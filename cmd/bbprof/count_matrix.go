@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 const matrixTitle = "Of a function in several builds"
@@ -194,7 +195,7 @@ func (r matrixResult) report() string {
 		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
 	}
 	if r.judged {
-		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", plural(len(r.Builds), "build"), r.Lost)
+		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", words.Plural(len(r.Builds), "build"), r.Lost)
 	}
 	return w.String()
 }
@@ -211,7 +212,7 @@ func (r matrixResult) table(sides string, more ...string) *table {
 func outcomeText(b matrix.Cell) string {
 	switch b.Outcome {
 	case matrix.Lost, matrix.Better:
-		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
+		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
 	}
 	return string(b.Outcome)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -97,7 +98,7 @@ func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: versionText(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, usage(err)
 	}
 	ctx, stop := untilSignal()
 	defer stop()
@@ -123,7 +124,7 @@ func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
 func sheetText(s *dataset.Sheet) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "core        %s\n", s.Hosts[0].Microarchitecture)
-	fmt.Fprintf(&w, "rows        %d in %s; %d more were repetitions\n", s.Counts.Rows, plural(len(s.Parts), "part"), s.Repeated)
+	fmt.Fprintf(&w, "rows        %d in %s; %d more were repetitions\n", s.Counts.Rows, words.Plural(len(s.Parts), "part"), s.Repeated)
 	fmt.Fprintf(&w, "status      %s\n", strings.Join(frequent(s.Counts.Status), ", "))
 	if len(s.Counts.Reasons) > 0 {
 		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(frequent(s.Counts.Reasons), ", "))
@@ -139,7 +140,7 @@ func sheetText(s *dataset.Sheet) string {
 
 func agreementText(a dataset.Agreement) string {
 	return fmt.Sprintf("of %s measured again %.1f %% are within 1 %% and %.1f %% within 5 %%; median difference %.2f %%, 95th percentile %.2f %%; %d not accepted again",
-		plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
+		words.Plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
 }
 
 func (d *sealing) check(std streams) error {
@@ -153,7 +154,7 @@ func (d *sealing) check(std streams) error {
 	}
 	wrong := len(v.Problems) > 0
 	if !wrong {
-		fmt.Fprintf(&w, "files       as sealed: %s in %s\n", plural(v.Sheet.Counts.Rows, "row"), plural(len(v.Sheet.Parts), "part"))
+		fmt.Fprintf(&w, "files       as sealed: %s in %s\n", words.Plural(v.Sheet.Counts.Rows, "row"), words.Plural(len(v.Sheet.Parts), "part"))
 		fmt.Fprintf(&w, "content     %s\n", v.Sheet.Content)
 	}
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
@@ -225,8 +226,8 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 // optionsOf has the options of a run's settings, which are named and written as the flags of batch are.
 func optionsOf(settings map[string]any) (o profiler.Options, err error) {
 	f := newFlags("the settings of the dataset")
-	layouts(f, &o)
-	measuring(f, &o)
+	layoutFlags(f, &o)
+	measuringFlags(f, &o)
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if v := fmt.Sprint(settings[name]); v != "" && v != "auto" {
@@ -234,7 +235,7 @@ func optionsOf(settings map[string]any) (o profiler.Options, err error) {
 		}
 	}
 	if err := f.parse(args); err != nil {
-		return o, &usageError{err}
+		return o, usage(err)
 	}
 	return o, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -47,7 +48,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 				"which classes of work this core executes in the same units; those are measured once and kept")
 			f.text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
 				"compressed; some 200 KB to attach to a report")
-			where(f, &d.opts)
+			whereFlags(f, &d.opts)
 			f.lookup("budget").fallback = "500ms"
 			return d.run
 		},
@@ -112,7 +113,7 @@ func (d *examining) show(std streams, r doctor.Report, units func() (bounds.Conf
 }
 
 func doctorReport(r doctor.Report) string {
-	var w reporter
+	var w hostReporter
 	others := r.Shortcomings
 	if r.CanMeasure {
 		w.WriteString("bbprof can measure here\n")
@@ -132,7 +133,10 @@ func doctorReport(r doctor.Report) string {
 	return w.String()
 }
 
-func (w *reporter) host(r doctor.Report) {
+// hostReporter writes what there is to say about a host.
+type hostReporter struct{ reporter }
+
+func (w *hostReporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU
 	w.line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
 	if c.Contradiction != "" {
@@ -191,7 +195,7 @@ func siblings(h doctor.Host) string {
 	return ", CPUs share a core: " + strings.Join(pairs, ", ")
 }
 
-func (w *reporter) pmu(p pmu.PMU) {
+func (w *hostReporter) pmu(p pmu.PMU) {
 	if !p.Available {
 		w.line("counters", "none: %s", p.Reason)
 		return
@@ -200,11 +204,11 @@ func (w *reporter) pmu(p pmu.PMU) {
 	if p.UserRDPMC {
 		rdpmc = fmt.Sprintf("user code may read them, %d bits", p.Width)
 	}
-	w.line("counters", "core cycles and %s at a time (device %s); %s", plural(p.Counters, "more event"), p.Device.Name, rdpmc)
+	w.line("counters", "core cycles and %s at a time (device %s); %s", words.Plural(p.Counters, "more event"), p.Device.Name, rdpmc)
 }
 
 func eventsReport(r doctor.Report) string {
-	var w reporter
+	var w hostReporter
 	if len(r.Events) == 0 {
 		w.WriteString("events: none is checked, for there are no counters; no result rests on any\n")
 		return w.String()
@@ -234,7 +238,7 @@ func eventsReport(r doctor.Report) string {
 	return w.String()
 }
 
-func (w *reporter) permits(r doctor.Report) {
+func (w *hostReporter) permits(r doctor.Report) {
 	h := r.Host
 	number := func(n, unknown int) string {
 		if n == unknown {
@@ -255,7 +259,7 @@ func (w *reporter) permits(r doctor.Report) {
 	w.line("speculation", "store bypass: %s%s; gather data sampling: %s", shown(h.StoreBypass), child, shown(h.Gather))
 }
 
-func (w *reporter) prospect(r doctor.Report) {
+func (w *hostReporter) prospect(r doctor.Report) {
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
 		if c.RateLow > 0 && c.TSCMegahertz > 0 {
@@ -268,7 +272,7 @@ func (w *reporter) prospect(r doctor.Report) {
 	}
 	w.line("evidence", "%s", strings.Join(evidence, ", "))
 	if p := r.Precision; p.Measured > 0 {
-		w.line("precision", "intervals of ± %.2f %% (median of %s), at most ± %.2f %%", 100*p.HalfMedian, plural(p.Measured, "block"), 100*p.HalfMax)
+		w.line("precision", "intervals of ± %.2f %% (median of %s), at most ± %.2f %%", 100*p.HalfMedian, words.Plural(p.Measured, "block"), 100*p.HalfMax)
 		w.line("", "measured again, in another child, they are %.2f %% apart (median), at most %.2f %%", 100*p.ApartMedian, 100*p.ApartMax)
 	}
 	w.WriteString("what the method asks of a CPU\n")
@@ -284,7 +288,7 @@ func (w *reporter) prospect(r doctor.Report) {
 	}
 }
 
-func (w *reporter) aliases(prices []doctor.Price) {
+func (w *hostReporter) aliases(prices []doctor.Price) {
 	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
 	t := newTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
 	var notes strings.Builder
@@ -305,7 +309,7 @@ func (w *reporter) aliases(prices []doctor.Price) {
 	w.WriteString(notes.String())
 }
 
-func (w *reporter) shortcomings(list []doctor.Shortcoming) {
+func (w *hostReporter) shortcomings(list []doctor.Shortcoming) {
 	if len(list) == 0 {
 		w.WriteString("nothing else to mend\n")
 		return

@@ -65,7 +65,7 @@ func TestDoctorShowsFirst(t *testing.T) {
 		code := finish("doctor", c.d.show(std, c.r, func() (bounds.Conflicts, error) {
 			before = stdout.String()
 			return bounds.Conflicts{}, gone
-		}), std)
+		}), explainError, std)
 		if code != c.want || strings.Contains(before, "can measure here") != c.measure || stdout.Len() == 0 {
 			t.Errorf("%s: exit code %d, want %d; before units %q\n%s%s", c.name, code, c.want, before, stdout.String(), stderr.String())
 		}

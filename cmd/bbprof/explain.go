@@ -44,7 +44,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			e.out.add(f, "the table")
 			e.plot.add(f)
 			e.set.add(f)
-			measuring(f, &e.opts)
+			measuringFlags(f, &e.opts)
 			e.programs.declare(f)
 			e.window = 3000 // as of sweep
 			f.text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
@@ -98,7 +98,7 @@ func (e *explaining) run(std streams) error {
 	if e.opts.Frames == profiler.AutoFrames {
 		setup.Frames = 1
 	}
-	return e.out.profiling(std, e.opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return profiling(e.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
 		if err != nil {
 			return err

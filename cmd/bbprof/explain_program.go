@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -34,7 +35,7 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 		return err
 	}
 	notes := e.out.notes(std)
-	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
+	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", words.Plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, p.Steps(), "runs")
 	p.Done = done.step
 	got, err := cause.Explain(ctx, r, c, p)
@@ -61,7 +62,7 @@ func (e *explaining) tracer(c program.Command) (func(context.Context, program.Se
 // causes is the table.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", plural(e.Sizes, "size"), e.Slow, e.Usual)
+	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
 	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"regexp"
 	"slices"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
 func extractCommand() *command {
@@ -143,14 +139,6 @@ func (e *extracting) run(std streams) error {
 	return nil
 }
 
-// badInput makes an error about a file that was named one of usage.
-func badInput(err error) error {
-	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
-		return &usageError{err}
-	}
-	return err
-}
-
 func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	p := e.options.Profile
 	switch {
@@ -168,32 +156,6 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	if len(e.files) == 0 {
 		e.files = p.Files()
 		e.options.Lenient = true
-	}
-	return nil
-}
-
-// ran finds out, by do, what a program runs, or how long.
-func ran[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
-	if _, err := program.Find(r.Program[0]); err != nil {
-		return found, &usageError{err}
-	}
-	in, err := program.OpenInput(cmp.Or(stdin, os.DevNull))
-	if err != nil {
-		return found, badUsage("-stdin: %w", err)
-	}
-	defer in.Close()
-	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }
-	found, err = do(&r, ctx)
-	return found, badInput(err)
-}
-
-// direct is w where a program can write to it by itself, without a pipe to bbprof, and else nil.
-func direct(w io.Writer) io.Writer {
-	if l, ok := w.(*lossless); ok {
-		w = l.Writer
-	}
-	if f, ok := w.(*os.File); ok {
-		return f
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type flags struct {
 	command string // as the user writes it, such as "bbprof batch"
 	decls   []*flagDecl
 	groups  []string // titles
-	topic   int      // the group that bbprof help measuring lists; -1: no group
+	topic   int      // the group that help only points to; -1: no group
 	args    []string // the command line
 	given   []span   // the flags that were on it, in their order
 	written []writtenFile
@@ -70,6 +70,15 @@ func (f *flags) section(title string) {
 	}
 	f.groups = append(f.groups, title)
 }
+
+// onTopic begins the group of the topic's flags.
+func (f *flags) onTopic(title string) {
+	f.section(title)
+	f.topic = len(f.groups) - 1
+}
+
+// inFull has help list the topic's flags as it does others.
+func (f *flags) inFull() { f.topic = -1 }
 
 // toggle declares a flag without a value.
 func (f *flags) toggle(p *bool, name, help string) {
@@ -407,4 +416,11 @@ func wholeNumber(s string, least, most int, advice string, args ...any) (int, er
 		return 0, fmt.Errorf(advice, args...)
 	}
 	return n, nil
+}
+
+func got(operands []string) string {
+	if len(operands) == 0 {
+		return "none is named"
+	}
+	return "these are " + strconv.Itoa(len(operands))
 }

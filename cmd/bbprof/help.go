@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/bbprof/bbprof/profiler"
 )
 
 const (
@@ -15,7 +13,7 @@ const (
 )
 
 // start is how help begins: what the command does and how it is called.
-func (c *command) start(w *strings.Builder) {
+func (a *app) start(w *strings.Builder, c *command) {
 	if c.name == "" {
 		w.WriteString(c.about)
 	} else {
@@ -26,24 +24,24 @@ func (c *command) start(w *strings.Builder) {
 		fmt.Fprintf(w, "  bbprof %s\n", s)
 	}
 	if c.name == "" {
-		writeCommands(w)
+		a.writeCommands(w)
 	} else if c.about != "" {
 		w.WriteString("\n" + c.about)
 	}
 }
 
 // overview is for who names neither a block nor a command.
-func (c *command) overview() string {
+func (a *app) overview() string {
 	var w strings.Builder
-	c.start(&w)
-	w.WriteString("\nExamples:\n" + indent(c.examples) + "\nbbprof -h tells of the flags too, bbprof COMMAND -h of one command.\n")
+	a.start(&w, a.main)
+	w.WriteString("\nExamples:\n" + indent(a.main.examples) + "\nbbprof -h tells of the flags too, bbprof COMMAND -h of one command.\n")
 	return w.String()
 }
 
-func (c *command) help() string {
+func (a *app) help(c *command) string {
 	var w strings.Builder
-	c.start(&w)
-	w.WriteString(c.flagHelp())
+	a.start(&w, c)
+	w.WriteString(a.flagHelp(c))
 	if c.notes != "" {
 		w.WriteString("\n" + c.notes)
 	}
@@ -73,8 +71,8 @@ func (c *command) declared() *flags {
 	return f
 }
 
-// flagHelp lists the command's own flags, and points to those that all measuring commands share.
-func (c *command) flagHelp() string {
+// flagHelp lists the command's own flags, and points to those of the topic.
+func (a *app) flagHelp(c *command) string {
 	f := c.declared()
 	var w strings.Builder
 	for i, title := range f.groups {
@@ -84,7 +82,7 @@ func (c *command) flagHelp() string {
 		}
 		fmt.Fprintf(&w, "\n%s:\n", title)
 		if i == f.topic {
-			w.WriteString("  " + wrap("the flags that say how to measure, such as -cpus, -budget, -precision, -mode and -unroll: see bbprof help measuring", 2) + "\n")
+			w.WriteString("  " + wrap(a.topic.pointer, 2) + "\n")
 			continue
 		}
 		for _, d := range list {
@@ -144,20 +142,20 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-func writeCommands(w *strings.Builder) {
-	for _, s := range subjects() {
-		fmt.Fprintf(w, "\n%s:\n", s.title)
-		for _, c := range s.commands {
+func (a *app) writeCommands(w *strings.Builder) {
+	for _, h := range a.headings {
+		fmt.Fprintf(w, "\n%s:\n", h.title)
+		for _, c := range a.under(h) {
 			fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
 		}
 	}
 }
 
-func helpCommand() *command {
+func (a *app) helpCommand() *command {
 	return &command{
 		name:     "help",
-		summary:  "print the help of a command, or on measuring, or the man page",
-		synopsis: []string{"help", "help COMMAND", "help measuring  (the flags that say how to measure)", "help -man       (all of it as a man page)"},
+		summary:  "print the help of a command, or on " + a.topic.name + ", or the man page",
+		synopsis: []string{"help", "help COMMAND", fmt.Sprintf("help %s  (%s)", a.topic.name, a.topic.summary), "help -man       (all of it as a man page)"},
 		exits:    map[int]string{exitOK: "done", exitUsage: ""},
 		setup: func(f *flags) func(streams) error {
 			var (
@@ -165,48 +163,41 @@ func helpCommand() *command {
 				man   bool
 			)
 			f.operands = &words
-			f.choices = []string{measuringTopic}
+			f.choices = []string{a.topic.name}
 			f.toggle(&man, "man", "print the man page, in the language of man(7)")
 			return func(std streams) error {
 				if man {
-					return writeText(std, manPage())
+					return writeText(std, a.manPage())
 				}
-				return helpOn(words, std)
+				return a.helpOn(words, std)
 			}
 		},
 	}
 }
 
-const (
-	measuringTopic = "measuring"
-	measuringAbout = "These flags say how to measure. Most commands that measure blocks take all of them; ablate, doctor\n" +
-		"and selftest take -cpus, -precision and -budget, and capture and dataset -cpus alone.\n"
-)
-
-func helpOn(words []string, std streams) error {
+func (a *app) helpOn(words []string, std streams) error {
 	switch {
 	case len(words) == 0:
-		return writeText(std, blockCommand().help())
-	case len(words) == 1 && words[0] == measuringTopic:
-		return writeText(std, measuringHelp())
-	case len(words) == 1 && find(words[0]) != nil:
-		return writeText(std, find(words[0]).help())
+		return writeText(std, a.help(a.main))
+	case len(words) == 1 && words[0] == a.topic.name:
+		return writeText(std, a.topicHelp())
+	case len(words) == 1 && a.find(words[0]) != nil:
+		return writeText(std, a.help(a.find(words[0])))
 	}
-	topics := append(commandNames(), measuringTopic)
-	return badUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)", strings.Join(words, " "), didYouMean("", words[0], topics), measuringTopic)
+	topics := append(a.names(), a.topic.name)
+	return badUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)", strings.Join(words, " "), didYouMean("", words[0], topics), a.topic.name)
 }
 
-func measuringFlags() []*flagDecl {
+func (a *app) topicFlags() []*flagDecl {
 	f := newFlags("bbprof")
-	measuring(f, new(profiler.Options))
+	a.topic.declare(f)
 	return f.listed(f.topic)
 }
 
-// measuringHelp lists the flags of most commands that measure blocks.
-func measuringHelp() string {
+func (a *app) topicHelp() string {
 	var w strings.Builder
-	w.WriteString(measuringAbout + "\n")
-	for _, d := range measuringFlags() {
+	w.WriteString(a.topic.about + "\n")
+	for _, d := range a.topicFlags() {
 		w.WriteString(d.text())
 	}
 	return w.String()

@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -159,7 +160,7 @@ func (s *labelledSource) failed() error {
 	if s.answered || s.died == 0 {
 		return nil
 	}
-	return badUsage("-model %s: it has failed at each of %s: %s", s.name, plural(s.died, "block"), s.why)
+	return badUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
 }
 
 func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
@@ -221,7 +222,7 @@ func (h *hunting) corpus(std streams) ([]string, error) {
 	}
 	blocks, err := distinctBlocks(h.files, std.in, h.column, h.out.notes(std))
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, usage(err)
 	}
 	rng := rand.New(rand.NewPCG(h.seed, 1))
 	rng.Shuffle(len(blocks), func(i, k int) { blocks[i], blocks[k] = blocks[k], blocks[i] })
@@ -349,7 +350,7 @@ func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupt
 
 func huntText(model string, threshold float64, f *hunt.Found) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, plural(f.Surveyed, "block"), 100*threshold, plural(len(f.Classes), "class"))
+	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*threshold, words.Plural(len(f.Classes), "class"))
 	if f.Error > 0 {
 		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
 	}

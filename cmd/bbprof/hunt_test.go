@@ -75,7 +75,7 @@ func TestHuntEnds(t *testing.T) {
 		h := &hunting{threshold: 0.2, report: c.report}
 		h.out.quiet = true
 		got, err := h.hunt(t.Context(), std, c.m, &labelledSource{Source: c.model, name: "3"}, []string{"4801d8"})
-		code := finish("hunt", h.finish(std, c.model, &got, err), std)
+		code := finish("hunt", h.finish(std, c.model, &got, err), explainError, std)
 		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
 			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -96,7 +97,7 @@ func (c *measuringForms) run(std streams) error {
 	}
 	plans, err := c.plans()
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if err := c.checkExegesis(); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *measuringForms) run(std streams) error {
 
 func (c *measuringForms) check(std streams) error {
 	if err := c.measuring.Check(); err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (c *measuringForms) compareTables(std streams, there []instructions.Table) 
 	}
 	here, err := readNumbers(c.tables[0])
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	return c.out.stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
 }
@@ -289,7 +290,7 @@ func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu
 		if err != nil {
 			return fmt.Errorf("-exegesis: %w", err)
 		}
-		fmt.Fprintf(c.out.notes(std), "bbprof: %s has %s for %s\n", name, plural(documents, "result"), cpu)
+		fmt.Fprintf(c.out.notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 	}
 	return nil
 }
@@ -428,5 +429,5 @@ func instructionsSummary(rows []instructions.Row) string {
 		}
 	}
 	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time and %d whose throughput varies, %d not",
-		plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
+		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
 }

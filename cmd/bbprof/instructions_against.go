@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // readNumbers reads a table of instructions: bbprof's, one with its first columns, or a text of InstLatx64.
@@ -98,10 +99,10 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
 	if a.Means > 0 {
-		fmt.Fprintf(&b, "\nNot compared: %s.\n", plural(a.Means, "mean"))
+		fmt.Fprintf(&b, "\nNot compared: %s.\n", words.Plural(a.Means, "mean"))
 	}
 	for _, kind := range a.Kinds() {
-		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, plural(len(kind), "form"))
+		fmt.Fprintf(&b, "\n%s, about %.2f here and %.2f there: %s\n", kind[0].What, kind[0].Here, kind[0].There, words.Plural(len(kind), "form"))
 		for _, d := range kind {
 			fmt.Fprintf(&b, "  %8.2f %8.2f  %s\n", d.Here, d.There, d.Form)
 		}

@@ -47,7 +47,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 		stderr.Reset()
 		forms := &measuringForms{format: resultfile.CSV}
 		forms.models = []namedSource{{name: "3"}}
-		code := finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), std)
+		code := finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), explainError, std)
 		if code != exitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, exitInternal, stdout.String(), stderr.String())
 		}

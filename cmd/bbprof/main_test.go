@@ -50,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
 			std := streams{strings.NewReader(""), &stdout, &stderr}
-			if got := finish("", c.end(std), std); got != c.want {
+			if got := finish("", c.end(std), explainError, std); got != c.want {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 			if stderr.String() != c.says || stdout.String() != "" {

@@ -9,31 +9,31 @@ import (
 )
 
 // manPage is the help of all commands in the language of man(7).
-func manPage() string {
+func (a *app) manPage() string {
 	var w manWriter
 	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(versionText()))
 	w.line(".SH NAME")
-	w.line("bbprof \\- measure the core cycles of basic blocks of x86\\-64 code")
+	w.line("bbprof \\- %s", roff(a.purpose))
 	w.line(".SH SYNOPSIS")
 	w.line(".nf")
-	for _, c := range commands() {
+	for _, c := range a.all() {
 		for _, s := range c.synopsis {
 			w.line("%s", roff("bbprof "+s))
 		}
 	}
 	w.line(".fi")
 	w.line(".SH DESCRIPTION")
-	main := blockCommand()
+	main := a.main
 	w.text(main.about)
-	w.flags(main, measuringTitle)
-	w.line(".SH MEASURING")
-	w.text(measuringAbout)
-	w.declared(measuringFlags())
+	w.flags(main, a.topic)
+	w.line(".SH %s", strings.ToUpper(a.topic.name))
+	w.text(a.topic.about)
+	w.declared(a.topicFlags())
 	w.line(".SH COMMANDS")
-	for _, c := range commands()[1:] {
+	for _, c := range a.all()[1:] {
 		w.line(".SS %s", roff(c.full()))
 		w.text(strings.ToUpper(c.summary[:1]) + c.summary[1:] + ".\n\n" + c.about)
-		w.flags(c, measuringTitle)
+		w.flags(c, a.topic)
 		w.text(c.notes)
 		w.examples(c)
 	}
@@ -73,13 +73,13 @@ func (w *manWriter) text(text string) {
 	}
 }
 
-func (w *manWriter) flags(c *command, elsewhere string) {
+func (w *manWriter) flags(c *command, elsewhere topic) {
 	f := c.declared()
 	for i, title := range f.groups {
 		switch list := f.listed(i); {
 		case len(list) == 0:
-		case title == elsewhere:
-			w.line(".PP\nand the flags of MEASURING.")
+		case title == elsewhere.title:
+			w.line(".PP\nand the flags of %s.", strings.ToUpper(elsewhere.name))
 		default:
 			w.line(".PP\n%s:", roff(title))
 			w.declared(list)

@@ -22,8 +22,8 @@ func cpuFlag(f *flags, cpus *[]int, help string) {
 // cpuHelp is for a command with one worker.
 const cpuHelp = "the CPU to measure on, and others to move to when that is busy, such as 3 or 2,3 or 0-3"
 
-// where declares the flags that say where and for how long to measure.
-func where(f *flags, o *profiler.Options) {
+// whereFlags declares the flags that say where and for how long to measure.
+func whereFlags(f *flags, o *profiler.Options) {
 	if f.lookup("cpus") == nil {
 		cpuFlag(f, &o.CPUs, cpuHelp)
 	}
@@ -37,16 +37,27 @@ func where(f *flags, o *profiler.Options) {
 // measuringTitle is the group of the flags that most commands share which measure blocks.
 const measuringTitle = "How to measure"
 
-// measuring declares those flags, as a group of their own.
-func measuring(f *flags, o *profiler.Options) {
-	f.section(measuringTitle)
-	f.topic = len(f.groups) - 1
-	where(f, o)
+func measuringTopic() topic {
+	return topic{
+		name:    "measuring",
+		title:   measuringTitle,
+		summary: "the flags that say how to measure",
+		pointer: "the flags that say how to measure, such as -cpus, -budget, -precision, -mode and -unroll: see bbprof help measuring",
+		about: "These flags say how to measure. Most commands that measure blocks take all of them; ablate, doctor\n" +
+			"and selftest take -cpus, -precision and -budget, and capture and dataset -cpus alone.\n",
+		declare: func(f *flags) { measuringFlags(f, new(profiler.Options)) },
+	}
+}
+
+// measuringFlags declares those flags, as a group of their own.
+func measuringFlags(f *flags, o *profiler.Options) {
+	f.onTopic(measuringTitle)
+	whereFlags(f, o)
 	howToMeasure(f, o)
 }
 
-// layouts declares the flags that ask for one speed of a block that may have several.
-func layouts(f *flags, o *profiler.Options) {
+// layoutFlags declares the flags that ask for one speed of a block that may have several.
+func layoutFlags(f *flags, o *profiler.Options) {
 	f.toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
 	f.alias(parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
@@ -58,7 +69,7 @@ func parseLayout(s string) (*int, error) {
 	return &n, err
 }
 
-// howToMeasure declares the flags of measuring but for those of where.
+// howToMeasure declares the flags of measuring but for those of whereFlags.
 func howToMeasure(f *flags, o *profiler.Options) {
 	parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
 	choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").fallback = string(profiler.Modes()[0])

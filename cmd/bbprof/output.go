@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +10,6 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
-
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
-	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/profiler"
 )
 
 // lossless is where a result goes. It remembers the first error of writing, so that no command
@@ -98,27 +92,6 @@ func outputFile(f *flags, p *string, name, arg, help string) {
 	}})
 }
 
-// replaceable tries whether writeWhole can put something in the place of a file.
-func replaceable(name string) error {
-	info, err := os.Stat(name)
-	switch {
-	case name == "" || name == "-":
-		return nil
-	case err == nil && info.IsDir():
-		return errors.New("it is a directory; name a file")
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe is opened once
-	}
-	if name, err = resultfile.ResolveLink(name); err != nil {
-		return err
-	}
-	f, err := resultfile.CreateBeside(name, "writing", 0o666)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
 // notes is where a command reports its progress.
 func (o *output) notes(std streams) io.Writer {
 	if o.quiet {
@@ -156,18 +129,6 @@ func (o *output) reject(std streams, failed bool, result any, text string) error
 	return errRejected
 }
 
-// profiling has do measure with a profiler of these options until a signal comes.
-func (o *output) profiling(std streams, opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
-	ctx, stop := untilSignal()
-	defer stop()
-	p, err := profiler.New(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	return do(ctx, p)
-}
-
 // stream has write write to where the result goes. An error of write that is not one of writing comes back as it is.
 func (o *output) stream(std streams, write func(io.Writer) error) error {
 	own := false
@@ -183,53 +144,13 @@ func (o *output) stream(std streams, write func(io.Writer) error) error {
 	return fmt.Errorf("writing the result: %w", err)
 }
 
-// plotFile is the file to draw into, if any.
-type plotFile string
-
-func (p *plotFile) add(f *flags) {
-	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it as SVG; FILE ends in .svg", writes: true, set: func(file string) error {
-		if err := plot.Check(file); err != nil {
-			return err
-		}
-		// What cannot be written should be known before measuring, not after.
-		if err := writable(file); err != nil {
-			return err
-		}
-		*p = plotFile(file)
-		return nil
-	}})
-}
-
-// draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs.
-func (p plotFile) draw(subject string, cpus []int, f plot.Figure) error {
-	if p == "" {
-		return nil
+// direct is w where a program can write to it by itself, without a pipe to bbprof, and else nil.
+func direct(w io.Writer) io.Writer {
+	if l, ok := w.(*lossless); ok {
+		w = l.Writer
 	}
-	cpu := host.Detect(cpus...)
-	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
-	return f.Save(string(p))
-}
-
-func blockSubject(hex string) string {
-	const shown = 160 // two lines
-	if len(hex) > shown {
-		hex = hex[:shown] + "…"
+	if f, ok := w.(*os.File); ok {
+		return f
 	}
-	return "block " + hex
-}
-
-// writable tries whether a file can be written, before time is spent on what will be in it.
-func writable(name string) error {
-	if _, err := resultfile.ResolveLink(name); err != nil {
-		return err // else the link would be removed, and not what it leads to
-	}
-	_, missing := os.Stat(name)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return err
-	}
-	if missing != nil {
-		os.Remove(name)
-	}
-	return f.Close()
+	return nil
 }

@@ -1,32 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
-
-// sameSignal is how long a signal counts as the one before: timeout(1), say, sends it to the
-// process and then to the process's group.
-const sameSignal = 200 * time.Millisecond
-
-// untilSignal is a context that the first signal ends; then signals are the default's again,
-// so a second one ends bbprof at once.
-func untilSignal() (context.Context, func()) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
-	return ctx, func() {
-		if ctx.Err() == nil {
-			stop()
-		}
-	}
-}
 
 // runFlags declares what says how a program runs.
 func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) {
@@ -67,6 +53,29 @@ func (p programFlags) runner(cpus []int, std streams) (*program.Runner, error) {
 // noteLeft says what was not counted.
 func noteLeft(r *program.Runner, w io.Writer) {
 	if n := r.Left(); n > 0 {
-		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", plural(n, "run"))
+		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", words.Plural(n, "run"))
 	}
+}
+
+// badInput makes an error about a file that was named one of usage.
+func badInput(err error) error {
+	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
+		return usage(err)
+	}
+	return err
+}
+
+// ran finds out, by do, what a program runs, or how long.
+func ran[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
+	if _, err := program.Find(r.Program[0]); err != nil {
+		return found, usage(err)
+	}
+	in, err := program.OpenInput(cmp.Or(stdin, os.DevNull))
+	if err != nil {
+		return found, badUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }
+	found, err = do(&r, ctx)
+	return found, badInput(err)
 }

@@ -33,7 +33,7 @@ func report(r profiler.Result) string {
 	default:
 		fmt.Fprintf(&w, "error: %s\n", r.Failure)
 	}
-	w.line("block", "%s in %s: %s", plural(r.Instructions, "instruction"), plural(r.Bytes, "byte"), r.Hex)
+	w.line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
 	w.speeds(r)
 	if r.UnrollLong > 0 {
 		w.run(r)
@@ -79,7 +79,7 @@ func (w *reporter) run(r profiler.Result) {
 	if r.Pages == 0 {
 		w.line("memory", "no page touched")
 	} else {
-		w.line("memory", "%s on %s", plural(r.Pages, "page"), plural(r.Frames, "frame"))
+		w.line("memory", "%s on %s", words.Plural(r.Pages, "page"), words.Plural(r.Frames, "frame"))
 	}
 	w.line("init", "%s", state(r))
 	w.captured(r.Captured)
@@ -87,7 +87,7 @@ func (w *reporter) run(r profiler.Result) {
 		w.line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
 	}
 	if l := r.Loop; l != nil {
-		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
+		w.line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
 	}
 	if r.LoopCycles > 0 {
 		w.line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
@@ -100,7 +100,7 @@ func (w *reporter) run(r profiler.Result) {
 	}
 	if r.RunsPerSample > 0 {
 		w.line("samples", "%d kept, %d dropped; windows: %d kept, %d dropped for a context switch, %d for a busy core; %s a sample",
-			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, plural(r.RunsPerSample, "run"))
+			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, words.Plural(r.RunsPerSample, "run"))
 	}
 	if c := r.Clock; c != nil {
 		w.line("clock", "%s", c.Method)
@@ -188,7 +188,7 @@ func state(r profiler.Result) string {
 		s += "; the paper's, with all pages on one frame, gives " + paper
 	}
 	if n := r.SelfForwarding; n > 0 {
-		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers start equal", plural(n, "load"))
+		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers start equal", words.Plural(n, "load"))
 	}
 	return s
 }
@@ -292,5 +292,3 @@ func registers(gpr [16]uint64) string {
 	}
 	return all.String()
 }
-
-func plural(n int, thing string) string { return words.Plural(n, thing) }

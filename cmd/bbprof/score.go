@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 func scoreCommand() *command {
@@ -145,11 +146,11 @@ func (c *scoring) run(std streams) error {
 	}
 	t, err := readTruth(c.files, stdin, c.truth)
 	if err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if len(c.otherInit) > 0 {
 		if err := t.dropSensitive(c.otherInit, std.in); err != nil {
-			return &usageError{err}
+			return usage(err)
 		}
 	}
 	ctx, stop := untilSignal()
@@ -214,7 +215,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.in)
 		if err != nil {
-			return nil, &usageError{err}
+			return nil, usage(err)
 		}
 		models = append(models, m)
 	}
@@ -227,7 +228,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 		}
 		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
 	if t.core.Name == "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -28,14 +29,14 @@ func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err er
 func (c *scoring) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std streams) (predict.Source, error) {
 	blocks, err := distinctBlocks(c.files, stdin, c.column, c.out.notes(std))
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, usage(err)
 	}
 	list, err := source.Predict(ctx, blocks)
 	if err != nil {
 		return nil, sourceError(c.models[0].name, err)
 	}
 	if !slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
-		return nil, badUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, plural(len(blocks), "block"), list[0].Failure)
+		return nil, badUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, words.Plural(len(blocks), "block"), list[0].Failure)
 	}
 	said := predicted{source, map[string]score.Prediction{}}
 	rows := [][]string{{"hex", "cycles", "failure"}}

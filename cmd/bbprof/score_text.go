@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // scoreText is the report on models. listed says that the worst blocks are to be listed.
@@ -47,7 +48,7 @@ func scoreHeadline(r *score.Report, files string) string {
 	if r.Core != "" {
 		on = " measured on " + r.Core
 	}
-	text := fmt.Sprintf("%s: %s%s", files, plural(r.Blocks, "block"), on)
+	text := fmt.Sprintf("%s: %s%s", files, words.Plural(r.Blocks, "block"), on)
 	if n := r.Rejections(); n > 0 {
 		text += fmt.Sprintf("; %d rejected", n)
 	}
@@ -55,7 +56,7 @@ func scoreHeadline(r *score.Report, files string) string {
 		text += fmt.Sprintf("; %d left out because another initial state or row gives other cycles", r.Sensitive)
 	}
 	if r.Repeated > 0 {
-		text += fmt.Sprintf("; %s with a block that came before", plural(r.Repeated, "row"))
+		text += fmt.Sprintf("; %s with a block that came before", words.Plural(r.Repeated, "row"))
 	}
 	return text + "\n"
 }
@@ -91,13 +92,13 @@ func writeFailures(w *strings.Builder, m score.Judged) {
 	if len(m.Failures) == 0 {
 		return
 	}
-	reasons := byCount(m.Failures)
+	reasons := words.ByCount(m.Failures)
 	fmt.Fprintf(w, "\n%s has no prediction of\n", m.Name)
 	for _, why := range reasons[:min(maxFailures, len(reasons))] {
 		fmt.Fprintf(w, "  %6d  %s\n", m.Failures[why], why)
 	}
 	if more := len(reasons) - maxFailures; more > 0 {
-		fmt.Fprintf(w, "  and others, for %s; -json has all\n", plural(more, "more reason"))
+		fmt.Fprintf(w, "  and others, for %s; -json has all\n", words.Plural(more, "more reason"))
 	}
 }
 

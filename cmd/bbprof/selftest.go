@@ -41,7 +41,7 @@ bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 			f.stray = "it measures its own blocks"
 			f.toggle(&s.short, "short", "only four blocks: a multiply, a load, a floating-point add, and independent adds")
 			s.out.add(f, "the table")
-			where(f, &s.opts)
+			whereFlags(f, &s.opts)
 			return s.run
 		},
 	}
@@ -195,29 +195,4 @@ func core(c host.CPU) string {
 		return fmt.Sprintf("any core, all of them bands, since there are none for %s", c.Microarchitecture)
 	}
 	return string(c.Microarchitecture)
-}
-
-func selftestLine(outcomes []selftest.Outcome) string {
-	line := selftest.Count(outcomes).String()
-	for _, o := range outcomes {
-		if o.Status == selftest.Fail {
-			line += fmt.Sprintf("; %s: %s, expected %v", o.Text, measuredOr(o, o.Why), o.Expected())
-		}
-	}
-	return line
-}
-
-func measuredOr(o selftest.Outcome, why string) string {
-	if o.Cycles > 0 {
-		return fmt.Sprintf("%.3f cycles", o.Cycles)
-	}
-	return why
-}
-
-func selftestWarning(line string, unroll bool) string {
-	hint := "bbprof selftest tells more"
-	if unroll {
-		hint = "-unroll may be why: so many copies need not fit the op cache"
-	}
-	return fmt.Sprintf("bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
 }

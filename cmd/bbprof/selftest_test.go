@@ -23,7 +23,7 @@ func TestSelftestCode(t *testing.T) {
 		{selftest.Tally{Skipped: 4}, exitHost},
 	} {
 		var stderr strings.Builder
-		if got := finish("selftest", selftestOutcome(c.t), streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
+		if got := finish("selftest", selftestOutcome(c.t), explainError, streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}
 	}

@@ -105,7 +105,7 @@ func (s *sweeping) declare(f *flags) {
 	parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
 		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
 	s.setup.add(f)
-	measuring(f, &s.opts)
+	measuringFlags(f, &s.opts)
 	f.program = &s.words
 	f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }

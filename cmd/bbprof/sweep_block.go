@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -99,7 +100,7 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 		return points, nil, err
 	}
 	screened, err := sweep.Screen(ctx, s.counting(ctx), code, f, events, sweep.Plan{Runs: runs, Seed: s.seed, Done: func(n int) {
-		fmt.Fprintf(s.out.notes(std), "bbprof: %d of %s screened\n", n, plural(len(events), "event"))
+		fmt.Fprintf(s.out.notes(std), "bbprof: %d of %s screened\n", n, words.Plural(len(events), "event"))
 	}})
 	return points, screened, err
 }
@@ -279,7 +280,7 @@ func numbers(n []int) string {
 	case len(n) > few:
 		s = append(s, "...")
 	}
-	return fmt.Sprintf("%s (%s)", plural(len(n), "value"), strings.Join(s, ", "))
+	return fmt.Sprintf("%s (%s)", words.Plural(len(n), "value"), strings.Join(s, ", "))
 }
 
 func screening(screened []sweep.Screened) string {
@@ -296,7 +297,7 @@ func screening(screened []sweep.Screened) string {
 		case math.IsNaN(s.R):
 			constant = append(constant, s.Column)
 		default:
-			fmt.Fprintf(&w, "  %-40s %s, at %s\n", s.Column, coefficient(s.Correlation), plural(s.N, "value"))
+			fmt.Fprintf(&w, "  %-40s %s, at %s\n", s.Column, coefficient(s.Correlation), words.Plural(s.N, "value"))
 		}
 	}
 	if len(constant) > 0 {

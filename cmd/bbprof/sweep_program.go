@@ -15,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
@@ -96,7 +97,7 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 			return got, err
 		}
 	}
-	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
+	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
 	done := progress(notes, len(setups)*runs, "runs")
 	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
 	done.end()
@@ -184,7 +185,7 @@ func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Wr
 	}
 	events, note, err := r.Events(ctx, s.opts.Events)
 	if errors.As(err, new(*program.UnknownEventError)) {
-		err = &usageError{err}
+		err = usage(err)
 	}
 	if note != "" {
 		fmt.Fprintf(notes, "bbprof: %s\n", note)
@@ -217,7 +218,7 @@ func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Comma
 // screen is what events say, the strongest correlation first.
 func (f *programFactor) screen(points []program.Point, events []sweep.Counted, runs int) string {
 	related := sweep.ByStrength(sweep.RelateTo(f.asPoints(points), events))
-	return f.relate(points, related, fmt.Sprintf("events of %s a value, each counted alone in runs of its own", plural(runs, "run")))
+	return f.relate(points, related, fmt.Sprintf("events of %s a value, each counted alone in runs of its own", words.Plural(runs, "run")))
 }
 
 // tracedColumn is something that is counted of a program in one set-up.
@@ -256,7 +257,7 @@ func (f *programFactor) summary(points []program.Point, traces []trace.Counts) s
 		all = append(all, one)
 	}
 	related := sweep.RelateTo(f.asPoints(points), all)
-	return f.relate(points, related, fmt.Sprintf("of %s a value, counted by steps", plural(traces[0].Instructions, "instruction"))) + f.aliases(points, traces)
+	return f.relate(points, related, fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction"))) + f.aliases(points, traces)
 }
 
 // changedShare is by how much a count at the slowest value differs from that at the fastest to be pointed out: the
@@ -318,11 +319,11 @@ func (f *programFactor) aliases(points []program.Point, traces []trace.Counts) s
 	const most = 8
 	for _, p := range pairs[:min(len(pairs), most)] {
 		a := p.first
-		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n", plural(p.times, "load"), numbers(p.values),
+		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n", words.Plural(p.times, "load"), numbers(p.values),
 			a.Load.Text, a.Load.Place, a.Load.What, a.Load.Addr, a.Store.Text, a.Store.Place, a.Store.What, a.Store.Addr)
 	}
 	if len(pairs) > most {
-		fmt.Fprintf(&w, "  and %s of instructions\n", plural(len(pairs)-most, "more pair"))
+		fmt.Fprintf(&w, "  and %s of instructions\n", words.Plural(len(pairs)-most, "more pair"))
 	}
 	return w.String()
 }

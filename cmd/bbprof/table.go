@@ -71,12 +71,9 @@ func jsonLines[T any](w io.Writer, values []T) error {
 	return nil
 }
 
-// byCount are what is counted, the most frequent first.
-func byCount[K cmp.Ordered](n map[K]int) []K { return words.ByCount(n) }
-
-// frequent is byCount with the counts.
+// frequent is words.ByCount with the counts.
 func frequent[K cmp.Ordered](n map[K]int) (list []string) {
-	for _, k := range byCount(n) {
+	for _, k := range words.ByCount(n) {
 		list = append(list, fmt.Sprintf("%v %d", k, n[k]))
 	}
 	return list

@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
@@ -58,7 +59,7 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	case len(t.blocks) == 0 && t.sensitive > 0:
 		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
 	case len(t.blocks) == 0:
-		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], plural(t.rows, "row"))
+		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], words.Plural(t.rows, "row"))
 	}
 	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
 	found, ok := predict.CoreOf(core)

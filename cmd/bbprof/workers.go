@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -40,7 +38,7 @@ func (m *sideBySide) declare(f *flags) {
 	f.section("Workers")
 	workersFlag(f, &m.workers)
 	f.number(&m.retries, 0, "retries", "measure a noisy block up to N times more")
-	measuring(f, &m.measuring)
+	measuringFlags(f, &m.measuring)
 }
 
 func workersFlag(f *flags, workers *int) {
@@ -152,36 +150,4 @@ func (w workers) profileEach(ctx context.Context, blocks []profiler.Block, todo 
 		return err
 	}
 	return context.Cause(going)
-}
-
-// selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
-// goes wrong would end the batch itself.
-func (w workers) selftest(ctx context.Context, cpu host.CPU) (line string, failed bool) {
-	outcomes := make([][]selftest.Outcome, len(w))
-	errs := make([]error, len(w))
-	var running sync.WaitGroup
-	for i, p := range w {
-		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, cpu, selftest.Short) })
-	}
-	running.Wait()
-	if ctx.Err() != nil {
-		return "", false
-	}
-	if err := errors.Join(errs...); err != nil {
-		return "none: " + err.Error(), true
-	}
-	var all []selftest.Outcome
-	for _, o := range outcomes {
-		all = append(all, o...)
-	}
-	return selftestLine(all), selftest.Count(all).Fail > 0
-}
-
-// selftestAtStart warns of a failure, which ends nothing: the user may know why.
-func (w workers) selftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
-	line, failed := w.selftest(ctx, cpu)
-	if failed {
-		io.WriteString(stderr, selftestWarning(line, unroll))
-	}
-	return line
 }

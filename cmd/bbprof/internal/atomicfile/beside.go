@@ -1,4 +1,5 @@
-package resultfile
+// Package atomicfile has the files that a result is written to before it takes the place of another.
+package atomicfile
 
 import (
 	"errors"

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// explainError is the exit code of an error, and what to say of it.
+func explainError(err error) (int, error) {
+	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
+		err = fmt.Errorf("-events: %w", event)
+	}
+	code := exitOf(err)
+	if code == exitInterrupted {
+		err = errors.New("interrupted")
+	}
+	return code, err
+}
+
+// exitOf tells the user's mistakes, a host that cannot measure and bbprof's own failures apart.
+func exitOf(err error) int {
+	var (
+		usage   *usageError
+		events  *profiler.EventError
+		bad     *program.Error
+		reading *input.ReadError
+		host    *verdict.HostError
+	)
+	switch {
+	case errors.Is(err, context.Canceled), interruptedChild(err):
+		return exitInterrupted
+	case errors.As(err, &usage), errors.As(err, &events), errors.As(err, &bad), errors.As(err, &reading):
+		return exitUsage
+	case errors.As(err, &host):
+		return exitHost
+	}
+	return exitInternal
+}
+
+// interruptedChild reports whether Ctrl-C ended the child: while it is being started, it is still in bbprof's process group.
+func interruptedChild(err error) bool {
+	dead := (*tracee.DeadError)(nil)
+	return errors.As(err, &dead) && (dead.Signal == int(syscall.SIGINT) || dead.Signal == int(syscall.SIGTERM))
+}
+
+// endedBy is what a line on an incomplete result says of the error that ended the work; finish reports the error itself.
+func endedBy(err error) string {
+	switch exitOf(err) {
+	case exitInterrupted:
+		return "interrupted"
+	case exitHost:
+		return "ended by this host"
+	}
+	return "ended by an error"
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// plotFile is the file to draw into, if any.
+type plotFile string
+
+func (p *plotFile) add(f *flags) {
+	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it as SVG; FILE ends in .svg", writes: true, set: func(file string) error {
+		if err := plot.Check(file); err != nil {
+			return err
+		}
+		// What cannot be written should be known before measuring, not after.
+		if err := writable(file); err != nil {
+			return err
+		}
+		*p = plotFile(file)
+		return nil
+	}})
+}
+
+// draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs.
+func (p plotFile) draw(subject string, cpus []int, f plot.Figure) error {
+	if p == "" {
+		return nil
+	}
+	cpu := host.Detect(cpus...)
+	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
+	return f.Save(string(p))
+}
+
+func blockSubject(hex string) string {
+	const shown = 160 // two lines
+	if len(hex) > shown {
+		hex = hex[:shown] + "…"
+	}
+	return "block " + hex
+}

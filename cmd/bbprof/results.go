@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+)
+
+// chooseFormat takes the format from the output's name unless -format is given, and refuses to write
+// binary data to a terminal.
+func chooseFormat(format *resultfile.Format, output string, std streams) error {
+	if output == "-" {
+		output = ""
+	}
+	if *format == "" {
+		known := false
+		if *format, known = resultfile.FormatOf(output); !known {
+			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
+		}
+		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
+			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
+		}
+	}
+	if _, ok := terminal(std.out); ok && output == "" && format.Binary() {
+		return badUsage("format %s is binary, and standard output is a terminal; name a file with -o", *format)
+	}
+	return nil
+}
+
+func formatFlag(f *flags, format *resultfile.Format) {
+	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
+		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
+}
+
+// openResult opens a result file, or standard input, which is - . An error names it.
+func openResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, error) {
+	if name != "-" {
+		return resultfile.OpenFile(name)
+	}
+	in, closer, err := resultfile.OpenStream(stdin)
+	if err != nil {
+		err = fmt.Errorf("-: %w", err)
+	}
+	return in, closer, err
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// study is what the commands share that ask about one block.
+type study struct {
+	opts  profiler.Options
+	block blockFlags
+	out   output
+	plot  plotFile
+}
+
+// oneOrFiles refuses a block beside files, and what is for one block alone.
+func (s *study) oneOrFiles(files []string) error {
+	switch {
+	case len(files) == 0:
+		return nil
+	case s.block.given():
+		return badUsage("-hex and %s: give a block or files", files[0])
+	case s.block.flags.has("address"):
+		return badUsage("-address is for one block: a file has addresses in its column address")
+	}
+	return nil
+}
+
+// show writes what was found out about a block, and draws it unless there was nothing to find.
+func (s *study) show(std streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
+	if base.Status != profiler.OK {
+		text = report(base)
+	}
+	if err := s.out.write(std, found, text); err != nil {
+		return err
+	}
+	if base.Status == profiler.OK {
+		if err := s.plot.draw(blockSubject(base.Hex), s.opts.CPUs, figure()); err != nil {
+			return err
+		}
+	}
+	return outcome(base)
+}
+
+func outcome(r profiler.Result) error {
+	switch r.Status {
+	case profiler.OK:
+		return nil
+	case profiler.Rejected:
+		return errRejected
+	}
+	return fmt.Errorf("internal failure: %s", r.Failure)
+}
+
+type setupFlags struct{ at int }
+
+func (s *setupFlags) add(f *flags) {
+	parsed(f, &s.at, parseOffset, "at", "N", "where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").fallback = "0"
+}
+
+func parseOffset(text string) (int, error) {
+	return wholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
+}
+
+// setup is what the flags and the options left to the profiler come to: one place for the
+// code, one initial state.
+func (s *setupFlags) setup(o *profiler.Options) profiler.Setup {
+	init := initial.Paper()
+	if i := slices.IndexFunc(initial.States(), func(i initial.State) bool { return i.Name == o.Init }); i >= 0 {
+		init = initial.States()[i]
+	}
+	init = o.Set.Over(init)
+	o.NoFTZ = o.NoFTZ && !o.Set.SetsMXCSR()
+	return profiler.Setup{CodeOffset: &s.at, Init: &init}
+}
+
+func parseRegister(name string) (asm.Reg, error) {
+	for r := asm.RAX; r <= asm.R15; r++ {
+		if r.String() == strings.ToLower(name) {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a general register; write its 64-bit name, such as rsp or r8", name)
+}
+
+func parseRegisters(text string) ([]asm.Reg, error) { return listOf(text, parseRegister) }
+
+// tolerateAll lets a block be measured in whatever set-up: what that costs is the question.
+func tolerateAll() []verdict.Reason {
+	return []verdict.Reason{
+		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss,
+		verdict.Nonlinear, verdict.Unstable,
+	}
+}
+
+// oneMode checks options that must lead to one number a block.
+func oneMode(o profiler.Options) error {
+	if o.Mode == profiler.Both {
+		return badUsage("-mode both gives two numbers; choose unroll or loop")
+	}
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
+	return nil
+}
