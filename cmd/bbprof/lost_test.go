@@ -42,3 +42,7 @@ func TestResultLost(t *testing.T) {
 		})
 	}
 }
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
