@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
@@ -18,12 +19,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func ablateCommand() *command {
-	return &command{
-		name:     "ablate",
-		summary:  "switch on the techniques that make a block measurable, one by one",
-		synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
-		about: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
+func ablateCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "ablate",
+		Summary:  "switch on the techniques that make a block measurable, one by one",
+		Synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
+		About: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
   nothing                        no page is mapped; the time of 100 copies, divided by 100
   a physical page for each page  pages are mapped as the block accesses them
   one frame for all pages        all of them on one physical page
@@ -35,18 +36,18 @@ func ablateCommand() *command {
   other initial states           for blocks that fail in the paper's
 Misses are of a whole run: counted with hardware counters, else predicted; the last line says which.
 `,
-		notes: `docs/explain.md shows a corpus beside the paper's shares.
+		Notes: `docs/explain.md shows a corpus beside the paper's shares.
 `,
-		examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
+		Examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
 bbprof ablate blocks.csv
 `,
-		exits: map[int]string{exitOK: "measured at one step at least; the end of the corpus was reached", exitRejected: "the block is rejected at every step",
-			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "measured at one step at least; the end of the corpus was reached", cli.ExitRejected: "the block is rejected at every step",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := ablating{study: study{opts: profiler.Options{Detail: true}}}
 			a.block.add(f)
-			f.operands = &a.files
-			a.out.add(f, "the table")
+			f.Operands = &a.files
+			a.out.Add(f, "the table")
 			a.plot.add(f)
 			whereFlags(f, &a.opts)
 			return a.run
@@ -59,12 +60,12 @@ type ablating struct {
 	files []string
 }
 
-func (a *ablating) run(std streams) error {
+func (a *ablating) run(std cli.Streams) error {
 	if err := a.oneOrFiles(a.files); err != nil {
 		return err
 	}
 	if !a.block.given() && len(a.files) == 0 {
-		return badUsage("no block: give one with -hex, or name a file of blocks")
+		return cli.BadUsage("no block: give one with -hex, or name a file of blocks")
 	}
 	if len(a.files) > 0 {
 		return a.corpus(std)
@@ -75,7 +76,7 @@ func (a *ablating) run(std streams) error {
 	}
 	return profiling(a.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		stages, err := ablate.Block(ctx, p, block)
-		if err != nil && !(stopped(err) && len(stages) > 0) {
+		if err != nil && !(cli.Stopped(err) && len(stages) > 0) {
 			return err
 		}
 		if err := a.write(std, stages, stageTable(stages), err); err != nil {
@@ -89,7 +90,7 @@ func (a *ablating) run(std streams) error {
 }
 
 func stagesOutcome(stages []ablate.Stage) error {
-	err := error(errRejected)
+	err := error(cli.ErrRejected)
 	for _, s := range stages {
 		switch s.Result.Status {
 		case profiler.OK:
@@ -102,37 +103,37 @@ func stagesOutcome(stages []ablate.Stage) error {
 }
 
 // write writes the steps, as far as they came: err is what ended them early, and comes back.
-func (a *ablating) write(std streams, steps any, table string, err error) error {
+func (a *ablating) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
 		table += "incomplete: " + endedBy(err) + " before the end\n"
 	}
-	return cmp.Or(a.out.write(std, object, table), err)
+	return cmp.Or(a.out.Write(std, object, table), err)
 }
 
-func (a *ablating) corpus(std streams) error {
-	in, err := openBlocks(a.files, std.in, "")
+func (a *ablating) corpus(std cli.Streams) error {
+	in, err := openBlocks(a.files, std.In, "")
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer in.Close()
 	return profiling(a.opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
 }
 
-func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Input, std streams) error {
-	done := progress(a.out.notes(std), 0, "blocks")
+func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {
+	done := cli.Progress(a.out.Notes(std), 0, "blocks")
 	shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
 		row, err := in.Next()
 		return row.Block(), row.Rejection, err
-	}, done.step)
-	done.end()
-	in.Unplaced().Warn(std.err)
+	}, done.Step)
+	done.End()
+	in.Unplaced().Warn(std.Err)
 	if err != nil && shares[0].Blocks == 0 {
 		return err
 	}
 	if err == nil && shares[0].Blocks == 0 {
-		return badUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
+		return cli.BadUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 	}
 	if err := a.write(std, shares, shareTable(shares), err); err != nil {
 		return err
@@ -223,7 +224,7 @@ func shareTable(shares []ablate.Share) string {
 
 func topReasons(s ablate.Share) string {
 	const few = 4
-	text := frequent(s.Reasons)
+	text := cli.Frequent(s.Reasons)
 	text = text[:min(few, len(text))]
 	if s.Failed > 0 {
 		text = append(text, fmt.Sprintf("error %d", s.Failed))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -57,10 +58,10 @@ func TestAblateEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		var stdout, stderr strings.Builder
-		std := streams{nil, &stdout, &stderr}
-		code := finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), explainError, std)
-		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
-			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, exitHost, stdout.String(), stderr.String())
+		std := cli.Streams{Out: &stdout, Err: &stderr}
+		code := cli.Finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), explainError, std)
+		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, cli.ExitHost, stdout.String(), stderr.String())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -17,12 +18,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func accountCommand() *command {
-	return &command{
-		name:     "account",
-		summary:  "what share of a program's cycles its blocks explain, by function",
-		synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
-		about: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
+func accountCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "account",
+		Summary:  "what share of a program's cycles its blocks explain, by function",
+		Synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
+		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
 count × cycles is what the program would take if each block ran as it does alone: from L1, with
 every transfer predicted and free. account runs the program, and compares its user time with that
 sum, and perf's samples of time with each function's blocks.
@@ -31,18 +32,18 @@ If the blocks explain less than the program takes, the rest is mispredictions, c
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
 initial state makes them slow when alone.
 `,
-		notes: `docs/extract.md has examples of each.
+		Notes: `docs/extract.md has examples of each.
 `,
-		examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
+		Examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
-		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := accounting{runs: 5, top: 15}
-			f.operands, f.program = &a.files, &a.program
-			a.out.add(f, "the table")
-			f.repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
-			f.number(&a.top, 0, "top", "functions to list")
+			f.Operands, f.Program = &a.files, &a.program
+			a.out.Add(f, "the table")
+			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
+			f.Number(&a.top, 0, "top", "functions to list")
 			runFlags(f, &a.timeout, &a.stdin, "10m")
 			anyStatusFlag(f, &a.anyStatus)
 			return a.run
@@ -62,40 +63,40 @@ type accounting struct {
 	stdin     string
 	timeout   time.Duration
 	anyStatus bool
-	out       output
+	out       cli.Output
 }
 
-func (a *accounting) run(std streams) error {
+func (a *accounting) run(std cli.Streams) error {
 	switch {
 	case len(a.files) != 1:
-		return badUsage("name one result of bbprof batch, and the program after --")
+		return cli.BadUsage("name one result of bbprof batch, and the program after --")
 	case len(a.program) == 0:
-		return badUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
+		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
 	}
-	blocks, err := a.blocks(std.in)
+	blocks, err := a.blocks(std.In)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	run := account.Run{Program: a.program}
-	if err := a.time(ctx, &run, a.out.notes(std)); err != nil {
+	if err := a.time(ctx, &run, a.out.Notes(std)); err != nil {
 		return err
 	}
 	if short := slices.Max(run.UserSeconds); short < leastSeconds {
-		fmt.Fprintf(a.out.notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return badInput(err)
 	}
 	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
 	}
 	t := account.Tabulate(blocks, run)
-	return a.out.write(std, t, t.Report(a.top))
+	return a.out.Write(std, t, t.Report(a.top))
 }
 
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
@@ -178,11 +179,11 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 }
 
 // samples are where time goes, by function; nil where perf is not there.
-func (a *accounting) samples(ctx context.Context, std streams) (map[account.Place]float64, error) {
-	r := extract.Run{Program: a.program, Err: direct(std.err), AnyStatus: a.anyStatus, Timeout: a.timeout}
+func (a *accounting) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
+	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := ran(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
-		fmt.Fprintf(a.out.notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
+		fmt.Fprintf(a.out.Notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil
 	} else if err != nil {
 		return nil, err

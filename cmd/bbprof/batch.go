@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -19,12 +20,12 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-func batchCommand() *command {
-	return &command{
-		name:     "batch",
-		summary:  "measure every row of some files and write a row of results for each",
-		synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
-		about: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files may be
+func batchCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "batch",
+		Summary:  "measure every row of some files and write a row of results for each",
+		Synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
+		About: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files may be
 compressed with gzip or zstd, or be Parquet. A row that is not a block is rejected as bad_hex, and
 the run goes on. A repeated block is measured once. All other columns are copied.
 
@@ -34,15 +35,15 @@ worker. With -o a row is in the file as soon as its block is done; at the end
 the rows are sorted. Whatever ends the run before that, the same command with -resume continues it.
 Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 `,
-		notes: `docs/corpus.md shows shards and Slurm; docs/reference.md explains the columns.
+		Notes: `docs/corpus.md shows shards and Slurm; docs/reference.md explains the columns.
 `,
-		examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
+		Examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
 bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 `,
-		exits: map[int]string{exitOK: "the end was reached, whatever the verdicts", exitUsage: "bad usage, or the input cannot be read",
-			exitHost: "", exitInternal: "",
-			exitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever the verdicts", cli.ExitUsage: "bad usage, or the input cannot be read",
+			cli.ExitHost: "", cli.ExitInternal: "",
+			cli.ExitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			b := batchFlags{flags: f, sideBySide: sideBySide{retries: measure.Tries - 1}}
 			b.declare(f)
 			return b.measure
@@ -52,7 +53,7 @@ bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 
 type batchFlags struct {
 	sideBySide
-	flags  *flags
+	flags  *cli.Flags
 	files  []string
 	column string
 	state  string // file of captured states
@@ -61,7 +62,7 @@ type batchFlags struct {
 	shard     batch.Shard
 	array     bool // the shard is that of a task of a job array
 
-	out       output
+	out       cli.Output
 	format    resultfile.Format // "" goes by the output's name
 	resume    bool
 	overwrite bool
@@ -72,32 +73,32 @@ type batchFlags struct {
 	summary   string
 }
 
-func (b *batchFlags) declare(f *flags) {
-	f.operands = &b.files
-	f.section("Input")
-	f.text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
-	f.text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
+func (b *batchFlags) declare(f *cli.Flags) {
+	f.Operands = &b.files
+	f.Section("Input")
+	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	f.Text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
 		"state names; without another file, the rows are all states of FILE")
-	parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
+	cli.Parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
 		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
 		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/corpus.md)")
-	f.section("Output")
-	f.text(&b.out.file, "o", "FILE", "write to FILE instead of standard output, which is also -")
+	f.Section("Output")
+	f.Text(&b.out.File, "o", "FILE", "write to FILE instead of standard output, which is also -")
 	formatFlag(f, &b.format)
-	f.toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
-	f.toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
-	f.toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
+	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
+	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
+	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
 	columnsFlag(f, &b.columns)
-	f.toggle(&b.disasm, "disasm", "add a column with the block's instructions")
+	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	syntaxFlag(f, &b.syntax, "that column")
-	f.toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
-	f.text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
-	f.toggle(&b.out.quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
-	f.section("Layouts")
+	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
+	f.Text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
+	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
+	f.Section("Layouts")
 	layoutFlags(f, &b.measuring)
 	b.sideBySide.declare(f)
-	f.lookup("o").writes, f.lookup("summary").writes = true, true
-	f.lookup("cpus").help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
+	f.Lookup("o").Writes, f.Lookup("summary").Writes = true, true
+	f.Lookup("cpus").Help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed of the fastest kind of core, the last first)"
 }
 
@@ -119,29 +120,29 @@ func (b *batchFlags) cpus() (host.Layout, error) {
 	return l, nil
 }
 
-func (b *batchFlags) check(std streams) error {
-	if b.out.file == "-" {
-		b.out.file = ""
+func (b *batchFlags) check(std cli.Streams) error {
+	if b.out.File == "-" {
+		b.out.File = ""
 	}
-	toFile := b.out.file != ""
+	toFile := b.out.File != ""
 	switch {
 	case len(b.files) == 0 && b.state == "":
-		return badUsage("no file named; name one or more, or - for standard input")
+		return cli.BadUsage("no file named; name one or more, or - for standard input")
 	case b.state != "" && (b.measuring.Init != "" || len(b.measuring.Set) > 0):
-		return badUsage("-state is all of the state that blocks start from; leave -init and -set out")
+		return cli.BadUsage("-state is all of the state that blocks start from; leave -init and -set out")
 	case b.resume && !toFile:
-		return badUsage("-resume continues a file; name it with -o")
+		return cli.BadUsage("-resume continues a file; name it with -o")
 	case b.resume && b.overwrite:
-		return badUsage("-resume keeps what -overwrite would replace; choose one")
+		return cli.BadUsage("-resume keeps what -overwrite would replace; choose one")
 	case b.summary == "-" && !toFile:
-		return badUsage("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
-	case strings.HasSuffix(b.out.file, ".gz"), strings.HasSuffix(b.out.file, ".zst"):
-		return badUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.file)
+		return cli.BadUsage("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
+	case strings.HasSuffix(b.out.File, ".gz"), strings.HasSuffix(b.out.File, ".zst"):
+		return cli.BadUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.File)
 	}
 	if err := b.measuring.Check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	if err := chooseFormat(&b.format, b.out.file, std); err != nil {
+	if err := chooseFormat(&b.format, b.out.File, std); err != nil {
 		return err
 	}
 	b.mapping = b.mapping || b.format.NeedsMapping()
@@ -162,48 +163,48 @@ type batchJob struct {
 
 // prepare checks all that can be checked before measuring. An old result is read first, for it may
 // be the wrong one, and changed last: a host that cannot measure must not cost it.
-func (b *batchFlags) prepare(std streams) (j batchJob, err error) {
+func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	if err := b.check(std); err != nil {
 		return j, err
 	}
 	if j.states, j.in, err = b.openStates(std); err != nil {
-		return j, usage(err)
+		return j, cli.Usage(err)
 	}
 	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
 	// the goroutine that reads ahead, and ends with the process.
 	for _, choice := range j.in.Choices() {
-		fmt.Fprintf(b.out.notes(std), "bbprof: %s\n", choice)
+		fmt.Fprintf(b.out.Notes(std), "bbprof: %s\n", choice)
 	}
 	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(resultfile.Flags{Options: b.measuring, Captured: j.states != nil}, b.columns)
 	if b.mapping {
 		j.schema = j.schema.WithMapping()
 	}
 	if _, _, err := j.schema.Select(b.columns); err != nil {
-		return j, badUsage("-columns: %w", err)
+		return j, cli.BadUsage("-columns: %w", err)
 	}
 	if j.cpus, err = b.cpus(); err != nil {
 		return j, err
 	}
 	j.run = b.describe(j.cpus)
-	if err := b.resolve(std.err); err != nil {
-		return j, badUsage("-o: %w", err)
+	if err := b.resolve(std.Err); err != nil {
+		return j, cli.BadUsage("-o: %w", err)
 	}
 	if j.dest, err = b.destination(j.in); err != nil {
-		return j, usage(err)
+		return j, cli.Usage(err)
 	}
 	if j.dest.complete {
-		if err := j.finished(b.shard, std.err); err != nil {
-			return j, badUsage("-resume: %w", err)
+		if err := j.finished(b.shard, std.Err); err != nil {
+			return j, cli.BadUsage("-resume: %w", err)
 		}
-		fmt.Fprintf(b.out.notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.file)
-		return j, exit(exitOK)
+		fmt.Fprintf(b.out.Notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.File)
+		return j, cli.Exit(cli.ExitOK)
 	}
 	if err := b.summaryFits(j.in); err != nil {
-		return j, badUsage("-summary: %w", err)
+		return j, cli.BadUsage("-summary: %w", err)
 	}
 	if b.resume {
-		if j.out, err = j.dest.resume(j.schema, j.run, b.out.notes(std)); err != nil {
-			return j, badUsage("-resume: %w", err)
+		if j.out, err = j.dest.resume(j.schema, j.run, b.out.Notes(std)); err != nil {
+			return j, cli.BadUsage("-resume: %w", err)
 		}
 	}
 	return j, nil
@@ -222,14 +223,14 @@ func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
 	return err
 }
 
-func (b *batchFlags) measure(std streams) error {
+func (b *batchFlags) measure(std cli.Streams) error {
 	j, err := b.prepare(std)
 	if err != nil {
 		return err
 	}
 	// With SIGPIPE ignored a closed pipe is a write error like any other.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := untilSignal() // blocks in progress are finished
+	ctx, stop := cli.UntilSignal() // blocks in progress are finished
 	defer stop()
 	workers, err := startWorkers(ctx, b.measuring, j.cpus)
 	if err != nil {
@@ -238,18 +239,18 @@ func (b *batchFlags) measure(std streams) error {
 	defer workers.close()
 
 	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
-	end.atStart = workers.selftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.err, b.measuring.Unroll != nil)
+	end.atStart = workers.selftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.measuring.Unroll != nil)
 	clock, _ := workers[0].Clock() // all are on one kind of core, so it is the same for all
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
 	if j.out == nil {
 		var writing *batch.WriteError
-		if j.out, err = j.dest.create(j.schema, std.out); errors.As(err, &writing) {
+		if j.out, err = j.dest.create(j.schema, std.Out); errors.As(err, &writing) {
 			return end.exit(err)
 		} else if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 	}
-	watch := newWatch(b.out.notes(std), j.in.Size())
+	watch := newWatch(b.out.Notes(std), j.in.Size())
 	visit := (func(*input.Row) string)(nil)
 	if j.states != nil {
 		defer j.states.Close()
@@ -259,7 +260,7 @@ func (b *batchFlags) measure(std streams) error {
 		Workers: inStates(listingIn(workers.measurers(), b.syntax), j.states), Visit: visit, Retries: b.retries, Set: b.measuring.Set, Shard: b.shard, Run: j.run,
 		Progress: watch.show,
 	})
-	watch.end()
+	watch.End()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError
 	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
@@ -291,7 +292,7 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 		settings["init"] = initial.CapturedName
 	}
 	return resultfile.Run{
-		Version: versionText(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
-		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
+		Version: cli.Version(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
+		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: cli.Now(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -20,7 +21,7 @@ import (
 type batchEnd struct {
 	flags *batchFlags
 	in    *input.Input
-	std   streams
+	std   cli.Streams
 
 	resumable      bool // the rows are in a file
 	run            resultfile.Run
@@ -33,14 +34,14 @@ type batchEnd struct {
 func (e *batchEnd) exit(err error) error {
 	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
 	if !pipe {
-		e.report(e.flags.out.notes(e.std))
-		e.warn(e.std.err)
+		e.report(e.flags.out.Notes(e.std))
+		e.warn(e.std.Err)
 		err = e.why(err)
 	}
 	if summaryErr := e.writeSummary(); summaryErr != nil {
-		fmt.Fprintf(e.std.err, "bbprof: writing the summary: %v\n", summaryErr)
+		fmt.Fprintf(e.std.Err, "bbprof: writing the summary: %v\n", summaryErr)
 		if err == nil {
-			err = exit(exitInternal)
+			err = cli.Exit(cli.ExitInternal)
 		}
 	}
 	return err
@@ -74,7 +75,7 @@ func (e *batchEnd) warn(w io.Writer) {
 // why says what ended the run, if not the end of its input, and ends with its exit code.
 func (e *batchEnd) why(err error) error {
 	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
-		return badUsage("no row has a block in its column, so nothing was measured; -column names another column")
+		return cli.BadUsage("no row has a block in its column, so nothing was measured; -column names another column")
 	}
 	if err == nil {
 		return nil
@@ -83,28 +84,28 @@ func (e *batchEnd) why(err error) error {
 		reading  *input.ReadError
 		mismatch *batch.MismatchError
 		writing  *batch.WriteError
-		code     exit
+		code     cli.Exit
 	)
 	switch {
 	case errors.Is(err, batch.ErrInterrupted):
-		code = exitInterrupted
+		code = cli.ExitInterrupted
 	case errors.As(err, &mismatch):
-		code = exitUsage
+		code = cli.ExitUsage
 	case errors.As(err, &reading):
-		err, code = fmt.Errorf("reading the input: %w", err), exitUsage
+		err, code = fmt.Errorf("reading the input: %w", err), cli.ExitUsage
 	case errors.As(err, &writing):
-		err, code = fmt.Errorf("writing the results: %w", err), exitInternal
+		err, code = fmt.Errorf("writing the results: %w", err), cli.ExitInternal
 	default:
-		code = exit(exitOf(err))
+		code = cli.Exit(exitOf(err))
 	}
 	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
-		fmt.Fprintf(e.std.err, "bbprof: %v\n", err)
+		fmt.Fprintf(e.std.Err, "bbprof: %v\n", err)
 		e.afterDisplaced(displaced)
 		return code
 	}
-	fmt.Fprintf(e.std.err, "bbprof: %v, with %s done and written in full\n", err, words.Plural(int(e.tally.Rows-e.held), "row"))
+	fmt.Fprintf(e.std.Err, "bbprof: %v, with %s done and written in full\n", err, words.Plural(int(e.tally.Rows-e.held), "row"))
 	if e.resumable && mismatch == nil {
-		fmt.Fprintf(e.std.err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+		fmt.Fprintf(e.std.Err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	}
 	return code
 }
@@ -113,16 +114,16 @@ func (e *batchEnd) why(err error) error {
 func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	switch {
 	case d.Rows == "":
-	case d.Rows == e.flags.out.file:
-		fmt.Fprintf(e.std.err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+	case d.Rows == e.flags.out.File:
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	case e.flags.format.Appends():
-		fmt.Fprintf(e.std.err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
 	}
 }
 
-func resumeCommand(program string, f *flags) string {
+func resumeCommand(program string, f *cli.Flags) string {
 	words := []string{quoted(program), "batch", "-resume"}
-	for _, word := range f.without("resume", "overwrite") {
+	for _, word := range f.Without("resume", "overwrite") {
 		words = append(words, quoted(word))
 	}
 	return strings.Join(words, " ")
@@ -156,7 +157,7 @@ func (e *batchEnd) writeSummary() error {
 	}
 	text = append(text, '\n')
 	if e.flags.summary == "-" {
-		_, err = e.std.out.Write(text)
+		_, err = e.std.Out.Write(text)
 		return err
 	}
 	return os.WriteFile(e.flags.summary, text, 0o666)
@@ -175,8 +176,8 @@ func (b *batchFlags) summaryFits(in *input.Input) error {
 		return nil // a pipe is opened once
 	case err == nil && in.Holds(info):
 		return fmt.Errorf("%s is the input itself; name another file", b.summary)
-	case b.summary == b.out.file || err == nil && sameFile(info, b.out.file):
+	case b.summary == b.out.File || err == nil && cli.SameFile(info, b.out.File):
 		return fmt.Errorf("%s is the result itself; name another file", b.summary)
 	}
-	return writable(b.summary)
+	return cli.Writable(b.summary)
 }

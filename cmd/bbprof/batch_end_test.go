@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/verdict"
@@ -25,9 +26,9 @@ func TestGoOn(t *testing.T) {
 		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
 		{[]string{"-o", "-overwrite", "b.csv"}, "bbprof batch -resume -o -overwrite b.csv"}, // a file of that name
 	} {
-		f := newFlags("bbprof batch")
+		f := cli.NewFlags("bbprof batch")
 		(&batchFlags{flags: f}).declare(f)
-		if err := f.parse(c.args); err != nil {
+		if err := f.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
 		if got := resumeCommand("bbprof", f); got != c.want {
@@ -42,24 +43,24 @@ func TestBatchExitCodes(t *testing.T) {
 	other := errors.New("it broke")
 	for _, c := range []struct {
 		name string
-		end  func(streams) error
+		end  func(cli.Streams) error
 		want int
 		says string
 	}{
-		{"a host that cannot, after a row", func(s streams) error {
+		{"a host that cannot, after a row", func(s cli.Streams) error {
 			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 1}, std: s}).why(host)
-		}, exitHost,
+		}, cli.ExitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
-		{"the input breaks", func(s streams) error {
+		{"the input breaks", func(s cli.Streams) error {
 			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&input.ReadError{Err: other})
-		}, exitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
-		{"another error", func(s streams) error { return (&batchEnd{flags: &batchFlags{}, std: s}).why(other) }, exitInternal,
+		}, cli.ExitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
+		{"another error", func(s cli.Streams) error { return (&batchEnd{flags: &batchFlags{}, std: s}).why(other) }, cli.ExitInternal,
 			"bbprof: it broke, with 0 rows done and written in full\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			std := streams{strings.NewReader(""), &stdout, &stderr}
-			if got := finish("", c.end(std), explainError, std); got != c.want {
+			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+			if got := cli.Finish("", c.end(std), explainError, std); got != c.want {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 			if stderr.String() != c.says || stdout.String() != "" {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -27,19 +28,19 @@ type destination struct {
 
 // resolve replaces a symbolic link that -o names by its target, and says so.
 func (b *batchFlags) resolve(stderr io.Writer) error {
-	if info, err := os.Stat(b.out.file); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(b.out.File); err == nil && !info.Mode().IsRegular() {
 		return nil // such as /dev/stdout, which is a link
 	}
-	to, err := atomicfile.ResolveLink(b.out.file)
-	if err == nil && to != b.out.file {
-		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.file, to)
-		b.out.file = to
+	to, err := atomicfile.ResolveLink(b.out.File)
+	if err == nil && to != b.out.File {
+		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.File, to)
+		b.out.File = to
 	}
 	return err
 }
 
 func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
-	d = destination{path: b.out.file, journal: b.out.file, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
+	d = destination{path: b.out.File, journal: b.out.File, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
 		return d, nil
 	}
@@ -121,7 +122,7 @@ func (d destination) finish(out *batch.Output) error {
 		return err
 	}
 	rows := converting{files: []string{d.journal}, format: d.format, columns: d.columns}
-	if err := writeWhole(d.path, rows.files, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
+	if err := cli.WriteWhole(d.path, rows.files, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
 		// Not wrapped: what is bad usage for convert is none of the user's here.
 		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/host"
@@ -22,8 +23,8 @@ func TestConversionFails(t *testing.T) {
 	}
 	defer out.Close()
 	err = d.finish(out)
-	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil || !strings.HasPrefix(err.Error(), want) || exitOf(err) != exitInternal {
-		t.Errorf("%v, exit code %d; want %q, %d", err, exitOf(err), want, exitInternal)
+	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil || !strings.HasPrefix(err.Error(), want) || exitOf(err) != cli.ExitInternal {
+		t.Errorf("%v, exit code %d; want %q, %d", err, exitOf(err), want, cli.ExitInternal)
 	}
 	if _, err := os.Stat(d.journal); err != nil {
 		t.Error(err)

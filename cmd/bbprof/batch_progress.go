@@ -5,11 +5,12 @@ import (
 	"io"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 )
 
 type watch struct {
-	meter
+	cli.Meter
 	size int64 // of the input in bytes, 0 if unknown
 
 	began     time.Time
@@ -20,7 +21,7 @@ type watch struct {
 }
 
 func newWatch(w io.Writer, size int64) *watch {
-	t := &watch{meter: newMeter(w), size: size, began: time.Now(), from: -1}
+	t := &watch{Meter: cli.NewMeter(w), size: size, began: time.Now(), from: -1}
 	t.lastTime = t.began
 	return t
 }
@@ -38,7 +39,7 @@ func (t *watch) show(p batch.Progress) {
 	if t.size > 0 {
 		share = float64(p.Bytes) / float64(t.size)
 	}
-	t.meter.show(at, share, t.text(p, at))
+	t.Meter.Show(at, share, t.text(p, at))
 }
 
 func (t *watch) text(p batch.Progress, at time.Time) string {
@@ -53,7 +54,7 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 	case p.Ended && p.Aside > 0:
 		s += fmt.Sprintf(", retry: %d to go", p.Aside)
 	case t.size > 0 && p.Bytes > t.from:
-		if t.columns == nil { // a bar shows it
+		if t.Columns == nil { // a bar shows it
 			s += fmt.Sprintf(", %d %%", 100*p.Bytes/t.size)
 		}
 		left := time.Duration(float64(at.Sub(t.began)) * float64(t.size-p.Bytes) / float64(p.Bytes-t.from))

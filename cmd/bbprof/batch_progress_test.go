@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 )
 
@@ -18,7 +19,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("at once: %q", w.String())
 	}
 	ago := func(d time.Duration) {
-		watch.began, watch.lastLine, watch.lastTime = time.Now().Add(-d), time.Now().Add(-d), time.Now().Add(-d)
+		watch.began, watch.LastLine, watch.lastTime = time.Now().Add(-d), time.Now().Add(-d), time.Now().Add(-d)
 		watch.lastCount = 0
 	}
 	for _, c := range []struct {
@@ -32,7 +33,7 @@ func TestWatch(t *testing.T) {
 		{1000, 3, true, "bbprof: 100 rows, 10 blocks/s, 90 ok, 10 rejected, retry: 3 to go\n"},
 	} {
 		w.Reset()
-		ago(lineEvery)
+		ago(cli.LineEvery)
 		watch.show(batch.Progress{Tally: &batch.Tally{Rows: 100, OK: 90, Rejected: 10, Measured: 100}, Bytes: c.bytes, Aside: c.aside, Ended: c.ended})
 		if w.String() != c.want {
 			t.Errorf("%q, want %q", w.String(), c.want)
@@ -40,7 +41,7 @@ func TestWatch(t *testing.T) {
 	}
 	watch.size = 0 // standard input
 	w.Reset()
-	ago(lineEvery)
+	ago(cli.LineEvery)
 	watch.show(batch.Progress{Tally: &batch.Tally{Rows: 100, Failed: 2, Measured: 100}, Bytes: 5})
 	if want := "bbprof: 100 rows, 10 blocks/s, 0 ok, 0 rejected, 2 error\n"; w.String() != want {
 		t.Errorf("%q, want %q", w.String(), want)

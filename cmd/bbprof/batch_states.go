@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -22,16 +23,16 @@ const stateColumn = "state"
 
 // openStates opens the file of captured states that a corpus starts from, and the corpus: its own index unless
 // files are named.
-func (b *batchFlags) openStates(std streams) (*states.Reader, *input.Input, error) {
+func (b *batchFlags) openStates(std cli.Streams) (*states.Reader, *input.Input, error) {
 	if b.state == "" {
-		in, err := input.Open(b.files, std.in, b.column, resultfile.Reserved())
+		in, err := input.Open(b.files, std.In, b.column, resultfile.Reserved())
 		return nil, in, err
 	}
 	file, err := states.Open(b.state)
 	if err != nil {
 		return nil, nil, fmt.Errorf("-state: %w", err)
 	}
-	files, from := b.files, std.in
+	files, from := b.files, std.In
 	if len(files) == 0 {
 		var index bytes.Buffer
 		if err := file.WriteIndex(&index); err != nil {

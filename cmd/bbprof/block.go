@@ -8,40 +8,41 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func blockCommand() *command {
-	return &command{
-		summary:  "measure one block",
-		synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
-		about: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
+func blockCommand() *cli.Command {
+	return &cli.Command{
+		Summary:  "measure one block",
+		Synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
+		About: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
 steady state, with all its data and code in the first-level caches, or says why it cannot.
 Where other work on the machine is in the way, it tries up to three times.
 `,
-		examples: `bbprof -hex 4801c0                         add rax, rax
+		Examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
 bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
 bbprof -state gzip.states#17               a block in the state in which gzip reached it
 echo 4801c0 | bbprof -json -hex - | jq .cycles
 `,
-		exits: map[int]string{exitOK: "measured", exitRejected: "the block is rejected; the report says why",
-			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
-			m := measureBlock{out: output{}}
+		Exits: map[int]string{cli.ExitOK: "measured", cli.ExitRejected: "the block is rejected; the report says why",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			m := measureBlock{out: cli.Output{}}
 			m.block.add(f)
-			f.text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
+			f.Text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
 				"wrote to FILE. Without -hex, the block of that visit")
-			m.out.add(f, "the report")
-			f.toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
+			m.out.Add(f, "the report")
+			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
 			syntaxFlag(f, &m.syntax, "the disassembly")
 			layoutFlags(f, &m.opts)
 			measuringFlags(f, &m.opts)
-			f.inFull() // this is the first help that is read
-			f.stray = "quote a block that has spaces in it, and name a command before its flags"
+			f.InFull() // this is the first help that is read
+			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run
 		},
 	}
@@ -52,19 +53,19 @@ type measureBlock struct {
 	block  blockFlags
 	state  string
 	syntax assemble.Syntax
-	out    output
+	out    cli.Output
 }
 
-func (m *measureBlock) run(std streams) error {
+func (m *measureBlock) run(std cli.Streams) error {
 	if err := m.opts.Check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	block, err := m.read(std)
 	if err != nil {
 		return err
 	}
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
-		return badUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	return profiling(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
 		result, err := measure.Undisturbed(ctx, p, block, measure.Tries)
@@ -72,16 +73,16 @@ func (m *measureBlock) run(std streams) error {
 			return err
 		}
 		inSyntax(&result, m.syntax)
-		return cmp.Or(m.out.write(std, result, report(result)), outcome(result))
+		return cmp.Or(m.out.Write(std, result, report(result)), outcome(result))
 	})
 }
 
-func (m *measureBlock) read(std streams) (b profiler.Block, err error) {
+func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	if m.state == "" {
 		return m.block.read(std)
 	}
 	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.at != nil {
-		return b, badUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
+		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
 	}
 	if m.block.given() {
 		if b, err = m.block.read(std); err != nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -18,48 +19,48 @@ type blockFlags struct {
 	hex   string
 	asm   string
 	at    *uint64
-	flags *flags
+	flags *cli.Flags
 }
 
-func (b *blockFlags) add(f *flags) {
+func (b *blockFlags) add(f *cli.Flags) {
 	b.flags = f
-	f.text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
+	f.Text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
-	f.text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
+	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
 		"GNU as or llvm-mc assembles it; - reads it from standard input")
-	parsed(f, &b.at, func(s string) (*uint64, error) {
-		at, err := parseAddress(s)
+	cli.Parsed(f, &b.at, func(s string) (*uint64, error) {
+		at, err := cli.ParseAddress(s)
 		return &at, err
 	}, "address", "ADDR", "where the block stands in its program, such as 0x401136: rip-relative operands keep their place "+
 		"within a page (default: each is aligned as its width wants)")
-	f.stray = "quote a block that has spaces in it"
+	f.Stray = "quote a block that has spaces in it"
 }
 
-func (b *blockFlags) given() bool { return b.flags.has("hex") || b.flags.has("asm") }
+func (b *blockFlags) given() bool { return b.flags.Has("hex") || b.flags.Has("asm") }
 
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
 // read is the block; - is standard input.
-func (b *blockFlags) read(std streams) (profiler.Block, error) {
+func (b *blockFlags) read(std cli.Streams) (profiler.Block, error) {
 	switch {
 	case !b.given():
-		return profiler.Block{}, badUsage("no block: give one with -hex, such as %s -hex 4801c0, or with -asm", b.flags.command)
-	case b.flags.has("hex") && b.flags.has("asm"):
-		return profiler.Block{}, badUsage("-hex and -asm are two ways to give one block; choose one")
-	case b.flags.has("asm"):
+		return profiler.Block{}, cli.BadUsage("no block: give one with -hex, such as %s -hex 4801c0, or with -asm", b.flags.Command)
+	case b.flags.Has("hex") && b.flags.Has("asm"):
+		return profiler.Block{}, cli.BadUsage("-hex and -asm are two ways to give one block; choose one")
+	case b.flags.Has("asm"):
 		return b.assemble(std)
 	}
-	text, where, err := textOf(b.hex, "-hex", std.in)
+	text, where, err := textOf(b.hex, "-hex", std.In)
 	if err != nil {
 		return profiler.Block{}, err
 	}
 	code, err := asm.ParseHex(text, profiler.MaxBlock)
 	switch {
 	case err != nil:
-		return profiler.Block{}, badUsage("%s: %w%s", where, err, assemblyHint(text))
+		return profiler.Block{}, cli.BadUsage("%s: %w%s", where, err, assemblyHint(text))
 	case len(text) > maxText:
-		return profiler.Block{}, badUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
+		return profiler.Block{}, cli.BadUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
 	}
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.at}}, nil
 }
@@ -71,13 +72,13 @@ func textOf(value, flag string, in io.Reader) (text, where string, err error) {
 	}
 	all, err := io.ReadAll(io.LimitReader(in, maxText+1))
 	if err != nil {
-		return "", "", badUsage("reading standard input: %w", err)
+		return "", "", cli.BadUsage("reading standard input: %w", err)
 	}
 	return string(all), "standard input", nil
 }
 
-func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
-	text, where, err := textOf(b.asm, "-asm", std.in)
+func (b *blockFlags) assemble(std cli.Streams) (profiler.Block, error) {
+	text, where, err := textOf(b.asm, "-asm", std.In)
 	if err != nil {
 		return profiler.Block{}, err
 	}
@@ -91,11 +92,11 @@ func (b *blockFlags) assemble(std streams) (profiler.Block, error) {
 	bad := (*assemble.Error)(nil)
 	switch {
 	case errors.As(err, &bad):
-		return profiler.Block{}, badUsage("%s: %w%s", where, bad, fileHint(b.asm))
+		return profiler.Block{}, cli.BadUsage("%s: %w%s", where, bad, fileHint(b.asm))
 	case err != nil:
 		return profiler.Block{}, err
 	case len(code) > profiler.MaxBlock:
-		return profiler.Block{}, badUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
+		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.at}}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -22,12 +23,12 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func boundsCommand() *command {
-	return &command{
-		name:     "bounds",
-		summary:  "find what bounds a block",
-		synopsis: []string{"bounds [flags] -hex HEX  (a report)", "bounds [flags] FILE...   (a row for each distinct block of a corpus; - is standard input)"},
-		about: `Nothing is modelled: the block is changed in one way at a time and measured again. Chains of
+func boundsCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "bounds",
+		Summary:  "find what bounds a block",
+		Synopsis: []string{"bounds [flags] -hex HEX  (a report)", "bounds [flags] FILE...   (a row for each distinct block of a corpus; - is standard input)"},
+		About: `Nothing is modelled: the block is changed in one way at a time and measured again. Chains of
 dependencies are cut; instructions of one class are added until the time grows; nops are added; each
 instruction is left out. The first line names the bound:
   chain      cutting a chain of dependencies saves at least 2 % of the time
@@ -36,20 +37,20 @@ instruction is left out. The first line names the bound:
   front_end  no slot is free
   none       none of these
 `,
-		notes: `docs/bounds.md explains the report and the method.
+		Notes: `docs/bounds.md explains the report and the method.
 `,
-		examples: `bbprof bounds -hex 480fafc0
+		Examples: `bbprof bounds -hex 480fafc0
 bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by column bound
 `,
-		exits: map[int]string{exitOK: "the block was measured, whatever the bound", exitRejected: "the block is rejected; the report says why",
-			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "the block was measured, whatever the bound", cli.ExitRejected: "the block is rejected; the report says why",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			b := bounding{study: study{opts: profiler.Options{Detail: true}}}
 			b.block.add(f)
-			f.toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
-			f.operands = &b.files
-			f.number(&b.workers, 0, "workers", "for files: blocks that are measured at once").fallback = "0, which is one a core"
-			b.out.add(f, "the report, or of a row")
+			f.Toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
+			f.Operands = &b.files
+			f.Number(&b.workers, 0, "workers", "for files: blocks that are measured at once").Fallback = "0, which is one a core"
+			b.out.Add(f, "the report, or of a row")
 			b.plot.add(f)
 			measuringFlags(f, &b.opts)
 			return b.run
@@ -64,7 +65,7 @@ type bounding struct {
 	workers int // how many blocks of a corpus are measured at once, 0 for one a core
 }
 
-func (b *bounding) run(std streams) error {
+func (b *bounding) run(std cli.Streams) error {
 	if err := oneMode(b.opts); err != nil {
 		return err
 	}
@@ -72,10 +73,10 @@ func (b *bounding) run(std streams) error {
 		return err
 	}
 	switch {
-	case b.block.given() && b.block.flags.has("workers"):
-		return badUsage("-workers is for files, and this is one block")
+	case b.block.given() && b.block.flags.Has("workers"):
+		return cli.BadUsage("-workers is for files, and this is one block")
 	case len(b.files) > 0 && len(b.plot) > 0:
-		return badUsage("-plot is for one block: give it with -hex, or leave -plot out")
+		return cli.BadUsage("-plot is for one block: give it with -hex, or leave -plot out")
 	case len(b.files) > 0:
 		return b.corpus(std)
 	}
@@ -98,13 +99,13 @@ func boundsReport(a bounds.Answer) string {
 	if len(a.Chains) > 0 {
 		fmt.Fprintf(&w, "\n%s", chainTable(a.Chains))
 	}
-	slack := newTable("lrrrrl", "class", "free", "room", "share", "slope", "probe")
+	slack := cli.NewTable("lrrrrl", "class", "free", "room", "share", "slope", "probe")
 	for _, s := range a.Slack {
 		if s.Untested != "" {
-			slack.row(s.Class, "", "", "", "untested", s.Probe+"; "+s.Untested)
+			slack.Row(s.Class, "", "", "", "untested", s.Probe+"; "+s.Untested)
 			continue
 		}
-		slack.row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room), fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
+		slack.Row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room), fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
 	}
 	fmt.Fprintf(&w, "\n%s", slack)
 	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle where all free slots are filled", a.FrontEnd.Slots)
@@ -121,8 +122,8 @@ func boundsReport(a bounds.Answer) string {
 	return w.String()
 }
 
-func chainTable(chains []bounds.ChainReport) *table {
-	t := newTable("lll", "saved", "interval", "carried chain (documented latencies)")
+func chainTable(chains []bounds.ChainReport) *cli.Table {
+	t := cli.NewTable("lll", "saved", "interval", "carried chain (documented latencies)")
 	for _, c := range chains {
 		text := c.Text
 		if c.Saved == nil {
@@ -135,16 +136,16 @@ func chainTable(chains []bounds.ChainReport) *table {
 			text += "  ← binds"
 		}
 		if c.Saved == nil {
-			t.row("untested", "", text)
+			t.Row("untested", "", text)
 			continue
 		}
-		t.row(fmt.Sprintf("%+.3f", c.Saved.Cycles), fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), text)
+		t.Row(fmt.Sprintf("%+.3f", c.Saved.Cycles), fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), text)
 	}
 	return t
 }
 
-func partTable(parts []bounds.Part) *table {
-	t := newTable("lrl", "saved", "", "without the instruction")
+func partTable(parts []bounds.Part) *cli.Table {
+	t := cli.NewTable("lrl", "saved", "", "without the instruction")
 	for _, p := range parts {
 		saved, text := "untested", p.Text
 		if p.Saved == nil {
@@ -155,56 +156,56 @@ func partTable(parts []bounds.Part) *table {
 		if p.Replaced != "" {
 			text += "; " + p.Replaced + " instead"
 		}
-		t.row(saved, strconv.Itoa(p.Instruction), text)
+		t.Row(saved, strconv.Itoa(p.Instruction), text)
 	}
 	return t
 }
 
 // corpus writes a row for each distinct block of the files, in their order.
-func (b *bounding) corpus(std streams) error {
-	ctx, stop := untilSignal()
+func (b *bounding) corpus(std cli.Streams) error {
+	ctx, stop := cli.UntilSignal()
 	defer stop()
-	in, err := openBlocks(b.files, std.in, "")
+	in, err := openBlocks(b.files, std.In, "")
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer in.Close()
-	blocks, err := distinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.notes(std))
+	blocks, err := distinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.out.Notes(std))
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	in.Unplaced().Warn(std.err)
+	in.Unplaced().Warn(std.Err)
 	workers, err := someWorkers(ctx, b.opts, b.workers)
 	if err != nil {
 		return err
 	}
 	defer workers.close()
-	meter := progress(b.out.notes(std), len(blocks), "blocks")
-	defer meter.end()
+	meter := cli.Progress(b.out.Notes(std), len(blocks), "blocks")
+	defer meter.End()
 	measurers := make([]measure.Profiler, len(workers))
 	for i := range workers {
 		measurers[i] = workers[i]
 	}
-	return b.rows(ctx, measurers, blocks, meter.step, std)
+	return b.rows(ctx, measurers, blocks, meter.Step, std)
 }
 
 // rows writes a row for each block as soon as those before it are done, and those of blocks that are done also where
 // an error ends the others.
-func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std streams) error {
+func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
 	rows := 0
 	var ended error
-	err := b.out.stream(std, func(w io.Writer) error {
+	err := b.out.Stream(std, func(w io.Writer) error {
 		lines, table := json.NewEncoder(w), csv.NewWriter(w)
-		if !b.out.json {
+		if !b.out.JSON {
 			table.Write(bounds.Columns()) // errors stay, for Error
 		}
 		ended = inOrder(ctx, measurers, blocks, b.ask, func(a bounds.Answer) error {
 			rows++
 			step(rows)
 			if a.Base.Status == profiler.Failed {
-				fmt.Fprintf(std.err, "bbprof: block %s: %s\n", a.Base.Hex, a.Base.Failure)
+				fmt.Fprintf(std.Err, "bbprof: block %s: %s\n", a.Base.Hex, a.Base.Failure)
 			}
-			if b.out.json {
+			if b.out.JSON {
 				return lines.Encode(a)
 			}
 			table.Write(a.Row())
@@ -217,7 +218,7 @@ func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, block
 		return table.Error()
 	})
 	if err == nil && ended != nil {
-		fmt.Fprintf(std.err, "bbprof: incomplete: %d of %s done and written\n", rows, words.Plural(len(blocks), "block"))
+		fmt.Fprintf(std.Err, "bbprof: incomplete: %d of %s done and written\n", rows, words.Plural(len(blocks), "block"))
 	}
 	return cmp.Or(err, ended)
 }

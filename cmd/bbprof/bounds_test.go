@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/invariants"
@@ -58,21 +59,21 @@ func TestBoundsOfFiles(t *testing.T) {
 		rows   []string // how each begins
 		stderr string
 	}{
-		{"failures", failsAt(0x91, 0x92, 0), exitOK, []string{"hex,", "91,error,", "92,rejected,sigfpe,", "93,ok,,2.0"}, "bbprof: block 91: the child is gone\n"},
-		{"failures of changed blocks", changedFails, exitOK, []string{"hex,", "91,error,", "92,rejected,", "93,error,"}, "bbprof: block 93: measuring it changed, as "},
-		{"the host", failsAt(0x91, 0x92, 0x93), exitHost, []string{"hex,", "91,error,", "92,rejected,"},
+		{"failures", failsAt(0x91, 0x92, 0), cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,sigfpe,", "93,ok,,2.0"}, "bbprof: block 91: the child is gone\n"},
+		{"failures of changed blocks", changedFails, cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,", "93,error,"}, "bbprof: block 93: measuring it changed, as "},
+		{"the host", failsAt(0x91, 0x92, 0x93), cli.ExitHost, []string{"hex,", "91,error,", "92,rejected,"},
 			"bbprof: incomplete: 2 of 3 blocks done and written\nbbprof: this host cannot measure: an idle CPU"},
-		{"the host at once", failsAt(0, 0, 0x91), exitHost, []string{"kept"}, "bbprof: this host cannot measure: an idle CPU"},
+		{"the host at once", failsAt(0, 0, 0x91), cli.ExitHost, []string{"kept"}, "bbprof: this host cannot measure: an idle CPU"},
 	} {
 		name := filepath.Join(t.TempDir(), "out.csv")
 		if err := os.WriteFile(name, []byte("kept\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		var stderr strings.Builder
-		std := streams{nil, nil, &stderr}
+		std := cli.Streams{Err: &stderr}
 		b := &bounding{}
-		b.out.file = name
-		code := finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), explainError, std)
+		b.out.File = name
+		code := cli.Finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), explainError, std)
 		text, err := os.ReadFile(name)
 		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 		ok := err == nil && code == c.want && strings.Contains(stderr.String(), c.stderr) && len(lines) == len(c.rows)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -25,13 +26,13 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-func captureCommand() *command {
-	return &command{
-		name:    "capture",
-		summary: "take the states in which a program reaches its blocks, registers and memory",
-		synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
+func captureCommand() *cli.Command {
+	return &cli.Command{
+		Name:    "capture",
+		Summary: "take the states in which a program reaches its blocks, registers and memory",
+		Synopsis: []string{"capture -o FILE [flags] -- PROGRAM [ARG...]",
 			"capture -index FILE  (what a file holds)", "capture -verify FILE  (whether its visits run to the same end again)"},
-		about: `It runs a program under control and takes, for random visits of its blocks, what the block starts
+		About: `It runs a program under control and takes, for random visits of its blocks, what the block starts
 from: general, vector and x87 registers, flags, MXCSR, segment bases, and every page that the visit
 touches; and what the block left of them. It watches the hottest blocks by bbprof extract -run,
 which runs the program once more under valgrind, or those that -func, -address or -blocks name.
@@ -42,16 +43,16 @@ FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It h
 program runs with your rights and unconfined. Address randomisation is off, and the kernel's random
 bytes are the same in every run, so keys that the program makes are no secret.
 `,
-		notes: `docs/capture.md says what is left out, what a program can notice, and how to measure from a state.
+		Notes: `docs/capture.md says what is left out, what a program can notice, and how to measure from a state.
 `,
-		examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
+		Examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
 bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions
 bbprof capture -index gzip.states                            which block, which visit
 bbprof capture -verify gzip.states                           is it what the program ran?
 `,
-		exits: map[int]string{exitOK: "captured; or verified", exitRejected: "-verify: at least one visit ends otherwise than in the program", exitUsage: "bad usage, or a program that cannot be captured; the message says why",
-			exitHost: "this host cannot run programs under control, or lacks valgrind", exitInternal: "", exitInterrupted: "interrupted; what was captured until then is written"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "captured; or verified", cli.ExitRejected: "-verify: at least one visit ends otherwise than in the program", cli.ExitUsage: "bad usage, or a program that cannot be captured; the message says why",
+			cli.ExitHost: "this host cannot run programs under control, or lacks valgrind", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was captured until then is written"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := capturingStates{samples: 20, first: 20_000, top: 100}
 			c.declare(f)
 			return c.run
@@ -76,29 +77,29 @@ type capturingStates struct {
 	stdin     string
 }
 
-func (c *capturingStates) declare(f *flags) {
-	f.program = &c.words
-	f.stray = "write the program and its arguments after --"
-	outputFile(f, &c.out, "o", "FILE", "where the states go")
-	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
-	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
-	f.text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
-	f.section("Which blocks")
-	f.number(&c.top, 1, "top", "the N that execute most instructions")
-	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
-	parsed(f, &c.addresses, func(s string) ([]uint64, error) {
-		at, err := parseAddress(s)
+func (c *capturingStates) declare(f *cli.Flags) {
+	f.Program = &c.words
+	f.Stray = "write the program and its arguments after --"
+	cli.OutputFile(f, &c.out, "o", "FILE", "where the states go")
+	f.Toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
+	f.Text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
+	f.Text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
+	f.Section("Which blocks")
+	f.Number(&c.top, 1, "top", "the N that execute most instructions")
+	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
+	cli.Parsed(f, &c.addresses, func(s string) ([]uint64, error) {
+		at, err := cli.ParseAddress(s)
 		return append(c.addresses, at), err
 	}, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
-	f.text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
-	f.text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
-	f.section("Which visits")
-	f.number(&c.samples, 1, "samples", "how many of each block, drawn at random")
-	f.number(&c.first, 0, "first", "draw from the first N visits of each block; 0: from all")
-	f.seed(&c.options.Seed, "draws other visits")
-	f.section("How the program runs")
+	f.Text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
+	f.Text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
+	f.Section("Which visits")
+	f.Number(&c.samples, 1, "samples", "how many of each block, drawn at random")
+	f.Number(&c.first, 0, "first", "draw from the first N visits of each block; 0: from all")
+	f.Seed(&c.options.Seed, "draws other visits")
+	f.Section("How the program runs")
 	cpuFlag(f, &c.options.CPUs, "the CPU to run on")
-	f.toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
+	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
 	runFlags(f, &c.options.Timeout, &c.stdin, "10m")
 }
 
@@ -111,41 +112,41 @@ func (c *capturingStates) check() error {
 	}
 	switch {
 	case c.index != "" && c.verify != "":
-		return badUsage("choose -index or -verify")
+		return cli.BadUsage("choose -index or -verify")
 	case c.index != "" || c.verify != "":
 		if c.out != "" || len(c.words) > 0 {
-			return badUsage("-index and -verify only read: leave out -o and the program")
+			return cli.BadUsage("-index and -verify only read: leave out -o and the program")
 		}
 		return nil
 	case len(c.words) == 0:
-		return badUsage("no program: write it and its arguments after --")
+		return cli.BadUsage("no program: write it and its arguments after --")
 	case c.out == "" || c.out == "-":
-		return badUsage("no file for the states: name one with -o")
+		return cli.BadUsage("no file for the states: name one with -o")
 	case chosen > 1:
-		return badUsage("-blocks lists the blocks: leave out either it or -func and -address")
+		return cli.BadUsage("-blocks lists the blocks: leave out either it or -func and -address")
 	case c.file != "" && c.function == nil && len(c.addresses) == 0:
-		return badUsage("-file is where -func and -address look: add one of them")
+		return cli.BadUsage("-file is where -func and -address look: add one of them")
 	}
 	// The states are renamed into their place, which would remove a device or a pipe.
 	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {
-		return badUsage("-o %s is not a regular file, which states need; name another file", c.out)
+		return cli.BadUsage("-o %s is not a regular file, which states need; name another file", c.out)
 	}
 	return nil
 }
 
-func (c *capturingStates) run(std streams) error {
+func (c *capturingStates) run(std cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
 	if c.index != "" {
-		return listStates(c.index, std.out)
+		return listStates(c.index, std.Out)
 	}
 	if c.verify != "" {
 		return c.verifyFile(std)
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
-	notes := std.err
+	notes := std.Err
 	if c.quiet {
 		notes = io.Discard
 	}
@@ -159,19 +160,19 @@ func (c *capturingStates) run(std streams) error {
 		return badInput(err)
 	}
 	if len(blocks) == 0 {
-		return badUsage("no block is chosen: nothing of the program matches")
+		return cli.BadUsage("no block is chosen: nothing of the program matches")
 	}
 	name, err := atomicfile.ResolveLink(c.out)
 	if err != nil {
-		return badUsage("-o: %w", err)
+		return cli.BadUsage("-o: %w", err)
 	}
 	file, err := states.Create(name, c.about())
 	if err != nil {
-		return badUsage("-o: %w", err)
+		return cli.BadUsage("-o: %w", err)
 	}
 	c.options.Samples, c.options.First = c.samples, uint64(c.first)
-	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.err}
-	if out, ok := std.out.(*lossless); ok {
+	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.Err}
+	if out, ok := std.Out.(*cli.Lossless); ok {
 		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
 	}
 	kept := 0
@@ -204,13 +205,13 @@ func (c *capturingStates) about() states.About {
 func listStates(name string, w io.Writer) error {
 	r, err := states.Open(name)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer r.Close()
 	return r.WriteIndex(w)
 }
 
-func (c *capturingStates) choose(ctx context.Context, command program.Command, std streams, notes io.Writer) ([]capture.Block, error) {
+func (c *capturingStates) choose(ctx context.Context, command program.Command, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
 	all := hottest{}
 	var err error
 	switch {
@@ -235,15 +236,15 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 }
 
 // ran are the blocks that the program runs, by callgrind.
-func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, notes io.Writer) error {
+func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
-	r := extract.Run{Program: c.words, Err: direct(std.err), AnyStatus: true, Timeout: c.options.Timeout}
+	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
 	profile, err := ran(ctx, r, c.stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
 	case errors.As(err, &bad): // such as a crash
-		return badUsage("%w; %s", err, others)
+		return cli.BadUsage("%w; %s", err, others)
 	case err != nil:
 		return err
 	}
@@ -257,26 +258,26 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std streams, no
 }
 
 // listed are the blocks of a table of extract's.
-func (c *capturingStates) listed(all *hottest, std streams) error {
-	in, err := input.Open([]string{c.blocks}, std.in, "", nil)
+func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
+	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {
-		return badUsage("-blocks: %w", err)
+		return cli.BadUsage("-blocks: %w", err)
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
 	file, address, function, count := column("file"), column(input.AddressColumn), column("function"), column("count")
 	if file < 0 || address < 0 {
-		return badUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
+		return cli.BadUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
 	}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return badUsage("-blocks: %w", err)
+			return cli.BadUsage("-blocks: %w", err)
 		}
 		if row.Rejection != nil {
-			return badUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
+			return cli.BadUsage("-blocks: %s:%d: %v", c.blocks, row.Line, row.Rejection)
 		}
 		if row.At == nil {
-			return badUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
+			return cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
 		}
 		insts, _ := asm.Decode(row.Code) // capture says why it leaves out what does not decode
 		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At, Instructions: len(insts)}
@@ -285,7 +286,7 @@ func (c *capturingStates) listed(all *hottest, std streams) error {
 		}
 		if count >= 0 {
 			if b.Count, err = strconv.ParseUint(row.Carried[count], 10, 64); err != nil {
-				return badUsage("-blocks: %s:%d: count %q: write a whole number from 0 on", c.blocks, row.Line, row.Carried[count])
+				return cli.BadUsage("-blocks: %s:%d: count %q: write a whole number from 0 on", c.blocks, row.Line, row.Carried[count])
 			}
 		}
 		all.add(&b)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -55,7 +56,7 @@ func TestCaptureOutput(t *testing.T) {
 		require.Host(t, hostMissing(cmd, string(out)))
 		return cmd, string(out)
 	}
-	if cmd, said := to(pipe); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(said, "pipe is not a regular file") {
+	if cmd, said := to(pipe); cmd.ProcessState.ExitCode() != cli.ExitUsage || !strings.Contains(said, "pipe is not a regular file") {
 		t.Errorf("pipe: %v: %s", cmd.ProcessState, said)
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
@@ -83,8 +84,8 @@ func TestCaptureEnds(t *testing.T) {
 		exit int
 		says string
 	}{
-		{"Ctrl-C", nil, unix.SIGINT, exitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
-		{"time", []string{"-timeout", "2s"}, 0, exitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
+		{"Ctrl-C", nil, unix.SIGINT, cli.ExitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
+		{"time", []string{"-timeout", "2s"}, 0, cli.ExitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "s")
@@ -134,7 +135,7 @@ func bbprofCommand(t *testing.T, args ...string) *exec.Cmd {
 
 // hostMissing is the error of a bbprof that says that this host cannot.
 func hostMissing(cmd *exec.Cmd, stderr string) error {
-	if cmd.ProcessState.ExitCode() != exitHost {
+	if cmd.ProcessState.ExitCode() != cli.ExitHost {
 		return nil
 	}
 	return &verdict.HostError{Missing: stderr}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
@@ -24,7 +25,7 @@ func TestCaptureListed(t *testing.T) {
 			t.Fatal(err)
 		}
 		capturing := capturingStates{blocks: table, top: 1}
-		got, err := capturing.choose(t.Context(), program.Command{}, streams{}, io.Discard)
+		got, err := capturing.choose(t.Context(), program.Command{}, cli.Streams{}, io.Discard)
 		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || (err == nil) != (len(got) == 1) {
 			t.Errorf("%q: %s, want %s", c.rows, said, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/replay"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/profiler"
@@ -28,19 +29,19 @@ type difference struct {
 }
 
 // verifyFile executes each visit of a file once and says which do not end as in the program.
-func (c *capturingStates) verifyFile(std streams) error {
+func (c *capturingStates) verifyFile(std cli.Streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer file.Close()
-	out := output{quiet: c.quiet}
+	out := cli.Output{Quiet: c.quiet}
 	return profiling(profiler.Options{CPUs: c.options.CPUs}, func(ctx context.Context, p *profiler.Profiler) error {
 		all, err := replayAll(ctx, p, c.verify, file)
 		if err != nil {
 			return err
 		}
-		return out.reject(std, len(all.different) > 0, nil, all.report())
+		return out.Reject(std, len(all.different) > 0, nil, all.report())
 	})
 }
 
@@ -49,12 +50,12 @@ func replayAll(ctx context.Context, p replay.Replayer, name string, file *states
 	for _, entry := range file.Index() {
 		visit, err := file.At(entry.ID)
 		if err != nil {
-			return nil, usage(err)
+			return nil, cli.Usage(err)
 		}
 		where := fmt.Sprintf("%s#%d", name, entry.ID)
 		code, err := asm.ParseHex(entry.Hex, profiler.MaxBlock)
 		if err != nil {
-			return nil, badUsage("%s: %w", where, err)
+			return nil, cli.BadUsage("%s: %w", where, err)
 		}
 		outcome, err := replay.Check(ctx, p, code, &visit)
 		if err != nil {
@@ -77,11 +78,11 @@ func replayAll(ctx context.Context, p replay.Replayer, name string, file *states
 func (r *replayed) report() string {
 	const listed = 20
 	var out strings.Builder
-	t := newTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.visits, len(r.blocks)))
-	t.row("identical", fmt.Sprint(r.identical))
-	t.row("different", fmt.Sprint(len(r.different)))
-	if rejected := frequent(r.rejected); len(rejected) > 0 {
-		t.row("rejected", strings.Join(rejected, ", "))
+	t := cli.NewTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.visits, len(r.blocks)))
+	t.Row("identical", fmt.Sprint(r.identical))
+	t.Row("different", fmt.Sprint(len(r.different)))
+	if rejected := cli.Frequent(r.rejected); len(rejected) > 0 {
+		t.Row("rejected", strings.Join(rejected, ", "))
 	}
 	out.WriteString(t.String())
 	for _, d := range r.different[:min(listed, len(r.different))] {

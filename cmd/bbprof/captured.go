@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -14,20 +15,20 @@ import (
 func startState(b *profiler.Block, name string) error {
 	path, number, ok := cutState(name)
 	if !ok {
-		return badUsage("-state %s: write FILE#N, the Nth state of a file of bbprof capture; bbprof capture -index FILE lists them", name)
+		return cli.BadUsage("-state %s: write FILE#N, the Nth state of a file of bbprof capture; bbprof capture -index FILE lists them", name)
 	}
 	file, err := states.Open(path)
 	if err != nil {
-		return badUsage("-state: %w", err)
+		return cli.BadUsage("-state: %w", err)
 	}
 	defer file.Close()
 	visit, err := file.At(number)
 	if err != nil {
-		return badUsage("-state: %w", err)
+		return cli.BadUsage("-state: %w", err)
 	}
 	if b.Code == nil {
 		if b.Code, err = asm.ParseHex(visit.Hex, profiler.MaxBlock); err != nil {
-			return badUsage("-state %s: %w", name, err)
+			return cli.BadUsage("-state %s: %w", name, err)
 		}
 	}
 	b.Setup.Captured, b.Setup.Visit = &visit.Before, visitName(name, file.About(), visit.Entry)

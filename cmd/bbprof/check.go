@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -22,12 +23,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func checkCommand() *command {
-	return &command{
-		name:     "check",
-		summary:  "find blocks that have become slower than a baseline says",
-		synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
-		about: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "check",
+		Summary:  "find blocks that have become slower than a baseline says",
+		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
+		About: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
 such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
 there are. A block that looks slower is measured again, once in each of eight new child processes;
 only those values decide, corrected for the number of blocks (Holm). A block that would be an alarm
@@ -36,25 +37,25 @@ baseline at one of them.
 
 A baseline of another microarchitecture, or measured with other flags, is refused.
 `,
-		notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
+		Notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
 `,
-		examples: `bbprof batch -o baseline.csv blocks.csv      once
+		Examples: `bbprof batch -o baseline.csv blocks.csv      once
 bbprof check baseline.csv                    from then on
 `,
-		exits: map[int]string{exitOK: "no block is slower", exitRejected: "a block is slower",
-			exitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
-			exitHost:     "this host cannot measure, or left no block alone for long enough",
-			exitInternal: "", exitInterrupted: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "no block is slower", cli.ExitRejected: "a block is slower",
+			cli.ExitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
+			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
+			cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := checking{threshold: 0.02}
-			f.operands = &c.operands
-			parsed(f, &c.threshold, parseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").fallback = "2%"
-			f.text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
+			f.Operands = &c.operands
+			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
+			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
 				"made of the same sources")
-			f.toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
-			f.toggle(&c.verbose, "v", "list all blocks")
-			f.toggle(&c.out.json, "json", "one JSON object on one line for each block")
-			c.out.addFile(f)
+			f.Toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
+			f.Toggle(&c.verbose, "v", "list all blocks")
+			f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each block")
+			c.out.AddFile(f)
 			measuringFlags(f, &c.measuring)
 			return c.run
 		},
@@ -69,42 +70,42 @@ type checking struct {
 	threshold float64
 	anyway    bool
 	verbose   bool
-	out       output
+	out       cli.Output
 }
 
-func (c *checking) run(std streams) error {
+func (c *checking) run(std cli.Streams) error {
 	if err := oneMode(c.measuring); err != nil {
 		return err
 	}
 	if len(c.operands) != 1 {
-		return badUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", got(c.operands))
+		return cli.BadUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
 	}
 	c.baseline = c.operands[0]
 	if c.baseline == "-" && c.blocks == "-" {
-		return badUsage("standard input can be the baseline or the blocks, not both")
+		return cli.BadUsage("standard input can be the baseline or the blocks, not both")
 	}
 	blocks, err := c.read(std)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
-	done := progress(c.out.notes(std), len(blocks), "blocks")
+	done := cli.Progress(c.out.Notes(std), len(blocks), "blocks")
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
 		Start:     func() (measure.ProfileCloser, error) { return profiler.New(ctx, c.measuring) },
-		Screened:  done.step,
+		Screened:  done.Step,
 	})
-	done.end()
+	done.End()
 	return c.finish(std, outcomes, err)
 }
 
 // finish writes what was found, also where err ended the run.
-func (c *checking) finish(std streams, outcomes []check.Outcome, err error) error {
+func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	if outcomes == nil {
 		return err
 	}
-	if writeErr := writeLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
+	if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	return checkOutcome(outcomes)
@@ -117,11 +118,11 @@ func checkOutcome(outcomes []check.Outcome) error {
 	failed := slices.IndexFunc(outcomes, func(o check.Outcome) bool { return o.Status == check.Failed })
 	switch n := statuses(outcomes); {
 	case n[check.Slower] > 0:
-		return errRejected
+		return cli.ErrRejected
 	case failed >= 0:
 		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
-		return badUsage("none of the blocks can be measured%s", reasons(outcomes))
+		return cli.BadUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
 		return &verdict.HostError{
 			Missing: "not one block of the baseline could be measured",
@@ -132,32 +133,32 @@ func checkOutcome(outcomes []check.Outcome) error {
 }
 
 // read is the blocks to check. An error is about the baseline, or the code that replaces its.
-func (c *checking) read(std streams) ([]check.Block, error) {
-	b, err := c.readBaseline(std.in)
+func (c *checking) read(std cli.Streams) ([]check.Block, error) {
+	b, err := c.readBaseline(std.In)
 	if err != nil {
 		return nil, err
 	}
-	unlike, told := b.against(resultfile.Run{Version: versionText(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)})
+	unlike, told := b.against(resultfile.Run{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)})
 	if len(unlike) > 0 && !c.anyway {
 		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
 	}
 	for _, d := range slices.Concat(unlike, told) {
-		fmt.Fprintf(std.err, "bbprof: warning: %s: %s\n", c.baseline, d)
+		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", c.baseline, d)
 	}
 	if c.blocks != "" { // of which the addresses are
 		if err := c.replace(b.rows, std); err != nil {
 			return nil, err
 		}
 	} else {
-		b.unplaced.Warn(std.err)
+		b.unplaced.Warn(std.Err)
 	}
 	blocks := distinctBaseline(b.rows)
 	if len(blocks) == 0 {
 		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
 	if n := unmeasured(b.rows); n > 0 {
-		fmt.Fprintf(c.out.notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
 	}
 	return blocks, nil
 }
@@ -203,7 +204,7 @@ func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
 }
 
 // replace puts other code, row by row, in the place of the baseline's.
-func (c *checking) replace(rows []check.Block, std streams) error {
+func (c *checking) replace(rows []check.Block, std cli.Streams) error {
 	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
 		return err
@@ -247,18 +248,18 @@ func (c *checking) report(outcomes []check.Outcome, err error) string {
 		listed = slices.DeleteFunc(slices.Clone(outcomes), func(o check.Outcome) bool { return o.Status != check.Slower && o.Status != check.Failed })
 	}
 	if len(listed) > 0 {
-		t := newTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
+		t := cli.NewTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
 		for _, o := range listed {
 			row, baseline, code := strconv.Itoa(o.Block.Row), fmt.Sprintf("%.3f", o.Block.Cycles), short(fmt.Sprintf("%x", o.Block.Code))
 			switch o.Status {
 			case check.Unknown:
-				t.row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
+				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
 				continue
 			case check.Failed:
-				t.row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
+				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
 				continue
 			}
-			t.row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
+			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 		}
 		w.WriteString(t.String())
 	}
@@ -292,7 +293,7 @@ func reasons(outcomes []check.Outcome) string {
 	if len(n) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(frequent(n), ", ") + ")"
+	return " (" + strings.Join(cli.Frequent(n), ", ") + ")"
 }
 
 // baseline is a result file of bbprof batch, as bbprof check reads it.

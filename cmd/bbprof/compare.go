@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -15,16 +16,16 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func compareCommand() *command {
-	return &command{
-		name:    "compare",
-		summary: "tell which of two blocks or programs is faster, wherever they may stand",
-		synopsis: []string{"compare [flags] -a BLOCK -b BLOCK  (two blocks)",
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:    "compare",
+		Summary: "tell which of two blocks or programs is faster, wherever they may stand",
+		Synopsis: []string{"compare [flags] -a BLOCK -b BLOCK  (two blocks)",
 			"compare [flags] -a FILE -b FILE    (row by row: two files with a block in the first column)",
 			"compare [flags] -a 'CMD' -b 'CMD'  (two programs with their arguments)",
 			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)",
 			"compare -suite FILE [-link] [flags]  (several programs)"},
-		about: `Where code and data stand changes the speed of both, often by more than the change in question. So
+		About: `Where code and data stand changes the speed of both, often by more than the change in question. So
 both sides are measured in many random layouts, the same for both, and the mean of the differences
 is tested (paired t-test at 5 %; of two files or a suite, adjusted by Holm). Of blocks, the start of
 the code and the place of the data vary; of programs the environment, the stack and the heap. With
@@ -34,15 +35,15 @@ runs once for each layout, with -lld, -objects or {seed} to put code and data el
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
 `,
-		notes: `docs/compare.md explains the report, the test and -link.
+		Notes: `docs/compare.md explains the report, the test and -link.
 `,
-		examples: `bbprof compare -a 4801c0 -b 480fafc0
+		Examples: `bbprof compare -a 4801c0 -b 480fafc0
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 `,
-		exits: map[int]string{exitOK: "compared, whatever the verdict", exitRejected: "a block is rejected (of files: in every pair); the report says why",
-			exitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
-			exitHost:  "", exitInternal: "", exitInterrupted: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "compared, whatever the verdict", cli.ExitRejected: "a block is rejected (of files: in every pair); the report says why",
+			cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
+			cli.ExitHost:  "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := comparing{flags: f, layouts: 33, repetitions: 3, seed: 1, linking: linking{setups: 1}}
 			c.declare(f)
 			return c.run
@@ -51,7 +52,7 @@ bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- 
 }
 
 type comparing struct {
-	flags       *flags
+	flags       *cli.Flags
 	measuring   profiler.Options
 	a, b        string
 	suite       string
@@ -60,41 +61,41 @@ type comparing struct {
 	seed        uint64
 	unpaired    bool
 	apart       bool // pointers
-	out         output
+	out         cli.Output
 	plot        plotFile
 	verbose     bool
 	programs    programFlags
 	linking     linking
 }
 
-func (c *comparing) declare(f *flags) {
-	f.stray = "the sides are named by -a and -b"
-	f.text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it; what begins with the name of a program is a "+
+func (c *comparing) declare(f *cli.Flags) {
+	f.Stray = "the sides are named by -a and -b"
+	f.Text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it; what begins with the name of a program is a "+
 		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
-	f.text(&c.b, "b", "B", "the other side")
-	f.text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
-	f.repeats(&c.layouts, 2, "layouts", "layouts to measure in")
-	f.repeats(&c.repetitions, 1, "trials", "measurements of each side in each layout; their median counts")
-	f.seed(&c.seed, "makes other layouts; the same seed makes the same")
-	f.toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
-	f.toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may, and not all data together. rsp and rbp stay together, and "+
+	f.Text(&c.b, "b", "B", "the other side")
+	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
+	f.Repeats(&c.layouts, 2, "layouts", "layouts to measure in")
+	f.Repeats(&c.repetitions, 1, "trials", "measurements of each side in each layout; their median counts")
+	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
+	f.Toggle(&c.unpaired, "unpaired", "b in other layouts than a, and Welch's t-test: shows what pairing gains")
+	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may, and not all data together. rsp and rbp stay together, and "+
 		"pointers may then alias in their low 12 bits")
-	f.toggle(&c.out.json, "json", "one JSON object on one line for each pair, with all values")
-	c.out.addFile(f)
+	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with all values")
+	c.out.AddFile(f)
 	c.plot.add(f)
-	f.toggle(&c.verbose, "v", "of one comparison: list the layouts, with what was measured and what one alone would have said")
+	f.Toggle(&c.verbose, "v", "of one comparison: list the layouts, with what was measured and what one alone would have said")
 	cpuFlag(f, &c.measuring.CPUs, cpuHelp)
 	c.programs.declare(f)
 	c.linking.declare(f)
 	measuringFlags(f, &c.measuring)
 }
 
-func (c *comparing) run(std streams) error {
+func (c *comparing) run(std cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
 	if c.linking.on || c.suite != "" {
-		ctx, stop := untilSignal()
+		ctx, stop := cli.UntilSignal()
 		defer stop()
 		if c.suite != "" {
 			return c.runSuite(ctx, std)
@@ -103,29 +104,29 @@ func (c *comparing) run(std streams) error {
 	}
 	a, err := readSide("-a", c.a, std)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	b, err := readSide("-b", c.b, std)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	ofBlocks, ofRuns := c.flags.of(measuringTitle), c.flags.of(programsTitle)
+	ofBlocks, ofRuns := c.flags.Of(measuringTitle), c.flags.Of(programsTitle)
 	switch {
 	case a.kind != b.kind:
-		return badUsage("one side is a %s and the other a %s; give two of a kind", a.kind, b.kind)
+		return cli.BadUsage("one side is a %s and the other a %s; give two of a kind", a.kind, b.kind)
 	case a.kind == aCommand && c.apart:
-		return badUsage("-apart is for blocks, and these are programs")
+		return cli.BadUsage("-apart is for blocks, and these are programs")
 	case a.kind == aCommand && ofBlocks != "":
-		return badUsage("-%s is for blocks, and these are programs", ofBlocks)
+		return cli.BadUsage("-%s is for blocks, and these are programs", ofBlocks)
 	case a.kind != aCommand && ofRuns != "":
-		return badUsage("-%s is for programs, and these are blocks", ofRuns)
+		return cli.BadUsage("-%s is for programs, and these are blocks", ofRuns)
 	case a.kind == aFile && c.verbose:
-		return badUsage("-v lists the layouts of one comparison, and files make several; -json has them")
+		return cli.BadUsage("-v lists the layouts of one comparison, and files make several; -json has them")
 	case len(a.rows) != len(b.rows):
-		return badUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
+		return cli.BadUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(len(a.rows), "block"), c.a, len(b.rows), c.b)
 	}
 	if a.kind == aCommand {
-		ctx, stop := untilSignal()
+		ctx, stop := cli.UntilSignal()
 		defer stop()
 		return c.runs(ctx, a.words, b.words, std)
 	}
@@ -133,9 +134,9 @@ func (c *comparing) run(std streams) error {
 		if a.kind == aFile {
 			return c.files(ctx, p, a.rows, b.rows, std)
 		}
-		done := progress(c.out.notes(std), 2*c.layouts*c.repetitions, "measurements")
-		out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.step)
-		done.end()
+		done := cli.Progress(c.out.Notes(std), 2*c.layouts*c.repetitions, "measurements")
+		out, err := c.compare(ctx, p, a.rows[0], b.rows[0], done.Step)
+		done.End()
 		if err != nil && !out.Incomplete {
 			return err
 		}
@@ -145,23 +146,23 @@ func (c *comparing) run(std streams) error {
 
 func (c *comparing) check() error {
 	switch {
-	case c.suite != "" && (c.flags.has("a") || c.flags.has("b")):
-		return badUsage("-suite names both sides of each program: leave out -a and -b")
-	case c.suite != "" && c.flags.of(measuringTitle) != "":
-		return badUsage("-%s is for blocks, and -suite is for programs", c.flags.of(measuringTitle))
+	case c.suite != "" && (c.flags.Has("a") || c.flags.Has("b")):
+		return cli.BadUsage("-suite names both sides of each program: leave out -a and -b")
+	case c.suite != "" && c.flags.Of(measuringTitle) != "":
+		return cli.BadUsage("-%s is for blocks, and -suite is for programs", c.flags.Of(measuringTitle))
 	case c.suite != "" && c.apart:
-		return badUsage("-apart is for blocks, and -suite is for programs")
+		return cli.BadUsage("-apart is for blocks, and -suite is for programs")
 	case c.suite != "" && c.verbose:
-		return badUsage("-v lists the layouts of one comparison, and -suite makes several; -json has them")
+		return cli.BadUsage("-v lists the layouts of one comparison, and -suite makes several; -json has them")
 	case c.suite != "": // nothing else to check of the sides
-	case !c.flags.has("a") || !c.flags.has("b"):
-		return badUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
+	case !c.flags.Has("a") || !c.flags.Has("b"):
+		return cli.BadUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	case c.a == "-" && c.b == "-":
-		return badUsage("standard input can be one side only")
+		return cli.BadUsage("standard input can be one side only")
 	}
-	const mostDraws = 10 * mostRepeated
+	const mostDraws = 10 * cli.MostRepeated
 	if c.layouts > mostDraws/c.repetitions {
-		return badUsage("-layouts %d, each with -trials %d, are too many measurements; %d are the most", c.layouts, c.repetitions, mostDraws)
+		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements; %d are the most", c.layouts, c.repetitions, mostDraws)
 	}
 	if err := c.checkLink(); err != nil {
 		return err
@@ -238,7 +239,7 @@ func (c *comparing) compare(ctx context.Context, p measure.Profiler, a, b input.
 		} else {
 			out.Pairs, out.Dropped, err = compare.Run(ctx, layouts, told(sides[0]), told(sides[1]))
 		}
-		if out.Incomplete = stopped(err) && len(out.Pairs) > 1; err == nil || out.Incomplete {
+		if out.Incomplete = cli.Stopped(err) && len(out.Pairs) > 1; err == nil || out.Incomplete {
 			err = cmp.Or(err, out.conclude(c))
 		}
 	}
@@ -282,12 +283,12 @@ func (out *comparison) conclude(c *comparing) (err error) {
 	return err
 }
 
-func (c *comparing) show(out *comparison, std streams) error {
-	if err := c.out.write(std, out, out.report(c)); err != nil {
+func (c *comparing) show(out *comparison, std cli.Streams) error {
+	if err := c.out.Write(std, out, out.report(c)); err != nil {
 		return err
 	}
 	if out.Rejection != nil {
-		return errRejected
+		return cli.ErrRejected
 	}
 	return c.plot.draw("a: "+out.A.subject()+"\nb: "+out.B.subject(), c.measuring.CPUs, compare.Figure(out.unit, out.Conclusion, out.Pairs))
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -22,30 +23,30 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std streams) error {
+func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
 	var all []*comparison
-	done := progress(c.out.notes(std), len(a), "pairs")
+	done := cli.Progress(c.out.Notes(std), len(a), "pairs")
 	var end error
 	for i := range a {
 		out, err := c.compare(ctx, p, a[i], b[i], func(int) {})
-		if stopped(err) || exitOf(err) == exitHost {
+		if cli.Stopped(err) || exitOf(err) == cli.ExitHost {
 			end = err
 			break
 		}
 		if err != nil { // a failure over one pair leaves the others what they are
 			out.Failure = err.Error()
-			fmt.Fprintf(std.err, "bbprof: pair %d: %v\n", i+1, err)
+			fmt.Fprintf(std.Err, "bbprof: pair %d: %v\n", i+1, err)
 		}
 		all = append(all, out)
-		done.step(len(all))
+		done.Step(len(all))
 	}
-	done.end()
+	done.End()
 	if end != nil && len(all) == 0 {
 		return end
 	}
 	adjust(all)
 	left := len(a) - len(all)
-	if err := c.out.stream(std, func(w io.Writer) error { return c.writeFiles(w, all, left, end) }); err != nil || end != nil {
+	if err := c.out.Stream(std, func(w io.Writer) error { return c.writeFiles(w, all, left, end) }); err != nil || end != nil {
 		return cmp.Or(err, end)
 	}
 	var measured []compare.Conclusion
@@ -55,7 +56,7 @@ func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.
 		}
 	}
 	if len(measured) == 0 {
-		return errRejected
+		return cli.ErrRejected
 	}
 	return c.plot.draw("a: "+c.a+"\nb: "+c.b, c.measuring.CPUs, compare.FigureAll(measured))
 }
@@ -94,15 +95,15 @@ type comparisons struct {
 func (c comparisons) table(sides, lastHeader string, name func(i int) string, last, why func(*comparison) string) string {
 	count := map[compare.Verdict]int{}
 	measured := 0
-	t := newTable(sides, append([]string{c.what}, append(sidesHeader, lastHeader)...)...)
+	t := cli.NewTable(sides, append([]string{c.what}, append(sidesHeader, lastHeader)...)...)
 	for i, out := range c.all {
 		if !out.concluded() {
-			t.row(name(i), "", "", "", "", "", "not measured", why(out))
+			t.Row(name(i), "", "", "", "", "", "not measured", why(out))
 			continue
 		}
 		measured++
 		count[out.Verdict]++
-		t.row(append(append([]string{name(i)}, out.sides()...), last(out))...)
+		t.Row(append(append([]string{name(i)}, out.sides()...), last(out))...)
 	}
 	text := fmt.Sprintf("%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(c.all), c.what),
 		count[compare.Slower], count[compare.Faster], count[compare.Same], len(c.all)-measured)
@@ -114,8 +115,8 @@ func (c comparisons) table(sides, lastHeader string, name func(i int) string, la
 
 // writeFiles writes a row for each pair, and what they say together; left are the pairs that were not reached, for end.
 func (c *comparing) writeFiles(w io.Writer, all []*comparison, left int, end error) error {
-	if c.out.json {
-		if err := jsonLines(w, all); err != nil || left == 0 {
+	if c.out.JSON {
+		if err := cli.JSONLines(w, all); err != nil || left == 0 {
 			return err
 		}
 		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": left})
@@ -184,7 +185,7 @@ const (
 
 // readSide takes hexadecimal digits for a block, a file that cannot be executed for a file of
 // blocks, and what begins with the name of a program for a command.
-func readSide(name, text string, std streams) (side, error) {
+func readSide(name, text string, std cli.Streams) (side, error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
@@ -195,7 +196,7 @@ func readSide(name, text string, std streams) (side, error) {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
-	in, err := openBlocks([]string{text}, std.in, "")
+	in, err := openBlocks([]string{text}, std.In, "")
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
@@ -213,7 +214,7 @@ func readSide(name, text string, std streams) (side, error) {
 		}
 		s.rows = append(s.rows, row)
 	}
-	in.Unplaced().Warn(std.err)
+	in.Unplaced().Warn(std.Err)
 	if len(s.rows) == 0 {
 		return s, fmt.Errorf("%s: %s holds no block", name, text)
 	}

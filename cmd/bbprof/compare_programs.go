@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
@@ -17,7 +18,7 @@ type placed struct {
 	layouts  []compare.Layout
 }
 
-func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error {
+func (c *comparing) runs(ctx context.Context, a, b []string, std cli.Streams) error {
 	r, err := c.programs.runner(c.measuring.CPUs, std)
 	if err != nil {
 		return err
@@ -28,9 +29,9 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error 
 		return err
 	}
 	defer close()
-	done := progress(c.out.notes(std), len(sides.layouts)*c.repetitions, "runs")
-	out, err := c.comparePrograms(ctx, r, sides, std, done.step)
-	done.end()
+	done := cli.Progress(c.out.Notes(std), len(sides.layouts)*c.repetitions, "runs")
+	out, err := c.comparePrograms(ctx, r, sides, std, done.Step)
+	done.End()
 	if err != nil && (out == nil || !out.Incomplete) {
 		return err
 	}
@@ -38,7 +39,7 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std streams) error 
 }
 
 // place puts two programs in their layouts. close is to be called when they have been run.
-func (c *comparing) place(ctx context.Context, words [2][]string, args []string, std streams) (sides placed, close func(), err error) {
+func (c *comparing) place(ctx context.Context, words [2][]string, args []string, std cli.Streams) (sides placed, close func(), err error) {
 	sides.commands = [2]string{strings.Join(words[0], " "), strings.Join(words[1], " ")}
 	if c.linking.on {
 		close, err = c.link(ctx, &sides, words, args, std)
@@ -67,10 +68,10 @@ func layoutOf(number int, s program.Setup) compare.Layout {
 
 // comparePrograms measures two programs and concludes. If ctx ends, its error comes with what the layouts
 // until then say, if that is anything.
-func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, sides placed, std streams, step func(int)) (*comparison, error) {
+func (c *comparing) comparePrograms(ctx context.Context, r *program.Runner, sides placed, std cli.Streams, step func(int)) (*comparison, error) {
 	pairs, err := program.Compare(ctx, r, sides.places[0], sides.places[1], program.Plan{Runs: c.repetitions, Seed: c.seed, Done: step})
-	noteLeft(r, c.out.notes(std))
-	if err != nil && !(stopped(err) && len(pairs) > 1) {
+	noteLeft(r, c.out.Notes(std))
+	if err != nil && !(cli.Stopped(err) && len(pairs) > 1) {
 		return nil, err
 	}
 	out := &comparison{

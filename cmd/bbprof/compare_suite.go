@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
@@ -81,10 +82,10 @@ func readSuite(file string, stdin io.Reader) ([]member, error) {
 
 // runSuite compares each program of a suite. All are linked before the first is measured, so that what does
 // not link is known early. One that fails leaves the others what they are.
-func (c *comparing) runSuite(ctx context.Context, std streams) error {
-	suite, err := readSuite(c.suite, std.in)
+func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
+	suite, err := readSuite(c.suite, std.In)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	var sides []placed
 	for _, m := range suite {
@@ -96,11 +97,11 @@ func (c *comparing) runSuite(ctx context.Context, std streams) error {
 		sides = append(sides, s)
 	}
 	each := len(sides[0].layouts) * c.repetitions
-	done := progress(c.out.notes(std), len(suite)*each, "runs")
+	done := cli.Progress(c.out.Notes(std), len(suite)*each, "runs")
 	all, end, failed := compareSuite(suite, sides, func(i int) (*comparison, error) {
-		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.step(i*each + n) })
+		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.Step(i*each + n) })
 	})
-	done.end()
+	done.End()
 	if len(all) == 0 {
 		return end
 	}
@@ -130,7 +131,7 @@ func compareSuite(suite []member, sides []placed, do func(i int) (*comparison, e
 	return all, end, failed
 }
 
-func (c *comparing) runMember(ctx context.Context, m member, sides placed, std streams, step func(int)) (*comparison, error) {
+func (c *comparing) runMember(ctx context.Context, m member, sides placed, std cli.Streams, step func(int)) (*comparison, error) {
 	programs := c.programs
 	programs.Stdin = cmp.Or(m.stdin, programs.Stdin)
 	r, err := programs.runner(c.measuring.CPUs, std)
@@ -143,7 +144,7 @@ func (c *comparing) runMember(ctx context.Context, m member, sides placed, std s
 
 // showSuite writes a row for each program, what all say together, and draws it; left are the programs that
 // were not reached, for end.
-func (c *comparing) showSuite(all []*comparison, left int, end error, std streams) error {
+func (c *comparing) showSuite(all []*comparison, left int, end error, std cli.Streams) error {
 	var names []string
 	var programs [][]compare.Pair
 	for _, out := range all {
@@ -156,15 +157,15 @@ func (c *comparing) showSuite(all []*comparison, left int, end error, std stream
 		of := compare.OfSuite(programs)
 		s = &of
 	}
-	if err := c.out.stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left, end) }); err != nil || s == nil {
+	if err := c.out.Stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left, end) }); err != nil || s == nil {
 		return err
 	}
 	return c.plot.draw("suite "+c.suite, c.measuring.CPUs, s.Figure(names, programs))
 }
 
 func (c *comparing) writeSuite(w io.Writer, all []*comparison, s *compare.Suite, left int, end error) error {
-	if c.out.json {
-		if err := jsonLines(w, all); err != nil {
+	if c.out.JSON {
+		if err := cli.JSONLines(w, all); err != nil {
 			return err
 		}
 		return json.NewEncoder(w).Encode(map[string]any{"suite": s, "programs_left": left})

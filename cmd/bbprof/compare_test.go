@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -53,10 +54,10 @@ func TestFilesEnd(t *testing.T) {
 		{failsAt(0, 0, 0x90), "", "an idle CPU"},
 	} {
 		var stdout, stderr strings.Builder
-		std := streams{nil, &stdout, &stderr}
-		code := finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), explainError, std)
-		if code != exitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
-			t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, stdout.String(), stderr.String())
+		std := cli.Streams{Out: &stdout, Err: &stderr}
+		code := cli.Finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), explainError, std)
+		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -159,7 +160,7 @@ func (out *comparison) table(w io.Writer, c *comparing) {
 	if c.linking.on {
 		header, sides = append(header, "link seed", "order"), sides+"rl"
 	}
-	t := newTable(sides+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
+	t := cli.NewTable(sides+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
 	for i, p := range out.Pairs {
 		l := p.Layout
 		cells := []string{fmt.Sprint(l.Number), fmt.Sprint(l.Start), fmt.Sprint(l.Data)}
@@ -169,7 +170,7 @@ func (out *comparison) table(w io.Writer, c *comparing) {
 		if c.linking.on {
 			cells = append(cells, fmt.Sprint(l.Link), fmt.Sprint(l.Order))
 		}
-		t.row(append(cells, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
+		t.Row(append(cells, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
 	}
 	io.WriteString(w, t.String())
 }

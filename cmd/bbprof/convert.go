@@ -8,40 +8,41 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-func convertCommand() *command {
-	return &command{
-		name:     "convert",
-		summary:  "put results into another format; join those of a corpus's shards",
-		synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
-		about: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
+func convertCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "convert",
+		Summary:  "put results into another format; join those of a corpus's shards",
+		Synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
+		About: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
 a file. Nothing is lost between these three. The other formats hold accepted blocks alone:
 ` + foreignText() + `
 Several files are parts of one corpus, such as its shards: rows come out by their number in the
 corpus, and what is missing is reported. With -o DIR/ they go into a directory of Parquet files.
 `,
-		notes: `docs/reference.md says which tools read each format.
+		Notes: `docs/reference.md says which tools read each format.
 `,
-		examples: `bbprof convert -o results.parquet results.csv
+		Examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
 bbprof convert -o blocks.tfrecord results.csv
 bbprof convert -of blocks.csv -o all.parquet part*.csv
 bbprof convert -of blocks.csv -o all/ part*.csv
 `,
-		exits: map[int]string{exitOK: "done, and nothing is missing", exitRejected: "rows or shards are missing; those that are there were joined",
-			exitUsage: "bad usage, a file that is not a result, or parts that do not belong together", exitInternal: ""},
-		setup: func(f *flags) func(streams) error {
-			c := converting{partRows: 1_000_000, out: output{folders: true}}
-			f.operands = &c.files
-			c.out.addFile(f)
+		Exits: map[int]string{cli.ExitOK: "done, and nothing is missing", cli.ExitRejected: "rows or shards are missing; those that are there were joined",
+			cli.ExitUsage: "bad usage, a file that is not a result, or parts that do not belong together", cli.ExitInternal: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			c := converting{partRows: 1_000_000, out: cli.Output{Folders: true}}
+			f.Operands = &c.files
+			c.out.AddFile(f)
 			formatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
-			f.toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
-			f.list(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
-			f.text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
-			f.number(&c.partRows, 1, "rows", "of -o DIR/: most rows of a part")
+			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
+			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
+			f.Text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
+			f.Number(&c.partRows, 1, "rows", "of -o DIR/: most rows of a part")
 			return c.run
 		},
 	}
@@ -49,7 +50,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 
 type converting struct {
 	files   []string
-	out     output
+	out     cli.Output
 	format  resultfile.Format
 	columns []string // to write
 
@@ -61,34 +62,34 @@ type converting struct {
 }
 
 // folder reports whether the result is a directory.
-func (c *converting) folder() bool { return strings.HasSuffix(c.out.file, "/") }
+func (c *converting) folder() bool { return strings.HasSuffix(c.out.File, "/") }
 
-func columnsFlag(f *flags, columns *[]string) {
-	f.declare(flagDecl{name: "columns", arg: "LIST", help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
-		set: func(s string) error {
+func columnsFlag(f *cli.Flags, columns *[]string) {
+	f.Declare(cli.Flag{Name: "columns", Arg: "LIST", Help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
+		Set: func(s string) error {
 			*columns = strings.Split(s, ",")
 			return nil
 		}})
 }
 
-func (c *converting) run(std streams) error {
+func (c *converting) run(std cli.Streams) error {
 	if len(c.files) == 0 {
-		return badUsage("no file named; name one or more, or - for standard input")
+		return cli.BadUsage("no file named; name one or more, or - for standard input")
 	}
 	if c.folder() && c.format == "" {
 		c.format = resultfile.Parquet
 	}
 	if c.folder() && c.format != resultfile.Parquet {
-		return badUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.file, c.format)
+		return cli.BadUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.File, c.format)
 	}
-	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
+	if err := chooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	if len(c.files) > 1 || len(c.of) > 0 || c.folder() {
 		return c.join(std)
 	}
-	return writeResults(c.out.file, c.files, std.out, func(w io.Writer) error { return c.convert(w, std.in) })
+	return cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
 }
 
 func foreignText() string {
@@ -105,19 +106,19 @@ func (c *converting) convert(w io.Writer, stdin io.Reader) error {
 	name := c.files[0]
 	in, closer, err := openResult(name, stdin)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer closer.Close()
 	if err := isResult(in.Schema()); err != nil {
-		return usage(fmt.Errorf("%s: %w", name, err))
+		return cli.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	out, err := resultfile.NewSelection(w, c.format, in.Schema(), c.columns)
 	if err != nil {
-		return usage(fmt.Errorf("%s: %w", name, err))
+		return cli.Usage(fmt.Errorf("%s: %w", name, err))
 	}
 	for cells, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return usage(fmt.Errorf("%s: %w", name, err))
+			return cli.Usage(fmt.Errorf("%s: %w", name, err))
 		}
 		if err := out.Write(cells); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -18,13 +19,13 @@ import (
 )
 
 // join writes the rows of the parts of a corpus in their order, and says what is missing.
-func (c *converting) join(std streams) error {
+func (c *converting) join(std cli.Streams) error {
 	if slices.Contains(slices.Concat(c.files, c.of), "-") {
-		return badUsage("-: parts are read more than once, so standard input cannot be one; save it to a file and name that")
+		return cli.BadUsage("-: parts are read more than once, so standard input cannot be one; save it to a file and name that")
 	}
 	total, err := countRows(c.of, c.column)
 	if err != nil {
-		return badUsage("-of: %w", err)
+		return cli.BadUsage("-of: %w", err)
 	}
 	next, stop := iter.Pull2(rowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened where a row is missing
 	defer stop()
@@ -32,21 +33,21 @@ func (c *converting) join(std streams) error {
 		row, err, more := next()
 		switch {
 		case err != nil:
-			return row, badUsage("-of: %w", err)
+			return row, cli.BadUsage("-of: %w", err)
 		case !more:
-			return row, badUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(c.of, ", "))
+			return row, cli.BadUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(c.of, ", "))
 		}
 		return row, nil
 	}
 	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer parts.Close()
 	var report batch.MergeReport
 	join := func(out resultfile.Writer, err error) error {
 		if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		if report, err = parts.Run(corpus, total, out.Write); err != nil {
 			return err
@@ -54,22 +55,22 @@ func (c *converting) join(std streams) error {
 		return out.Close()
 	}
 	if c.folder() {
-		err = writeFolder(c.out.file, func(dir string) error { return join(c.partitions(dir, parts)) })
+		err = writeFolder(c.out.File, func(dir string) error { return join(c.partitions(dir, parts)) })
 	} else {
-		err = writeResults(c.out.file, c.files, std.out, func(w io.Writer) error {
+		err = cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error {
 			return join(resultfile.NewSelection(w, c.format, parts.Schema(), c.columns))
 		})
 	}
 	if wrong := (*batch.PartError)(nil); errors.As(err, &wrong) {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if err != nil {
 		return err
 	}
-	io.WriteString(c.out.notes(std), joinText(report, total > 0))
-	io.WriteString(c.out.notes(std), unfinishedText(report.Unfinished))
+	io.WriteString(c.out.Notes(std), joinText(report, total > 0))
+	io.WriteString(c.out.Notes(std), unfinishedText(report.Unfinished))
 	if report.Missing > 0 || len(report.Shards) > 0 {
-		return errRejected
+		return cli.ErrRejected
 	}
 	return nil
 }
@@ -89,11 +90,11 @@ func (c *converting) partitions(dir string, parts *batch.Merge) (resultfile.Writ
 func writeFolder(name string, write func(dir string) error) error {
 	name = filepath.Clean(name)
 	if _, err := os.Lstat(name); err == nil {
-		return badUsage("-o %s is there already; name another directory", name)
+		return cli.BadUsage("-o %s is there already; name another directory", name)
 	}
 	temporary, err := os.MkdirTemp(filepath.Dir(name), filepath.Base(name)+".writing-")
 	if err != nil {
-		return badUsage("-o %w", err)
+		return cli.BadUsage("-o %w", err)
 	}
 	defer os.RemoveAll(temporary) // nothing, after the rename
 	if err := write(temporary); err != nil {

@@ -1,6 +1,10 @@
 package main
 
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
 // corpusCommands are those of this subject.
-func corpusCommands() []*command {
-	return []*command{batchCommand(), convertCommand(), datasetCommand(), extractCommand()}
+func corpusCommands() []*cli.Command {
+	return []*cli.Command{batchCommand(), convertCommand(), datasetCommand(), extractCommand()}
 }

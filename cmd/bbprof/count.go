@@ -9,20 +9,21 @@ import (
 	"math"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func countCommand() *command {
-	return &command{
-		name:    "count",
-		summary: "count instructions exactly, of a block or of a program's function",
-		synopsis: []string{"count -hex HEX", "count -func NAME [flags] -- PROGRAM [ARG...]",
+func countCommand() *cli.Command {
+	return &cli.Command{
+		Name:    "count",
+		Summary: "count instructions exactly, of a block or of a program's function",
+		Synopsis: []string{"count -hex HEX", "count -func NAME [flags] -- PROGRAM [ARG...]",
 			"count -grow -func NAME -a ARGS -b ARGS [flags] -- PROGRAM [ARG...]",
 			"count -matrix COMPILERS -func NAME [flags] FILE.c [-- ARG...]"},
-		about: `No layout changes these counts, so they show what a compiler did. A function is counted from its
+		About: `No layout changes these counts, so they show what a compiler did. A function is counted from its
 first instruction to its return, with all that it calls, the first time it is called, in user mode
 on the calling thread. NAME is as nm shows it, as C++ and Rust write it, an address, or
 libz.so.1:crc32. The program runs with your rights and unconfined: bbprof does not protect your
@@ -33,16 +34,16 @@ most -max-ratio times that of -a. -matrix compiles FILE with each compiler at ea
 counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
 writes.
 `,
-		notes: `docs/counting.md says exactly what is counted.
+		Notes: `docs/counting.md says exactly what is counted.
 `,
-		examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
+		Examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
 bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 `,
-		exits: map[int]string{exitOK: "counted; with -grow: it does not grow by more than -max-ratio",
-			exitRejected: "-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected",
-			exitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
-			exitHost:     "this host cannot count; the message says what would help", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "counted; with -grow: it does not grow by more than -max-ratio",
+			cli.ExitRejected: "-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected",
+			cli.ExitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
+			cli.ExitHost:     "this host cannot count; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// A ratio of 1.1 allows for the instruction or two by which a formula's branches differ.
 			c := counting{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
 			c.declare(f)
@@ -52,9 +53,9 @@ bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 }
 
 type counting struct {
-	flags    *flags
+	flags    *cli.Flags
 	block    blockFlags
-	out      output
+	out      cli.Output
 	words    []string // the program and its arguments
 	function string
 	grow     bool
@@ -70,32 +71,32 @@ const (
 	growthTitle   = "Of a function with two sets of arguments"
 )
 
-func (c *counting) declare(f *flags) {
+func (c *counting) declare(f *cli.Flags) {
 	c.block.add(f)
-	c.out.add(f, "the report")
-	f.program = &c.words
-	f.stray = "write the program and its arguments after --"
-	f.section(functionTitle)
-	f.text(&c.function, "func", "NAME", "the function to count")
-	parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").fallback = "1"
-	choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
-		"a time; auto: counter where there is one, else step").fallback = "auto"
-	f.number(&c.Limit, 1, "limit", "longest call to step through, in instructions")
+	c.out.Add(f, "the report")
+	f.Program = &c.words
+	f.Stray = "write the program and its arguments after --"
+	f.Section(functionTitle)
+	f.Text(&c.function, "func", "NAME", "the function to count")
+	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").Fallback = "1"
+	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
+		"a time; auto: counter where there is one, else step").Fallback = "auto"
+	f.Number(&c.Limit, 1, "limit", "longest call to step through, in instructions")
 	runFlags(f, &c.Timeout, &c.Stdin, "5m")
-	f.section(growthTitle)
-	f.toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
-	f.text(&c.sets[0], "a", "ARGS", "the one set, such as '10'; quotes and spaces as in a shell")
-	f.text(&c.sets[1], "b", "ARGS", "the other, such as '1000'")
-	parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").fallback = "1.1"
+	f.Section(growthTitle)
+	f.Toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
+	f.Text(&c.sets[0], "a", "ARGS", "the one set, such as '10'; quotes and spaces as in a shell")
+	f.Text(&c.sets[1], "b", "ARGS", "the other, such as '1000'")
+	cli.Parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").Fallback = "1.1"
 	c.matrix.declare(f)
 }
 
-func (c *counting) run(std streams) error {
-	c.Output = std.err
+func (c *counting) run(std cli.Streams) error {
+	c.Output = std.Err
 	if err := c.check(); err != nil {
 		return err
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	switch {
 	case c.block.given():
@@ -109,12 +110,12 @@ func (c *counting) run(std streams) error {
 	if err != nil {
 		return err
 	}
-	notes(c.out.notes(std), r)
-	return c.out.write(std, r, countReport(r))
+	notes(c.out.Notes(std), r)
+	return c.out.Write(std, r, countReport(r))
 }
 
 func parseRatio(s string) (float64, error) {
-	r, err := parseShareOrMore(s)
+	r, err := cli.ParseShareOrMore(s)
 	if err != nil || r == 0 {
 		return 0, errors.New("write a number above 0, such as 1.1 for 10 % more, or 110%")
 	}
@@ -125,40 +126,40 @@ func parseCalls(s string) (int, error) {
 	if s == "all" {
 		return count.All, nil
 	}
-	return wholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
+	return cli.WholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
 }
 
 func (c *counting) check() error {
 	if c.block.given() {
 		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {
-			if name := c.flags.of(title); name != "" {
-				return badUsage("-%s is for a function of a program, not for a block: leave out either it or -hex", name)
+			if name := c.flags.Of(title); name != "" {
+				return cli.BadUsage("-%s is for a function of a program, not for a block: leave out either it or -hex", name)
 			}
 		}
 		if len(c.words) > 0 {
-			return badUsage("-hex counts a block: leave out either it or the program %s", c.words[0])
+			return cli.BadUsage("-hex counts a block: leave out either it or the program %s", c.words[0])
 		}
 		return nil
 	}
 	if err := c.matrix.check(c); err != nil || len(c.matrix.compilers) > 0 {
 		return err
 	}
-	switch given := c.flags.of(growthTitle); {
+	switch given := c.flags.Of(growthTitle); {
 	case c.function == "" && len(c.words) > 0:
-		return badUsage("no function to count of %s: name one with -func, such as -func main", c.words[0])
+		return cli.BadUsage("no function to count of %s: name one with -func, such as -func main", c.words[0])
 	case c.function == "":
-		return badUsage("nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
+		return cli.BadUsage("nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
 	case len(c.words) == 0:
-		return badUsage("no program: write it and its arguments after --")
-	case c.grow && !(c.flags.has("a") && c.flags.has("b")):
-		return badUsage("-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
+		return cli.BadUsage("no program: write it and its arguments after --")
+	case c.grow && !(c.flags.Has("a") && c.flags.Has("b")):
+		return cli.BadUsage("-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
 	case !c.grow && given != "":
-		return badUsage("-%s is for -grow: add that", given)
+		return cli.BadUsage("-%s is for -grow: add that", given)
 	}
 	return nil
 }
 
-func (c *counting) countBlock(ctx context.Context, std streams) error {
+func (c *counting) countBlock(ctx context.Context, std cli.Streams) error {
 	block, err := c.block.read(std)
 	if err != nil {
 		return err
@@ -169,9 +170,9 @@ func (c *counting) countBlock(ctx context.Context, std streams) error {
 	}
 	text := fmt.Sprintf("%s an iteration, counted by steps over %s\n", words.Plural(n.Instructions, "instruction"), words.Plural(n.Copies, "copy"))
 	if n.Rejection != nil {
-		text, err = fmt.Sprintf("rejected: %v\n", n.Rejection), errRejected
+		text, err = fmt.Sprintf("rejected: %v\n", n.Rejection), cli.ErrRejected
 	}
-	return cmp.Or(c.out.write(std, n, text), err)
+	return cmp.Or(c.out.Write(std, n, text), err)
 }
 
 func (c *counting) countCommand(ctx context.Context, words []string) (count.Result, error) {
@@ -228,12 +229,12 @@ type growth struct {
 	Grows    bool         `json:"grows"`
 }
 
-func (c *counting) countGrowth(ctx context.Context, std streams) error {
+func (c *counting) countGrowth(ctx context.Context, std cli.Streams) error {
 	var filled [2][]string
 	for i, set := range c.sets {
 		var err error
 		if filled[i], err = program.Fill(c.words, set); err != nil {
-			return badUsage("-%c: %w", 'a'+i, err)
+			return cli.BadUsage("-%c: %w", 'a'+i, err)
 		}
 	}
 	var results [2]count.Result
@@ -242,12 +243,12 @@ func (c *counting) countGrowth(ctx context.Context, std streams) error {
 		if results[i], err = c.countCommand(ctx, filled[i]); err != nil {
 			return err
 		}
-		notes(c.out.notes(std), results[i])
+		notes(c.out.Notes(std), results[i])
 	}
 	g := growth{A: results[0], B: results[1], MaxRatio: c.maxRatio}
 	g.Ratio = float64(g.B.Instructions) / float64(g.A.Instructions)
 	g.Grows = g.Ratio > g.MaxRatio
-	return c.out.reject(std, g.Grows, g, growthReport(g, c.sets))
+	return c.out.Reject(std, g.Grows, g, growthReport(g, c.sets))
 }
 
 func growthReport(g growth, sets [2]string) string {

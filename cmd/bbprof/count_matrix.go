@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -30,20 +31,20 @@ type matrixFlags struct {
 	runs      int
 }
 
-func (m *matrixFlags) declare(f *flags) {
+func (m *matrixFlags) declare(f *cli.Flags) {
 	m.levels, m.sizes = []string{"O0", "O1", "O2", "O3"}, []int{10, 100, 1000}
-	f.operands = &m.files
-	f.section(matrixTitle)
-	parsed(f, &m.compilers, parseList, "matrix", "LIST", "compilers, with flags if need be: 'gcc-12,clang-22 -march=native'; rustc and go too")
-	parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with all but O0").fallback = "O0,O1,O2,O3"
-	parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").fallback = "10,100,1000"
-	f.text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
-	f.toggle(&m.update, "update", "write what was counted into the file of -expect")
-	f.repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
+	f.Operands = &m.files
+	f.Section(matrixTitle)
+	cli.Parsed(f, &m.compilers, parseList, "matrix", "LIST", "compilers, with flags if need be: 'gcc-12,clang-22 -march=native'; rustc and go too")
+	cli.Parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with all but O0").Fallback = "O0,O1,O2,O3"
+	cli.Parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").Fallback = "10,100,1000"
+	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
+	f.Toggle(&m.update, "update", "write what was counted into the file of -expect")
+	f.Repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
 }
 
 func parseList(s string) ([]string, error) {
-	return listOf(s, func(one string) (string, error) {
+	return cli.ListOf(s, func(one string) (string, error) {
 		if one == "" {
 			return "", errors.New("write names with commas between them")
 		}
@@ -52,8 +53,8 @@ func parseList(s string) ([]string, error) {
 }
 
 func parseSizes(s string) ([]int, error) {
-	sizes, err := listOf(s, func(one string) (int, error) {
-		return wholeNumber(one, 1, math.MaxInt, "write whole numbers from 1 on with commas between them, such as 10,100,1000")
+	sizes, err := cli.ListOf(s, func(one string) (int, error) {
+		return cli.WholeNumber(one, 1, math.MaxInt, "write whole numbers from 1 on with commas between them, such as 10,100,1000")
 	})
 	if err != nil {
 		return nil, err
@@ -67,20 +68,20 @@ func parseSizes(s string) ([]int, error) {
 
 func (m *matrixFlags) check(c *counting) error {
 	switch {
-	case len(m.compilers) == 0 && c.flags.of(matrixTitle) != "":
-		return badUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.of(matrixTitle))
+	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
+		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
 	case len(m.compilers) == 0 && len(m.files) > 0:
-		return badUsage("unexpected argument %q: %s", m.files[0], c.flags.stray)
+		return cli.BadUsage("unexpected argument %q: %s", m.files[0], c.flags.Stray)
 	case len(m.compilers) == 0:
 		return nil
 	case len(m.files) != 1:
-		return badUsage("name one source for -matrix to compile, such as sums.c; %s", got(m.files))
+		return cli.BadUsage("name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
 	case c.function == "":
-		return badUsage("no function to count: name one with -func")
-	case c.grow || c.flags.has("a") || c.flags.has("b"):
-		return badUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
+		return cli.BadUsage("no function to count: name one with -func")
+	case c.grow || c.flags.Has("a") || c.flags.Has("b"):
+		return cli.BadUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
 	case m.update && m.expect == "":
-		return badUsage("-update needs the file to write: name it with -expect")
+		return cli.BadUsage("-update needs the file to write: name it with -expect")
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ type matrixResult struct {
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-func (c *counting) countMatrix(ctx context.Context, std streams) error {
+func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
 	m := &c.matrix
 	rows, err := m.read()
 	if err != nil {
@@ -110,14 +111,14 @@ func (c *counting) countMatrix(ctx context.Context, std streams) error {
 			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
 		}
 	}
-	done := progress(c.out.notes(std), p.Steps(), "counts and runs")
-	p.Done = done.step
+	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts and runs")
+	p.Done = done.Step
 	cells, err := matrix.Run(ctx, p)
-	done.end()
+	done.End()
 	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
-	if stopped(err) && len(cells) > 0 {
+	if cli.Stopped(err) && len(cells) > 0 {
 		r.judged, r.Incomplete = false, true
-		return cmp.Or(c.out.write(std, r, r.report()), err)
+		return cmp.Or(c.out.Write(std, r, r.report()), err)
 	}
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func (c *counting) countMatrix(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	return c.out.reject(std, r.Lost > 0, r, r.report())
+	return c.out.Reject(std, r.Lost > 0, r, r.report())
 }
 
 // read reads what is expected. With -update the file may be yet to come.
@@ -148,18 +149,18 @@ func (m *matrixFlags) read() ([]matrix.Row, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, badUsage("-expect: %w; -update writes what is counted now", err)
+		return nil, cli.BadUsage("-expect: %w; -update writes what is counted now", err)
 	}
 	defer file.Close()
 	rows, err := matrix.Read(file)
 	if err != nil {
-		return nil, badUsage("-expect %s: %w", m.expect, err)
+		return nil, cli.BadUsage("-expect %s: %w", m.expect, err)
 	}
 	return rows, nil
 }
 
 func (m *matrixFlags) write(rows []matrix.Row) error {
-	if err := writeWhole(m.expect, nil, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
+	if err := cli.WriteWhole(m.expect, nil, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
 		return fmt.Errorf("-expect: %w", err)
 	}
 	return nil
@@ -175,7 +176,7 @@ func (r matrixResult) report() string {
 		for _, n := range b.Instructions {
 			cells = append(cells, fmt.Sprint(n))
 		}
-		counts.row(append(cells, string(b.Growth), outcomeText(b))...)
+		counts.Row(append(cells, string(b.Growth), outcomeText(b))...)
 	}
 	w.WriteString(counts.String())
 	if r.Builds[0].Timing != nil {
@@ -187,7 +188,7 @@ func (r matrixResult) report() string {
 			for _, cycles := range t.Cycles {
 				cells = append(cells, fmt.Sprintf("%.0f", cycles))
 			}
-			times.row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
+			times.Row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
 		}
 		w.WriteString(times.String())
 	}
@@ -201,12 +202,12 @@ func (r matrixResult) report() string {
 }
 
 // table has a column for each size, and some more.
-func (r matrixResult) table(sides string, more ...string) *table {
+func (r matrixResult) table(sides string, more ...string) *cli.Table {
 	header := []string{"compiler", "level"}
 	for _, n := range r.Sizes {
 		header = append(header, fmt.Sprint(n))
 	}
-	return newTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
+	return cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
 }
 
 func outcomeText(b matrix.Cell) string {

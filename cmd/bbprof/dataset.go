@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -19,12 +20,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func datasetCommand() *command {
-	return &command{
-		name:     "dataset",
-		summary:  "seal results for others to train on and to trust; check what others sealed",
-		synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
-		about: `DIR gets the rows as Parquet, BHive's hex,cycles, categories and weights, a datasheet, and a hash of
+func datasetCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "dataset",
+		Summary:  "seal results for others to train on and to trust; check what others sealed",
+		Synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
+		About: `DIR gets the rows as Parquet, BHive's hex,cycles, categories and weights, a datasheet, and a hash of
 each file in SHA256SUMS. Repeated blocks are left out. Column split says train, validation or test:
 an application is in one of them, and blocks that differ only in registers and immediates are in one
 of them, or left_out. All results must be of one microarchitecture and one set of settings. One
@@ -33,24 +34,24 @@ block in a hundred is measured again, and the datasheet says how well that agree
 -verify checks every file against its hash, derives from the rows what follows from them, measures
 the sample again, says whether this is the same kind of core, and names what is wrong.
 `,
-		notes: `docs/dataset.md describes the files, the split and what -verify can find.
+		Notes: `docs/dataset.md describes the files, the split and what -verify can find.
 `,
-		examples: `bbprof dataset -application source -o data all.parquet
+		Examples: `bbprof dataset -application source -o data all.parquet
 bbprof dataset -verify data
 `,
-		exits: map[int]string{exitOK: "sealed; or as it was sealed, and the sample agrees", exitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
-			exitUsage: "", exitHost: "this host cannot measure the sample; -sample=false leaves it out", exitInternal: "", exitInterrupted: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "sealed; or as it was sealed, and the sample agrees", cli.ExitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
+			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure the sample; -sample=false leaves it out", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			d := sealing{partRows: 1_000_000}
-			f.operands = &d.files
-			f.text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
-			f.text(&d.verify, "verify", "DIR", "check the dataset in this directory")
-			f.text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
-			f.text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
-			f.number(&d.partRows, 1, "rows", "most rows of a part")
+			f.Operands = &d.files
+			f.Text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
+			f.Text(&d.verify, "verify", "DIR", "check the dataset in this directory")
+			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
+			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
+			f.Number(&d.partRows, 1, "rows", "most rows of a part")
 			off(f, &d.noSample, "sample", "with -sample=false, measure nothing again")
 			cpuFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
-			f.toggle(&d.out.quiet, "q", "quiet: no notes on standard error, only errors")
+			f.Toggle(&d.out.Quiet, "q", "quiet: no notes on standard error, only errors")
 			return d.run
 		},
 	}
@@ -65,52 +66,52 @@ type sealing struct {
 	partRows    int
 	noSample    bool
 	cpus        []int
-	out         output
+	out         cli.Output
 }
 
-func (d *sealing) run(std streams) error {
+func (d *sealing) run(std cli.Streams) error {
 	switch {
 	case (d.dir == "") == (d.verify == ""):
-		return badUsage("name the directory to make with -o, or the one to check with -verify")
+		return cli.BadUsage("name the directory to make with -o, or the one to check with -verify")
 	case d.verify != "" && len(d.files) > 0:
-		return badUsage("-verify takes a directory alone, and %s is named too", d.files[0])
+		return cli.BadUsage("-verify takes a directory alone, and %s is named too", d.files[0])
 	case d.verify != "":
 		return d.check(std)
 	case len(d.files) == 0:
-		return badUsage("no result named; name what bbprof batch or convert wrote")
+		return cli.BadUsage("no result named; name what bbprof batch or convert wrote")
 	}
 	return d.make(std)
 }
 
-func (d *sealing) make(std streams) error {
+func (d *sealing) make(std cli.Streams) error {
 	var sheet *dataset.Sheet
 	err := writeFolder(d.dir, func(dir string) (err error) {
 		sheet, err = d.write(dir, std)
 		return err
 	})
 	if err == nil {
-		io.WriteString(d.out.notes(std), sheetText(sheet))
+		io.WriteString(d.out.Notes(std), sheetText(sheet))
 	}
 	return err
 }
 
-func (d *sealing) write(dir string, std streams) (*dataset.Sheet, error) {
-	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: versionText(), Made: now()}
+func (d *sealing) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
+	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: cli.Version(), Made: cli.Now()}
 	source, err := options.Read()
 	if err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	sheet, err := source.Write(dir, func(sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
 		if d.noSample || len(sample) == 0 {
 			return nil, nil
 		}
 		if here := host.Detect(d.cpus...).Microarchitecture; here != sheet.Hosts[0].Microarchitecture {
-			fmt.Fprintf(d.out.notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
+			fmt.Fprintf(d.out.Notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
-		return d.again(ctx, sheet, sample, d.out.notes(std))
+		return d.again(ctx, sheet, sample, d.out.Notes(std))
 	})
 	switch hostError := (*verdict.HostError)(nil); {
 	case ctx.Err() != nil:
@@ -125,12 +126,12 @@ func sheetText(s *dataset.Sheet) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "core        %s\n", s.Hosts[0].Microarchitecture)
 	fmt.Fprintf(&w, "rows        %d in %s; %d more were repetitions\n", s.Counts.Rows, words.Plural(len(s.Parts), "part"), s.Repeated)
-	fmt.Fprintf(&w, "status      %s\n", strings.Join(frequent(s.Counts.Status), ", "))
+	fmt.Fprintf(&w, "status      %s\n", strings.Join(cli.Frequent(s.Counts.Status), ", "))
 	if len(s.Counts.Reasons) > 0 {
-		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(frequent(s.Counts.Reasons), ", "))
+		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(cli.Frequent(s.Counts.Reasons), ", "))
 	}
 	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n", 100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
-	fmt.Fprintf(&w, "split       %s\n", strings.Join(frequent(s.Counts.Splits), ", "))
+	fmt.Fprintf(&w, "split       %s\n", strings.Join(cli.Frequent(s.Counts.Splits), ", "))
 	if s.Sample != nil {
 		fmt.Fprintf(&w, "sample      %s\n", agreementText(*s.Sample))
 	}
@@ -143,10 +144,10 @@ func agreementText(a dataset.Agreement) string {
 		words.Plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
 }
 
-func (d *sealing) check(std streams) error {
+func (d *sealing) check(std cli.Streams) error {
 	v, err := dataset.Verify(d.verify)
 	if err != nil {
-		return badUsage("-verify %s: %w", d.verify, err)
+		return cli.BadUsage("-verify %s: %w", d.verify, err)
 	}
 	var w strings.Builder
 	for _, p := range v.Problems {
@@ -158,11 +159,11 @@ func (d *sealing) check(std streams) error {
 		fmt.Fprintf(&w, "content     %s\n", v.Sheet.Content)
 	}
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
-		ctx, stop := untilSignal()
+		ctx, stop := cli.UntilSignal()
 		defer stop()
-		a, err := d.again(ctx, &v.Sheet, v.Sample, d.out.notes(std))
+		a, err := d.again(ctx, &v.Sheet, v.Sample, d.out.Notes(std))
 		if err != nil {
-			io.WriteString(std.out, w.String())
+			io.WriteString(std.Out, w.String())
 			return err
 		}
 		same := a.Host.Microarchitecture == v.Sheet.Hosts[0].Microarchitecture
@@ -182,11 +183,11 @@ func (d *sealing) check(std streams) error {
 			w.WriteString("agreement   the sample does not agree, as on another kind of core it need not\n")
 		}
 	}
-	if err := writeText(std, w.String()); err != nil {
+	if err := cli.WriteText(std, w.String()); err != nil {
 		return err
 	}
 	if wrong {
-		return errRejected
+		return cli.ErrRejected
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 
 // optionsOf has the options of a run's settings, which are named and written as the flags of batch are.
 func optionsOf(settings map[string]any) (o profiler.Options, err error) {
-	f := newFlags("the settings of the dataset")
+	f := cli.NewFlags("the settings of the dataset")
 	layoutFlags(f, &o)
 	measuringFlags(f, &o)
 	var args []string
@@ -234,8 +235,8 @@ func optionsOf(settings map[string]any) (o profiler.Options, err error) {
 			args = append(args, "-"+name+"="+v)
 		}
 	}
-	if err := f.parse(args); err != nil {
-		return o, usage(err)
+	if err := f.Parse(args); err != nil {
+		return o, cli.Usage(err)
 	}
 	return o, nil
 }

@@ -283,10 +283,10 @@ func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
 // TestExitCodesPage: docs/reference.md explains every exit code that a command has.
 func TestExitCodesPage(t *testing.T) {
 	text := pages(t)["../../docs/reference.md"]
-	for _, c := range bbprof().all() {
-		for code := range c.exits {
+	for _, c := range bbprof().All() {
+		for code := range c.Exits {
 			if !strings.Contains(text, fmt.Sprintf("\n| %d |", code)) {
-				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.name)
+				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.Name)
 			}
 		}
 	}
@@ -327,10 +327,10 @@ func TestDocsSize(t *testing.T) {
 
 // TestHelpPages: the pages that help texts name are there.
 func TestHelpPages(t *testing.T) {
-	for _, c := range bbprof().all() {
-		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(bbprof().help(c), -1) {
+	for _, c := range bbprof().All() {
+		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(bbprof().Help(c), -1) {
 			if pages(t)[filepath.Join("../..", page)] == "" {
-				t.Errorf("bbprof %s -h names %s, which is not there", c.name, page)
+				t.Errorf("bbprof %s -h names %s, which is not there", c.Name, page)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
@@ -22,34 +23,34 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func doctorCommand() *command {
-	return &command{
-		name:     "doctor",
-		summary:  "say what this host can do, how well, and which commands improve it",
-		synopsis: []string{"doctor [flags]"},
-		about: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
+func doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "doctor",
+		Summary:  "say what this host can do, how well, and which commands improve it",
+		Synopsis: []string{"doctor [flags]"},
+		About: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
 it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
 that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
 al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
 counted or inferred, and whether subnormals that are flushed to zero cost nothing.
 `,
-		notes: `docs/install.md says what a host needs.
+		Notes: `docs/install.md says what a host needs.
 `,
-		examples: `bbprof doctor
+		Examples: `bbprof doctor
 bbprof doctor -json | jq -r '.shortcomings[].remedy'
 `,
-		exits: map[int]string{exitOK: "this host can measure, whatever could be improved", exitUsage: "",
-			exitHost: "this host cannot measure, or every block was disturbed; the report says what is missing", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "this host can measure, whatever could be improved", cli.ExitUsage: "",
+			cli.ExitHost: "this host cannot measure, or every block was disturbed; the report says what is missing", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			var d examining
-			f.stray = "it measures its own blocks"
-			d.out.add(f, "the report")
-			f.toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
+			f.Stray = "it measures its own blocks"
+			d.out.Add(f, "the report")
+			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
 				"which classes of work this core executes in the same units; those are measured once and kept")
-			f.text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
+			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
 				"compressed; some 200 KB to attach to a report")
 			whereFlags(f, &d.opts)
-			f.lookup("budget").fallback = "500ms"
+			f.Lookup("budget").Fallback = "500ms"
 			return d.run
 		},
 	}
@@ -57,13 +58,13 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 
 type examining struct {
 	opts    profiler.Options
-	out     output
+	out     cli.Output
 	verbose bool
 	record  string // the file for a recording
 }
 
-func (d *examining) run(std streams) error {
-	ctx, stop := untilSignal()
+func (d *examining) run(std cli.Streams) error {
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	if d.record != "" {
 		return d.writeRecording(ctx, std)
@@ -76,24 +77,24 @@ func (d *examining) run(std streams) error {
 }
 
 // writeRecording records the core at hand.
-func (d *examining) writeRecording(ctx context.Context, std streams) error {
+func (d *examining) writeRecording(ctx context.Context, std cli.Streams) error {
 	r, err := selftest.Record(ctx, d.opts)
 	if err != nil {
 		return err
 	}
 	file := strings.TrimSuffix(d.record, ".gz") + ".gz"
-	if err := writeWhole(file, nil, r.Write); err != nil {
+	if err := cli.WriteWhole(file, nil, r.Write); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out.notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
+	fmt.Fprintf(d.out.Notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
 	return nil
 }
 
 // show writes the report before units measures, which takes longer and may fail.
-func (d *examining) show(std streams, r doctor.Report, units func() (bounds.Conflicts, error)) error {
+func (d *examining) show(std cli.Streams, r doctor.Report, units func() (bounds.Conflicts, error)) error {
 	var unmeasured error
-	err := d.out.stream(std, func(w io.Writer) error {
-		if d.out.json {
+	err := d.out.Stream(std, func(w io.Writer) error {
+		if d.out.JSON {
 			return json.NewEncoder(w).Encode(r)
 		}
 		io.WriteString(w, doctorReport(r)) // an error of writing stays
@@ -107,7 +108,7 @@ func (d *examining) show(std streams, r doctor.Report, units func() (bounds.Conf
 		return nil
 	})
 	if err == nil && !r.CanMeasure {
-		return exit(exitHost)
+		return cli.Exit(cli.ExitHost)
 	}
 	return cmp.Or(err, unmeasured)
 }
@@ -290,7 +291,7 @@ func (w *hostReporter) prospect(r doctor.Report) {
 
 func (w *hostReporter) aliases(prices []doctor.Price) {
 	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
-	t := newTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
+	t := cli.NewTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
 	var notes strings.Builder
 	for _, what := range []string{doctor.Waiting, doctor.Parallel, doctor.Through} {
 		cells := []string{"    " + what}
@@ -303,7 +304,7 @@ func (w *hostReporter) aliases(prices []doctor.Price) {
 			}
 			cells = append(cells, cell)
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	}
 	w.WriteString(t.String())
 	w.WriteString(notes.String())
@@ -361,7 +362,7 @@ func readUnits(file string) (c bounds.Conflicts, err error) {
 
 func keepUnits(file string, c bounds.Conflicts) {
 	if os.MkdirAll(filepath.Dir(file), 0o755) == nil {
-		writeWhole(file, nil, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
+		cli.WriteWhole(file, nil, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
 	}
 }
 

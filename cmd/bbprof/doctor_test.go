@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/verdict"
@@ -20,15 +21,15 @@ func TestDoctorShowsFirst(t *testing.T) {
 		want    int
 		measure bool
 	}{
-		{"text", examining{verbose: true}, report, exitHost, true},
-		{"JSON", examining{verbose: true, out: output{json: true}}, report, exitOK, false},
-		{"short", examining{}, report, exitOK, false},
-		{"cannot measure", examining{verbose: true, out: output{json: true}}, doctor.Report{}, exitHost, false},
+		{"text", examining{verbose: true}, report, cli.ExitHost, true},
+		{"JSON", examining{verbose: true, out: cli.Output{JSON: true}}, report, cli.ExitOK, false},
+		{"short", examining{}, report, cli.ExitOK, false},
+		{"cannot measure", examining{verbose: true, out: cli.Output{JSON: true}}, doctor.Report{}, cli.ExitHost, false},
 	} {
 		var stdout, stderr strings.Builder
-		std := streams{nil, &stdout, &stderr}
+		std := cli.Streams{Out: &stdout, Err: &stderr}
 		before := ""
-		code := finish("doctor", c.d.show(std, c.r, func() (bounds.Conflicts, error) {
+		code := cli.Finish("doctor", c.d.show(std, c.r, func() (bounds.Conflicts, error) {
 			before = stdout.String()
 			return bounds.Conflicts{}, gone
 		}), explainError, std)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/tracee"
@@ -19,7 +20,7 @@ func explainError(err error) (int, error) {
 		err = fmt.Errorf("-events: %w", event)
 	}
 	code := exitOf(err)
-	if code == exitInterrupted {
+	if code == cli.ExitInterrupted {
 		err = errors.New("interrupted")
 	}
 	return code, err
@@ -28,7 +29,7 @@ func explainError(err error) (int, error) {
 // exitOf tells the user's mistakes, a host that cannot measure and bbprof's own failures apart.
 func exitOf(err error) int {
 	var (
-		usage   *usageError
+		usage   *cli.UsageError
 		events  *profiler.EventError
 		bad     *program.Error
 		reading *input.ReadError
@@ -36,13 +37,13 @@ func exitOf(err error) int {
 	)
 	switch {
 	case errors.Is(err, context.Canceled), interruptedChild(err):
-		return exitInterrupted
+		return cli.ExitInterrupted
 	case errors.As(err, &usage), errors.As(err, &events), errors.As(err, &bad), errors.As(err, &reading):
-		return exitUsage
+		return cli.ExitUsage
 	case errors.As(err, &host):
-		return exitHost
+		return cli.ExitHost
 	}
-	return exitInternal
+	return cli.ExitInternal
 }
 
 // interruptedChild reports whether Ctrl-C ended the child: while it is being started, it is still in bbprof's process group.
@@ -54,9 +55,9 @@ func interruptedChild(err error) bool {
 // endedBy is what a line on an incomplete result says of the error that ended the work; finish reports the error itself.
 func endedBy(err error) string {
 	switch exitOf(err) {
-	case exitInterrupted:
+	case cli.ExitInterrupted:
 		return "interrupted"
-	case exitHost:
+	case cli.ExitHost:
 		return "ended by this host"
 	}
 	return "ended by an error"

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -20,23 +21,23 @@ func TestExitCodes(t *testing.T) {
 	other := errors.New("it broke")
 	for _, c := range []struct {
 		name string
-		end  func(streams) error
+		end  func(cli.Streams) error
 		want int
 		says string
 	}{
-		{"a failed result", func(s streams) error {
+		{"a failed result", func(s cli.Streams) error {
 			return outcome(profiler.Result{Status: profiler.Failed, Failure: "child died"})
-		}, exitInternal, "bbprof: internal failure: child died\n"},
-		{"a host that cannot", func(s streams) error { return host }, exitHost,
+		}, cli.ExitInternal, "bbprof: internal failure: child died\n"},
+		{"a host that cannot", func(s cli.Streams) error { return host }, cli.ExitHost,
 			"bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
-		{"another error", func(s streams) error { return other }, exitInternal, "bbprof: it broke\n"},
-		{"interrupted", func(s streams) error { return fmt.Errorf("waiting: %w", context.Canceled) }, exitInterrupted, "bbprof: interrupted\n"},
-		{"a reader that has had enough", func(s streams) error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, exitPipe, ""},
+		{"another error", func(s cli.Streams) error { return other }, cli.ExitInternal, "bbprof: it broke\n"},
+		{"interrupted", func(s cli.Streams) error { return fmt.Errorf("waiting: %w", context.Canceled) }, cli.ExitInterrupted, "bbprof: interrupted\n"},
+		{"a reader that has had enough", func(s cli.Streams) error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, cli.ExitPipe, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			std := streams{strings.NewReader(""), &stdout, &stderr}
-			if got := finish("", c.end(std), explainError, std); got != c.want {
+			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+			if got := cli.Finish("", c.end(std), explainError, std); got != c.want {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 			if stderr.String() != c.says || stdout.String() != "" {
@@ -50,8 +51,8 @@ func TestExitCodes(t *testing.T) {
 func TestOutputThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{dir, dir + "/none/out.csv"} {
-		err := writeWhole(name, nil, func(io.Writer) error { return nil })
-		if code := exitOf(err); code != exitUsage {
+		err := cli.WriteWhole(name, nil, func(io.Writer) error { return nil })
+		if code := exitOf(err); code != cli.ExitUsage {
 			t.Errorf("%s: exit code %d: %v", name, code, err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestOutputThatCannotBe(t *testing.T) {
 
 // TestInterruptedWhileStarting: Ctrl-C reaches a child that has not left bbprof's process group yet, too, which is no failure.
 func TestInterruptedWhileStarting(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitInterrupted, syscall.SIGKILL: exitInternal} {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitInterrupted, syscall.SIGKILL: cli.ExitInternal} {
 		if code := exitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})); code != want {
 			t.Errorf("%v: exit code %d, want %d", signal, code, want)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 )
 
 // TestExegesisIsTried: what -exegesis lacks is said before a CPU to measure on is looked for.
@@ -17,8 +19,8 @@ func TestExegesisIsTried(t *testing.T) {
 		t.Setenv("PATH", c.path)
 		var stderr strings.Builder
 		code := run([]string{"instructions", "-cpus", "8191", "-match", "^imul$", "-exegesis", c.name}, nil, nil, &stderr)
-		if code != exitUsage || !strings.Contains(stderr.String(), c.says) {
-			t.Errorf("exit code %d, want %d and %q: %s", code, exitUsage, c.says, stderr.String())
+		if code != cli.ExitUsage || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("exit code %d, want %d and %q: %s", code, cli.ExitUsage, c.says, stderr.String())
 		}
 	}
 }

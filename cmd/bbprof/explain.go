@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func explainCommand() *command {
-	return &command{
-		name:     "explain",
-		summary:  "find which part of a set-up a block's or a program's time depends on",
-		synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
-		about: `It starts from a harness that takes no precautions (all pages on one frame, subnormals computed,
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "explain",
+		Summary:  "find which part of a set-up a block's or a program's time depends on",
+		Synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
+		About: `It starts from a harness that takes no precautions (all pages on one frame, subnormals computed,
 nothing rejected for its addresses) and the flags below. For each hypothesis it changes the one
 thing that removes the cause, holds all else, and measures both set-ups in turn. An outcome is
   confirmed  the effect is at least 2 % of the cycles, and its interval excludes 0
@@ -26,31 +27,31 @@ thing that removes the cause, holds all else, and measures both set-ups in turn.
 If the layouts of a block differ, explain also says which rule predicts them. It runs a program with
 256 sizes of the environment, and tests what makes the slowest one slow.
 `,
-		notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
+		Notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
 `,
-		examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
+		Examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -clean-env -trace kernel -- ./prog args
 `,
-		exits: map[int]string{exitOK: "every hypothesis was tested, whatever the outcomes", exitRejected: "the block is rejected in this set-up; the report says why",
-			exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explaining{flags: f,
 				study: study{opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: tolerateAll()}},
 				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.block.add(f)
-			f.repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
-			f.seed(&e.ask.Seed, "seed of the random order")
-			e.out.add(f, "the table")
+			f.Repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
+			f.Seed(&e.ask.Seed, "seed of the random order")
+			e.out.Add(f, "the table")
 			e.plot.add(f)
 			e.set.add(f)
 			measuringFlags(f, &e.opts)
 			e.programs.declare(f)
 			e.window = 3000 // as of sweep
-			f.text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
-			f.number(&e.window, 1, "window", "so many instructions")
-			f.program = &e.words
-			f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
+			f.Text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
+			f.Number(&e.window, 1, "window", "so many instructions")
+			f.Program = &e.words
+			f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 			return e.run
 		},
 	}
@@ -58,7 +59,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 
 type explaining struct {
 	study
-	flags *flags
+	flags *cli.Flags
 	ask   explain.Options
 	set   setupFlags
 
@@ -69,17 +70,17 @@ type explaining struct {
 	window   int
 }
 
-func (e *explaining) run(std streams) error {
-	ofProgram := e.flags.of(programsTitle)
+func (e *explaining) run(std cli.Streams) error {
+	ofProgram := e.flags.Of(programsTitle)
 	switch {
 	case len(e.words) > 0 && e.block.given():
-		return badUsage("a block and the program %s: give one of them", e.words[0])
+		return cli.BadUsage("a block and the program %s: give one of them", e.words[0])
 	case len(e.words) == 0 && ofProgram != "":
-		return badUsage("-%s is for a program: write it and its arguments after --", ofProgram)
+		return cli.BadUsage("-%s is for a program: write it and its arguments after --", ofProgram)
 	case len(e.words) > 0 && e.ofBlock() != "":
-		return badUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
+		return cli.BadUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
 	case len(e.words) > 0:
-		ctx, stop := untilSignal()
+		ctx, stop := cli.UntilSignal()
 		defer stop()
 		return e.explainProgram(ctx, std)
 	}
@@ -110,28 +111,28 @@ func (e *explaining) run(std streams) error {
 // ofBlock is the first flag on the command line that says nothing of a program, "" if there is none.
 func (e *explaining) ofBlock() string {
 	for _, name := range []string{"plot", "at", "address"} {
-		if e.flags.has(name) {
+		if e.flags.Has(name) {
 			return name
 		}
 	}
-	return e.flags.of(measuringTitle, "cpus", "cpu")
+	return e.flags.Of(measuringTitle, "cpus", "cpu")
 }
 
 func explanation(e explain.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
+	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	for _, f := range e.Findings {
 		why := f.Here
 		if f.Change != "" {
 			why += "; " + f.Change
 		}
 		if f.Rounds == 0 {
-			t.row(f.Hypothesis, string(f.Outcome), "", "", why)
+			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
 			continue
 		}
-		t.row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
-		t.note(why)
+		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
+		t.Note(why)
 	}
 	w.WriteString(t.String())
 	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
@@ -149,17 +150,17 @@ func explanation(e explain.Explanation) string {
 func layoutsReport(l explain.Layouts) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; what the number of nops before the copies and their place say of a layout:\n", len(l.Cycles), 100*l.Differ)
-	t := newTable("lr", "rule", "layouts it is right about")
+	t := cli.NewTable("lr", "rule", "layouts it is right about")
 	for _, r := range l.Rules {
-		t.row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
+		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
 	}
 	w.WriteString(t.String())
 	if rule := l.Decides(); rule != "" {
 		fmt.Fprintf(&w, "what decides: %s\n", rule)
 	}
-	t = newTable("lrr", "with", "cycles", "layouts differ by")
+	t = cli.NewTable("lrr", "with", "cycles", "layouts differ by")
 	for _, c := range l.Ends {
-		t.row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
+		t.Row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
 	}
 	w.WriteString(t.String())
 	if ended := l.Ended(); len(ended) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
@@ -14,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-func (e *explaining) explainProgram(ctx context.Context, std streams) error {
+func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error {
 	c, err := e.programs.command(e.words)
 	if err != nil {
 		return err
@@ -34,16 +35,16 @@ func (e *explaining) explainProgram(ctx context.Context, std streams) error {
 		_, err := c.Exe.Function(e.traced)
 		return err
 	}
-	notes := e.out.notes(std)
+	notes := e.out.Notes(std)
 	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", words.Plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
-	done := progress(notes, p.Steps(), "runs")
-	p.Done = done.step
+	done := cli.Progress(notes, p.Steps(), "runs")
+	p.Done = done.Step
 	got, err := cause.Explain(ctx, r, c, p)
-	done.end()
-	if err != nil && !(stopped(err) && got.Sizes > 0) {
+	done.End()
+	if err != nil && !(cli.Stopped(err) && got.Sizes > 0) {
 		return err
 	}
-	return cmp.Or(e.out.write(std, got, causes(got)), err)
+	return cmp.Or(e.out.Write(std, got, causes(got)), err)
 }
 
 // leastRounds is the fewest for an interval of a median.
@@ -63,15 +64,15 @@ func (e *explaining) tracer(c program.Command) (func(context.Context, program.Se
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
-	t := newTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
+	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	var confirmed []string
 	for _, f := range e.Findings {
 		if f.Effect == nil {
-			t.row(f.Hypothesis, string(f.Outcome), "", "", f.Change)
+			t.Row(f.Hypothesis, string(f.Outcome), "", "", f.Change)
 			continue
 		}
-		t.row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), effectRange(*f.Effect))
-		t.note(f.Change)
+		t.Row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), effectRange(*f.Effect))
+		t.Note(f.Change)
 		if f.Outcome == stat.Confirmed {
 			confirmed = append(confirmed, f.Hypothesis)
 		}

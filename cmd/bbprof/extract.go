@@ -11,18 +11,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 )
 
-func extractCommand() *command {
-	return &command{
-		name:    "extract",
-		summary: "take the blocks out of programs, libraries and assembly, with how often they run",
-		synopsis: []string{
+func extractCommand() *cli.Command {
+	return &cli.Command{
+		Name:    "extract",
+		Summary: "take the blocks out of programs, libraries and assembly, with how often they run",
+		Synopsis: []string{
 			"extract [flags] FILE...",
 			"extract -run [flags] [FILE...] -- PROGRAM [ARGUMENT...]  (what it runs, with counts)",
 		},
-		about: `It writes a corpus for bbprof batch: CSV with a header, one row for each block, in the order of the
+		About: `It writes a corpus for bbprof batch: CSV with a header, one row for each block, in the order of the
 addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), an archive of them (.a),
 or assembly (.s), which GNU as or llvm-mc assembles. If a file has regions between markers of
 LLVM-MCA, OSACA or IACA, blocks come only from there. A block starts at a function's entry, at the
@@ -33,13 +34,13 @@ function is left out, and a note says so.
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
 `,
-		notes: `docs/extract.md explains the columns, what counts as a block and where counts come from.
+		Notes: `docs/extract.md explains the columns, what counts as a block and where counts come from.
 `,
-		examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
+		Examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
 bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with counts
 `,
-		exits: map[int]string{exitOK: "done", exitUsage: "", exitHost: "what counts or assembles is not installed", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "what counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := extracting{}
 			e.add(f)
 			return e.run
@@ -51,7 +52,7 @@ bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with co
 const runTitle = "How the program of -run runs"
 
 type extracting struct {
-	flags     *flags
+	flags     *cli.Flags
 	options   extract.Options
 	rows      extract.Rows
 	files     []string
@@ -62,28 +63,28 @@ type extracting struct {
 	timeout   time.Duration
 	callgrind []string
 	perf      string
-	out       output
+	out       cli.Output
 }
 
-func (e *extracting) add(f *flags) {
-	e.flags, f.operands, f.program = f, &e.files, &e.program
-	e.out.addFile(f)
+func (e *extracting) add(f *cli.Flags) {
+	e.flags, f.Operands, f.Program = f, &e.files, &e.program
+	e.out.AddFile(f)
 	e.options.Cut, e.options.Min = extract.CutLeader, 1
-	choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
-		"transfer: it goes on to the next control transfer, so blocks overlap").fallback = string(extract.CutLeader)
-	parsed(f, &e.options.Func, regexp.Compile, "func", "NAME", "functions whose demangled name matches NAME, a regular expression")
-	parsed(f, &e.options.Section, regexp.Compile, "section", "NAME", "sections whose name matches NAME, a regular expression")
-	f.number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
-	f.number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
-	f.toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
-	f.toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
+	cli.Choice(f, &e.options.Cut, extract.Cuts(), "cut", "WHERE", "leader: a block ends before the next address that control may come to; "+
+		"transfer: it goes on to the next control transfer, so blocks overlap").Fallback = string(extract.CutLeader)
+	cli.Parsed(f, &e.options.Func, regexp.Compile, "func", "NAME", "functions whose demangled name matches NAME, a regular expression")
+	cli.Parsed(f, &e.options.Section, regexp.Compile, "section", "NAME", "sections whose name matches NAME, a regular expression")
+	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
+	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
+	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
+	f.Toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
 	syntaxFlag(f, &e.rows.Syntax, "that column")
-	f.section("How often each block runs")
-	f.toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
-	f.list(&e.callgrind, "callgrind", "FILE",
+	f.Section("How often each block runs")
+	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
+	f.List(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
-	f.text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
-	f.section(runTitle)
+	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
+	f.Section(runTitle)
 	runFlags(f, &e.timeout, &e.stdin, "10m")
 	anyStatusFlag(f, &e.anyStatus)
 }
@@ -97,33 +98,33 @@ func (e *extracting) check() error {
 	}
 	switch {
 	case sources > 1:
-		return badUsage("-run, -callgrind and -perf each say what ran; choose one")
+		return cli.BadUsage("-run, -callgrind and -perf each say what ran; choose one")
 	case e.runs && len(e.program) == 0:
-		return badUsage("-run: name the program after --, such as bbprof extract -run -- ./prog")
+		return cli.BadUsage("-run: name the program after --, such as bbprof extract -run -- ./prog")
 	case !e.runs && len(e.program) > 0:
-		return badUsage("a program after -- is run with -run")
+		return cli.BadUsage("a program after -- is run with -run")
 	case sources == 0 && len(e.files) == 0:
-		return badUsage("name a program, a library, an object, an archive or assembly")
-	case !e.runs && e.flags.of(runTitle) != "":
-		return badUsage("-%s is of a program that is run: it needs -run", e.flags.of(runTitle))
+		return cli.BadUsage("name a program, a library, an object, an archive or assembly")
+	case !e.runs && e.flags.Of(runTitle) != "":
+		return cli.BadUsage("-%s is of a program that is run: it needs -run", e.flags.Of(runTitle))
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
-		return badUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
+		return cli.BadUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
 	return nil
 }
 
-func (e *extracting) run(std streams) error {
+func (e *extracting) run(std cli.Streams) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	if err := e.profile(ctx, std); err != nil {
 		return badInput(err)
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	var stats extract.Stats
-	err := writeResults(e.out.file, e.files, std.out, func(w io.Writer) (err error) {
+	err := cli.WriteResults(e.out.File, e.files, std.Out, func(w io.Writer) (err error) {
 		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
 		return err
 	})
@@ -131,15 +132,15 @@ func (e *extracting) run(std streams) error {
 		return badInput(err)
 	}
 	if e.options.Func != nil && stats.Functions == 0 {
-		fmt.Fprintf(e.out.notes(std), "bbprof: -func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address\n", e.options.Func)
+		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address\n", e.options.Func)
 	}
 	for _, note := range e.notes(stats) {
-		fmt.Fprintln(e.out.notes(std), "bbprof: "+note)
+		fmt.Fprintln(e.out.Notes(std), "bbprof: "+note)
 	}
 	return nil
 }
 
-func (e *extracting) profile(ctx context.Context, std streams) (err error) {
+func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
 	p := e.options.Profile
 	switch {
 	case e.runs:
@@ -160,13 +161,13 @@ func (e *extracting) profile(ctx context.Context, std streams) (err error) {
 	return nil
 }
 
-func (e *extracting) runProgram(ctx context.Context, std streams) (*extract.Profile, error) {
-	out := std.err
-	if e.out.file != "" && e.out.file != "-" {
-		out = std.out
+func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
+	out := std.Err
+	if e.out.File != "" && e.out.File != "-" {
+		out = std.Out
 	}
-	r := extract.Run{Program: e.program, Out: direct(out), Err: direct(std.err), AnyStatus: e.anyStatus, Timeout: e.timeout}
-	return ran(ctx, r, e.stdin, e.out.notes(std), (*extract.Run).Profile)
+	r := extract.Run{Program: e.program, Out: cli.Direct(out), Err: cli.Direct(std.Err), AnyStatus: e.anyStatus, Timeout: e.timeout}
+	return ran(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
 }
 
 // notes are what a user should know of what was found, and of what was not.

@@ -1,6 +1,10 @@
 package main
 
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
 // hostCommands are those of this subject.
-func hostCommands() []*command {
-	return []*command{doctorCommand(), selftestCommand()}
+func hostCommands() []*cli.Command {
+	return []*cli.Command{doctorCommand(), selftestCommand()}
 }

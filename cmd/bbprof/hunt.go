@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -22,12 +23,12 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func huntCommand() *command {
-	return &command{
-		name:     "hunt",
-		summary:  "find blocks that a model gets wrong, and shrink them to what is wrong with it",
-		synopsis: []string{"hunt -model SOURCE [flags] [CORPUS...]  (- is standard input)"},
-		about: `It measures blocks of a corpus, or generated ones, has the model predict them, and takes those whose
+func huntCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "hunt",
+		Summary:  "find blocks that a model gets wrong, and shrink them to what is wrong with it",
+		Synopsis: []string{"hunt -model SOURCE [flags] [CORPUS...]  (- is standard input)"},
+		About: `It measures blocks of a corpus, or generated ones, has the model predict them, and takes those whose
 prediction lies outside the measured interval by more than -threshold of the cycles. Each is shrunk:
 instructions are removed while the error stays. Then hunt tries the neighbours (other opcodes,
 widths and kinds of operands): those with the same error belong to one class. Blocks that contain a
@@ -37,30 +38,30 @@ A SOURCE is what bbprof score -h lists. Pointers are distinct (-init distinct), 
 know that registers are equal. Each class is measured once more, in another initial state, in a loop
 and in another layout.
 `,
-		notes: `docs/hunt.md explains the classes and has five reports.
+		Notes: `docs/hunt.md explains the classes and has five reports.
 `,
-		examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
+		Examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
 bbprof hunt -model exec:'python3 predict.py' -generate 20000
 `,
-		exits: map[int]string{exitOK: "done, whatever was found", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
-			exitHost: "this host cannot measure, or no longer; what was found until then is reported", exitInternal: "", exitInterrupted: "interrupted; what was found until then is reported"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "done, whatever was found", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
 				predicting: predicting{timeout: huntTimeout}, sideBySide: sideBySide{retries: 1, measuring: profiler.Options{Init: "distinct"}}}
-			f.operands = &h.files
-			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "the model to find mistakes of", set: h.addModel})
-			parsed(f, &h.threshold, parseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").fallback = "20%"
-			f.text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
-			f.number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
-			parsed(f, &h.generate, func(s string) (int, error) {
-				return wholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
+			f.Operands = &h.files
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "the model to find mistakes of", Set: h.addModel})
+			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
+			f.Text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
+			f.Number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
+			cli.Parsed(f, &h.generate, func(s string) (int, error) {
+				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
 			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
-			parsed(f, &h.time, parseDuration, "time", "TIME", "end the search after so long, such as 2m")
-			f.text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
+			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
+			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
 			h.addPredicting(f)
-			f.seed(&h.seed, "seed of what is chosen and made up")
-			f.toggle(&h.out.json, "json", "one JSON object instead of the table")
-			h.out.addFile(f)
+			f.Seed(&h.seed, "seed of what is chosen and made up")
+			f.Toggle(&h.out.JSON, "json", "one JSON object instead of the table")
+			h.out.AddFile(f)
 			h.sideBySide.declare(f)
 			return h.run
 		},
@@ -78,7 +79,7 @@ type hunting struct {
 	time      time.Duration
 	report    string
 	seed      uint64
-	out       output
+	out       cli.Output
 }
 
 // huntTimeout is shorter than predictTimeout: what hunt makes up may be what a tool hangs at.
@@ -87,9 +88,9 @@ const huntTimeout = 10 * time.Second
 // generatedAlone is how many blocks are made up where there is no corpus.
 const generatedAlone = 4000
 
-func (h *hunting) run(std streams) error {
+func (h *hunting) run(std cli.Streams) error {
 	if len(h.models) != 1 {
-		return badUsage("name one model, such as -model llvm-mca-22")
+		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
 	if err := oneMode(h.measuring); err != nil {
 		return err
@@ -115,10 +116,10 @@ func (h *hunting) run(std streams) error {
 	source := sources[0]
 	if h.report != "" { // that it cannot be written is said before measuring, not after
 		if err := os.MkdirAll(h.report, 0o777); err != nil {
-			return badUsage("-report %s: %w", h.report, err)
+			return cli.BadUsage("-report %s: %w", h.report, err)
 		}
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	workers, err := someWorkers(ctx, h.measuring, h.workers)
 	if err != nil {
@@ -160,18 +161,18 @@ func (s *labelledSource) failed() error {
 	if s.answered || s.died == 0 {
 		return nil
 	}
-	return badUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
+	return cli.BadUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
 }
 
-func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
+func (h *hunting) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
 	began := time.Now()
-	meter := newMeter(h.out.notes(std))
-	defer meter.end()
+	meter := cli.NewMeter(h.out.Notes(std))
+	defer meter.End()
 	found, err := hunt.Hunt(ctx, m, source, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
 		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
 		Progress: func(p hunt.Progress) {
-			meter.show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
+			meter.Show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
 		},
 	})
 	if err == nil {
@@ -184,27 +185,27 @@ func (h *hunting) hunt(ctx context.Context, std streams, m hunt.Measurer, source
 }
 
 // finish writes what was found, also where err ended the search.
-func (h *hunting) finish(std streams, source predict.Source, found *hunt.Found, err error) error {
-	if err != nil && !stopped(err) && found.Surveyed == 0 {
+func (h *hunting) finish(std cli.Streams, source predict.Source, found *hunt.Found, err error) error {
+	if err != nil && !cli.Stopped(err) && found.Surveyed == 0 {
 		return err
 	}
 	name := source.String()
-	if err := h.out.write(std, h.json(name, h.threshold, found, stopped(err)), huntText(name, h.threshold, found)); err != nil {
+	if err := h.out.Write(std, h.json(name, h.threshold, found, cli.Stopped(err)), huntText(name, h.threshold, found)); err != nil {
 		return err
 	}
 	var reports error
 	if h.report != "" {
 		if failed := h.writeReports(source, found); failed != nil {
-			fmt.Fprintf(std.err, "bbprof: writing the reports: %v\n", failed)
-			reports = exit(exitInternal)
+			fmt.Fprintf(std.Err, "bbprof: writing the reports: %v\n", failed)
+			reports = cli.Exit(cli.ExitInternal)
 		}
 	}
 	switch {
-	case stopped(err):
-		fmt.Fprintln(std.err, "bbprof: interrupted; this is what was found until then")
-		return exit(exitInterrupted)
-	case err != nil && exitOf(err) != exitUsage: // a model that fails at each block has been asked about all
-		fmt.Fprintln(std.err, "bbprof: the search ended early; this is what was found until then")
+	case cli.Stopped(err):
+		fmt.Fprintln(std.Err, "bbprof: interrupted; this is what was found until then")
+		return cli.Exit(cli.ExitInterrupted)
+	case err != nil && exitOf(err) != cli.ExitUsage: // a model that fails at each block has been asked about all
+		fmt.Fprintln(std.Err, "bbprof: the search ended early; this is what was found until then")
 	}
 	return cmp.Or(err, reports)
 }
@@ -216,13 +217,13 @@ func (h *hunting) renameWidth() int {
 }
 
 // corpus is what is looked at of the files, in random order.
-func (h *hunting) corpus(std streams) ([]string, error) {
+func (h *hunting) corpus(std cli.Streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
-	blocks, err := distinctBlocks(h.files, std.in, h.column, h.out.notes(std))
+	blocks, err := distinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
 	if err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
 	rng := rand.New(rand.NewPCG(h.seed, 1))
 	rng.Shuffle(len(blocks), func(i, k int) { blocks[i], blocks[k] = blocks[k], blocks[i] })
@@ -357,12 +358,12 @@ func huntText(model string, threshold float64, f *hunt.Found) string {
 	if len(f.Classes) == 0 {
 		return w.String()
 	}
-	t := newTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
+	t := cli.NewTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		t.row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
 		if same := c.Same(); len(same) > 0 {
-			t.row("", "", "", "", "", "", "  also "+shortened(same, 6))
+			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}
 	}
 	w.WriteString("\n" + t.String())
@@ -433,7 +434,7 @@ func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Expla
 	fmt.Fprintf(&w, "%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(c.Predicted.Cycles/c.Cycles, c.Cycles/c.Predicted.Cycles))
 	writeMeasurements(&w, c)
 	info := host.Detect(h.measuring.CPUs...)
-	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), versionText())
+	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
 	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct -hex %s`\n", c.Hex)
 	if r := c.Result; r != nil {
 		w.WriteString("\n## Evidence\n\n")

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 )
 
 // TestHuntTriesReport: that reports cannot be written is said before a CPU to measure on is looked for.
@@ -15,7 +17,7 @@ func TestHuntTriesReport(t *testing.T) {
 	}
 	var stderr strings.Builder
 	code := run([]string{"hunt", "-cpus", "8191", "-model", "exec:cat", "-report", filepath.Join(file, "issues"), file}, nil, nil, &stderr)
-	if code != exitUsage || !strings.Contains(stderr.String(), "bbprof: hunt: -report "+file+"/issues: ") {
-		t.Errorf("exit code %d, want %d: %s", code, exitUsage, stderr.String())
+	if code != cli.ExitUsage || !strings.Contains(stderr.String(), "bbprof: hunt: -report "+file+"/issues: ") {
+		t.Errorf("exit code %d, want %d: %s", code, cli.ExitUsage, stderr.String())
 	}
 }

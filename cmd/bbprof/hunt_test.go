@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/verdict"
@@ -62,20 +63,20 @@ func TestHuntEnds(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"done", threes{}, ones{}, dir, exitOK, found, ""},
-		{"the host, late", threes{}, ones{hunt.AsLoop, gone}, dir, exitHost, found,
+		{"done", threes{}, ones{}, dir, cli.ExitOK, found, ""},
+		{"the host, late", threes{}, ones{hunt.AsLoop, gone}, dir, cli.ExitHost, found,
 			"bbprof: the search ended early; this is what was found until then\nbbprof: this host cannot measure: an idle CPU"},
-		{"the host, at once", threes{}, ones{hunt.Survey, gone}, dir, exitHost, "", "bbprof: this host cannot measure: an idle CPU"},
-		{"Ctrl-C", threes{}, ones{hunt.AsLoop, context.Canceled}, dir, exitInterrupted, found, "bbprof: interrupted; this is what was found until then\n"},
-		{"the model", threes{errors.New("it died")}, ones{}, dir, exitInternal, "", "bbprof: -model 3: it died\n"},
-		{"the reports", threes{}, ones{}, file, exitInternal, found, "bbprof: writing the reports: "},
+		{"the host, at once", threes{}, ones{hunt.Survey, gone}, dir, cli.ExitHost, "", "bbprof: this host cannot measure: an idle CPU"},
+		{"Ctrl-C", threes{}, ones{hunt.AsLoop, context.Canceled}, dir, cli.ExitInterrupted, found, "bbprof: interrupted; this is what was found until then\n"},
+		{"the model", threes{errors.New("it died")}, ones{}, dir, cli.ExitInternal, "", "bbprof: -model 3: it died\n"},
+		{"the reports", threes{}, ones{}, file, cli.ExitInternal, found, "bbprof: writing the reports: "},
 	} {
 		var stdout, stderr strings.Builder
-		std := streams{nil, &stdout, &stderr}
+		std := cli.Streams{Out: &stdout, Err: &stderr}
 		h := &hunting{threshold: 0.2, report: c.report}
-		h.out.quiet = true
+		h.out.Quiet = true
 		got, err := h.hunt(t.Context(), std, c.m, &labelledSource{Source: c.model, name: "3"}, []string{"4801d8"})
-		code := finish("hunt", h.finish(std, c.model, &got, err), explainError, std)
+		code := cli.Finish("hunt", h.finish(std, c.model, &got, err), explainError, std)
 		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
 			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())

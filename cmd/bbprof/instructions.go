@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
@@ -23,41 +24,41 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func instructionsCommand() *command {
-	return &command{
-		name:     "instructions",
-		summary:  "measure latency and throughput of instructions, one by one",
-		synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
-		about: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
+func instructionsCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "instructions",
+		Summary:  "measure latency and throughput of instructions, one by one",
+		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
+		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
 kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
 register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
 from the second to the first. load_latency starts at an address. store_to_load is a store and the
 load of what it wrote, together. throughput is cycles an instruction if none waits for another.
 Intervals are of 95 %; that of a throughput that varies (throughput_note) holds all measurements.
 `,
-		notes: `docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
+		Notes: `docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
 `,
-		examples: `bbprof instructions -o table.csv                       all forms: a minute or two
+		Examples: `bbprof instructions -o table.csv                       all forms: a minute or two
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
 `,
-		exits: map[int]string{exitOK: "done, whether or not every form has a number", exitUsage: "", exitHost: "", exitInternal: "", exitInterrupted: "interrupted; nothing is written"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
 			// of two unlike units, would take the usual three seconds each.
 			c := measuringForms{sideBySide: sideBySide{retries: 2, measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
-			parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
-			f.toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
-			f.text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
-			f.text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
-			f.operands = &c.tables
-			f.list(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
-			c.out.addFile(f)
+			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
+			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
+			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
+			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
+			f.Operands = &c.tables
+			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
+			c.out.AddFile(f)
 			formatFlag(f, &c.format)
-			f.section("Models")
-			f.text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
-			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", set: c.addModel})
+			f.Section("Models")
+			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", Set: c.addModel})
 			c.addPredicting(f)
-			outputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
+			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			c.sideBySide.declare(f)
 			return c.run
 		},
@@ -75,11 +76,11 @@ type measuringForms struct {
 	report   string
 	against  []string
 	tables   []string
-	out      output
+	out      cli.Output
 	format   resultfile.Format
 }
 
-func (c *measuringForms) run(std streams) error {
+func (c *measuringForms) run(std cli.Streams) error {
 	if err := c.check(std); err != nil {
 		return err
 	}
@@ -97,36 +98,36 @@ func (c *measuringForms) run(std streams) error {
 	}
 	plans, err := c.plans()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if err := c.checkExegesis(); err != nil {
 		return err
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	rows, err := c.measure(ctx, std, plans)
 	if errors.Is(err, instructions.ErrInterrupted) {
-		return exit(exitInterrupted)
+		return cli.Exit(cli.ExitInterrupted)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", instructionsSummary(rows))
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
 	return c.writeAll(ctx, std, rows, there, sources, core)
 }
 
-func (c *measuringForms) check(std streams) error {
+func (c *measuringForms) check(std cli.Streams) error {
 	if err := c.measuring.Check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	if err := chooseFormat(&c.format, c.out.file, std); err != nil {
+	if err := chooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	if !c.format.Whole() {
-		return badUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
+		return cli.BadUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
 	}
 	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
-		return badUsage("-model and -report belong together: name one model, and the file for where it disagrees")
+		return cli.BadUsage("-model and -report belong together: name one model, and the file for where it disagrees")
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
 	for _, name := range c.against {
 		numbers, err := readNumbers(name)
 		if err != nil {
-			return nil, badUsage("-against: %w", err)
+			return nil, cli.BadUsage("-against: %w", err)
 		}
 		there = append(there, numbers)
 	}
@@ -143,27 +144,27 @@ func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
 }
 
 // compareTables compares a table that is there with others.
-func (c *measuringForms) compareTables(std streams, there []instructions.Table) error {
+func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Table) error {
 	if len(c.tables) > 1 || len(there) == 0 {
-		return badUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
+		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
 	}
 	here, err := readNumbers(c.tables[0])
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	return c.out.stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
+	return c.out.Stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
 }
 
 // writeAll writes the table first: what follows may fail.
-func (c *measuringForms) writeAll(ctx context.Context, std streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
+func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
 	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
-	if c.out.file != "" || len(there) == 0 {
-		if err := c.out.stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
+	if c.out.File != "" || len(there) == 0 {
+		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
 	}
 	if len(there) > 0 {
-		if err := writeAgreements(std.out, numbersOf(rows), c.against, there); err != nil {
+		if err := writeAgreements(std.Out, numbersOf(rows), c.against, there); err != nil {
 			return err
 		}
 	}
@@ -265,11 +266,11 @@ func (c *measuringForms) checkExegesis() error {
 		return nil
 	}
 	if _, err := exec.LookPath("llvm-mc" + c.llvmVersion()); err != nil && c.snippets == "" {
-		return badUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, instructions.ErrNoLLVM)
+		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, instructions.ErrNoLLVM)
 	}
 	for _, mode := range instructions.ExegesisModes() {
-		if err := replaceable(c.exegesisFile(mode)); err != nil {
-			return badUsage("-exegesis %s: %w", c.exegesis, err)
+		if err := cli.Replaceable(c.exegesisFile(mode)); err != nil {
+			return cli.BadUsage("-exegesis %s: %w", c.exegesis, err)
 		}
 	}
 	return nil
@@ -277,25 +278,25 @@ func (c *measuringForms) checkExegesis() error {
 
 func (c *measuringForms) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
 
-func (c *measuringForms) writeExegesis(std streams, rows []instructions.Row, cpu string) error {
+func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
 	if c.exegesis == "" {
 		return nil
 	}
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
-		err := writeWhole(name, nil, func(w io.Writer) (err error) {
+		err := cli.WriteWhole(name, nil, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("-exegesis: %w", err)
 		}
-		fmt.Fprintf(c.out.notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 	}
 	return nil
 }
 
-func (c *measuringForms) measure(ctx context.Context, std streams, plans []instructions.Plan) ([]instructions.Row, error) {
+func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
 	workers, err := someWorkers(ctx, c.measuring, c.workers)
 	if err != nil {
 		return nil, err
@@ -305,16 +306,16 @@ func (c *measuringForms) measure(ctx context.Context, std streams, plans []instr
 	for _, w := range workers {
 		measurers = append(measurers, w)
 	}
-	var shown *counter
+	var shown *cli.Counter
 	rows, err := instructions.Measure(ctx, measurers, plans, c.retries, host.Detect(c.measuring.CPUs...).DispatchWidth, func(done, of int) {
 		if shown == nil {
-			shown = progress(c.out.notes(std), of, "blocks")
+			shown = cli.Progress(c.out.Notes(std), of, "blocks")
 		}
-		shown.of = of // what some take adds others
-		shown.step(done)
+		shown.Of = of // what some take adds others
+		shown.Step(done)
 	})
 	if shown != nil {
-		shown.end()
+		shown.End()
 	}
 	return rows, err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -81,7 +82,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	if a.Scale != 1 {
 		fmt.Fprintf(&b, "Numbers of %s are multiplied by %.4f, the median ratio of the latencies.\n\n", name, a.Scale)
 	}
-	t := newTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
+	t := cli.NewTable("lr", "", "compared", "within 2 %", "within 5 %", "within 10 %")
 	row := func(what string, of instructions.Tally) {
 		share := func(n int) string {
 			if of.Compared == 0 {
@@ -89,7 +90,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 			}
 			return score.Number(float64(n)/float64(of.Compared)).Percent() + " %"
 		}
-		t.row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
+		t.Row(what, strconv.Itoa(of.Compared), share(of.Within2), share(of.Within5), share(of.Within10))
 	}
 	row("latency", a.Latencies)
 	row("throughput", a.Throughputs)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
@@ -14,7 +15,7 @@ import (
 const disagreeing = 0.02
 
 // disagree asks a model for the blocks that were measured and writes where it is wrong.
-func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instructions.Row, source predict.Source) error {
+func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
 	blocks := instructions.Blocks(rows)
 	predictions, err := source.Predict(ctx, blocks)
 	if err != nil {
@@ -32,11 +33,11 @@ func (c *measuringForms) disagree(ctx context.Context, std streams, rows []instr
 		total += n
 	}
 	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%", source, len(list), total, 100*disagreeing)
-	fmt.Fprintf(c.out.notes(std), "bbprof: %s\n", title)
-	err = writeWhole(c.report, nil, func(w io.Writer) error {
-		t := newTable("rrrl", "measured", "model", "factor", "form", "what", "block")
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
+	err = cli.WriteWhole(c.report, nil, func(w io.Writer) error {
+		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
-			t.row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
+			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
 		}
 		fmt.Fprintf(w, "%s\n\n%s", title, t)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
@@ -14,7 +15,7 @@ import (
 // TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
 func TestInstructionsKeepTable(t *testing.T) {
 	var stdout, stderr strings.Builder
-	std := streams{nil, &stdout, &stderr}
+	std := cli.Streams{Out: &stdout, Err: &stderr}
 	rows := []instructions.Row{{Name: "imul r64, r64", Status: "ok"}}
 	for _, c := range []struct {
 		mc      string
@@ -29,9 +30,9 @@ func TestInstructionsKeepTable(t *testing.T) {
 		stderr.Reset()
 		forms := &measuringForms{format: resultfile.CSV}
 		forms.models = []namedSource{{name: "3"}}
-		code := finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), explainError, std)
-		if code != exitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
-			t.Errorf("exit code %d, want %d\n%s%s", code, exitInternal, stdout.String(), stderr.String())
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), explainError, std)
+		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
+			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
 		}
 	}
 }

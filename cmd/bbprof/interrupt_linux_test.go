@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
@@ -80,15 +81,15 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 	cmd.Process.Signal(sig)
 	time.Sleep(2 * time.Millisecond)
 	cmd.Process.Signal(sig)
-	asOne := time.Since(began) < sameSignal/2
+	asOne := time.Since(began) < cli.SameSignal/2
 	rest, _ := io.ReadAll(out)
 	rows.Write(rest)
 	cmd.Wait()
 	if !asOne {
 		return false
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
 	}
 	if want := "bbprof: interrupted, with 2 rows done and written in full\n"; !strings.HasSuffix(stderr.String(), want) {
 		t.Errorf("stderr is %q, want it to end with %q", stderr.String(), want)
@@ -150,8 +151,8 @@ func TestInterruptedStudies(t *testing.T) {
 				if stdout == "" && wait < 20*time.Second { // nothing was measured yet
 					continue
 				}
-				if code != exitInterrupted || !strings.Contains(stdout, c.want) || !strings.Contains(stderr, "bbprof: interrupted\n") {
-					t.Errorf("exit code %d, want %d and %q in:\n%.2000s\n%s", code, exitInterrupted, c.want, stdout, stderr)
+				if code != cli.ExitInterrupted || !strings.Contains(stdout, c.want) || !strings.Contains(stderr, "bbprof: interrupted\n") {
+					t.Errorf("exit code %d, want %d and %q in:\n%.2000s\n%s", code, cli.ExitInterrupted, c.want, stdout, stderr)
 				}
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -23,26 +24,26 @@ func TestResultLost(t *testing.T) {
 	for _, f := range []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, resultfile.BHive} { // others need more than this result
 		lines = append(lines, []string{"convert", "-format", string(f), result})
 	}
-	for _, name := range bbprof().names() {
+	for _, name := range bbprof().Names() {
 		lines = append(lines, []string{name, "-h"})
 	}
 	for _, args := range lines {
 		t.Run(strings.ReplaceAll(strings.Join(args, " "), result, "FILE"), func(t *testing.T) {
-			if code := run(args, nil, io.Discard, io.Discard); code != exitOK {
+			if code := run(args, nil, io.Discard, io.Discard); code != cli.ExitOK {
 				t.Fatalf("with a place to write to: exit code %d", code)
 			}
 			var stderr bytes.Buffer
-			if code := run(args, nil, failing{syscall.ENOSPC}, &stderr); code != exitInternal || strings.Count(stderr.String(), "no space left on device") != 1 {
-				t.Errorf("full disk: exit code %d, want %d: %s", code, exitInternal, stderr.String())
+			if code := run(args, nil, failingWriter{syscall.ENOSPC}, &stderr); code != cli.ExitInternal || strings.Count(stderr.String(), "no space left on device") != 1 {
+				t.Errorf("full disk: exit code %d, want %d: %s", code, cli.ExitInternal, stderr.String())
 			}
 			stderr.Reset()
-			if code := run(args, nil, failing{syscall.EPIPE}, &stderr); code != exitPipe || stderr.Len() > 0 {
-				t.Errorf("closed pipe: exit code %d, want %d: %s", code, exitPipe, stderr.String())
+			if code := run(args, nil, failingWriter{syscall.EPIPE}, &stderr); code != cli.ExitPipe || stderr.Len() > 0 {
+				t.Errorf("closed pipe: exit code %d, want %d: %s", code, cli.ExitPipe, stderr.String())
 			}
 		})
 	}
 }
 
-type failing struct{ err error }
+type failingWriter struct{ err error }
 
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
+func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
 )
 
@@ -19,28 +20,28 @@ func main() {
 	// whether it can take that one (runtime/proc.go, sysmon and retake), each time at the expense
 	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
-	ignoreFileLimit()
+	cli.IgnoreFileLimit()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return bbprof().run(args, stdin, stdout, stderr)
+	return bbprof().Run(args, stdin, stdout, stderr)
 }
 
-func bbprof() *app {
-	return &app{
-		purpose:  "measure the core cycles of basic blocks of x86-64 code",
-		main:     blockCommand(),
-		commands: slices.Concat(corpusCommands(), studyCommands(), modelCommands(), programCommands(), hostCommands()),
-		headings: []heading{
-			{"Measure a corpus", "extract capture batch convert dataset account"},
-			{"Understand a block", "bounds explain sweep ablate count"},
-			{"Decide between two", "compare check"},
-			{"Judge models", "score hunt instructions"},
-			{"This host and this program", "doctor selftest version completion help"},
+func bbprof() *cli.App {
+	return &cli.App{
+		Purpose:  "measure the core cycles of basic blocks of x86-64 code",
+		Main:     blockCommand(),
+		Commands: slices.Concat(corpusCommands(), studyCommands(), modelCommands(), programCommands(), hostCommands()),
+		Headings: []cli.Heading{
+			{Title: "Measure a corpus", Names: "extract capture batch convert dataset account"},
+			{Title: "Understand a block", Names: "bounds explain sweep ablate count"},
+			{Title: "Decide between two", Names: "compare check"},
+			{Title: "Judge models", Names: "score hunt instructions"},
+			{Title: "This host and this program", Names: "doctor selftest version completion help"},
 		},
-		topic:   measuringTopic(),
-		unknown: instead,
-		explain: explainError,
+		Topic:   measuringTopic(),
+		Unknown: instead,
+		Explain: explainError,
 	}
 }

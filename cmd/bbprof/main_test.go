@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -20,9 +21,9 @@ func TestBatchOfRealBlocks(t *testing.T) {
 	const n = 100
 	lines := strings.SplitAfterN(string(blocks), "\n", n+1)[:n]
 	var stdout, stderr strings.Builder
-	if code := run([]string{"batch", "-"}, strings.NewReader(strings.Join(lines, "")), &stdout, &stderr); code == exitHost && disturbed(stderr.String()) {
+	if code := run([]string{"batch", "-"}, strings.NewReader(strings.Join(lines, "")), &stdout, &stderr); code == cli.ExitHost && disturbed(stderr.String()) {
 		require.Skip(t, require.Idle, "%s", &stderr)
-	} else if code != exitOK {
+	} else if code != cli.ExitOK {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	r := csv.NewReader(strings.NewReader(stdout.String()))

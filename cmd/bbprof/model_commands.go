@@ -1,6 +1,10 @@
 package main
 
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
 // modelCommands are those of this subject.
-func modelCommands() []*command {
-	return []*command{huntCommand(), instructionsCommand(), scoreCommand()}
+func modelCommands() []*cli.Command {
+	return []*cli.Command{huntCommand(), instructionsCommand(), scoreCommand()}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/host"
 )
@@ -10,13 +11,13 @@ import (
 // plotFile is the file to draw into, if any.
 type plotFile string
 
-func (p *plotFile) add(f *flags) {
-	f.declare(flagDecl{name: "plot", arg: "FILE", help: "draw it as SVG; FILE ends in .svg", writes: true, set: func(file string) error {
+func (p *plotFile) add(f *cli.Flags) {
+	f.Declare(cli.Flag{Name: "plot", Arg: "FILE", Help: "draw it as SVG; FILE ends in .svg", Writes: true, Set: func(file string) error {
 		if err := plot.Check(file); err != nil {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
-		if err := writable(file); err != nil {
+		if err := cli.Writable(file); err != nil {
 			return err
 		}
 		*p = plotFile(file)

@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/profiler"
 )
 
 // profiling has do measure with a profiler of these options until a signal comes.
 func profiling(opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	p, err := profiler.New(ctx, opts)
 	if err != nil {

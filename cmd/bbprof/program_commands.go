@@ -1,6 +1,10 @@
 package main
 
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
 // programCommands are those of this subject.
-func programCommands() []*command {
-	return []*command{accountCommand(), captureCommand(), countCommand()}
+func programCommands() []*cli.Command {
+	return []*cli.Command{accountCommand(), captureCommand(), countCommand()}
 }

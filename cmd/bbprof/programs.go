@@ -9,19 +9,20 @@ import (
 	"os"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // runFlags declares what says how a program runs.
-func runFlags(f *flags, timeout *time.Duration, stdin *string, fallback string) {
-	parsed(f, timeout, parseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").fallback = fallback
-	f.text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
+func runFlags(f *cli.Flags, timeout *time.Duration, stdin *string, fallback string) {
+	cli.Parsed(f, timeout, cli.ParseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").Fallback = fallback
+	f.Text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
 }
 
-func anyStatusFlag(f *flags, p *bool) {
-	f.toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
+func anyStatusFlag(f *cli.Flags, p *bool) {
+	f.Toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
 }
 
 // programsTitle is the group of the flags of whole programs that are measured.
@@ -32,11 +33,11 @@ type programFlags struct {
 	cleanEnv bool
 }
 
-func (p *programFlags) declare(f *flags) {
-	f.section(programsTitle)
+func (p *programFlags) declare(f *cli.Flags) {
+	f.Section(programsTitle)
 	runFlags(f, &p.Timeout, &p.Stdin, "1m")
 	anyStatusFlag(f, &p.AnyStatus)
-	f.toggle(&p.cleanEnv, "clean-env", "give the program no environment but the padding")
+	f.Toggle(&p.cleanEnv, "clean-env", "give the program no environment but the padding")
 }
 
 func (p programFlags) command(words []string) (program.Command, error) {
@@ -45,8 +46,8 @@ func (p programFlags) command(words []string) (program.Command, error) {
 	return c, err
 }
 
-func (p programFlags) runner(cpus []int, std streams) (*program.Runner, error) {
-	p.CPUs, p.Stderr = cpus, std.err
+func (p programFlags) runner(cpus []int, std cli.Streams) (*program.Runner, error) {
+	p.CPUs, p.Stderr = cpus, std.Err
 	return program.NewRunner(p.Options)
 }
 
@@ -60,7 +61,7 @@ func noteLeft(r *program.Runner, w io.Writer) {
 // badInput makes an error about a file that was named one of usage.
 func badInput(err error) error {
 	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	return err
 }
@@ -68,11 +69,11 @@ func badInput(err error) error {
 // ran finds out, by do, what a program runs, or how long.
 func ran[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
 	if _, err := program.Find(r.Program[0]); err != nil {
-		return found, usage(err)
+		return found, cli.Usage(err)
 	}
 	in, err := program.OpenInput(cmp.Or(stdin, os.DevNull))
 	if err != nil {
-		return found, badUsage("-stdin: %w", err)
+		return found, cli.BadUsage("-stdin: %w", err)
 	}
 	defer in.Close()
 	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }

@@ -6,32 +6,33 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // chooseFormat takes the format from the output's name unless -format is given, and refuses to write
 // binary data to a terminal.
-func chooseFormat(format *resultfile.Format, output string, std streams) error {
+func chooseFormat(format *resultfile.Format, output string, std cli.Streams) error {
 	if output == "-" {
 		output = ""
 	}
 	if *format == "" {
 		known := false
 		if *format, known = resultfile.FormatOf(output); !known {
-			return badUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
+			return cli.BadUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
 		}
 		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
-			fmt.Fprintf(std.err, "bbprof: %s gets JSON lines, an object a line\n", output)
+			fmt.Fprintf(std.Err, "bbprof: %s gets JSON lines, an object a line\n", output)
 		}
 	}
-	if _, ok := terminal(std.out); ok && output == "" && format.Binary() {
-		return badUsage("format %s is binary, and standard output is a terminal; name a file with -o", *format)
+	if _, ok := cli.Terminal(std.Out); ok && output == "" && format.Binary() {
+		return cli.BadUsage("format %s is binary, and standard output is a terminal; name a file with -o", *format)
 	}
 	return nil
 }
 
-func formatFlag(f *flags, format *resultfile.Format) {
-	choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
+func formatFlag(f *cli.Flags, format *resultfile.Format) {
+	cli.Choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
 		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
 }
 

@@ -12,18 +12,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-func scoreCommand() *command {
-	return &command{
-		name:     "score",
-		summary:  "judge models by measured blocks: errors, which is better, where they are wrong",
-		synopsis: []string{"score [-model [NAME=]SOURCE]... [flags] RESULTS...  (of bbprof batch; - is standard input)"},
-		about: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
+func scoreCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "score",
+		Summary:  "judge models by measured blocks: errors, which is better, where they are wrong",
+		Synopsis: []string{"score [-model [NAME=]SOURCE]... [flags] RESULTS...  (of bbprof batch; - is standard input)"},
+		About: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
   FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
@@ -34,30 +35,30 @@ model should beat and, with -again, a second measurement that none can beat. Blo
 depends on the initial state by more than 5 % are left out: those of -other-init, or of two rows
 that differ. -predictions FILE writes a model's predictions, also of blocks that were not measured.
 `,
-		notes: `docs/score.md defines all figures.
+		Notes: `docs/score.md defines all figures.
 `,
-		examples: `bbprof score -model mca=llvm-mca-22 -worst 20 results.csv
+		Examples: `bbprof score -model mca=llvm-mca-22 -worst 20 results.csv
 bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
-		exits: map[int]string{exitOK: "done, whatever the figures", exitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
-			exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoring{seed: 1}
-			f.operands = &c.files
-			f.declare(flagDecl{name: "model", arg: "[NAME=]SOURCE", help: "judge this model; may be repeated", set: c.addModel})
-			f.list(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
-			f.list(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
+			f.Operands = &c.files
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "judge this model; may be repeated", Set: c.addModel})
+			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
+			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
-			f.text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
-			f.toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
-			f.number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
-			outputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
-			f.text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
-			outputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
-			f.seed(&c.seed, "seed of the bootstrap intervals")
-			f.toggle(&c.out.json, "json", "one JSON object instead of the report")
-			c.out.addFile(f)
+			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
+			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
+			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
+			f.Text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
+			cli.OutputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
+			f.Seed(&c.seed, "seed of the bootstrap intervals")
+			f.Toggle(&c.out.JSON, "json", "one JSON object instead of the report")
+			c.out.AddFile(f)
 			return c.run
 		},
 	}
@@ -78,7 +79,7 @@ type scoring struct {
 	column      string // of blocks, for predictions
 	report      string
 	seed        uint64
-	out         output
+	out         cli.Output
 }
 
 // predicting is what score and hunt share: models, and what they have to be told.
@@ -106,13 +107,13 @@ func (p *predicting) addModel(s string) error {
 	return nil
 }
 
-func (p *predicting) addPredicting(f *flags) {
+func (p *predicting) addPredicting(f *cli.Flags) {
 	if p.timeout == 0 {
 		p.timeout = predictTimeout
 	}
-	f.text(&p.mcpu, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
-	f.text(&p.core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
-	parsed(f, &p.timeout, parseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").fallback = p.timeout.String()
+	f.Text(&p.mcpu, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
+	f.Text(&p.core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
+	cli.Parsed(f, &p.timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.timeout.String()
 }
 
 func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
@@ -120,47 +121,47 @@ func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
 	for _, m := range p.models {
 		s, err := predict.Parse(m.text, predict.Options{Core: core, MCPU: p.mcpu, Timeout: p.timeout, Open: openTable})
 		if err != nil {
-			return nil, badUsage("-model %s: %w", m.name, err)
+			return nil, cli.BadUsage("-model %s: %w", m.name, err)
 		}
 		list = append(list, s)
 	}
 	return list, nil
 }
 
-func (c *scoring) run(std streams) error {
+func (c *scoring) run(std cli.Streams) error {
 	if len(c.files) == 0 {
-		return badUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
+		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}
 	if c.predictions != "" && len(c.models) != 1 {
-		return badUsage("-predictions is of one model: name it, such as -model llvm-mca-22")
+		return cli.BadUsage("-predictions is of one model: name it, such as -model llvm-mca-22")
 	}
 	if c.predictions == "-" {
-		return badUsage("-predictions: standard output takes the report; name a file")
+		return cli.BadUsage("-predictions: standard output takes the report; name a file")
 	}
 	c.truth.core, c.truth.unmeasured = c.core, c.predictions != ""
-	stdin, err := std.in, error(nil)
+	stdin, err := std.In, error(nil)
 	if c.predictions != "" {
-		if stdin, std.in, err = readTwice(c.files, std.in); err != nil {
+		if stdin, std.In, err = readTwice(c.files, std.In); err != nil {
 			return err
 		}
 	}
 	t, err := readTruth(c.files, stdin, c.truth)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if len(c.otherInit) > 0 {
-		if err := t.dropSensitive(c.otherInit, std.in); err != nil {
-			return usage(err)
+		if err := t.dropSensitive(c.otherInit, std.In); err != nil {
+			return cli.Usage(err)
 		}
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	sources, err := c.sourcesFor(ctx, t, std)
 	if err != nil {
 		return err
 	}
 	if len(t.blocks) == 0 {
-		fmt.Fprintln(c.out.notes(std), "bbprof: no block is measured, so nothing is scored")
+		fmt.Fprintln(c.out.Notes(std), "bbprof: no block is measured, so nothing is scored")
 		return nil
 	}
 	models, err := c.predictAll(ctx, t, sources, std)
@@ -171,12 +172,12 @@ func (c *scoring) run(std streams) error {
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {
-		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", versionText(), files), Facts: t.facts(), Measured: t.blocks}
-		if err := writeWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
+		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
+		if err := cli.WriteWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return c.out.write(std, r, scoreText(r, files, t.weighted(), c.worst > 0))
+	return c.out.Write(std, r, scoreText(r, files, t.weighted(), c.worst > 0))
 }
 
 // facts say what was measured on what, for the page.
@@ -194,7 +195,7 @@ func (t *truth) facts() []htmlreport.Fact {
 
 // sourcesFor are the models. With -predictions the one has been asked about all blocks, of this host's core if nothing
 // tells which is meant.
-func (c *scoring) sourcesFor(ctx context.Context, t *truth, std streams) ([]predict.Source, error) {
+func (c *scoring) sourcesFor(ctx context.Context, t *truth, std cli.Streams) ([]predict.Source, error) {
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
 		var err error
@@ -204,18 +205,18 @@ func (c *scoring) sourcesFor(ctx context.Context, t *truth, std streams) ([]pred
 	}
 	sources, err := c.sources(core)
 	if err == nil && c.predictions != "" {
-		sources[0], err = c.writePredictions(ctx, sources[0], std.in, std)
+		sources[0], err = c.writePredictions(ctx, sources[0], std.In, std)
 	}
 	return sources, err
 }
 
 // predictAll gives the predictions of all models and of what they are compared with.
-func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.Source, std streams) ([]score.Model, error) {
+func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.Source, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
-		m, err := t.again(c.again, std.in)
+		m, err := t.again(c.again, std.In)
 		if err != nil {
-			return nil, usage(err)
+			return nil, cli.Usage(err)
 		}
 		models = append(models, m)
 	}
@@ -228,11 +229,11 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 		}
 		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, words.Plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
 	if t.core.Name == "" {
-		fmt.Fprintln(c.out.notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
+		fmt.Fprintln(c.out.Notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
 		return models, nil
 	}
 	widths := predict.LowerBounds(t.core)
@@ -246,7 +247,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 // sourceError tells what a user can mend from what he cannot.
 func sourceError(name string, err error) error {
 	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
-		return badUsage("-model %s: %w", name, err)
+		return cli.BadUsage("-model %s: %w", name, err)
 	}
 	return fmt.Errorf("-model %s: %w", name, err)
 }

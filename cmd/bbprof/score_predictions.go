@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -26,17 +27,17 @@ func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err er
 
 // writePredictions writes what the model says of each distinct block of the files, measured or not. The source that comes back
 // gives these predictions again.
-func (c *scoring) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std streams) (predict.Source, error) {
-	blocks, err := distinctBlocks(c.files, stdin, c.column, c.out.notes(std))
+func (c *scoring) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std cli.Streams) (predict.Source, error) {
+	blocks, err := distinctBlocks(c.files, stdin, c.column, c.out.Notes(std))
 	if err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
 	list, err := source.Predict(ctx, blocks)
 	if err != nil {
 		return nil, sourceError(c.models[0].name, err)
 	}
 	if !slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
-		return nil, badUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, words.Plural(len(blocks), "block"), list[0].Failure)
+		return nil, cli.BadUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, words.Plural(len(blocks), "block"), list[0].Failure)
 	}
 	said := predicted{source, map[string]score.Prediction{}}
 	rows := [][]string{{"hex", "cycles", "failure"}}
@@ -48,7 +49,7 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 		}
 		rows = append(rows, row)
 	}
-	err = writeWhole(c.predictions, c.files, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
+	err = cli.WriteWhole(c.predictions, c.files, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 	if err != nil {
 		return nil, fmt.Errorf("writing the predictions: %w", err)
 	}
@@ -80,7 +81,7 @@ func (p *predicting) namedCore() (predict.Core, error) {
 	}
 	core, ok := predict.CoreOf(name)
 	if !ok && p.core != "" {
-		return core, badUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
+		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
 	}
 	return core, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -24,13 +25,13 @@ func scoreText(r *score.Report, files string, weighted, listed bool) string {
 		for _, m := range r.Models {
 			header = append(header, m.Name)
 		}
-		t := newTable("lr", header...)
+		t := cli.NewTable("lr", header...)
 		for i, group := range g.Groups {
 			row := []string{group.Name, fmt.Sprint(len(group.Blocks))}
 			for _, m := range r.Models {
 				row = append(row, m.Groups[g.Name][i].MAPE.Percent())
 			}
-			t.row(row...)
+			t.Row(row...)
 		}
 		fmt.Fprintf(&w, "\n%s", t)
 	}
@@ -69,7 +70,7 @@ func writeFigures(w *strings.Builder, r *score.Report, weighted bool) {
 	for _, l := range score.Limits() {
 		header = append(header, fmt.Sprintf("≤ %d %%", l))
 	}
-	t := newTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
+	t := cli.NewTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
 	for _, m := range r.Models {
 		f := &m.Figures
 		interval, _ := f.Intervals.Of("mape")
@@ -80,7 +81,7 @@ func writeFigures(w *strings.Builder, r *score.Report, weighted bool) {
 		for _, within := range f.Within {
 			row = append(row, within.Percent())
 		}
-		t.row(append(row, f.TauB.Correlation(), f.TauBRounded.Correlation(), f.Pearson.Correlation(), f.MAPEFailures.Percent())...)
+		t.Row(append(row, f.TauB.Correlation(), f.TauBRounded.Correlation(), f.Pearson.Correlation(), f.MAPEFailures.Percent())...)
 	}
 	w.WriteString(t.String())
 	w.WriteString("All but correlations in percent. Excess: error outside the measurement's interval.\n")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -14,12 +15,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func selftestCommand() *command {
-	return &command{
-		name:     "selftest",
-		summary:  "measure blocks whose time is known",
-		synopsis: []string{"selftest [flags]"},
-		about: `Most blocks are dependent chains, which take as many cycles as their documented latencies. Some are
+func selftestCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "selftest",
+		Summary:  "measure blocks whose time is known",
+		Synopsis: []string{"selftest [flags]"},
+		About: `Most blocks are dependent chains, which take as many cycles as their documented latencies. Some are
 of independent instructions, which the number of ports bounds. They fail if the clock is calibrated
 wrongly, the core is shared, or bbprof does not know the CPU. A number is met within 1.5 % or 0.02
 cycles; a CPU that is not in the table of answers gets ranges. With hardware counters, both clocks
@@ -29,18 +30,18 @@ time all blocks. The outcome is
   disturbed  other work on the core let none of three tries finish: neither pass nor fail
   skipped    this CPU does not execute the block, or no answer is known
 `,
-		notes: `docs/method.md says how well known latencies are met.
+		Notes: `docs/method.md says how well known latencies are met.
 `,
-		examples: `bbprof selftest
+		Examples: `bbprof selftest
 bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 `,
-		exits: map[int]string{exitOK: "every block passed that was neither disturbed nor skipped", exitRejected: "a block failed, or the clocks differ",
-			exitUsage: "", exitHost: "this host cannot measure, or every block was disturbed; the message says what would help", exitInternal: "", exitInterrupted: "interrupted"},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "every block passed that was neither disturbed nor skipped", cli.ExitRejected: "a block failed, or the clocks differ",
+			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure, or every block was disturbed; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			var s selftesting
-			f.stray = "it measures its own blocks"
-			f.toggle(&s.short, "short", "only four blocks: a multiply, a load, a floating-point add, and independent adds")
-			s.out.add(f, "the table")
+			f.Stray = "it measures its own blocks"
+			f.Toggle(&s.short, "short", "only four blocks: a multiply, a load, a floating-point add, and independent adds")
+			s.out.Add(f, "the table")
 			whereFlags(f, &s.opts)
 			return s.run
 		},
@@ -50,26 +51,26 @@ bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 type selftesting struct {
 	opts  profiler.Options
 	short bool
-	out   output
+	out   cli.Output
 }
 
-func (s *selftesting) run(std streams) error {
+func (s *selftesting) run(std cli.Streams) error {
 	cpu := host.Detect(s.opts.CPUs...)
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
 	if err != nil {
 		return err
 	}
 	tally := selftest.Count(outcomes)
-	err = s.out.write(std, selftestJSON{cpu, tally, outcomes, clocks}, selftestReport(cpu, outcomes)+clocks.report())
+	err = s.out.Write(std, selftestJSON{cpu, tally, outcomes, clocks}, selftestReport(cpu, outcomes)+clocks.report())
 	if err != nil {
 		return err
 	}
 	if err := selftestOutcome(tally); err != nil || clocks.agree() {
 		return err
 	}
-	return errRejected
+	return cli.ErrRejected
 }
 
 type selftestJSON struct {
@@ -143,7 +144,7 @@ func (c clocksJSON) report() string {
 func selftestOutcome(t selftest.Tally) error {
 	switch {
 	case t.Fail > 0:
-		return errRejected
+		return cli.ErrRejected
 	case t.Pass == 0:
 		return &verdict.HostError{
 			Missing: "no block was left alone for long enough",

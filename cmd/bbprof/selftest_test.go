@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -15,15 +16,15 @@ func TestSelftestCode(t *testing.T) {
 		t    selftest.Tally
 		want int
 	}{
-		{selftest.Tally{Pass: 4}, exitOK},
-		{selftest.Tally{Pass: 1, Disturbed: 3, Skipped: 9}, exitOK},
-		{selftest.Tally{Pass: 9, Fail: 1}, exitRejected},
-		{selftest.Tally{Fail: 1, Disturbed: 9}, exitRejected},
-		{selftest.Tally{Disturbed: 4}, exitHost},
-		{selftest.Tally{Skipped: 4}, exitHost},
+		{selftest.Tally{Pass: 4}, cli.ExitOK},
+		{selftest.Tally{Pass: 1, Disturbed: 3, Skipped: 9}, cli.ExitOK},
+		{selftest.Tally{Pass: 9, Fail: 1}, cli.ExitRejected},
+		{selftest.Tally{Fail: 1, Disturbed: 9}, cli.ExitRejected},
+		{selftest.Tally{Disturbed: 4}, cli.ExitHost},
+		{selftest.Tally{Skipped: 4}, cli.ExitHost},
 	} {
 		var stderr strings.Builder
-		if got := finish("selftest", selftestOutcome(c.t), explainError, streams{err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == exitHost) {
+		if got := cli.Finish("selftest", selftestOutcome(c.t), explainError, cli.Streams{Err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == cli.ExitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -17,7 +18,7 @@ import (
 type study struct {
 	opts  profiler.Options
 	block blockFlags
-	out   output
+	out   cli.Output
 	plot  plotFile
 }
 
@@ -27,19 +28,19 @@ func (s *study) oneOrFiles(files []string) error {
 	case len(files) == 0:
 		return nil
 	case s.block.given():
-		return badUsage("-hex and %s: give a block or files", files[0])
-	case s.block.flags.has("address"):
-		return badUsage("-address is for one block: a file has addresses in its column address")
+		return cli.BadUsage("-hex and %s: give a block or files", files[0])
+	case s.block.flags.Has("address"):
+		return cli.BadUsage("-address is for one block: a file has addresses in its column address")
 	}
 	return nil
 }
 
 // show writes what was found out about a block, and draws it unless there was nothing to find.
-func (s *study) show(std streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
+func (s *study) show(std cli.Streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
 	if base.Status != profiler.OK {
 		text = report(base)
 	}
-	if err := s.out.write(std, found, text); err != nil {
+	if err := s.out.Write(std, found, text); err != nil {
 		return err
 	}
 	if base.Status == profiler.OK {
@@ -55,19 +56,19 @@ func outcome(r profiler.Result) error {
 	case profiler.OK:
 		return nil
 	case profiler.Rejected:
-		return errRejected
+		return cli.ErrRejected
 	}
 	return fmt.Errorf("internal failure: %s", r.Failure)
 }
 
 type setupFlags struct{ at int }
 
-func (s *setupFlags) add(f *flags) {
-	parsed(f, &s.at, parseOffset, "at", "N", "where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").fallback = "0"
+func (s *setupFlags) add(f *cli.Flags) {
+	cli.Parsed(f, &s.at, parseOffset, "at", "N", "where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").Fallback = "0"
 }
 
 func parseOffset(text string) (int, error) {
-	return wholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
+	return cli.WholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
 }
 
 // setup is what the flags and the options left to the profiler come to: one place for the
@@ -91,7 +92,7 @@ func parseRegister(name string) (asm.Reg, error) {
 	return 0, fmt.Errorf("%q is not a general register; write its 64-bit name, such as rsp or r8", name)
 }
 
-func parseRegisters(text string) ([]asm.Reg, error) { return listOf(text, parseRegister) }
+func parseRegisters(text string) ([]asm.Reg, error) { return cli.ListOf(text, parseRegister) }
 
 // tolerateAll lets a block be measured in whatever set-up: what that costs is the question.
 func tolerateAll() []verdict.Reason {
@@ -104,10 +105,10 @@ func tolerateAll() []verdict.Reason {
 // oneMode checks options that must lead to one number a block.
 func oneMode(o profiler.Options) error {
 	if o.Mode == profiler.Both {
-		return badUsage("-mode both gives two numbers; choose unroll or loop")
+		return cli.BadUsage("-mode both gives two numbers; choose unroll or loop")
 	}
 	if err := o.Check(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	return nil
 }

@@ -5,17 +5,18 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func sweepCommand() *command {
-	return &command{
-		name:     "sweep",
-		summary:  "vary one factor of a set-up and hold all others",
-		synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]", "sweep -heap RANGE [flags] -- PROGRAM [ARG...]"},
-		about: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. Nothing is rejected for its addresses. The table
+func sweepCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "sweep",
+		Summary:  "vary one factor of a set-up and hold all others",
+		Synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]", "sweep -heap RANGE [flags] -- PROGRAM [ARG...]"},
+		About: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. Nothing is rejected for its addresses. The table
 has the cycles at each value (the median run) and, beside them, what the trace predicts: aliasing
 and forwarded loads, splits, misses. Standard error has the correlation of each with the cycles, and
 the values that stand out.
@@ -25,14 +26,14 @@ are the median over the runs, with a 95 % interval from 6 runs on. -trace FUNC c
 do in -window instructions from the first call of FUNC on. The program runs with your rights and
 unconfined: bbprof does not protect your files from it. All processes that it starts are ended.
 `,
-		notes: `docs/explain.md has worked examples of blocks and programs.
+		Notes: `docs/explain.md has worked examples of blocks and programs.
 `,
-		examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
+		Examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
 `,
-		exits: map[int]string{exitOK: "all was measured", exitRejected: "no value could be measured; the table says why",
-			exitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", exitHost: "", exitInternal: "", exitInterrupted: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
+			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			s := sweeping{flags: f, seed: 1}
 			s.declare(f)
 			return s.run
@@ -42,7 +43,7 @@ bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every 
 
 type sweeping struct {
 	study
-	flags  *flags
+	flags  *cli.Flags
 	factor string // its flag
 	values []int
 	runs   int
@@ -68,8 +69,8 @@ const (
 	blockTitle  = "Of a block"
 )
 
-func (s *sweeping) declare(f *flags) {
-	f.section(factorTitle)
+func (s *sweeping) declare(f *cli.Flags) {
+	f.Section(factorTitle)
 	for _, d := range []struct{ name, help string }{
 		{"code", "where the first copy stands, in bytes from the start of a page"},
 		{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)"},
@@ -79,7 +80,7 @@ func (s *sweeping) declare(f *flags) {
 		{programFactors[0].flag, programFactors[0].help},
 		{programFactors[1].flag, programFactors[1].help},
 	} {
-		f.declare(flagDecl{name: d.name, arg: "RANGE", help: d.help, set: func(text string) (err error) {
+		f.Declare(cli.Flag{Name: d.name, Arg: "RANGE", Help: d.help, Set: func(text string) (err error) {
 			if s.factor != "" && s.factor != d.name {
 				return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
 			}
@@ -88,48 +89,48 @@ func (s *sweeping) declare(f *flags) {
 			return err
 		}})
 	}
-	f.section("Flags")
-	f.repeats(&s.runs, 1, "runs", "runs with each value, in random order").fallback = "3, of a program 10"
-	f.seed(&s.seed, "seed of the random order")
-	s.out.add(f, "the table")
+	f.Section("Flags")
+	f.Repeats(&s.runs, 1, "runs", "runs with each value, in random order").Fallback = "3, of a program 10"
+	f.Seed(&s.seed, "seed of the random order")
+	s.out.Add(f, "the table")
 	s.plot.add(f)
 	cpuFlag(f, &s.opts.CPUs, cpuHelp)
 	s.programs.declare(f)
-	f.text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
+	f.Text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
 	s.window = 3000
-	f.number(&s.window, 1, "window", "so many instructions with each value")
-	f.number(&s.stores, 0, "stores", "hold each load against the last N stores only (default: as many as the store buffer holds)").fallback = ""
-	f.section(blockTitle)
+	f.Number(&s.window, 1, "window", "so many instructions with each value")
+	f.Number(&s.stores, 0, "stores", "hold each load against the last N stores only (default: as many as the store buffer holds)").Fallback = ""
+	f.Section(blockTitle)
 	s.block.add(f)
-	parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
-	parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
+	cli.Parsed(f, &s.regs, parseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
+	cli.Parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
 		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
 	s.setup.add(f)
 	measuringFlags(f, &s.opts)
-	f.program = &s.words
-	f.stray = "quote a block that has spaces in it, and write a program and its arguments after --"
+	f.Program = &s.words
+	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
 
-func (s *sweeping) run(std streams) error {
-	ofBlock := s.flags.of(blockTitle)
+func (s *sweeping) run(std cli.Streams) error {
+	ofBlock := s.flags.Of(blockTitle)
 	if ofBlock == "" {
-		ofBlock = s.flags.of(measuringTitle, "events") // which programs have too
+		ofBlock = s.flags.Of(measuringTitle, "events") // which programs have too
 	}
-	ofProgram := s.flags.of(programsTitle)
+	ofProgram := s.flags.Of(programsTitle)
 	f := ofPrograms(s.factor)
 	switch {
 	case s.factor == "":
-		return badUsage("no factor to vary: give one of -%s", strings.Join(s.flags.in(factorTitle), ", -"))
+		return cli.BadUsage("no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
 	case f != nil && ofBlock != "":
-		return badUsage("-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
+		return cli.BadUsage("-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
 	case f != nil && len(s.words) == 0:
-		return badUsage("no program: write it and its arguments after --")
+		return cli.BadUsage("no program: write it and its arguments after --")
 	case f == nil && ofProgram != "":
-		return badUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
+		return cli.BadUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
 	case f == nil && len(s.words) > 0:
-		return badUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
+		return cli.BadUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
 	}
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal()
 	defer stop()
 	if f != nil {
 		return s.sweepProgram(ctx, f, std)

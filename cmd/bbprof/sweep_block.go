@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -50,7 +51,7 @@ func blockFactors() map[string]blockFactor {
 // framesEach gives each page a frame, up to as many as no L1D has more ways than.
 const framesEach = 16
 
-func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
+func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) error {
 	block, err := s.block.read(std)
 	if err != nil {
 		return err
@@ -65,24 +66,24 @@ func (s *sweeping) sweepBlock(ctx context.Context, std streams) error {
 	}
 	factor, err := blockFactors()[s.factor](base, s.regs, s.values)
 	if err != nil {
-		return badUsage("-%s: %w", s.factor, err)
+		return cli.BadUsage("-%s: %w", s.factor, err)
 	}
 	s.opts.Detail = true // with it come the predictions
 	s.events, s.opts.Events = s.opts.Events, nil
 	points, screened, err := s.measure(ctx, block.Code, factor, std)
-	if err != nil && !(stopped(err) && points != nil) {
+	if err != nil && !(cli.Stopped(err) && points != nil) {
 		return err
 	}
 	if writeErr := s.write(points, screened, factor, err != nil, std); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
 	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return p.Result.Status == profiler.OK }) {
-		return errRejected
+		return cli.ErrRejected
 	}
 	return nil
 }
 
-func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std streams) ([]sweep.Point, []sweep.Screened, error) {
+func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]sweep.Point, []sweep.Screened, error) {
 	p, err := profiler.New(ctx, s.opts)
 	if err != nil {
 		return nil, nil, err
@@ -93,14 +94,14 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 		return nil, nil, err
 	}
 	runs := s.orDefault(3)
-	done := progress(s.out.notes(std), len(f.Values)*runs, "measurements")
-	points, err := sweep.Run(ctx, p, code, f, sweep.Plan{Runs: runs, Seed: s.seed, Done: done.step})
-	done.end()
+	done := cli.Progress(s.out.Notes(std), len(f.Values)*runs, "measurements")
+	points, err := sweep.Run(ctx, p, code, f, sweep.Plan{Runs: runs, Seed: s.seed, Done: done.Step})
+	done.End()
 	if err != nil || len(events) == 0 {
 		return points, nil, err
 	}
 	screened, err := sweep.Screen(ctx, s.counting(ctx), code, f, events, sweep.Plan{Runs: runs, Seed: s.seed, Done: func(n int) {
-		fmt.Fprintf(s.out.notes(std), "bbprof: %d of %s screened\n", n, words.Plural(len(events), "event"))
+		fmt.Fprintf(s.out.Notes(std), "bbprof: %d of %s screened\n", n, words.Plural(len(events), "event"))
 	}})
 	return points, screened, err
 }
@@ -167,14 +168,14 @@ func readEventList(file string) (events []profiler.Event, err error) {
 	return events, err
 }
 
-func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, incomplete bool, std streams) error {
+func (s *sweeping) write(points []sweep.Point, screened []sweep.Screened, f sweep.Factor, incomplete bool, std cli.Streams) error {
 	if err := s.writeSweep(std, sweepTable(points, screened, f), incomplete); err != nil {
 		return err
 	}
 	if err := s.plot.draw(blockSubject(points[0].Result.Hex), s.opts.CPUs, sweep.Figure(points, f)); err != nil {
 		return err
 	}
-	io.WriteString(s.out.notes(std), sweepSummary(points, f)+screening(screened))
+	io.WriteString(s.out.Notes(std), sweepSummary(points, f)+screening(screened))
 	return nil
 }
 
@@ -309,15 +310,15 @@ func screening(screened []sweep.Screened) string {
 // writeSweep writes a sweep's table, or with -json one object of the factor and its points: the table's columns
 // are the keys, but for the first, which is value. What is not known has no key. A table that is incomplete has a column
 // that says so, since its rows may look like those of a whole one.
-func (s *sweeping) writeSweep(std streams, rows [][]string, incomplete bool) error {
-	if !s.out.json {
+func (s *sweeping) writeSweep(std cli.Streams, rows [][]string, incomplete bool) error {
+	if !s.out.JSON {
 		if incomplete {
 			rows[0] = append(rows[0], "incomplete")
 			for i := range rows[1:] {
 				rows[i+1] = append(rows[i+1], "true")
 			}
 		}
-		return s.out.stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
+		return s.out.Stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 	}
 	header := rows[0]
 	object := struct {
@@ -335,7 +336,7 @@ func (s *sweeping) writeSweep(std streams, rows [][]string, incomplete bool) err
 		}
 		object.Points = append(object.Points, point)
 	}
-	return s.out.write(std, object, "")
+	return s.out.Write(std, object, "")
 }
 
 // jsonValue is a cell as a number where it is one, or else as text.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
@@ -51,7 +52,7 @@ func TestSweepFails(t *testing.T) {
 			}
 			s := sweeping{words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
 			s.opts.Events, s.programs.Kernel = []string{c.event}, k
-			err := s.sweepProgram(t.Context(), ofPrograms("env"), streams{out: &stdout, err: &stderr})
+			err := s.sweepProgram(t.Context(), ofPrograms("env"), cli.Streams{Out: &stdout, Err: &stderr})
 			if !errors.Is(err, syscall.EBUSY) {
 				require.Host(t, err)
 			}

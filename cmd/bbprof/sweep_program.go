@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
@@ -45,7 +46,7 @@ func ofPrograms(flag string) *programFactor {
 	return &programFactors[i]
 }
 
-func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std streams) error {
+func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std cli.Streams) error {
 	got, err := s.runPrograms(ctx, f, std)
 	if got.points == nil {
 		return err
@@ -54,10 +55,10 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std strea
 		return cmp.Or(writeErr, err)
 	}
 	if got.traces != nil {
-		io.WriteString(s.out.notes(std), f.summary(got.points, got.traces))
+		io.WriteString(s.out.Notes(std), f.summary(got.points, got.traces))
 	}
 	if got.events != nil {
-		io.WriteString(s.out.notes(std), f.screen(got.points, got.events, s.orDefault(programRuns)))
+		io.WriteString(s.out.Notes(std), f.screen(got.points, got.events, s.orDefault(programRuns)))
 	}
 	return s.plot.draw(strings.Join(s.words, " "), s.opts.CPUs, f.figure(got.points))
 }
@@ -72,7 +73,7 @@ type swept struct {
 	events []sweep.Counted // nil without -events
 }
 
-func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std streams) (got swept, err error) {
+func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std cli.Streams) (got swept, err error) {
 	c, err := s.programs.command(s.words)
 	if err != nil {
 		return got, err
@@ -86,7 +87,7 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 		return got, err
 	}
 	defer r.Close()
-	notes, runs := s.out.notes(std), s.orDefault(programRuns)
+	notes, runs := s.out.Notes(std), s.orDefault(programRuns)
 	// The runs take longest, so what can be wrong with -events and -trace is found before them.
 	events, err := s.countable(ctx, r, notes)
 	if err != nil {
@@ -98,9 +99,9 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 		}
 	}
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
-	done := progress(notes, len(setups)*runs, "runs")
-	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.step})
-	done.end()
+	done := cli.Progress(notes, len(setups)*runs, "runs")
+	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.Step})
+	done.End()
 	noteLeft(r, notes)
 	if err == nil && len(events) > 0 {
 		got.events, err = s.count(ctx, r, c, setups, events, runs, notes)
@@ -111,8 +112,8 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std stream
 func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.opts.CPUs...).Core, CPUs: s.opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
-	done := progress(notes, len(setups), "windows")
-	defer done.end()
+	done := cli.Progress(notes, len(setups), "windows")
+	defer done.End()
 	var traces []trace.Counts
 	for i, setup := range setups {
 		counts, err := trace.Count(ctx, c, setup, w)
@@ -120,7 +121,7 @@ func (s *sweeping) trace(ctx context.Context, c program.Command, setups []progra
 			return nil, err
 		}
 		traces = append(traces, counts)
-		done.step(i + 1)
+		done.Step(i + 1)
 	}
 	return traces, nil
 }
@@ -185,7 +186,7 @@ func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Wr
 	}
 	events, note, err := r.Events(ctx, s.opts.Events)
 	if errors.As(err, new(*program.UnknownEventError)) {
-		err = usage(err)
+		err = cli.Usage(err)
 	}
 	if note != "" {
 		fmt.Fprintf(notes, "bbprof: %s\n", note)
@@ -197,11 +198,11 @@ func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Wr
 // error comes with the events until then.
 func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Command, setups []program.Setup, events []program.Event, runs int, notes io.Writer) ([]sweep.Counted, error) {
 	each := len(setups) * runs
-	done := progress(notes, len(events)*each, "runs that count")
-	defer done.end()
+	done := cli.Progress(notes, len(events)*each, "runs that count")
+	defer done.End()
 	var all []sweep.Counted
 	for i, e := range events {
-		plan := program.Plan{Runs: runs, Seed: s.seed, Done: func(n int) { done.step(i*each + n) }}
+		plan := program.Plan{Runs: runs, Seed: s.seed, Done: func(n int) { done.Step(i*each + n) }}
 		points, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, c, setups, plan)
 		if err != nil {
 			return all, err

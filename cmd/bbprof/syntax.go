@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func syntaxFlag(f *flags, p *assemble.Syntax, what string) {
-	choice(f, p, assemble.Syntaxes(), "syntax", "NAME", "of "+what+": intel, att (GNU's) or go").fallback = string(assemble.Intel)
+func syntaxFlag(f *cli.Flags, p *assemble.Syntax, what string) {
+	cli.Choice(f, p, assemble.Syntaxes(), "syntax", "NAME", "of "+what+": intel, att (GNU's) or go").Fallback = string(assemble.Intel)
 }
 
 func inSyntax(r *profiler.Result, syntax assemble.Syntax) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -22,7 +23,7 @@ func workerCPUs(chosen []int, workers int) (host.Layout, error) {
 	}
 	plan, err := host.PlanWorkers(allowed, host.FastestKind(allowed), chosen, host.Siblings, workers, host.Quota())
 	if wish := (*host.LayoutError)(nil); errors.As(err, &wish) {
-		return plan, badUsage("%w; taskset -pc $$ lists the CPUs", err)
+		return plan, cli.BadUsage("%w; taskset -pc $$ lists the CPUs", err)
 	}
 	return plan, err
 }
@@ -34,15 +35,15 @@ type sideBySide struct {
 	retries   int
 }
 
-func (m *sideBySide) declare(f *flags) {
-	f.section("Workers")
+func (m *sideBySide) declare(f *cli.Flags) {
+	f.Section("Workers")
 	workersFlag(f, &m.workers)
-	f.number(&m.retries, 0, "retries", "measure a noisy block up to N times more")
+	f.Number(&m.retries, 0, "retries", "measure a noisy block up to N times more")
 	measuringFlags(f, &m.measuring)
 }
 
-func workersFlag(f *flags, workers *int) {
-	f.number(workers, 0, "workers", "measure N blocks at a time").fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
+func workersFlag(f *cli.Flags, workers *int) {
+	f.Number(workers, 0, "workers", "measure N blocks at a time").Fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
 }
 
 // workers are profilers, each on CPUs of its own.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -23,15 +23,15 @@ func TestExitCodeOfLostResult(t *testing.T) {
 		code, want int
 		says       bool
 	}{
-		{nil, exitRejected, exitRejected, false},
-		{syscall.ENOSPC, exitOK, exitInternal, true},
-		{syscall.ENOSPC, exitRejected, exitInternal, true},
-		{syscall.ENOSPC, exitUsage, exitInternal, false},
-		{syscall.ENOSPC, exitInterrupted, exitInterrupted, false},
-		{syscall.EPIPE, exitOK, exitPipe, false},
+		{nil, ExitRejected, ExitRejected, false},
+		{syscall.ENOSPC, ExitOK, ExitInternal, true},
+		{syscall.ENOSPC, ExitRejected, ExitInternal, true},
+		{syscall.ENOSPC, ExitUsage, ExitInternal, false},
+		{syscall.ENOSPC, ExitInterrupted, ExitInterrupted, false},
+		{syscall.EPIPE, ExitOK, ExitPipe, false},
 	} {
 		var stderr bytes.Buffer
-		if got := (&lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
+		if got := (&Lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
 			t.Errorf("%v after exit code %d: exit code %d, want %d; says %q", c.err, c.code, got, c.want, stderr.String())
 		}
 	}
@@ -50,7 +50,7 @@ func TestStreamErrors(t *testing.T) {
 		{failing{syscall.ENOSPC}, nil, "writing the result: no space left on device"},
 		{failing{syscall.ENOSPC}, broken, "writing the result: no space left on device"},
 	} {
-		err := new(output).stream(streams{out: c.out}, func(w io.Writer) error {
+		err := new(Output).Stream(Streams{Out: c.out}, func(w io.Writer) error {
 			io.WriteString(w, "result")
 			return c.write
 		})
@@ -67,7 +67,7 @@ func TestWritableLink(t *testing.T) {
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := writable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
+	if err := Writable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
 		t.Errorf("a link to nothing: %v", err)
 	}
 	if to, err := os.Readlink(link); err != nil || to != target {
@@ -79,7 +79,7 @@ func TestWritableLink(t *testing.T) {
 	if err := os.WriteFile(target, []byte("old"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := writable(link); err != nil {
+	if err := Writable(link); err != nil {
 		t.Errorf("a link to a file: %v", err)
 	}
 }

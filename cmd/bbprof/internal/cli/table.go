@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -11,23 +11,23 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// table lines up cells in columns, two spaces apart.
-type table struct {
+// Table lines up cells in columns, two spaces apart.
+type Table struct {
 	sides string // l or r for each column: where its cells stand in it; the last is for all further ones
 	rows  [][]string
 	notes map[int]string // what stands below a row, from the second column on, and lines up with nothing
 }
 
-func newTable(sides string, header ...string) *table {
-	return &table{sides: sides, rows: [][]string{header}, notes: map[int]string{}}
+func NewTable(sides string, header ...string) *Table {
+	return &Table{sides: sides, rows: [][]string{header}, notes: map[int]string{}}
 }
 
-// row adds a line. Cells that are left out at its end are empty.
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+// Row adds a line. Cells that are left out at its end are empty.
+func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
-func (t *table) note(text string) { t.notes[len(t.rows)-1] = text }
+func (t *Table) Note(text string) { t.notes[len(t.rows)-1] = text }
 
-func (t *table) String() string {
+func (t *Table) String() string {
 	var widths []int
 	for _, cells := range t.rows {
 		for i, cell := range cells {
@@ -60,8 +60,8 @@ func (t *table) String() string {
 	return w.String()
 }
 
-// jsonLines writes an object on a line for each of some values.
-func jsonLines[T any](w io.Writer, values []T) error {
+// JSONLines writes an object on a line for each of some values.
+func JSONLines[T any](w io.Writer, values []T) error {
 	e := json.NewEncoder(w)
 	for _, v := range values {
 		if err := e.Encode(v); err != nil {
@@ -71,8 +71,8 @@ func jsonLines[T any](w io.Writer, values []T) error {
 	return nil
 }
 
-// frequent is words.ByCount with the counts.
-func frequent[K cmp.Ordered](n map[K]int) (list []string) {
+// Frequent is words.ByCount with the counts.
+func Frequent[K cmp.Ordered](n map[K]int) (list []string) {
 	for _, k := range words.ByCount(n) {
 		list = append(list, fmt.Sprintf("%v %d", k, n[k]))
 	}

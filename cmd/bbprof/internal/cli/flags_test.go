@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"strings"
@@ -40,13 +40,13 @@ func TestParse(t *testing.T) {
 		{args: "-v -help", err: "help"},
 	} {
 		got := line{N: 1}
-		f := newFlags("bbprof x")
-		f.operands, f.program = &got.Operands, &got.Program
-		f.toggle(&got.V, "v", "")
-		f.toggle(&got.W, "w", "")
-		f.text(&got.Name, "name", "TEXT", "")
-		f.alias(f.number(&got.N, 1, "n", ""), "m")
-		switch err := f.parse(strings.Fields(c.args)); {
+		f := NewFlags("bbprof x")
+		f.Operands, f.Program = &got.Operands, &got.Program
+		f.Toggle(&got.V, "v", "")
+		f.Toggle(&got.W, "w", "")
+		f.Text(&got.Name, "name", "TEXT", "")
+		f.Alias(f.Number(&got.N, 1, "n", ""), "m")
+		switch err := f.Parse(strings.Fields(c.args)); {
 		case err != nil && err.Error() != c.err || err == nil && c.err != "":
 			t.Errorf("%q: error %v, want %q", c.args, err, c.err)
 		case err == nil:
@@ -60,12 +60,12 @@ func TestParse(t *testing.T) {
 // TestShares: percent and fraction are both taken.
 func TestShares(t *testing.T) {
 	for text, want := range map[string]float64{"0.005": 0.005, "0.5%": 0.005, " 5 % ": 0.05, "0": 0, "110%": 1.1} {
-		if got, err := parseShare(text); err != nil || got != want {
+		if got, err := ParseShare(text); err != nil || got != want {
 			t.Errorf("%q: %v, error %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "%", "-1%", "Inf", "NaN", "5%%", "half"} {
-		if got, err := parseShare(text); err == nil {
+		if got, err := ParseShare(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"testing"
@@ -7,11 +7,11 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	got := newTable("lr", "name", "a", "µops")
-	got.row("x", "1", "10")
-	got.row("a longer one", "100")
-	got.note("which is a name longer than all cells")
-	got.row("", "", "−1")
+	got := NewTable("lr", "name", "a", "µops")
+	got.Row("x", "1", "10")
+	got.Row("a longer one", "100")
+	got.Note("which is a name longer than all cells")
+	got.Row("", "", "−1")
 	want := `name            a  µops
 x               1    10
 a longer one  100
@@ -21,8 +21,8 @@ a longer one  100
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Error(diff)
 	}
-	left := newTable("rl", "n", "text")
-	left.row("10", "last cells are not padded")
+	left := NewTable("rl", "n", "text")
+	left.Row("10", "last cells are not padded")
 	if diff := cmp.Diff(" n  text\n10  last cells are not padded\n", left.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -8,22 +8,22 @@ import (
 
 // completionCommand prints what a shell needs to complete bbprof's command line. The scripts ask
 // bbprof itself what may come next, so what they offer is what is declared.
-func (a *app) completionCommand() *command {
-	return &command{
-		name:     "completion",
-		summary:  "print a script that completes command lines in bash, zsh or fish",
-		synopsis: []string{"completion bash|zsh|fish"},
-		about: `To use it in every shell that is started from now on, add one of these lines
+func (a *App) completionCommand() *Command {
+	return &Command{
+		Name:     "completion",
+		Summary:  "print a script that completes command lines in bash, zsh or fish",
+		Synopsis: []string{"completion bash|zsh|fish"},
+		About: `To use it in every shell that is started from now on, add one of these lines
   to ~/.bashrc                  source <(bbprof completion bash)
   to ~/.zshrc, after compinit   source <(bbprof completion zsh)
   to ~/.config/fish/config.fish bbprof completion fish | source
 `,
-		exits: map[int]string{exitOK: "done", exitUsage: ""},
-		setup: func(f *flags) func(streams) error {
+		Exits: map[int]string{ExitOK: "done", ExitUsage: ""},
+		Setup: func(f *Flags) func(Streams) error {
 			var words []string
-			f.operands, f.choices = &words, shells
-			f.program = new([]string)
-			return func(std streams) error { return a.complete(words, *f.program, std) }
+			f.Operands, f.choices = &words, shells
+			f.Program = new([]string)
+			return func(std Streams) error { return a.complete(words, *f.Program, std) }
 		},
 	}
 }
@@ -62,46 +62,46 @@ complete -c bbprof -f -n 'string length -q -- (__bbprof_offers)' -a '(__bbprof_o
 `,
 }
 
-func (a *app) complete(operands, words []string, std streams) error {
+func (a *App) complete(operands, words []string, std Streams) error {
 	switch {
 	case len(operands) == 1 && completionScripts[operands[0]] != "":
-		return writeText(std, completionScripts[operands[0]])
+		return WriteText(std, completionScripts[operands[0]])
 	case len(operands) == 1 && operands[0] == "words" && len(words) > 0:
-		return writeText(std, a.offers(words))
+		return WriteText(std, a.offers(words))
 	}
-	return badUsage("name one shell: %s", strings.Join(shells, ", "))
+	return BadUsage("name one shell: %s", strings.Join(shells, ", "))
 }
 
 // offers are what the last word may become: a name, a tab and what it means, each on a line.
-func (a *app) offers(words []string) string {
+func (a *App) offers(words []string) string {
 	last := words[len(words)-1]
-	c := a.main
+	c := a.Main
 	if !strings.HasPrefix(words[0], "-") {
 		if len(words) == 1 {
-			return offered(last, "", a.names(), func(name string) string { return a.find(name).summary })
+			return offered(last, "", a.Names(), func(name string) string { return a.find(name).Summary })
 		}
 		if c, words = a.find(words[0]), words[1:]; c == nil {
 			return ""
 		}
 	}
-	f := c.declared()
+	f := c.Declared()
 	if d := f.valueOf(words); d != nil {
-		return offered(last, "", d.choices, func(string) string { return "" })
+		return offered(last, "", d.Choices, func(string) string { return "" })
 	}
 	if strings.HasPrefix(last, "-") {
-		return offered(strings.TrimLeft(last, "-"), "-", f.names(), func(name string) string { return f.lookup(name).help })
+		return offered(strings.TrimLeft(last, "-"), "-", f.names(), func(name string) string { return f.Lookup(name).Help })
 	}
 	return offered(last, "", f.choices, func(string) string { return "" })
 }
 
 // valueOf is the flag whose value the last word is, nil if it belongs to no flag.
-func (f *flags) valueOf(words []string) *flagDecl {
+func (f *Flags) valueOf(words []string) *Flag {
 	for i := 0; i < len(words)-1; i++ {
 		if words[i] == "--" {
 			return nil
 		}
-		d := f.lookup(strings.TrimLeft(words[i], "-"))
-		if !strings.HasPrefix(words[i], "-") || d == nil || d.arg == "" {
+		d := f.Lookup(strings.TrimLeft(words[i], "-"))
+		if !strings.HasPrefix(words[i], "-") || d == nil || d.Arg == "" {
 			continue
 		}
 		if i++; i == len(words)-1 {

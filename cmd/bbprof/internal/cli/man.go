@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -9,39 +9,39 @@ import (
 )
 
 // manPage is the help of all commands in the language of man(7).
-func (a *app) manPage() string {
+func (a *App) manPage() string {
 	var w manWriter
-	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(versionText()))
+	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(Version()))
 	w.line(".SH NAME")
-	w.line("bbprof \\- %s", roff(a.purpose))
+	w.line("bbprof \\- %s", roff(a.Purpose))
 	w.line(".SH SYNOPSIS")
 	w.line(".nf")
-	for _, c := range a.all() {
-		for _, s := range c.synopsis {
+	for _, c := range a.All() {
+		for _, s := range c.Synopsis {
 			w.line("%s", roff("bbprof "+s))
 		}
 	}
 	w.line(".fi")
 	w.line(".SH DESCRIPTION")
-	main := a.main
-	w.text(main.about)
-	w.flags(main, a.topic)
-	w.line(".SH %s", strings.ToUpper(a.topic.name))
-	w.text(a.topic.about)
+	main := a.Main
+	w.text(main.About)
+	w.flags(main, a.Topic)
+	w.line(".SH %s", strings.ToUpper(a.Topic.Name))
+	w.text(a.Topic.About)
 	w.declared(a.topicFlags())
 	w.line(".SH COMMANDS")
-	for _, c := range a.all()[1:] {
-		w.line(".SS %s", roff(c.full()))
-		w.text(strings.ToUpper(c.summary[:1]) + c.summary[1:] + ".\n\n" + c.about)
-		w.flags(c, a.topic)
-		w.text(c.notes)
+	for _, c := range a.All()[1:] {
+		w.line(".SS %s", roff(c.Full()))
+		w.text(strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ".\n\n" + c.About)
+		w.flags(c, a.Topic)
+		w.text(c.Notes)
 		w.examples(c)
 	}
 	w.examples(main)
 	w.line(".SH EXIT STATUS")
 	w.text("Of bbprof -hex; those of a command are in its help.\n")
-	for _, code := range slices.Sorted(maps.Keys(main.exits)) {
-		w.line(".TP\n%d\n%s", code, roff(main.exitHelp(code)))
+	for _, code := range slices.Sorted(maps.Keys(main.Exits)) {
+		w.line(".TP\n%d\n%s", code, roff(main.ExitHelp(code)))
 	}
 	return onceBetween.ReplaceAllString(w.String(), "$1")
 }
@@ -73,13 +73,13 @@ func (w *manWriter) text(text string) {
 	}
 }
 
-func (w *manWriter) flags(c *command, elsewhere topic) {
-	f := c.declared()
+func (w *manWriter) flags(c *Command, elsewhere Topic) {
+	f := c.Declared()
 	for i, title := range f.groups {
 		switch list := f.listed(i); {
 		case len(list) == 0:
-		case title == elsewhere.title:
-			w.line(".PP\nand the flags of %s.", strings.ToUpper(elsewhere.name))
+		case title == elsewhere.Title:
+			w.line(".PP\nand the flags of %s.", strings.ToUpper(elsewhere.Name))
 		default:
 			w.line(".PP\n%s:", roff(title))
 			w.declared(list)
@@ -87,15 +87,15 @@ func (w *manWriter) flags(c *command, elsewhere topic) {
 	}
 }
 
-func (w *manWriter) declared(list []*flagDecl) {
+func (w *manWriter) declared(list []*Flag) {
 	for _, d := range list {
-		w.line(".TP\n%s\n%s", roff(strings.TrimSpace("-"+d.name+" "+d.arg)), roff(d.described()))
+		w.line(".TP\n%s\n%s", roff(strings.TrimSpace("-"+d.Name+" "+d.Arg)), roff(d.Described()))
 	}
 }
 
-func (w *manWriter) examples(c *command) {
-	if c.examples != "" {
-		w.line(".PP\nExamples:\n.nf\n%s.fi", roff(c.examples))
+func (w *manWriter) examples(c *Command) {
+	if c.Examples != "" {
+		w.line(".PP\nExamples:\n.nf\n%s.fi", roff(c.Examples))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"compress/gzip"
@@ -13,41 +13,41 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
-// writeResults writes to standard output, or to the file that -o names.
-func writeResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
+// WriteResults writes to standard output, or to the file that -o names.
+func WriteResults(output string, from []string, stdout io.Writer, write func(io.Writer) error) error {
 	if output == "" || output == "-" {
-		out := &lossless{Writer: stdout}
+		out := &Lossless{Writer: stdout}
 		return out.instead(write(out))
 	}
-	return writeWhole(output, from, write)
+	return WriteWhole(output, from, write)
 }
 
-// writeWhole writes a file beside the one of that name, compressed if the name says so, and
+// WriteWhole writes a file beside the one of that name, compressed if the name says so, and
 // renames it when it is complete: what was there is kept if that fails. It may not be one of
 // the files that are read. Of a symbolic link the target is written.
-func writeWhole(name string, from []string, write func(io.Writer) error) (err error) {
+func WriteWhole(name string, from []string, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return badUsage("%s is a directory; name a file", name)
+			return BadUsage("%s is a directory; name a file", name)
 		}
 		if !info.Mode().IsRegular() {
 			f, err := os.OpenFile(name, os.O_WRONLY, 0)
 			if err != nil {
-				return usage(err)
+				return Usage(err)
 			}
-			out := &lossless{Writer: f}
+			out := &Lossless{Writer: f}
 			return errors.Join(out.instead(write(out)), f.Close())
 		}
-		if slices.ContainsFunc(from, func(other string) bool { return sameFile(info, other) }) {
-			return badUsage("%s is the input itself; name another file", name)
+		if slices.ContainsFunc(from, func(other string) bool { return SameFile(info, other) }) {
+			return BadUsage("%s is the input itself; name another file", name)
 		}
 	}
 	if name, err = atomicfile.ResolveLink(name); err != nil {
-		return usage(err)
+		return Usage(err)
 	}
 	f, err := atomicfile.CreateBeside(name, "writing", 0o666)
 	if err != nil {
-		return usage(err)
+		return Usage(err)
 	}
 	defer func() {
 		if err != nil {
@@ -55,11 +55,11 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 			os.Remove(f.Name())
 		}
 	}()
-	out, err := compressed(f, name)
+	out, err := Compressed(f, name)
 	if err != nil {
 		return err
 	}
-	whole := &lossless{Writer: out}
+	whole := &Lossless{Writer: out}
 	if err := whole.instead(write(whole)); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func writeWhole(name string, from []string, write func(io.Writer) error) (err er
 	return os.Rename(f.Name(), name)
 }
 
-func compressed(w io.Writer, name string) (io.WriteCloser, error) {
+func Compressed(w io.Writer, name string) (io.WriteCloser, error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"):
 		return gzip.NewWriter(w), nil
@@ -83,13 +83,13 @@ type plainCloser struct{ io.Writer }
 
 func (plainCloser) Close() error { return nil }
 
-func sameFile(a os.FileInfo, name string) bool {
+func SameFile(a os.FileInfo, name string) bool {
 	b, err := os.Stat(name)
 	return err == nil && os.SameFile(a, b)
 }
 
-// replaceable tries whether writeWhole can put something in the place of a file.
-func replaceable(name string) error {
+// Replaceable tries whether WriteWhole can put something in the place of a file.
+func Replaceable(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case name == "" || name == "-":
@@ -109,8 +109,8 @@ func replaceable(name string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// writable tries whether a file can be written, before time is spent on what will be in it.
-func writable(name string) error {
+// Writable tries whether a file can be written, before time is spent on what will be in it.
+func Writable(name string) error {
 	if _, err := atomicfile.ResolveLink(name); err != nil {
 		return err // else the link would be removed, and not what it leads to
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,16 +6,16 @@ import (
 	"runtime/debug"
 )
 
-func versionCommand() *command {
-	return &command{
-		name:     "version",
-		summary:  "say what this binary was built from",
-		synopsis: []string{"version"},
-		exits:    map[int]string{exitOK: "done", exitUsage: ""},
-		setup: func(f *flags) func(streams) error {
-			f.stray = "version takes no argument"
-			return func(std streams) error {
-				return writeText(std, fmt.Sprintf("bbprof %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH))
+func versionCommand() *Command {
+	return &Command{
+		Name:     "version",
+		Summary:  "say what this binary was built from",
+		Synopsis: []string{"version"},
+		Exits:    map[int]string{ExitOK: "done", ExitUsage: ""},
+		Setup: func(f *Flags) func(Streams) error {
+			f.Stray = "version takes no argument"
+			return func(std Streams) error {
+				return WriteText(std, fmt.Sprintf("bbprof %s %s %s/%s\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH))
 			}
 		},
 	}
@@ -25,7 +25,7 @@ func versionCommand() *command {
 // them otherwise.
 var version, commit string
 
-func versionText() string {
+func Version() string {
 	module, revision := version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if module == "" {
