@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -206,7 +207,7 @@ func TestJSONPage(t *testing.T) {
 
 // TestCompareJSONPage: docs/compare.md has each key of a comparison.
 func TestCompareJSONPage(t *testing.T) {
-	var c comparison
+	var c study.Comparison
 	fill(reflect.ValueOf(&c).Elem())
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -283,7 +284,7 @@ func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
 // TestExitCodesPage: docs/reference.md explains every exit code that a command has.
 func TestExitCodesPage(t *testing.T) {
 	text := pages(t)["../../docs/reference.md"]
-	for _, c := range bbprof().All() {
+	for _, c := range Bbprof().All() {
 		for code := range c.Exits {
 			if !strings.Contains(text, fmt.Sprintf("\n| %d |", code)) {
 				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.Name)
@@ -327,8 +328,8 @@ func TestDocsSize(t *testing.T) {
 
 // TestHelpPages: the pages that help texts name are there.
 func TestHelpPages(t *testing.T) {
-	for _, c := range bbprof().All() {
-		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(bbprof().Help(c), -1) {
+	for _, c := range Bbprof().All() {
+		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(Bbprof().Help(c), -1) {
 			if pages(t)[filepath.Join("../..", page)] == "" {
 				t.Errorf("bbprof %s -h names %s, which is not there", c.Name, page)
 			}

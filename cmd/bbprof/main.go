@@ -10,7 +10,14 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/block"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/commands"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
 )
 
@@ -25,14 +32,14 @@ func main() {
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return bbprof().Run(args, stdin, stdout, stderr)
+	return Bbprof().Run(args, stdin, stdout, stderr)
 }
 
-func bbprof() *cli.App {
+func Bbprof() *cli.App {
 	return &cli.App{
 		Purpose:  "measure the core cycles of basic blocks of x86-64 code",
-		Main:     blockCommand(),
-		Commands: slices.Concat(corpusCommands(), studyCommands(), modelCommands(), programCommands(), hostCommands()),
+		Main:     block.Command(),
+		Commands: slices.Concat(corpus.Commands(), study.Commands(), model.Commands(), commands.Commands(), host.Commands()),
 		Headings: []cli.Heading{
 			{Title: "Measure a corpus", Names: "extract capture batch convert dataset account"},
 			{Title: "Understand a block", Names: "bounds explain sweep ablate count"},
@@ -40,8 +47,8 @@ func bbprof() *cli.App {
 			{Title: "Judge models", Names: "score hunt instructions"},
 			{Title: "This host and this program", Names: "doctor selftest version completion help"},
 		},
-		Topic:   measuringTopic(),
-		Unknown: instead,
-		Explain: explainError,
+		Topic:   measuring.Topic(),
+		Unknown: block.Instead,
+		Explain: measuring.Explain,
 	}
 }

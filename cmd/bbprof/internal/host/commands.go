@@ -1,0 +1,10 @@
+package host
+
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
+// Commands are those of this subject.
+func Commands() []*cli.Command {
+	return []*cli.Command{doctorCommand(), selftestCommand()}
+}

@@ -1,0 +1,10 @@
+package study
+
+import (
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
+// Commands are those of this subject.
+func Commands() []*cli.Command {
+	return []*cli.Command{ablateCommand(), boundsCommand(), checkCommand(), compareCommand(), explainCommand(), sweepCommand()}
+}
