@@ -458,7 +458,7 @@ func TestREADME(t *testing.T) {
 }
 
 // TestARCHITECTUREFolders: the table of folders names every package, and imports point down
-// it and never from one application to another.
+// it and never from one application to another; only main imports commands, and cli knows no block.
 func TestARCHITECTUREFolders(t *testing.T) {
 	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
@@ -490,6 +490,12 @@ func TestARCHITECTUREFolders(t *testing.T) {
 			to, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
 			if ours && rank[to] <= at {
 				t.Errorf("%s imports %s, which stands above it", path, to)
+			}
+			if ours && slices.Contains(subjects, strings.TrimPrefix(to, internal)) && from != filepath.FromSlash("cmd/bbprof") {
+				t.Errorf("%s imports the commands of %s: what two subjects need stands below them", path, to)
+			}
+			if to := strings.TrimPrefix(to, internal); ours && filepath.ToSlash(from) == internal+"cli" && to != "words" && to != "atomicfile" {
+				t.Errorf("%s imports %s: cli is to know nothing of bbprof", path, to)
 			}
 			if a, b := application(filepath.ToSlash(from)), application(to); a != "" && b != "" && a != b {
 				t.Errorf("%s imports %s: %s and %s are to know nothing of each other", path, to, a, b)
@@ -524,8 +530,17 @@ func TestThreatModel(t *testing.T) {
 }
 
 // application is which of the applications that are independent of each other a package belongs to, if any.
+const internal = "cmd/bbprof/internal/"
+
+// subjects are the packages of commands.
+var subjects = []string{"block", "corpus", "study", "model", "program/commands", "host"}
+
+// application is the one that a package does the work of, "" for commands and what all share.
 func application(folder string) string {
-	rest, _ := strings.CutPrefix(folder, "cmd/bbprof/internal/")
+	rest, _ := strings.CutPrefix(folder, internal)
+	if slices.Contains(subjects, rest) {
+		return ""
+	}
 	switch s, _, _ := strings.Cut(rest, "/"); s {
 	case "corpus", "model", "study", "program":
 		return s
