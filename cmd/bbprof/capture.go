@@ -80,7 +80,7 @@ func (c *capturingStates) declare(f *flags) {
 	outputFile(f, &c.out, "o", "FILE", "where the states go")
 	f.toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
-	f.text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
+	f.text(&c.verify, "verify", "PATH", "execute the visits of the file PATH and compare with what the program made of them")
 	f.section("Which blocks")
 	f.number(&c.top, 1, "top", "the N that execute most instructions")
 	parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")

@@ -43,7 +43,7 @@ bbprof dataset -verify data
 			d := sealing{partRows: 1_000_000}
 			f.operands = &d.files
 			f.text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
-			f.text(&d.verify, "verify", "DIR", "check the dataset in this directory")
+			f.text(&d.verify, "verify", "PATH", "check the dataset in the directory PATH")
 			f.text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
 			f.text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
 			f.number(&d.partRows, 1, "rows", "most rows of a part")

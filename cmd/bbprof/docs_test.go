@@ -421,6 +421,7 @@ func withoutDigits(s string) string {
 	if strings.HasPrefix(s, "bbprof can measure here\n") {
 		s = anyHost(s)
 	}
+	s = regexp.MustCompile(`(?m)^ +other work slowed .*\n`).ReplaceAllString(s, "") // beside a neighbour
 	s = regexp.MustCompile(`(?m)^host +.*`).ReplaceAllString(s, "host")
 	s = regexp.MustCompile(`answers for .*`).ReplaceAllString(s, "answers for a CPU")
 	s = regexp.MustCompile(`[+-]?\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
