@@ -28,7 +28,7 @@ func where(f *flags, o *profiler.Options) {
 		cpuFlag(f, &o.CPUs, cpuHelp)
 	}
 	parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
-		"that is more, or until more time does not help").fallback = "0.5%"
+		"that is more, or until more time does not help").fallback = "1%"
 	parsed(f, &o.Budget, parseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
 		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
 		"because other work disturbed it").fallback = "3s"
