@@ -11,8 +11,8 @@ import (
 
 // TestHelp: every command tells of itself, and of each of its flags, within a terminal's width.
 func TestHelp(t *testing.T) {
-	for _, c := range Bbprof().All() {
-		help := Bbprof().Help(c)
+	for _, c := range bbprof().All() {
+		help := bbprof().Help(c)
 		for line := range strings.Lines(help) {
 			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > cli.HelpWidth {
 				t.Errorf("%s: this line of its help is wider than %d columns: %s", c.Full(), cli.HelpWidth, line)
@@ -53,7 +53,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 	// page, and hunt's folder of a page for each class.
 	apart := []string{"a", "b", "asm", "report"}
 	args := map[string]*cli.Flag{}
-	for _, c := range Bbprof().All() {
+	for _, c := range bbprof().All() {
 		for _, d := range c.Declared().Decls {
 			if slices.Contains(apart, d.Name) {
 				continue
@@ -70,15 +70,15 @@ func TestFlagsMeanOneThing(t *testing.T) {
 // Only that of bbprof itself also has all flags of measuring.
 func TestHelpIsShort(t *testing.T) {
 	const most, mostAbout = 80, 14
-	for _, c := range Bbprof().All()[1:] {
+	for _, c := range bbprof().All()[1:] {
 		if lines := strings.Count(c.About, "\n"); lines > mostAbout {
 			t.Errorf("bbprof %s -h takes %d lines to say what it does, more than %d: move some to docs", c.Name, lines, mostAbout)
 		}
-		if lines := strings.Count(Bbprof().Help(c), "\n"); lines > most {
+		if lines := strings.Count(bbprof().Help(c), "\n"); lines > most {
 			t.Errorf("bbprof %s -h has %d lines, more than %d: move some to docs", c.Name, lines, most)
 		}
 	}
-	if lines := strings.Count(Bbprof().Overview(), "\n"); lines > 55 {
+	if lines := strings.Count(bbprof().Overview(), "\n"); lines > 55 {
 		t.Errorf("bbprof without arguments prints %d lines", lines)
 	}
 }

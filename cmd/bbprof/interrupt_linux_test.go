@@ -17,8 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -130,7 +128,6 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
 		{[]string{"bounds", "-no-parts", distinct}, "hex,status,reason,"},
-		{[]string{"states", manyStates(t, dir)}, "incomplete: ended before the last block"},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,,,,,,,,,,,,,,,true\n"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
 		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},
@@ -167,27 +164,6 @@ func manyBlocks(row func(hex string) string) string {
 		all.WriteString(row(fmt.Sprintf("b8%04x0000", i))) // mov eax, i
 	}
 	return all.String()
-}
-
-// manyStates is a file of one visit to each of these blocks.
-func manyStates(t *testing.T, dir string) string {
-	t.Helper()
-	name := filepath.Join(dir, "many.states")
-	file, err := states.Create(name, states.About{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for hex := range strings.Lines(manyBlocks(func(hex string) string { return hex + "\n" })) {
-		v := states.Visit{Entry: states.Entry{Hex: strings.TrimSpace(hex), Address: 0x401000}, Before: initial.Captured{State: initial.Paper(), Address: 0x401000}}
-		v.File = v.Hex // a program of its own, or the visits would be those of one block
-		if err := file.Add(&v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // interrupted runs bbprof and interrupts it after a while.

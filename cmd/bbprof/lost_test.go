@@ -24,7 +24,7 @@ func TestResultLost(t *testing.T) {
 	for _, f := range []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, resultfile.BHive} { // others need more than this result
 		lines = append(lines, []string{"convert", "-format", string(f), result})
 	}
-	for _, name := range Bbprof().Names() {
+	for _, name := range bbprof().Names() {
 		lines = append(lines, []string{name, "-h"})
 	}
 	for _, args := range lines {

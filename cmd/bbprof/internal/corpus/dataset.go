@@ -46,7 +46,7 @@ bbprof dataset -verify data
 			d := sealing{partRows: 1_000_000}
 			f.Operands = &d.files
 			f.Text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
-			f.Text(&d.verify, "verify", "DIR", "check the dataset in this directory")
+			f.Text(&d.verify, "verify", "PATH", "check the dataset in the directory PATH")
 			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
 			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
 			f.Number(&d.partRows, 1, "rows", "most rows of a part")

@@ -85,7 +85,7 @@ func (c *capturingStates) declare(f *cli.Flags) {
 	cli.OutputFile(f, &c.out, "o", "FILE", "where the states go")
 	f.Toggle(&c.quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 	f.Text(&c.index, "index", "FILE", "write what FILE holds as CSV: a row a state")
-	f.Text(&c.verify, "verify", "FILE", "execute the visits of FILE and compare with what the program made of them")
+	f.Text(&c.verify, "verify", "PATH", "execute the visits of the file PATH and compare with what the program made of them")
 	f.Section("Which blocks")
 	f.Number(&c.top, 1, "top", "the N that execute most instructions")
 	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
