@@ -53,7 +53,7 @@ fuzz-targets:
 
 # Hostile and known blocks in turn: rate, memory and numbers have to stay as they are.
 soak:
-	BBPROF_SOAK=$(SOAKTIME) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./cmd/bbprof/internal/selftest
+	BBPROF_SOAK=$(SOAKTIME) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./cmd/bbprof/internal/host/selftest
 
 # The canary's number between 1,000 random blocks.
 state:

@@ -1,3 +1,4 @@
+// Package block has the main job, bbprof -hex.
 package block
 
 import (

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// An app is bbprof: its main job, which has no name, and its commands.
+// An App is bbprof: its main job, which has no name, and its commands.
 type App struct {
 	Purpose  string // a line in the man page
 	Main     *Command
@@ -19,10 +19,10 @@ type App struct {
 	Headings []Heading
 	Topic    Topic
 
-	// unknown is what to do instead about words that name no command, "" if there is no advice.
+	// Unknown is what to do instead about words that name no command, "" if there is no advice.
 	Unknown func(words []string) string
 
-	// explain is the exit code of an error, and what to say of it.
+	// Explain is the exit code of an error, and what to say of it.
 	Explain func(error) (int, error)
 }
 
@@ -130,7 +130,7 @@ func (a *App) runCommand(c *Command, args []string, std Streams) int {
 	return Finish(c.Name, err, a.Explain, std)
 }
 
-// Finish reports how a command ended and returns the exit code; explain is as in app.
+// Finish reports how a command ended and returns the exit code; explain is as in App.
 func Finish(name string, err error, explain func(error) (int, error), std Streams) int {
 	var ended Exit
 	switch {

@@ -20,9 +20,9 @@ type Command struct {
 	About    string   // paragraphs; indented lines stand as they are
 	Notes    string   // likewise, below the flags
 	Examples string
-	Exits    map[int]string // what exit codes mean; "" is what commonExits says
+	Exits    map[int]string // what exit codes mean; "" takes the text of commonExits
 
-	// setup declares the flags, bound to variables of this one run, and returns what runs.
+	// Setup declares the flags, bound to variables of this one run, and returns what runs.
 	Setup func(f *Flags) func(std Streams) error
 }
 

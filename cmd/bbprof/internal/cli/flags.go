@@ -18,7 +18,7 @@ import (
 type Flag struct {
 	Name    string
 	Arg     string // what help calls the value; a switch has none
-	Help    string // without the default, which comes from fallback
+	Help    string // without the default, which comes from Fallback
 	Choices []string
 	Set     func(string) error
 
@@ -113,7 +113,7 @@ func (f *Flags) Number(p *int, least int, name, help string) *Flag {
 // MostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes weeks.
 const MostRepeated = 1_000_000
 
-// Repeats is number for how often something is measured, or in how many ways.
+// Repeats is Number for how often something is measured, or in how many ways.
 func (f *Flags) Repeats(p *int, least int, name, help string) *Flag {
 	d := f.Number(p, least, name, help)
 	set := d.Set

@@ -62,7 +62,7 @@ func (m *Meter) End() {
 	}
 }
 
-// A Counter shows how many of some things are done; of is 0 where their number is unknown.
+// A Counter shows how many of some things are done; Of is 0 where their number is unknown.
 type Counter struct {
 	Meter
 	Of       int

@@ -1,3 +1,4 @@
+// Package corpora opens the files of blocks and of results that commands name.
 package corpora
 
 import (

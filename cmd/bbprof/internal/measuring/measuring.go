@@ -1,3 +1,5 @@
+// Package measuring is what commands that measure blocks share: flags, the block itself, workers, the report of a
+// result, and what exit code an error leads to.
 package measuring
 
 import (

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/selftest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
 	"github.com/bbprof/bbprof/internal/host"
 )
 

@@ -1,3 +1,4 @@
+// Package running is what commands that run programs share.
 package running
 
 import (
@@ -66,7 +67,7 @@ func BadInput(err error) error {
 	return err
 }
 
-// ran finds out, by do, what a program runs, or how long.
+// Run finds out, by do, what a program runs, or how long.
 func Run[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
 	if _, err := program.Find(r.Program[0]); err != nil {
 		return found, cli.Usage(err)
