@@ -16,20 +16,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/commands"
+	program "github.com/bbprof/bbprof/cmd/bbprof/internal/program/commands"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
 )
 
 func main() {
-	// A thread that waits for its child is in a system call. As long as there is an idle
-	// processor besides, Go's monitor lets it be; if there is none, it wakes every 20 µs to check
-	// whether it can take that one (runtime/proc.go, sysmon and retake), each time at the expense
-	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
-	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
-	// A collection runs on the CPUs that workers measure on. Memory that nobody touches makes it rare, since the next one begins
-	// when the heap has doubled: 2,000 blocks took 2.1 s without it and 1.5 with it (two CPUs, Zen 4).
-	ballast := make([]byte, 48<<20)
+	ballast := measuring.Quiet()
 	cli.IgnoreFileLimit()
 	code := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
@@ -44,7 +37,7 @@ func bbprof() *cli.App {
 	return &cli.App{
 		Purpose:  "measure the core cycles of basic blocks of x86-64 code",
 		Main:     block.Command(),
-		Commands: slices.Concat(corpus.Commands(), study.Commands(), model.Commands(), commands.Commands(), host.Commands()),
+		Commands: slices.Concat(corpus.Commands(), study.Commands(), model.Commands(), program.Commands(), host.Commands()),
 		Headings: []cli.Heading{
 			{Title: "Measure a corpus", Names: "extract capture batch convert dataset account"},
 			{Title: "Understand a block", Names: "bounds explain sweep ablate count"},

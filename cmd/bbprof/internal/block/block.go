@@ -70,7 +70,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	return measuring.WithProfiler(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		result, err := measure.Undisturbed(ctx, p, block, measure.Tries)
+		result, err := measure.Undisturbed(ctx, p, block)
 		if err != nil {
 			return err
 		}
