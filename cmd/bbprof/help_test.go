@@ -82,3 +82,12 @@ func TestHelpIsShort(t *testing.T) {
 		t.Errorf("bbprof without arguments prints %d lines", lines)
 	}
 }
+
+// TestHeadings: bbprof -h lists every command of every subject.
+func TestHeadings(t *testing.T) {
+	for _, c := range bbprof().Commands {
+		if !slices.Contains(bbprof().Names(), c.Name) {
+			t.Errorf("%s stands below no heading of main.go", c.Name)
+		}
+	}
+}

@@ -83,8 +83,17 @@ func (f *Flags) InFull() { f.topic = -1 }
 // Toggle declares a flag without a value.
 func (f *Flags) Toggle(p *bool, name, help string) {
 	f.Declare(Flag{Name: name, Help: help, Set: func(s string) error {
-		on, err := ParseBool(s)
+		on, err := parseBool(s)
 		*p = on
+		return err
+	}})
+}
+
+// Off declares a switch that is on by default; p is set when it is switched off.
+func (f *Flags) Off(p *bool, name, help string) {
+	f.Declare(Flag{Name: name, Help: help, Choices: []string{"true", "false"}, Set: func(s string) error {
+		on, err := parseBool(s)
+		*p = !on
 		return err
 	}})
 }
@@ -338,7 +347,7 @@ func didYouMean(prefix, name string, names []string) string {
 	return "; did you mean " + prefix + best + "?"
 }
 
-func ParseBool(s string) (bool, error) {
+func parseBool(s string) (bool, error) {
 	on, err := strconv.ParseBool(s)
 	if err != nil {
 		return false, errors.New("write true or false")

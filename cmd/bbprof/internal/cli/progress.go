@@ -10,9 +10,6 @@ import (
 	"golang.org/x/term"
 )
 
-// Now is the time as a run_header has it.
-func Now() string { return time.Now().UTC().Format(time.RFC3339) }
-
 // LineEvery is how often a line of progress is written where there is no terminal.
 const LineEvery = 10 * time.Second
 

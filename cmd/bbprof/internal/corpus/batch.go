@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
@@ -295,6 +296,9 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	}
 	return resultfile.Run{
 		Version: cli.Version(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
-		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: cli.Now(),
+		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}
 }
+
+// now is the time as a run_header has it.
+func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -50,7 +50,7 @@ bbprof dataset -verify data
 			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
 			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
 			f.Number(&d.partRows, 1, "rows", "most rows of a part")
-			measuring.Off(f, &d.noSample, "sample", "with -sample=false, measure nothing again")
+			f.Off(&d.noSample, "sample", "with -sample=false, measure nothing again")
 			measuring.CPUFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
 			f.Toggle(&d.out.Quiet, "q", "quiet: no notes on standard error, only errors")
 			return d.run
@@ -97,7 +97,7 @@ func (d *sealing) make(std cli.Streams) error {
 }
 
 func (d *sealing) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
-	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: cli.Version(), Made: cli.Now()}
+	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: cli.Version(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
 		return nil, cli.Usage(err)

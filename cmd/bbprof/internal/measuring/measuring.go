@@ -102,17 +102,8 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
 	cli.Parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
-	Off(f, &o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
-	Off(f, &o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
-}
-
-// Off declares a switch that is on by default; p is set when it is switched off.
-func Off(f *cli.Flags, p *bool, name, help string) {
-	f.Declare(cli.Flag{Name: name, Help: help, Choices: []string{"true", "false"}, Set: func(s string) error {
-		on, err := cli.ParseBool(s)
-		*p = !on
-		return err
-	}})
+	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
+	f.Off(&o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
 }
 
 // maxCopies is how many copies of a one-byte block there is room for.
