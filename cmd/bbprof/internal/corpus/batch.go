@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -19,6 +18,7 @@ import (
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 )
@@ -87,7 +87,7 @@ func (b *batchFlags) declare(f *cli.Flags) {
 		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/corpus.md)")
 	f.Section("Output")
 	f.Text(&b.out.File, "o", "FILE", "write to FILE instead of standard output, which is also -")
-	corpora.FormatFlag(f, &b.format)
+	rowfile.FormatFlag(f, &b.format)
 	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
 	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
 	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
@@ -145,7 +145,7 @@ func (b *batchFlags) check(std cli.Streams) error {
 	if err := b.Measuring.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := corpora.ChooseFormat(&b.format, b.out.File, std); err != nil {
+	if err := rowfile.ChooseFormat(&b.format, b.out.File, std); err != nil {
 		return err
 	}
 	b.mapping = b.mapping || b.format.NeedsMapping()

@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 )
 
 func convertCommand() *cli.Command {
@@ -38,7 +38,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 			c := converting{partRows: 1_000_000, out: cli.Output{Folders: true}}
 			f.Operands = &c.files
 			c.out.AddFile(f)
-			corpora.FormatFlag(f, &c.format)
+			rowfile.FormatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
 			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
 			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
@@ -83,7 +83,7 @@ func (c *converting) run(std cli.Streams) error {
 	if c.folder() && c.format != resultfile.Parquet {
 		return cli.BadUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.File, c.format)
 	}
-	if err := corpora.ChooseFormat(&c.format, c.out.File, std); err != nil {
+	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
@@ -105,7 +105,7 @@ func foreignText() string {
 // convert writes the rows of one file, in their order.
 func (c *converting) convert(w io.Writer, stdin io.Reader) error {
 	name := c.files[0]
-	in, closer, err := corpora.OpenResult(name, stdin)
+	in, closer, err := rowfile.OpenResult(name, stdin)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -28,7 +28,7 @@ func (c *converting) join(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-of: %w", err)
 	}
-	next, stop := iter.Pull2(corpora.RowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened where a row is missing
+	next, stop := iter.Pull2(rowfile.RowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened where a row is missing
 	defer stop()
 	corpus := func() (input.Row, error) {
 		row, err, more := next()
@@ -123,7 +123,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	for _, err := range corpora.RowsOf(files, strings.NewReader(""), column, nil) {
+	for _, err := range rowfile.RowsOf(files, strings.NewReader(""), column, nil) {
 		if err != nil {
 			return 0, err
 		}

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -223,7 +223,7 @@ func (h *hunting) corpus(std cli.Streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
-	blocks, err := corpora.DistinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
+	blocks, err := rowfile.DistinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

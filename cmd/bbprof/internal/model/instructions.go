@@ -15,12 +15,12 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -55,7 +55,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			f.Operands = &c.tables
 			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
 			c.out.AddFile(f)
-			corpora.FormatFlag(f, &c.format)
+			rowfile.FormatFlag(f, &c.format)
 			f.Section("Models")
 			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", Set: c.addModel})
@@ -122,7 +122,7 @@ func (c *measuringForms) check(std cli.Streams) error {
 	if err := c.Measuring.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := corpora.ChooseFormat(&c.format, c.out.File, std); err != nil {
+	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	if !c.format.Whole() {

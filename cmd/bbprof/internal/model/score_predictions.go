@@ -10,9 +10,9 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 )
@@ -29,7 +29,7 @@ func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err er
 // writePredictions writes what the model says of each distinct block of the files, measured or not. The source that comes back
 // gives these predictions again.
 func (c *scoring) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std cli.Streams) (predict.Source, error) {
-	blocks, err := corpora.DistinctBlocks(c.files, stdin, c.column, c.out.Notes(std))
+	blocks, err := rowfile.DistinctBlocks(c.files, stdin, c.column, c.out.Notes(std))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 )
@@ -150,7 +150,7 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 }
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
-	in, closer, err := corpora.OpenResult(name, stdin)
+	in, closer, err := rowfile.OpenResult(name, stdin)
 	if err != nil && o.unmeasured {
 		return nil // not a result; whoever reads it as blocks says what is wrong
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -115,7 +115,7 @@ func (a *ablating) write(std cli.Streams, steps any, table string, err error) er
 }
 
 func (a *ablating) corpus(std cli.Streams) error {
-	in, err := corpora.OpenBlocks(a.files, std.In, "")
+	in, err := rowfile.OpenBlocks(a.files, std.In, "")
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -55,7 +55,7 @@ func TestAblateEnds(t *testing.T) {
 		{"90\n91\n93\n", "of 2 blocks\nincomplete: ended by this host before the end\n"},
 		{"93\n", ""},
 	} {
-		in, err := corpora.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), "")
+		in, err := rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), "")
 		if err != nil {
 			t.Fatal(err)
 		}

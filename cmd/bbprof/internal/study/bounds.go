@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
@@ -167,12 +167,12 @@ func partTable(parts []bounds.Part) *cli.Table {
 func (b *bounding) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	in, err := corpora.OpenBlocks(b.files, std.In, "")
+	in, err := rowfile.OpenBlocks(b.files, std.In, "")
 	if err != nil {
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	blocks, err := corpora.DistinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.Out.Notes(std))
+	blocks, err := rowfile.DistinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.Out.Notes(std))
 	if err != nil {
 		return cli.Usage(err)
 	}

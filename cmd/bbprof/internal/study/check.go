@@ -10,12 +10,12 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
@@ -193,7 +193,7 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 }
 
 func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
-	in, closer, err := corpora.OpenResult(c.baseline, stdin)
+	in, closer, err := rowfile.OpenResult(c.baseline, stdin)
 	if err != nil {
 		return baseline{}, err
 	}

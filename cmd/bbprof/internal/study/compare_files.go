@@ -13,12 +13,12 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -198,7 +198,7 @@ func readSide(name, text string, std cli.Streams) (side, error) {
 			return side{kind: aCommand, words: words}, nil
 		}
 	}
-	in, err := corpora.OpenBlocks([]string{text}, std.In, "")
+	in, err := rowfile.OpenBlocks([]string{text}, std.In, "")
 	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)

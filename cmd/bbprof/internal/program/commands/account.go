@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpora"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -103,7 +103,7 @@ func (a *accounting) run(std cli.Streams) error {
 
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	name := a.files[0]
-	in, closer, err := corpora.OpenResult(name, stdin)
+	in, closer, err := rowfile.OpenResult(name, stdin)
 	if err != nil {
 		return nil, err
 	}

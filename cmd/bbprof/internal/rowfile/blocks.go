@@ -1,5 +1,5 @@
-// Package corpora opens the files of blocks and of results that commands name.
-package corpora
+// Package rowfile opens the files of blocks and of results that commands name.
+package rowfile
 
 import (
 	"cmp"
