@@ -52,7 +52,7 @@ func interruptedChild(err error) bool {
 	return errors.As(err, &dead) && (dead.Signal == int(syscall.SIGINT) || dead.Signal == int(syscall.SIGTERM))
 }
 
-// EndedBy is what a line on an incomplete result says of the error that ended the work; finish reports the error itself.
+// EndedBy is what a line on an incomplete result says of the error that ended the work; cli.Finish reports the error itself.
 func EndedBy(err error) string {
 	switch ExitOf(err) {
 	case cli.ExitInterrupted:

@@ -52,7 +52,7 @@ func Topic() cli.Topic {
 	}
 }
 
-// Flags declares those flags, as a group of their own.
+// Flags declares the flags of Topic, as a group of their own.
 func Flags(f *cli.Flags, o *profiler.Options) {
 	f.OnTopic(Title)
 	WhereFlags(f, o)
