@@ -110,7 +110,7 @@ type Result struct {
 // Noisy reports whether noise rejected the block, so that another try at another time may end better. It is not so where the block has several speeds,
 // each in its layouts.
 func (r *Result) Noisy() bool {
-	return r.Status == Rejected && r.Reason.Noise() && len(r.Speeds) <= 1
+	return r.Rejection != nil && r.Rejection.Reason.Noise() && len(r.Speeds) <= 1
 }
 
 // Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
