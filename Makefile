@@ -6,7 +6,8 @@ SOAKTIME ?= 30m
 # What bbprof version says, also where Go does not stamp it or the checkout is an archive.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
-LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+CLI = github.com/bbprof/bbprof/cmd/bbprof/internal/cli
+LDFLAGS = -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 
 # Without C the binary is static, whatever compiler is installed.
 build:
@@ -52,7 +53,7 @@ fuzz-targets:
 
 # Hostile and known blocks in turn: rate, memory and numbers have to stay as they are.
 soak:
-	BBPROF_SOAK=$(SOAKTIME) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./cmd/bbprof/internal/selftest
+	BBPROF_SOAK=$(SOAKTIME) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./cmd/bbprof/internal/host/selftest
 
 # The canary's number between 1,000 random blocks.
 state:

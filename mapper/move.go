@@ -88,19 +88,21 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	if err != nil && state.Set != "" {
 		return state, false
 	}
-	best := m.withinLine
+	best, copies := withinLine, alignCopies
 	if reason == verdict.Alias4K {
-		best = m.withinPage
+		best, copies = m.withinPage, m.Copies
 	}
 	var set []string
-	next := state
+	next, reads := state, asm.StateOf(m.Insts).GPRRead
+	unmoved := asm.Follow(m.Insts, copies, harness.Start(next))
 	for r := asm.RAX; r <= asm.R15; r++ {
-		if users.Names(r) {
+		if users.Names(r) || reads>>r&1 == 0 {
 			continue
 		}
-		if by := best(next, r); by != 0 {
+		if by := best(m.followed(next, r, copies, unmoved)); by != 0 {
 			next.GPR[r] += by
 			set = append(set, fmt.Sprintf("%s=%#x", r, next.GPR[r]))
+			unmoved = asm.Follow(m.Insts, copies, harness.Start(next))
 		}
 	}
 	if len(set) == 0 {
@@ -116,12 +118,12 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 // alignCopies are looked at for alignment: those of a block that advances by 4 bytes a copy go through a line.
 const alignCopies = lineBytes / 4
 
-// withinLine is by how much to move a register so that as few accesses as possible cross a line or lack the alignment that an
+// withinLine is by how much to move what a register carries so that as few accesses as possible cross a line or lack the alignment that an
 // instruction demands; 0 if none does.
-func (m Mover) withinLine(state initial.State, r asm.Reg) uint64 {
+func withinLine(all []following) uint64 {
 	var operands []operand
 	harmed := false
-	for _, a := range m.followed(state, r, alignCopies) {
+	for _, a := range all {
 		if !a.carried {
 			continue
 		}
@@ -139,9 +141,8 @@ func (m Mover) withinLine(state initial.State, r asm.Reg) uint64 {
 	return uint64(by)
 }
 
-// withinPage is by how many lines to move a register so that as few loads as possible alias an earlier store; 0 if none does.
-func (m Mover) withinPage(state initial.State, r asm.Reg) (best uint64) {
-	all := m.followed(state, r, m.Copies)
+// withinPage is by how many lines to move what a register carries so that as few loads as possible alias an earlier store; 0 if none does.
+func (m Mover) withinPage(all []following) (best uint64) {
 	if !slices.ContainsFunc(all, func(a following) bool { return a.carried }) {
 		return 0
 	}
@@ -192,12 +193,11 @@ type following struct {
 	carried bool  // it moves as the register does
 }
 
-// followed are the accesses of the first copies as far as they are known.
-func (m Mover) followed(state initial.State, r asm.Reg, copies int) (all []following) {
-	before := asm.Follow(m.Insts, copies, harness.Start(state))
+// followed are the accesses of the first copies as far as they are known, unmoved those from the state as it is.
+func (m Mover) followed(state initial.State, r asm.Reg, copies int, unmoved []asm.Followed) (all []following) {
 	state.GPR[r] += lineBytes
 	for i, after := range asm.Follow(m.Insts, copies, harness.Start(state)) {
-		if a := before[i]; a.Known {
+		if a := unmoved[i]; a.Known {
 			in := &m.Insts[a.Inst]
 			all = append(all, following{&in.Mem[a.Mem], a.Addr, int64(in.Align), after.Known && after.Addr == a.Addr+lineBytes})
 		}

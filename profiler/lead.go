@@ -13,7 +13,7 @@ import (
 
 // lead is what the front end's lead may hide of a block, and the numbers of copies that show it. The front end works ahead while the
 // core waits for what the last run changed, and serves the first copies faster than it could serve a loop of them
-//.
+// .
 type lead struct {
 	copies unroll.Factors
 	hides  func(stat.Estimate) bool // whether it may hide something of a block with these cycles; nil: it does not

@@ -13,7 +13,8 @@ import (
 // nothing, and no microcode assist for a suppressed fault, which takes 36 to 330 cycles on Redwood Cove.
 func TestMaskedAccesses(t *testing.T) {
 	const assist = 20 // fewer cycles than any assist takes
-	p := start(t, Options{Budget: 100 * time.Millisecond})
+	// Microcode takes other times from one layout to the next, which is not what is tested.
+	p := start(t, Options{Budget: 100 * time.Millisecond, Tolerate: []verdict.Reason{verdict.Nonlinear}})
 	const avx, avx512 = "AVX2", "AVX512BW"
 	const none, all, allYMM = "c5f447c9", "c5f446c9", "c5f576c9" // kxorw k1, k1, k1; kxnorw k1, k1, k1; vpcmpeqd ymm1, ymm1, ymm1
 	for _, c := range []struct{ name, none, all, hex, needs string }{

@@ -110,7 +110,7 @@ type Result struct {
 // Noisy reports whether noise rejected the block, so that another try at another time may end better. It is not so where the block has several speeds,
 // each in its layouts.
 func (r *Result) Noisy() bool {
-	return r.Status == Rejected && r.Reason.Noise() && len(r.Speeds) <= 1
+	return r.Rejection != nil && r.Rejection.Reason.Noise() && len(r.Speeds) <= 1
 }
 
 // Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
@@ -136,6 +136,8 @@ type ClockReport struct {
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
 	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
+	// IdleConfirmed says that this is what is known of the kind of core; else no CPU was seen idle, or the core is not in the table.
+	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
 	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
 	Shared float64 `json:"shared,omitzero"`
 	// Doubt is what the start could not tell, "" if nothing. It is among the warnings of every result, too.

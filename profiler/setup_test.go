@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -157,7 +158,7 @@ func TestNegativeSpeeds(t *testing.T) {
 		ok     bool
 	}{{-2.065, false}, {0, false}, {0.001, true}} {
 		speeds := []Speed{{Cycles: c.lowest, Layouts: []int{1, 6}}, {Cycles: 1.017, Layouts: []int{0, 2}}}
-		if r := (job{}).unsteady(timing.Timed{}, speeds); (r == nil) != c.ok {
+		if r := (job{}).unsteady(timing.Timed{Estimate: stat.Estimate{Value: 1}}, speeds); (r == nil) != c.ok {
 			t.Errorf("a speed of %g cycles: %v", c.lowest, r)
 		}
 	}

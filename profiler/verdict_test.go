@@ -221,6 +221,9 @@ func TestNoisy(t *testing.T) {
 		{Rejected, verdict.Nonlinear, 1, false},
 	} {
 		r := Result{Status: c.status, Reason: c.reason, Speeds: make([]Speed, c.speeds)}
+		if c.status == Rejected {
+			r.Rejection = &verdict.Rejection{Reason: c.reason}
+		}
 		if got := r.Noisy(); got != c.want {
 			t.Errorf("%s %s with %d speeds: noisy %v", c.status, c.reason, c.speeds, got)
 		}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -40,7 +41,7 @@ func BenchmarkBatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	every, err := workerCPUs(nil, 0)
+	every, err := measuring.WorkerCPUs(nil, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func BenchmarkBatch(b *testing.B) {
 	slices.Sort(counts)
 	for _, workers := range slices.Compact(counts) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			if _, err := workerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
+			if _, err := measuring.WorkerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
 				require.Skip(b, require.CPU, "%v", err)
 			}
 			var all benchSummary

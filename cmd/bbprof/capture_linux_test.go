@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -57,7 +56,7 @@ func TestCaptureOutput(t *testing.T) {
 		require.Host(t, hostMissing(cmd, string(out)))
 		return cmd, string(out)
 	}
-	if cmd, said := to(pipe); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(said, "pipe is not a regular file") {
+	if cmd, said := to(pipe); cmd.ProcessState.ExitCode() != cli.ExitUsage || !strings.Contains(said, "pipe is not a regular file") {
 		t.Errorf("pipe: %v: %s", cmd.ProcessState, said)
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
@@ -74,26 +73,6 @@ func TestCaptureOutput(t *testing.T) {
 	}
 }
 
-// TestCaptureListed: of a table those blocks come first that execute most instructions, and a count that is no number
-// is an error.
-func TestCaptureListed(t *testing.T) {
-	table := filepath.Join(t.TempDir(), "blocks.csv")
-	for _, c := range []struct{ rows, want string }{
-		{"90,often,0x1000,5\n4801c04801c04801c0,long,0x2000,2\n", "long"},
-		{"90,often,0x1000,7\n4801c04801c04801c0,long,0x2000,2\n", "often"},
-		{"90,often,0x1000,2.5e6\n", table + `:2: count "2.5e6": write a whole number`},
-	} {
-		if err := os.WriteFile(table, []byte("hex,file,address,count\n"+c.rows), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		capturing := capturingStates{blocks: table, top: 1}
-		got, err := capturing.choose(t.Context(), program.Command{}, streams{}, io.Discard)
-		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || (err == nil) != (len(got) == 1) {
-			t.Errorf("%q: %s, want %s", c.rows, said, c.want)
-		}
-	}
-}
-
 // TestCaptureEnds: Ctrl-C and -timeout end a program that would run for ever, and what was captured until then is
 // there and is said to be.
 func TestCaptureEnds(t *testing.T) {
@@ -105,8 +84,8 @@ func TestCaptureEnds(t *testing.T) {
 		exit int
 		says string
 	}{
-		{"Ctrl-C", nil, unix.SIGINT, exitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
-		{"time", []string{"-timeout", "2s"}, 0, exitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
+		{"Ctrl-C", nil, unix.SIGINT, cli.ExitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
+		{"time", []string{"-timeout", "2s"}, 0, cli.ExitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "s")
@@ -156,7 +135,7 @@ func bbprofCommand(t *testing.T, args ...string) *exec.Cmd {
 
 // hostMissing is the error of a bbprof that says that this host cannot.
 func hostMissing(cmd *exec.Cmd, stderr string) error {
-	if cmd.ProcessState.ExitCode() != exitHost {
+	if cmd.ProcessState.ExitCode() != cli.ExitHost {
 		return nil
 	}
 	return &verdict.HostError{Missing: stderr}

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/doctor"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/doctor"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
@@ -36,24 +37,24 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 		what, remedy string
 		privileged   bool // it takes root to set it up
 	}{
-		{nil, exitOK, "", "", false},
-		{[]string{"nobody"}, exitOK, "", "", true},
-		{[]string{"namespaces"}, exitOK, "", "", true},
-		{[]string{"namespaces", "nobody"}, exitOK, "", "", true},
-		{[]string{"noproc"}, exitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
-		{[]string{"namespaces", "noproc"}, exitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
-		{[]string{"deny=ptrace:EPERM"}, exitHost, "ptrace is forbidden by a system-call filter", filter, false},
-		{[]string{"deny=ptrace:ENOSYS"}, exitHost, "ptrace is forbidden by a system-call filter", filter, false},
-		{[]string{"deny=ptrace:kill"}, exitHost, "a system-call filter kills the child", filter, false},
-		{[]string{"nobody", "deny=ptrace:EPERM"}, exitHost, "ptrace is forbidden by a system-call filter", filter, true},
-		{[]string{"deny=memfd_create:EPERM"}, exitHost, "memfd_create is refused", filter, false},
-		{[]string{"deny=memfd_create:ENOSYS"}, exitHost, "memfd_create is refused", filter, false},
-		{[]string{"deny=seccomp:EPERM"}, exitHost, "seccomp filters", filter, false},
-		{[]string{"deny=close_range:EPERM"}, exitOK, "", "", false},
-		{[]string{"deny=perf_event_open:EPERM"}, exitOK, "perf_event_open", "seccomp profile", false},
-		{[]string{"deny=perf_event_open:ENOSYS"}, exitOK, "perf_event_open", "seccomp profile", false},
-		{[]string{"cpu=" + strconv.Itoa(cpus[0])}, exitOK, "", "", false},
-		{[]string{"deny=sched_setaffinity:EPERM"}, exitHost, "sched_setaffinity is refused", filter, false},
+		{nil, cli.ExitOK, "", "", false},
+		{[]string{"nobody"}, cli.ExitOK, "", "", true},
+		{[]string{"namespaces"}, cli.ExitOK, "", "", true},
+		{[]string{"namespaces", "nobody"}, cli.ExitOK, "", "", true},
+		{[]string{"noproc"}, cli.ExitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
+		{[]string{"namespaces", "noproc"}, cli.ExitHost, "/proc is not mounted", "mount -t proc proc /proc", true},
+		{[]string{"deny=ptrace:EPERM"}, cli.ExitHost, "ptrace is forbidden by a system-call filter", filter, false},
+		{[]string{"deny=ptrace:ENOSYS"}, cli.ExitHost, "ptrace is forbidden by a system-call filter", filter, false},
+		{[]string{"deny=ptrace:kill"}, cli.ExitHost, "a system-call filter kills the child", filter, false},
+		{[]string{"nobody", "deny=ptrace:EPERM"}, cli.ExitHost, "ptrace is forbidden by a system-call filter", filter, true},
+		{[]string{"deny=memfd_create:EPERM"}, cli.ExitHost, "memfd_create is refused", filter, false},
+		{[]string{"deny=memfd_create:ENOSYS"}, cli.ExitHost, "memfd_create is refused", filter, false},
+		{[]string{"deny=seccomp:EPERM"}, cli.ExitHost, "seccomp filters", filter, false},
+		{[]string{"deny=close_range:EPERM"}, cli.ExitOK, "", "", false},
+		{[]string{"deny=perf_event_open:EPERM"}, cli.ExitOK, "perf_event_open", "seccomp profile", false},
+		{[]string{"deny=perf_event_open:ENOSYS"}, cli.ExitOK, "perf_event_open", "seccomp profile", false},
+		{[]string{"cpu=" + strconv.Itoa(cpus[0])}, cli.ExitOK, "", "", false},
+		{[]string{"deny=sched_setaffinity:EPERM"}, cli.ExitHost, "sched_setaffinity is refused", filter, false},
 	} {
 		t.Run(strings.Join(c.conditions, ","), func(t *testing.T) {
 			if c.privileged && os.Geteuid() != 0 {
@@ -61,15 +62,15 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 			}
 			var r doctor.Report
 			exit, text, _ := runUnder(t, "under", c.conditions, "bbprof", "doctor", "-json")
-			if err := json.Unmarshal(text, &r); err != nil || exit != c.exit || r.CanMeasure != (exit == exitOK) {
+			if err := json.Unmarshal(text, &r); err != nil || exit != c.exit || r.CanMeasure != (exit == cli.ExitOK) {
 				t.Fatalf("doctor: exit code %d, want %d, can measure: %v, %v\n%s", exit, c.exit, r.CanMeasure, err, text)
 			}
-			if exit == exitOK && len(r.Evidence) == 0 {
+			if exit == cli.ExitOK && len(r.Evidence) == 0 {
 				require.Skip(t, require.Idle, "the core is not left alone: doctor measured nothing")
 			}
 			named := c.what == ""
 			for i, s := range r.Shortcomings {
-				named = named || strings.Contains(s.What, c.what) && strings.Contains(s.Remedy, c.remedy) && (i == 0 || exit == exitOK)
+				named = named || strings.Contains(s.What, c.what) && strings.Contains(s.Remedy, c.remedy) && (i == 0 || exit == cli.ExitOK)
 			}
 			if !named {
 				t.Errorf("doctor does not name %q with %q: %v", c.what, c.remedy, r.Shortcomings)
@@ -78,7 +79,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 			if exit != c.exit {
 				t.Fatalf("doctor exits with %d, bbprof -hex with %d: %s", c.exit, exit, stderr)
 			}
-			if exit == exitHost {
+			if exit == cli.ExitHost {
 				if !strings.Contains(stderr, r.Shortcomings[0].What) || !strings.Contains(stderr, r.Shortcomings[0].Remedy) {
 					t.Errorf("doctor says %v, bbprof -hex %s", r.Shortcomings[0], stderr)
 				}
@@ -107,7 +108,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 			}
 			// Page 0: xor eax, eax; mov eax, [rax].
 			exit, _, stderr = runUnder(t, "under", c.conditions, "bbprof", "-rescue=false", "-hex", "31c08b00")
-			if want := map[string]int{"yes": exitOK, "no": exitRejected}[r.Host.PageZero]; exit != want {
+			if want := map[string]int{"yes": cli.ExitOK, "no": cli.ExitRejected}[r.Host.PageZero]; exit != want {
 				t.Errorf("doctor says of page 0 %q, bbprof -hex ends with %d: %s", r.Host.PageZero, exit, stderr)
 			}
 		})
@@ -133,7 +134,7 @@ func runUnder(t *testing.T, under string, conditions []string, program ...string
 		exit, stdout, stderr = runOnceUnder(t, under, conditions, program...)
 		said := string(stdout) + stderr
 		switch {
-		case exit == exitOK: // doctor's prices may be unsteady, and are data
+		case exit == cli.ExitOK: // doctor's prices may be unsteady, and are data
 			return exit, stdout, stderr
 		case neverIdle(said):
 			require.Skip(t, require.Idle, "%s", said)
@@ -170,7 +171,7 @@ func TestDoctorOnOneCPU(t *testing.T) {
 	for _, cpu := range cpus[:min(2, len(cpus))] {
 		exit, text, stderr := runUnder(t, "under", []string{"cpu=" + strconv.Itoa(cpu)}, "bbprof", "doctor", "-json")
 		var r doctor.Report
-		if err := json.Unmarshal(text, &r); err != nil || exit != exitOK {
+		if err := json.Unmarshal(text, &r); err != nil || exit != cli.ExitOK {
 			t.Fatalf("exit code %d, %v: %s", exit, err, stderr)
 		}
 		if r.OnCPU != cpu || len(r.Host.CPUsAllowed) != 1 {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -89,10 +90,10 @@ func TestHosts(t *testing.T) {
 			switch {
 			case disturbed(stderr):
 				require.Skip(t, require.Idle, "somebody else uses the core")
-			case h.missing == "" && code != exitOK && code != exitRejected:
+			case h.missing == "" && code != cli.ExitOK && code != cli.ExitRejected:
 				t.Errorf("it does not work: %s %s", stdout, stderr)
-			case h.missing != "" && (code != exitHost || !strings.Contains(stderr, h.missing) || !strings.Contains(stderr, "; ")):
-				t.Errorf("want exit code %d, and about %q", exitHost, h.missing)
+			case h.missing != "" && (code != cli.ExitHost || !strings.Contains(stderr, h.missing) || !strings.Contains(stderr, "; ")):
+				t.Errorf("want exit code %d, and about %q", cli.ExitHost, h.missing)
 			}
 		})
 	}
@@ -130,9 +131,9 @@ func TestContainerProfile(t *testing.T) {
 			switch {
 			case disturbed(stderr):
 				require.Skip(t, require.Idle, "somebody else uses the core")
-			case without == "" && code != exitOK && code != exitRejected:
+			case without == "" && code != cli.ExitOK && code != cli.ExitRejected:
 				t.Errorf("it does not work: %s %s", stdout, stderr)
-			case without != "" && code != exitHost:
+			case without != "" && code != cli.ExitHost:
 				t.Errorf("exit code %d, so it need not be named: %s", code, stderr)
 			}
 		})
@@ -145,13 +146,13 @@ func TestCountWithoutProc(t *testing.T) {
 	under, bbprof := forAnyHost(t)
 	program := tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "main"})
 	code, _, stderr := runOnceUnder(t, under, []string{"noproc"}, bbprof, "count", "-func", "main", "--", program)
-	if code != exitHost || !strings.Contains(stderr, "/proc is not mounted") {
+	if code != cli.ExitHost || !strings.Contains(stderr, "/proc is not mounted") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 
-// TestReplayWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
-func TestReplayWithoutXSave(t *testing.T) {
+// TestVerifyWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
+func TestVerifyWithoutXSave(t *testing.T) {
 	under, bbprof := forAnyHost(t)
 	name := filepath.Join(t.TempDir(), "s.states")
 	file, err := states.Create(name, states.About{})
@@ -161,9 +162,9 @@ func TestReplayWithoutXSave(t *testing.T) {
 	if err := errors.Join(file.Add(&states.Visit{Entry: states.Entry{Hex: "90"}, Before: initial.Captured{State: initial.Paper()}}), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	const getRegSet = "deny=ptrace:ENODEV:0:0xffffffff:0x4204" // PTRACE_GETREGSET (linux/ptrace.h)
-	code, stdout, stderr := runOnceUnder(t, under, []string{getRegSet}, bbprof, "replay", name)
-	if code != exitHost || !strings.Contains(stderr, "XSAVE") {
+	const extendedState = "deny=ptrace:ENODEV:2:0xffffffff:0x202" // NT_X86_XSTATE, of PTRACE_GETREGSET (linux/elf.h)
+	code, stdout, stderr := runOnceUnder(t, under, []string{extendedState}, bbprof, "capture", "-verify", name)
+	if code != cli.ExitHost || !strings.Contains(stderr, "XSAVE") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }
@@ -176,7 +177,7 @@ func TestCountWithFewFiles(t *testing.T) {
 	for files := 8; files <= 16; files++ {
 		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "--", program)
 		blamed := strings.Contains(stderr, "too many open files")
-		if full := strings.Contains(stderr, "no more files may be open"); full != (code == exitHost) || full != blamed || files == 8 && !full || files == 16 && full {
+		if full := strings.Contains(stderr, "no more files may be open"); full != (code == cli.ExitHost) || full != blamed || files == 8 && !full || files == 16 && full {
 			t.Errorf("%d files: exit code %d: %s", files, code, stderr)
 		}
 	}
@@ -187,7 +188,7 @@ func TestPageZeroAsAnotherUser(t *testing.T) {
 	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	code, stdout, stderr := runUnder(t, under, []string{"nobody"}, bbprof, "-rescue=false", "-hex", "31c08b00") // xor eax, eax; mov eax, [rax]
-	if said := string(stdout) + stderr; code != exitRejected || !strings.Contains(said, "mmap_min_addr") {
+	if said := string(stdout) + stderr; code != cli.ExitRejected || !strings.Contains(said, "mmap_min_addr") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 }

@@ -16,8 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -80,15 +79,15 @@ func interruptTwice(t *testing.T, sig syscall.Signal) bool {
 	cmd.Process.Signal(sig)
 	time.Sleep(2 * time.Millisecond)
 	cmd.Process.Signal(sig)
-	asOne := time.Since(began) < sameSignal/2
+	asOne := time.Since(began) < cli.SameSignal/2
 	rest, _ := io.ReadAll(out)
 	rows.Write(rest)
 	cmd.Wait()
 	if !asOne {
 		return false
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
 	}
 	if want := "bbprof: interrupted, with 2 rows done and written in full\n"; !strings.HasSuffix(stderr.String(), want) {
 		t.Errorf("stderr is %q, want it to end with %q", stderr.String(), want)
@@ -129,7 +128,6 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
 		{[]string{"bounds", "-no-parts", distinct}, "hex,status,reason,"},
-		{[]string{"states", manyStates(t, dir)}, "incomplete: ended before the last block"},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,,,,,,,,,,,,,,,true\n"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
 		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},
@@ -150,8 +148,8 @@ func TestInterruptedStudies(t *testing.T) {
 				if stdout == "" && wait < 20*time.Second { // nothing was measured yet
 					continue
 				}
-				if code != exitInterrupted || !strings.Contains(stdout, c.want) || !strings.Contains(stderr, "bbprof: interrupted\n") {
-					t.Errorf("exit code %d, want %d and %q in:\n%.2000s\n%s", code, exitInterrupted, c.want, stdout, stderr)
+				if code != cli.ExitInterrupted || !strings.Contains(stdout, c.want) || !strings.Contains(stderr, "bbprof: interrupted\n") {
+					t.Errorf("exit code %d, want %d and %q in:\n%.2000s\n%s", code, cli.ExitInterrupted, c.want, stdout, stderr)
 				}
 				return
 			}
@@ -166,27 +164,6 @@ func manyBlocks(row func(hex string) string) string {
 		all.WriteString(row(fmt.Sprintf("b8%04x0000", i))) // mov eax, i
 	}
 	return all.String()
-}
-
-// manyStates is a file of one visit to each of these blocks.
-func manyStates(t *testing.T, dir string) string {
-	t.Helper()
-	name := filepath.Join(dir, "many.states")
-	file, err := states.Create(name, states.About{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for hex := range strings.Lines(manyBlocks(func(hex string) string { return hex + "\n" })) {
-		v := states.Visit{Entry: states.Entry{Hex: strings.TrimSpace(hex), Address: 0x401000}, Before: initial.Captured{State: initial.Paper(), Address: 0x401000}}
-		v.File = v.Hex // a program of its own, or the visits would be those of one block
-		if err := file.Add(&v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // interrupted runs bbprof and interrupts it after a while.

@@ -1,94 +1,52 @@
 // Command bbprof measures how many core cycles a basic block takes at steady state. See
 // bbprof -h.
 //
-// A subcommand is a file with a command (see command.go) and its row in subjects.
+// A folder of internal is a subject; its commands are below a heading of bbprof.
 package main
 
 import (
 	"io"
 	"os"
 	"runtime"
-	"strings"
+	"slices"
 
-	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/block"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model"
+	program "github.com/bbprof/bbprof/cmd/bbprof/internal/program/commands"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
-	"github.com/bbprof/bbprof/profiler"
 )
 
 func main() {
-	// A thread that waits for its child is in a system call. As long as there is an idle
-	// processor besides, Go's monitor lets it be; if there is none, it wakes every 20 µs to check
-	// whether it can take that one (runtime/proc.go, sysmon and retake), each time at the expense
-	// of the worker that measures on the CPU. So there are two more than threads can run at a time.
-	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
-	ignoreFileLimit()
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// A subject is a group of commands in bbprof -h.
-type subject struct {
-	title    string
-	commands []*command
-}
-
-// subjects are all commands but the main job, bbprof -hex.
-func subjects() []subject {
-	return []subject{
-		{"Measure a corpus", []*command{extractCommand(), captureCommand(), batchCommand(), convertCommand(), datasetCommand(), accountCommand()}},
-		{"Understand a block", []*command{boundsCommand(), explainCommand(), sweepCommand(), ablateCommand(), countCommand()}},
-		{"Decide between two", []*command{compareCommand(), checkCommand()}},
-		{"Judge models", []*command{scoreCommand(), huntCommand(), instructionsCommand()}},
-		{"This host and this program", []*command{doctorCommand(), selftestCommand(), versionCommand(), completionCommand(), helpCommand()}},
-	}
-}
-
-func commands() []*command {
-	all := []*command{blockCommand()}
-	for _, s := range subjects() {
-		all = append(all, s.commands...)
-	}
-	return all
+	ballast := measuring.Quiet()
+	cli.IgnoreFileLimit()
+	code := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	runtime.KeepAlive(ballast)
+	os.Exit(code)
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out := &lossless{Writer: stdout}
-	return out.exitCode(dispatch(args, streams{stdin, out, stderr}), stderr)
+	return bbprof().Run(args, stdin, stdout, stderr)
 }
 
-func dispatch(args []string, std streams) int {
-	if len(args) == 0 {
-		io.WriteString(std.err, blockCommand().overview())
-		return exitUsage
+func bbprof() *cli.App {
+	return &cli.App{
+		Purpose:  "measure the core cycles of basic blocks of x86-64 code",
+		Main:     block.Command(),
+		Commands: slices.Concat(corpus.Commands(), study.Commands(), model.Commands(), program.Commands(), host.Commands()),
+		Headings: []cli.Heading{
+			{Title: "Measure a corpus", Names: "extract capture batch convert dataset account"},
+			{Title: "Understand a block", Names: "bounds explain sweep ablate count"},
+			{Title: "Decide between two", Names: "compare check"},
+			{Title: "Judge models", Names: "score hunt instructions"},
+			{Title: "This host and this program", Names: "doctor selftest version completion help"},
+		},
+		Topic:   measuring.Topic(),
+		Unknown: block.Instead,
+		Explain: measuring.Explain,
 	}
-	name := args[0]
-	if name == "--version" || name == "-version" {
-		name = "version"
-	}
-	if strings.HasPrefix(name, "-") {
-		return blockCommand().run(args, std)
-	}
-	if c := find(name); c != nil {
-		return c.run(args[1:], std)
-	}
-	return finish("", unknownCommand(name, args[1:]), std)
-}
-
-func unknownCommand(name string, rest []string) error {
-	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
-		return badUsage("unknown command %q: to measure a block, write bbprof -hex %s", name, name)
-	}
-	if _, err := os.Stat(name); err == nil {
-		return badUsage("unknown command %q: to measure the blocks of a file, write bbprof batch %s", name, name)
-	}
-	if text := strings.Join(append([]string{name}, rest...), " "); assemblyHint(text) != "" {
-		return badUsage("unknown command %q: to measure assembly, write bbprof -asm '%s'", name, text)
-	}
-	return badUsage("unknown command %q%s (bbprof -h lists the commands)", name, didYouMean("", name, commandNames()))
-}
-
-func commandNames() (names []string) {
-	for _, c := range commands()[1:] {
-		names = append(names, c.name)
-	}
-	return names
 }

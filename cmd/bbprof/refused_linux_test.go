@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
@@ -135,16 +136,16 @@ var (
 // unexplained says what is wrong with how bbprof ended while a call was refused, "" if nothing is.
 func unexplained(call string, code int, stdout, stderr string) string {
 	switch {
-	case code == exitOK, code == exitRejected:
+	case code == cli.ExitOK, code == cli.ExitRejected:
 		for _, m := range reasonIn.FindAllStringSubmatch(stdout, -1) {
 			if r := verdict.Reason(m[1]); !r.Noise() {
 				return fmt.Sprintf("the block is blamed (%s)", r)
 			}
 		}
 		return ""
-	case code == exitHost && (saysWhy.MatchString(stderr) || strings.Contains(stdout, `"remedy":`) || call == "write"): // doctor's is in its report
+	case code == cli.ExitHost && (saysWhy.MatchString(stderr) || strings.Contains(stdout, `"remedy":`) || call == "write"): // doctor's is in its report
 		return ""
-	case code == exitHost:
+	case code == cli.ExitHost:
 		return "and no sentence with a remedy"
 	case code == -1:
 		return "for it hangs"

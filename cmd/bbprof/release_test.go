@@ -96,7 +96,7 @@ import (
 )
 
 func main() {
-	p, err := profiler.New(t.Context(), profiler.Options{})
+	p, err := profiler.New(context.Background(), profiler.Options{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

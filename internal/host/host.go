@@ -36,7 +36,8 @@ type CPU struct {
 	// 0 if it is not known.
 	AddsPerCycle float64 `json:"adds_per_cycle"`
 	// NopsPerCycle is the same of nops, 0 where the probe has none.
-	NopsPerCycle float64 `json:"nops_per_cycle,omitzero"`
+	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
+	SettlesAtOnce bool    `json:"-"` // see cpu.Core
 	// MultiplyCycles is the latency of imul r64, r64, 0 if it is not known.
 	MultiplyCycles int `json:"multiply_cycles,omitzero"`
 
@@ -101,6 +102,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
 		NopsPerCycle:      core.NopsPerCycle,
+		SettlesAtOnce:     core.SettlesAtOnce,
 		MultiplyCycles:    core.MultiplyCycles,
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.

@@ -45,14 +45,3 @@ func (r *Recording) Timing() int {
 	r.Blocks = append(r.Blocks, r.Next)
 	return len(r.Blocks) - 1
 }
-
-// Columns are the readings of a try as columns.
-func Columns(try []Sample) [][]float64 {
-	columns := make([][]float64, len(Sample{}))
-	for k := range columns {
-		for _, s := range try {
-			columns[k] = append(columns[k], float64(s[k]))
-		}
-	}
-	return columns
-}

@@ -125,10 +125,11 @@ func without(values []float64, marked []bool) (kept []float64) {
 	return kept
 }
 
-// warmRuns of each image follow a remap, to fill caches, op cache and predictors; offsetRuns
-// follow another dispatch offset, which only the predictor has to learn.
+// After a remap each image runs so often, to fill caches, op cache and predictors, before its first window; offsetRuns follow another
+// dispatch offset, which only the predictor has to learn. Dense code in longer images goes on getting faster for some 60 runs (Redwood Cove).
 const (
-	warmRuns   = 16
+	warmShort  = 16
+	warmLong   = 56
 	offsetRuns = 4
 )
 
@@ -217,7 +218,10 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 			list = append(list, tracee.Run(pair.long.entry, searchedRuns), tracee.Run(t.search, uint64(pair.long.warm)))
 			searches = true
 		}
-		warm := uint64(warmRuns)
+		warm := [2]uint64{warmShort, warmLong}
+		if t.CPU.SettlesAtOnce {
+			warm[1] = warmShort
+		}
 		for _, offset := range pair.offsets {
 			if p.wait > 0 {
 				list = append(list, tracee.Run(sampler.wait, 0))
@@ -228,13 +232,13 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
-				tracee.Run(pair.short.entry, warm), tracee.Run(pair.long.entry, warm))
+				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]))
 			list = append(list,
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))
 			at++
-			warm = offsetRuns
+			warm = [2]uint64{offsetRuns, offsetRuns}
 		}
 	}
 	t.steps = append(list, tracee.UsageAfter())
@@ -374,7 +378,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 }
 
 // runTimes is how long some runs took by a clock, and one of them: the core of these, since before some the loop ahead of the copies is
-// mispredicted.
+// mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
 func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
@@ -383,7 +387,10 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	if coarse(c) {
 		core = stat.CoreSlope
 	}
-	one, _ = core(times, clockSlack(c))
+	one, kept := core(times, clockSlack(c))
+	if float64(kept) < coreShare*float64(len(times)) {
+		one = all / float64(len(times))
+	}
 	return all, one
 }
 
@@ -404,6 +411,9 @@ func timesOver(runs int, c clock.Clock) float64 {
 	}
 	return n
 }
+
+// coreShare is the least share of its runs that a timing's core has. It was chosen.
+const coreShare = 0.6
 
 // times are how long so many runs took, from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {

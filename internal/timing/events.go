@@ -161,7 +161,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 // read counts the runs of an image that is mapped and warm.
 func (r Reader) read(leader, events int, entry uint64, p Plan) (c pmu.Counts, err error) {
 	do := func(ops ...tracee.Op) error { return r.Child.Complete(ops, readLimit, "counting events") }
-	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmRuns))...); err != nil {
+	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmShort))...); err != nil {
 		return c, err
 	}
 	return pmu.Count(r.Kernel, leader, events, func() error { return do(tracee.Run(entry, readRuns)) })

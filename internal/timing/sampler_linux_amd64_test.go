@@ -26,6 +26,7 @@ func TestSamples(t *testing.T) {
 		})
 		return image{entry, warm, runs}
 	}
+	b.CPU.SettlesAtOnce = false
 	plan := runPlan{
 		pairs:   []pairPlan{{nil, square(layout.Log, 0), square(layout.Log+8, 3), []int{0, 3}}},
 		samples: 1, times: windowSamples, polls: windowPolls, idle: anyReading,
@@ -36,16 +37,16 @@ func TestSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := [2]float64{}
-	for i, ahead := range []float64{warmRuns, offsetRuns} {
+	for i, ahead := range [][2]float64{{warmShort, warmLong}, {offsetRuns, offsetRuns}} {
 		var sums, ones [2][]float64
 		for range windowSamples {
 			for image, ticks := range []float64{1, 8} {
-				ran[image] += ahead + warm + runs
+				ran[image] += ahead[image] + warm + runs
 				middle := 2*(ran[image]-1) - 1
 				sums[image] = append(sums[image], runs*middle*ticks)
 				ones[image] = append(ones[image], middle*ticks)
 			}
-			ahead = 0
+			ahead = [2]float64{}
 		}
 		w := got.windows[i]
 		images := w.columns[len(w.columns)-2:]

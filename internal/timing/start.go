@@ -28,6 +28,8 @@ const (
 	chainWarm = 1
 	// stepSamples have 200 readings, from which the clock's step follows.
 	stepSamples = 40
+	// warmSamples do not count: the first some ten of new code are slower by up to a third (Zen 4).
+	warmSamples = 20
 	// startSamples are those of a try. They take some 1 ms, a third of the shortest slice of CPU time that Linux gives a process.
 	startSamples = 100
 	// leastIdle are the idle samples that the check of the multiply chain takes: their mean is within 0.2 % where the clock steps by 26 ticks.
@@ -77,6 +79,9 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.probe.Nops = t.CPU.NopsPerCycle != 0
 	t.emit(clock.TSC{StepTicks: step})
 	live.multiply = t.multiplyChains()
+	if _, err := live.sample(warmSamples); err != nil {
+		return err
+	}
 
 	t.Record.Begin(hash(t.child.Code()[:t.images-layout.Code]), t.probe.Iterations, t.probe.Nops, step)
 	s := start{clock: t.clock, confirmed: t.confirms}
@@ -87,7 +92,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.idle, t.rate = found.idle, clockRate{ticks: found.rate}
 	t.report = Report{
 		Name: t.clock.Name(), Method: t.clock.Describe(), StepTicks: step,
-		MultiplyCycles: found.multiply, ProbeIdle: found.idle, Shared: found.shared, Doubt: t.doubt(found),
+		MultiplyCycles: found.multiply, ProbeIdle: found.idle, IdleConfirmed: found.confirmed, Shared: found.shared, Doubt: t.doubt(found),
 	}
 	bursts, err := t.timeBursts()
 	if err != nil {

@@ -62,9 +62,6 @@ const (
 // Code that does not count its runs, like the sampler, returns through [Tracee.Resume] when it likes.
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
 
-// RunAs runs the image at entry as many times as a slot says.
-func RunAs(slot, entry uint64) []Op { return []Op{Move(layout.SlotCount, slot), Run(entry, 0)} }
-
 // Move copies the word at one address of the own region to another.
 func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
 

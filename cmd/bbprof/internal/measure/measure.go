@@ -22,10 +22,10 @@ type ProfileCloser interface {
 // Tries is how often a block is measured at most as long as noise rejects it.
 const Tries = 3
 
-// Undisturbed measures a block up to tries times, until a measurement is not rejected for noise.
+// Undisturbed measures a block up to Tries times, until a measurement is not rejected for noise.
 // The result is the last one; the error is Profile's.
-func Undisturbed(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, err error) {
-	for range tries {
+func Undisturbed(ctx context.Context, p Profiler, b profiler.Block) (r profiler.Result, err error) {
+	for range Tries {
 		if r, err = p.Profile(ctx, b); err != nil || !r.Noisy() {
 			break
 		}
@@ -40,8 +40,16 @@ func (f Failure) Error() string { return string(f) }
 
 // Number is Undisturbed where whatever kept the block from a number is the error: its *verdict.Rejection, a
 // Failure, or an error of Profile.
-func Number(ctx context.Context, p Profiler, b profiler.Block, tries int) (profiler.Result, error) {
-	r, err := Undisturbed(ctx, p, b, tries)
+func Number(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	return number(Undisturbed(ctx, p, b))
+}
+
+// Once is Number for a caller that tries at another time.
+func Once(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	return number(p.Profile(ctx, b))
+}
+
+func number(r profiler.Result, err error) (profiler.Result, error) {
 	switch {
 	case err != nil:
 	case r.Status == profiler.Failed:

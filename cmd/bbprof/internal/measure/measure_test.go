@@ -44,7 +44,7 @@ func TestUndisturbed(t *testing.T) {
 		{"an error", []profiler.Result{noise}, broken, 1, profiler.Rejected},
 	} {
 		s := &scripted{results: c.results, err: c.err}
-		r, err := Undisturbed(context.Background(), s, profiler.Block{}, 3)
+		r, err := Undisturbed(context.Background(), s, profiler.Block{})
 		if s.calls != c.calls || r.Status != c.status || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d calls, status %s, %v; want %d calls, %s", c.name, s.calls, r.Status, err, c.calls, c.status)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -196,7 +197,7 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := resultfile.CreateBeside(o.path, "sorting", info.Mode().Perm())
+	to, err := atomicfile.CreateBeside(o.path, "sorting", info.Mode().Perm())
 	if err != nil {
 		return nil, err
 	}

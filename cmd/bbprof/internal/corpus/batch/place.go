@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
 // DisplacedError says that a result's path no longer names the file that this run writes and has
@@ -100,7 +100,7 @@ func unchanged(path string, f *os.File, size int64) error {
 // rescue copies the rows of a deleted file, which live as long as it is open, into a file beside
 // the path that it had.
 func rescue(path string, f *os.File, size int64) (name string, err error) {
-	to, err := resultfile.CreateBeside(path, "rescued", 0o666)
+	to, err := atomicfile.CreateBeside(path, "rescued", 0o666)
 	if err != nil {
 		return "", err
 	}

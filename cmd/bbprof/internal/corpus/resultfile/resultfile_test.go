@@ -404,14 +404,14 @@ func TestRun(t *testing.T) {
 	if unlike, told := a.IDDifference(brand.ID()); !Comparable(a.ID(), brand.ID()) || unlike != nil || len(told) != 1 || !strings.HasPrefix(told[0], "CPU: ") {
 		t.Errorf("%s: %q, %q", brand.ID(), unlike, told)
 	}
-	other := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.01})
+	other := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.02})
 	if mode := (Run{Version: "1", Host: a.Host, Settings: other}); Comparable(a.ID(), mode.ID()) {
 		t.Errorf("%s and %s are of other settings", a.ID(), mode.ID())
 	}
 	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
 	if d := strings.Join(a.Difference(c), "; "); a.ID() == c.ID() ||
 		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||
-		!strings.HasSuffix(d, `setting mode: "unroll", here "loop"; setting precision: 0.005, here 0.01`) {
+		!strings.HasSuffix(d, `setting mode: "unroll", here "loop"; setting precision: 0.01, here 0.02`) {
 		t.Error(d)
 	}
 }
@@ -427,14 +427,14 @@ func TestSettings(t *testing.T) {
 		want    string
 	}{
 		{profiler.Options{}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-			`"mode":"unroll","precision":0.005,"rescue":true,"unroll":"auto"}`},
-		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.01, Frames: 1, Init: "zero", NoFTZ: true,
+			`"mode":"unroll","precision":0.01,"rescue":true,"unroll":"auto"}`},
+		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.02, Frames: 1, Init: "zero", NoFTZ: true,
 			NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
 			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
 			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
-				`"mode":"both","precision":0.01,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
+				`"mode":"both","precision":0.02,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
 		{profiler.Options{At: new(int), Set: set, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-			`"layout":0,"mode":"unroll","precision":0.005,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
+			`"layout":0,"mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
 	} {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)

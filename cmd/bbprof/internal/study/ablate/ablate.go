@@ -98,15 +98,12 @@ type Stage struct {
 	Result profiler.Result `json:"result"`
 }
 
-// tries is how often a step is measured again that other work on the core disturbed.
-const tries = 3
-
 // Block measures a block at each step. The results of p must carry predictions
 // (profiler.Options.Detail). With an error come the steps that were measured before it.
 func Block(ctx context.Context, p measure.Profiler, block profiler.Block) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
-		r, err := measure.Undisturbed(ctx, p, s.of(block), tries)
+		r, err := measure.Undisturbed(ctx, p, s.of(block))
 		if err != nil {
 			return stages, err
 		}
@@ -159,7 +156,7 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block
 			results[i].Status = profiler.Rejected
 			if rejection != nil {
 				results[i].Reason = rejection.Reason
-			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block), tries); err != nil {
+			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block)); err != nil {
 				return shares, err
 			}
 		}

@@ -114,9 +114,6 @@ type Options struct {
 	NoParts bool // do not leave instructions out
 }
 
-// tries is how often a block is measured again that something else on the core disturbed.
-const tries = 3
-
 // question is one block under way.
 type question struct {
 	ctx   context.Context
@@ -143,7 +140,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 
 func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
-	q.base, err = measure.Undisturbed(ctx, p, b, tries)
+	q.base, err = measure.Undisturbed(ctx, p, b)
 	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.At)
 	if err != nil || q.base.Status != profiler.OK {
 		return a, err
@@ -184,7 +181,7 @@ func (q *question) time(c change) (t Time, why string, err error) {
 
 func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string, err error) {
 	code := c.apply(q.insts)
-	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s}, tries)
+	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s})
 	switch {
 	case err != nil:
 		return t, "", err

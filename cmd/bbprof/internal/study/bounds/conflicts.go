@@ -38,7 +38,7 @@ func MeasureConflicts(ctx context.Context, p measure.Profiler) (c Conflicts, err
 	c.Probes = Probes()
 	q := &question{ctx: ctx, p: p, room: room{scratch: 15, fixed: int(asm.RSP), vector: 15, still: 13, disp: displacements[0]}}
 	cost := func(add [][]byte) (float64, error) {
-		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: join(add...)}, tries)
+		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: join(add...)})
 		switch {
 		case err != nil:
 			return 0, err

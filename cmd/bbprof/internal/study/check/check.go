@@ -158,7 +158,7 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 // block that other work disturbed, or that no longer has one speed.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
-	got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code, Setup: out.Block.setup()}, 1)
+	got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: out.Block.setup()})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -187,7 +187,7 @@ func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
 		return nil
 	}
-	got, err := measure.Number(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: r.outcomes[i].Block.setup(tolerated...)}, 1)
+	got, err := measure.Once(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: r.outcomes[i].Block.setup(tolerated...)})
 	switch {
 	case errors.As(err, &s.rejection):
 		s.failures++
@@ -210,7 +210,7 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	for _, start := range starts {
 		setup := out.Block.setup(tolerated...)
 		setup.CodeOffset = &start
-		got, err := measure.Number(ctx, p, profiler.Block{Code: out.Block.Code, Setup: setup}, 1)
+		got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: setup})
 		switch {
 		case errors.As(err, new(*verdict.Rejection)): // no layout that it can be measured in
 		case err != nil:

@@ -28,7 +28,7 @@ func tryMeasured(t *testing.T) (complaint string) {
 	for _, in := range instructions {
 		for n := 1; n <= 4; n++ {
 			b := Block{Code: bytes.Repeat(in, n)}
-			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code}, 1)
+			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code})
 			if err != nil {
 				p.Close()
 				require.Measure(t, err)

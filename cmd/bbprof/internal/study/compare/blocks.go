@@ -12,16 +12,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// tries is how often a value is asked for while other work disturbs it.
-const tries = 2
-
 // Blocks prepares two blocks for a comparison: both are measured once, to find an initial state
 // that both run with, but for what each sets itself. first are those results. An error is a *SideError if it is about one block.
 func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measures [2]Measure, first [2]profiler.Result, err error) {
 	blocks := [2]profiler.Block{a, b}
 	for i, b := range blocks {
 		b.Setup.Tolerate = tolerated()
-		if first[i], err = measure.Number(ctx, p, b, tries); err != nil {
+		if first[i], err = measure.Number(ctx, p, b); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
@@ -36,7 +33,7 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 		if b.Setup.Init = &init; own {
 			b.Setup.Init = unset(init)
 		}
-		if first[i], err = measure.Number(ctx, p, b, tries); err != nil {
+		if first[i], err = measure.Number(ctx, p, b); err != nil {
 			return measures, first, &SideError{sides[i], err}
 		}
 	}
@@ -48,7 +45,7 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
 			setup.At = b.Setup.At
-			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup}, tries)
+			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			return r.Cycles, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -186,7 +187,7 @@ func TestSpread(t *testing.T) {
 
 // TestBlocksDisturbed: a value that other work disturbs is asked for again.
 func TestBlocksDisturbed(t *testing.T) {
-	for disturbed := range tries + 1 { // so many times in a row
+	for disturbed := range measure.Tries + 1 { // so many times in a row
 		f := &fake{}
 		measures, _, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}}, profiler.Block{Code: []byte{2}})
 		if err != nil {
@@ -195,7 +196,7 @@ func TestBlocksDisturbed(t *testing.T) {
 		f.noise = disturbed
 		v, err := measures[0](context.Background(), Layout{})
 		var rejection *verdict.Rejection
-		if want := disturbed < tries; want != (err == nil && v == 1) || !want && !errors.As(err, &rejection) {
+		if want := disturbed < measure.Tries; want != (err == nil && v == 1) || !want && !errors.As(err, &rejection) {
 			t.Errorf("disturbed %d times: %v, %v", disturbed, v, err)
 		}
 	}

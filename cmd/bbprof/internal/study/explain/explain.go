@@ -68,9 +68,6 @@ type Options struct {
 // DefaultRounds are pairs enough for an interval of some tenths of a percent on an idle core.
 const DefaultRounds = 10
 
-// tries is how often a set-up is measured again that something else on the core disturbed.
-const tries = 3
-
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler
@@ -131,7 +128,7 @@ type test struct {
 func (t *test) open() bool { return t.finding.Outcome == "" }
 
 func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
-	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s}, tries)
+	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s})
 	if err == nil && r.Status == profiler.Failed {
 		err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -166,7 +167,7 @@ func (q *question) measureGrid(width int) (*grid, error) {
 // measureOffsets measures in a set-up, again as long as windows of some dispatch offset are missing that other work
 // disturbed.
 func (q *question) measureOffsets(s profiler.Setup) (r profiler.Result, err error) {
-	for range tries {
+	for range measure.Tries {
 		if r, err = q.measure(s); err != nil || len(r.LayoutCycles) == timing.DispatchOffsets {
 			break
 		}

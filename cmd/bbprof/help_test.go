@@ -1,0 +1,93 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+)
+
+// TestHelp: every command tells of itself, and of each of its flags, within a terminal's width.
+func TestHelp(t *testing.T) {
+	for _, c := range bbprof().All() {
+		help := bbprof().Help(c)
+		for line := range strings.Lines(help) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > cli.HelpWidth {
+				t.Errorf("%s: this line of its help is wider than %d columns: %s", c.Full(), cli.HelpWidth, line)
+			}
+		}
+		if c.Name != "" && (c.Summary == "" || !strings.HasPrefix(c.Synopsis[0], c.Name)) {
+			t.Errorf("%s: summary %q, synopsis %q", c.Full(), c.Summary, c.Synopsis)
+		}
+		for code := range c.Exits {
+			if c.ExitHelp(code) == "" {
+				t.Errorf("%s: exit code %d has no meaning", c.Full(), code)
+			}
+		}
+		seen := map[string]bool{}
+		for _, d := range c.Declared().Decls {
+			if seen[d.Name] {
+				t.Errorf("%s: -%s is declared twice", c.Full(), d.Name)
+			}
+			seen[d.Name] = true
+			if d.Help == "" {
+				t.Errorf("%s: -%s has no help", c.Full(), d.Name)
+			}
+			if strings.Contains(d.Help, "default") && d.Fallback != "" {
+				t.Errorf("%s: -%s has two defaults: %s", c.Full(), d.Name, d.Described())
+			}
+			for _, name := range d.Choices {
+				if d.Arg != "" && !strings.Contains(d.Described(), name) {
+					t.Errorf("%s: the help of -%s does not tell of %s: %s", c.Full(), d.Name, name, d.Help)
+				}
+			}
+		}
+	}
+}
+
+// TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
+func TestFlagsMeanOneThing(t *testing.T) {
+	// Sides of a comparison, and sets of arguments; a block in assembly, and extract's column of it; score's
+	// page, and hunt's folder of a page for each class.
+	apart := []string{"a", "b", "asm", "report"}
+	args := map[string]*cli.Flag{}
+	for _, c := range bbprof().All() {
+		for _, d := range c.Declared().Decls {
+			if slices.Contains(apart, d.Name) {
+				continue
+			}
+			if first := args[d.Name]; first != nil && first.Arg != d.Arg {
+				t.Errorf("%s: -%s takes %q, elsewhere %q", c.Full(), d.Name, d.Arg, first.Arg)
+			}
+			args[d.Name] = d
+		}
+	}
+}
+
+// TestHelpIsShort: help says in a dozen lines what a command does, and has its flags; what needs more stands in docs.
+// Only that of bbprof itself also has all flags of measuring.
+func TestHelpIsShort(t *testing.T) {
+	const most, mostAbout = 80, 14
+	for _, c := range bbprof().All()[1:] {
+		if lines := strings.Count(c.About, "\n"); lines > mostAbout {
+			t.Errorf("bbprof %s -h takes %d lines to say what it does, more than %d: move some to docs", c.Name, lines, mostAbout)
+		}
+		if lines := strings.Count(bbprof().Help(c), "\n"); lines > most {
+			t.Errorf("bbprof %s -h has %d lines, more than %d: move some to docs", c.Name, lines, most)
+		}
+	}
+	if lines := strings.Count(bbprof().Overview(), "\n"); lines > 55 {
+		t.Errorf("bbprof without arguments prints %d lines", lines)
+	}
+}
+
+// TestHeadings: bbprof -h lists every command of every subject.
+func TestHeadings(t *testing.T) {
+	for _, c := range bbprof().Commands {
+		if !slices.Contains(bbprof().Names(), c.Name) {
+			t.Errorf("%s stands below no heading of main.go", c.Name)
+		}
+	}
+}

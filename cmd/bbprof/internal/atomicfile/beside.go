@@ -1,0 +1,55 @@
+// Package atomicfile has the files that a result is written to before it takes the place of another.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// maxBase is how much of a file's name a companion repeats: file systems take names of 255 bytes,
+// and the companion's own part needs some of them.
+const maxBase = 200
+
+// CreateBeside creates a file in the directory of path, under a name that is not in use. The
+// name is new even where somebody put a link there: a link in a shared directory would lead a
+// privileged run to another's file.
+func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	for range 100 {
+		name := fmt.Sprintf("%s.%s-%08x", base[:min(len(base), maxBase)], purpose, rand.Uint32())
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		switch why := (*fs.PathError)(nil); {
+		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist) && !isDir(dir): // else one that holds no new files, such as /proc
+			return nil, fmt.Errorf("%s: there is no directory %s", path, filepath.Clean(dir))
+		case errors.As(err, &why) && !errors.Is(err, fs.ErrExist):
+			return nil, fmt.Errorf("%s: %w", path, why.Err)
+		case err == nil:
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no free name for a file beside it", path)
+}
+
+// ResolveLink is the file that a result's name stands for: of a symbolic link the file that
+// it leads to, which is then written, renamed and locked under its own name. A link to nothing is
+// refused: another user may have set it.
+func ResolveLink(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, nil // opening it will report what is wrong
+	}
+	to, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", fmt.Errorf("%s is a symbolic link that leads to no file; remove it, or name another file", path)
+	}
+	return to, nil
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(filepath.Clean(name))
+	return err == nil && info.IsDir()
+}

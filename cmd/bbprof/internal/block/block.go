@@ -1,0 +1,110 @@
+// Package block has the main job, bbprof -hex.
+package block
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func Command() *cli.Command {
+	return &cli.Command{
+		Summary:  "measure one block",
+		Synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
+		About: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
+steady state, with all its data and code in the first-level caches, or says why it cannot.
+Where other work on the machine is in the way, it tries up to three times.
+`,
+		Examples: `bbprof -hex 4801c0                         add rax, rax
+bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
+bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
+bbprof -state gzip.states#17               a block in the state in which gzip reached it
+echo 4801c0 | bbprof -json -hex - | jq .cycles
+`,
+		Exits: map[int]string{cli.ExitOK: "measured", cli.ExitRejected: "the block is rejected; the report says why",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			m := measureBlock{out: cli.Output{}}
+			m.block.Add(f)
+			f.Text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
+				"wrote to FILE. Without -hex, the block of that visit")
+			m.out.Add(f, "the report")
+			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
+			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
+			measuring.LayoutFlags(f, &m.opts)
+			measuring.Flags(f, &m.opts)
+			f.InFull() // this is the first help that is read
+			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
+			return m.run
+		},
+	}
+}
+
+type measureBlock struct {
+	opts   profiler.Options
+	block  measuring.BlockFlags
+	state  string
+	syntax assemble.Syntax
+	out    cli.Output
+}
+
+func (m *measureBlock) run(std cli.Streams) error {
+	if err := m.opts.Check(); err != nil {
+		return cli.Usage(err)
+	}
+	block, err := m.read(std)
+	if err != nil {
+		return err
+	}
+	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
+		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+	}
+	return measuring.WithProfiler(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
+		result, err := measure.Undisturbed(ctx, p, block)
+		if err != nil {
+			return err
+		}
+		measuring.InSyntax(&result, m.syntax)
+		return cmp.Or(m.out.Write(std, result, measuring.Report(result)), measuring.Outcome(result))
+	})
+}
+
+func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
+	if m.state == "" {
+		return m.block.Read(std)
+	}
+	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.At != nil {
+		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
+	}
+	if m.block.Given() {
+		if b, err = m.block.Read(std); err != nil {
+			return b, err
+		}
+	}
+	return b, measuring.StartState(&b, m.state)
+}
+
+// Instead is how to measure what stands where a command is named, "" if it is nothing to measure.
+func Instead(words []string) string {
+	name := words[0]
+	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {
+		return "to measure a block, write bbprof -hex " + name
+	}
+	if _, err := os.Stat(name); err == nil {
+		return "to measure the blocks of a file, write bbprof batch " + name
+	}
+	if text := strings.Join(words, " "); measuring.AssemblyHint(text) != "" {
+		return fmt.Sprintf("to measure assembly, write bbprof -asm '%s'", text)
+	}
+	return ""
+}

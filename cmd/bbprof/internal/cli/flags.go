@@ -1,0 +1,435 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+// A Flag is one flag: what sets it, and all that help, completion and the man page say of it.
+type Flag struct {
+	Name    string
+	Arg     string // what help calls the value; a switch has none
+	Help    string // without the default, which comes from Fallback
+	Choices []string
+	Set     func(string) error
+
+	Fallback string // the default, "" where there is no constant one
+	group    int
+	hidden   bool // an older spelling: accepted, not listed
+	Writes   bool // it names a file that a result takes the place of
+}
+
+// Flags are those of one run of a command, in the order in which help lists them.
+type Flags struct {
+	Command string // as the user writes it, such as "bbprof batch"
+	Decls   []*Flag
+	groups  []string // titles
+	topic   int      // the group that help only points to; -1: no group
+	args    []string // the command line
+	given   []span   // the flags that were on it, in their order
+	written []writtenFile
+	read    []string // operands, words of programs, and values that may name a file
+
+	Operands *[]string // where operands go; nil where there may be none
+	choices  []string  // what completion offers for operands; empty is files
+	Stray    string    // what to do about an operand where there may be none
+	Program  *[]string // where the words after -- go; nil: they are operands
+}
+
+// A span is a flag of the command line, and where it and its value stand in flags.args.
+type span struct {
+	name     string
+	from, to int
+}
+
+// A writtenFile is what a flag such as -o names.
+type writtenFile struct{ flag, name string }
+
+func NewFlags(command string) *Flags {
+	return &Flags{Command: command, groups: []string{"Flags"}, topic: -1, Stray: "this command takes flags alone"}
+}
+
+func (f *Flags) Declare(d Flag) *Flag {
+	d.group = len(f.groups) - 1
+	f.Decls = append(f.Decls, &d)
+	return &d
+}
+
+func (f *Flags) Section(title string) {
+	if len(f.Decls) == 0 {
+		f.groups = nil
+	}
+	f.groups = append(f.groups, title)
+}
+
+// OnTopic begins the group of the topic's flags.
+func (f *Flags) OnTopic(title string) {
+	f.Section(title)
+	f.topic = len(f.groups) - 1
+}
+
+// InFull has help list the topic's flags as it does others.
+func (f *Flags) InFull() { f.topic = -1 }
+
+// Toggle declares a flag without a value.
+func (f *Flags) Toggle(p *bool, name, help string) {
+	f.Declare(Flag{Name: name, Help: help, Set: func(s string) error {
+		on, err := parseBool(s)
+		*p = on
+		return err
+	}})
+}
+
+// Off declares a switch that is on by default; p is set when it is switched off.
+func (f *Flags) Off(p *bool, name, help string) {
+	f.Declare(Flag{Name: name, Help: help, Choices: []string{"true", "false"}, Set: func(s string) error {
+		on, err := parseBool(s)
+		*p = !on
+		return err
+	}})
+}
+
+func (f *Flags) Text(p *string, name, arg, help string) {
+	f.Declare(Flag{Name: name, Arg: arg, Help: help, Fallback: *p, Set: func(s string) error {
+		*p = s
+		return nil
+	}})
+}
+
+// List declares a flag that may be repeated.
+func (f *Flags) List(p *[]string, name, arg, help string) {
+	Parsed(f, p, func(s string) ([]string, error) { return append(*p, s), nil }, name, arg, help)
+}
+
+// Number declares a flag whose value is a whole number; least is the smallest.
+func (f *Flags) Number(p *int, least int, name, help string) *Flag {
+	d := Parsed(f, p, func(s string) (int, error) {
+		return WholeNumber(s, least, math.MaxInt, "write a whole number from %d on", least)
+	}, name, "N", help)
+	d.Fallback = strconv.Itoa(*p)
+	return d
+}
+
+// MostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes weeks.
+const MostRepeated = 1_000_000
+
+// Repeats is Number for how often something is measured, or in how many ways.
+func (f *Flags) Repeats(p *int, least int, name, help string) *Flag {
+	d := f.Number(p, least, name, help)
+	set := d.Set
+	d.Set = func(s string) error {
+		if err := set(s); err != nil || *p <= MostRepeated {
+			return err
+		}
+		return fmt.Errorf("write a whole number up to %d", MostRepeated)
+	}
+	return d
+}
+
+func (f *Flags) Seed(p *uint64, help string) {
+	Parsed(f, p, func(s string) (uint64, error) {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return 0, errors.New("write a whole number from 0 on")
+		}
+		return n, nil
+	}, "seed", "N", help).Fallback = strconv.FormatUint(*p, 10)
+}
+
+// Parsed declares a flag whose value parse reads.
+func Parsed[T any](f *Flags, p *T, parse func(string) (T, error), name, arg, help string) *Flag {
+	return f.Declare(Flag{Name: name, Arg: arg, Help: help, Set: func(s string) error {
+		v, err := parse(s)
+		if err == nil {
+			*p = v
+		}
+		return err
+	}})
+}
+
+// Choice declares a flag whose value is one of some names.
+func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag {
+	d := Parsed(f, p, func(s string) (T, error) { return parseName(s, names) }, name, arg, help)
+	for _, n := range names {
+		d.Choices = append(d.Choices, string(n))
+	}
+	return d
+}
+
+func (f *Flags) Alias(d *Flag, name string) {
+	other := *d
+	other.Name, other.hidden = name, true
+	f.Decls = append(f.Decls, &other)
+}
+
+func (f *Flags) Lookup(name string) *Flag {
+	if i := slices.IndexFunc(f.Decls, func(d *Flag) bool { return d.Name == name }); i >= 0 {
+		return f.Decls[i]
+	}
+	return nil
+}
+
+// Has reports whether a flag was on the command line.
+func (f *Flags) Has(name string) bool {
+	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
+}
+
+// Of is the first flag on the command line, some excepted, that is declared in a group, "" if there is none.
+func (f *Flags) Of(title string, but ...string) string {
+	for _, s := range f.given {
+		if f.groups[f.Lookup(s.name).group] == title && !slices.Contains(but, s.name) {
+			return s.name
+		}
+	}
+	return ""
+}
+
+func (f *Flags) In(title string) (names []string) {
+	for _, d := range f.listed(slices.Index(f.groups, title)) {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+var errHelp = errors.New("help")
+
+// Parse reads a command line in Go's style: -name value, -name=value, or -name of a switch, with one
+// dash or two, before or after operands. A switch may be followed by true or false.
+func (f *Flags) Parse(args []string) error {
+	f.args = args
+	for len(args) > 0 {
+		from, word := len(f.args)-len(args), args[0]
+		args = args[1:]
+		if word == "--" {
+			return f.afterDashes(args)
+		}
+		if len(word) < 2 || word[0] != '-' {
+			if err := f.operand(word); err != nil {
+				return err
+			}
+			continue
+		}
+		name, value, joined := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		d := f.Lookup(name)
+		switch {
+		case d == nil && (name == "h" || name == "help"):
+			return errHelp
+		case d == nil:
+			return fmt.Errorf("unknown flag -%s%s (%s -h lists the flags)", name, didYouMean("-", name, f.names()), f.Command)
+		case joined:
+		case d.Arg == "" && len(args) > 0 && (args[0] == "true" || args[0] == "false"):
+			value, args = args[0], args[1:]
+		case d.Arg == "":
+			value = "true"
+		case len(args) == 0:
+			return fmt.Errorf("-%s needs a value: -%s %s (%s -h tells more)", name, name, d.Arg, f.Command)
+		default:
+			value, args = args[0], args[1:]
+		}
+		if err := d.Set(value); err != nil {
+			return fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
+		}
+		f.given = append(f.given, span{name, from, len(f.args) - len(args)})
+		switch {
+		case d.Writes:
+			f.written = append(f.written, writtenFile{d.Name, value})
+		case d.reads():
+			f.read = append(f.read, value)
+		}
+	}
+	return nil
+}
+
+// Without is the command line without some flags.
+func (f *Flags) Without(names ...string) (words []string) {
+	at := 0
+	for _, s := range f.given {
+		if slices.Contains(names, s.name) {
+			words = append(words, f.args[at:s.from]...)
+			at = s.to
+		}
+	}
+	return append(words, f.args[at:]...)
+}
+
+func (f *Flags) operand(word string) error {
+	if f.Operands == nil {
+		return fmt.Errorf("unexpected argument %q: %s", word, f.Stray)
+	}
+	*f.Operands = append(*f.Operands, word)
+	f.read = append(f.read, word)
+	return nil
+}
+
+func (f *Flags) afterDashes(words []string) error {
+	if f.Program != nil {
+		*f.Program = words
+		f.read = append(f.read, words...)
+		return nil
+	}
+	for _, w := range words {
+		if err := f.operand(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads reports whether the flag's value may name a file, or a program as compare's sides do.
+func (d *Flag) reads() bool {
+	return strings.Contains(d.Arg, "FILE") || slices.Contains([]string{"[NAME=]SOURCE", "CORPUS", "A", "B"}, d.Arg)
+}
+
+// keepsInputs refuses a result in the place of a file that is read, or of the program that runs.
+func (f *Flags) keepsInputs() error {
+	for _, w := range f.written {
+		info, err := os.Stat(w.name)
+		if err != nil || !info.Mode().IsRegular() { // such as /dev/null
+			continue
+		}
+		for _, text := range f.read {
+			if slices.ContainsFunc(filesIn(text), func(name string) bool { return SameFile(info, name) }) {
+				return fmt.Errorf("-%s %s is the input itself; name another file", w.flag, w.name)
+			}
+		}
+	}
+	return nil
+}
+
+// filesIn are the files that a word may name: itself, that of NAME=FILE,scale=0.01, of FILE#N, of all of FILES, and a command's program.
+func filesIn(text string) []string {
+	if text == "-" {
+		return nil
+	}
+	_, model, _ := strings.Cut(text, "=")
+	model, _, _ = strings.Cut(model, ",")
+	plain, _, _ := strings.Cut(text, ",")
+	one, _, _ := strings.Cut(text, "#")
+	names := []string{text, model, plain, one}
+	if words := strings.Fields(text); len(words) > 0 {
+		program, _ := exec.LookPath(words[0])
+		names = append(append(names, words...), program)
+	}
+	return names
+}
+
+// names are those that help lists.
+func (f *Flags) names() (names []string) {
+	for _, d := range f.Decls {
+		if !d.hidden {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// didYouMean is a hint at the nearest name, "" if none is near.
+func didYouMean(prefix, name string, names []string) string {
+	const near = 2 // edits: two letters swapped, or one wrong or missing and one more
+	best, least := "", near+1
+	for _, n := range names {
+		if d := words.Distance(name, n); d < least && d < len(n) {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + prefix + best + "?"
+}
+
+func parseBool(s string) (bool, error) {
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, errors.New("write true or false")
+	}
+	return on, nil
+}
+
+func parseName[T ~string](s string, names []T) (T, error) {
+	if i := slices.Index(names, T(s)); i >= 0 {
+		return names[i], nil
+	}
+	var list []string
+	for _, n := range names {
+		list = append(list, string(n))
+	}
+	last := len(list) - 1
+	return "", fmt.Errorf("write %s or %s", strings.Join(list[:last], ", "), list[last])
+}
+
+// ParseShare reads a fraction such as 0.005, or percent such as 0.5%.
+func ParseShare(s string) (float64, error) {
+	v, err := ParseShareOrMore(s)
+	if err == nil && v > 1 && !strings.Contains(s, "%") { // it was meant as percent
+		return 0, fmt.Errorf("write %s%% for percent; a fraction is at most 1", strings.TrimSpace(s))
+	}
+	return v, err
+}
+
+// ParseShareOrMore reads a number from 0 on, or percent.
+func ParseShareOrMore(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < math.Inf(1)) {
+		return 0, errors.New("write a fraction such as 0.05, or 5%")
+	}
+	return v, nil
+}
+
+// ParseDuration reads a time above 0.
+func ParseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, errors.New("write a time above 0 with its unit, such as 500ms, 30s or 5m")
+	}
+	return d, nil
+}
+
+// ListOf reads a list with commas between its items.
+func ListOf[T any](s string, parse func(string) (T, error)) (list []T, err error) {
+	for _, one := range strings.Split(s, ",") {
+		v, err := parse(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func ParseAddress(s string) (uint64, error) {
+	at, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		return 0, errors.New("write an address such as 0x401136")
+	}
+	return at, nil
+}
+
+// WholeNumber reads a number from least to most; advice is the error's text.
+func WholeNumber(s string, least, most int, advice string, args ...any) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf(advice, args...)
+	}
+	return n, nil
+}
+
+func HowMany(operands []string) string {
+	if len(operands) == 0 {
+		return "none is named"
+	}
+	return "these are " + strconv.Itoa(len(operands))
+}

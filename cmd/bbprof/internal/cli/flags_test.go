@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestParse covers the ways to write a command line.
+func TestParse(t *testing.T) {
+	type line struct {
+		V, W     bool
+		N        int
+		Name     string
+		Operands []string
+		Program  []string
+	}
+	for _, c := range []struct {
+		args string
+		want line
+		err  string
+	}{
+		{args: "", want: line{N: 1}},
+		{args: "-v -n 2", want: line{V: true, N: 2}},
+		{args: "--v --n=2 a", want: line{V: true, N: 2, Operands: []string{"a"}}},
+		{args: "a -n 2 b -", want: line{N: 2, Operands: []string{"a", "b", "-"}}},
+		{args: "-v false a", want: line{N: 1, Operands: []string{"a"}}},
+		{args: "-v=false -w true", want: line{W: true, N: 1}},
+		{args: "-v falsehood", want: line{V: true, N: 1, Operands: []string{"falsehood"}}},
+		{args: "-name -n", want: line{N: 1, Name: "-n"}},
+		{args: "-name=", want: line{N: 1}},
+		{args: "-m 3", want: line{N: 3}}, // an alias
+		{args: "a -- -v -n x", want: line{N: 1, Operands: []string{"a"}, Program: []string{"-v", "-n", "x"}}},
+		{args: "-n", err: "-n needs a value: -n N (bbprof x -h tells more)"},
+		{args: "-n 0", err: `invalid value "0" for flag -n: write a whole number from 1 on`},
+		{args: "-v=maybe", err: `invalid value "maybe" for flag -v: write true or false`},
+		{args: "-nmae x", err: "unknown flag -nmae; did you mean -name? (bbprof x -h lists the flags)"},
+		{args: "-frobnicate", err: "unknown flag -frobnicate (bbprof x -h lists the flags)"},
+		{args: "-v -help", err: "help"},
+	} {
+		got := line{N: 1}
+		f := NewFlags("bbprof x")
+		f.Operands, f.Program = &got.Operands, &got.Program
+		f.Toggle(&got.V, "v", "")
+		f.Toggle(&got.W, "w", "")
+		f.Text(&got.Name, "name", "TEXT", "")
+		f.Alias(f.Number(&got.N, 1, "n", ""), "m")
+		switch err := f.Parse(strings.Fields(c.args)); {
+		case err != nil && err.Error() != c.err || err == nil && c.err != "":
+			t.Errorf("%q: error %v, want %q", c.args, err, c.err)
+		case err == nil:
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%q: %s", c.args, diff)
+			}
+		}
+	}
+}
+
+// TestShares: percent and fraction are both taken.
+func TestShares(t *testing.T) {
+	for text, want := range map[string]float64{"0.005": 0.005, "0.5%": 0.005, " 5 % ": 0.05, "0": 0, "110%": 1.1} {
+		if got, err := ParseShare(text); err != nil || got != want {
+			t.Errorf("%q: %v, error %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "%", "-1%", "Inf", "NaN", "5%%", "half"} {
+		if got, err := ParseShare(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	names := []string{"budget", "cpus", "o", "batch"}
+	for name, want := range map[string]string{
+		"bugdet": "; did you mean -budget?", "budgets": "; did you mean -budget?", "cpsu": "; did you mean -cpus?",
+		"x": "", "frobnicate": "", "bugs": "", "budget": "; did you mean -budget?",
+	} {
+		if got := didYouMean("-", name, names); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

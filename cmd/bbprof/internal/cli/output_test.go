@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestExitCodeOfLostResult: an error that no command reported changes its exit code.
+func TestExitCodeOfLostResult(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		code, want int
+		says       bool
+	}{
+		{nil, ExitRejected, ExitRejected, false},
+		{syscall.ENOSPC, ExitOK, ExitInternal, true},
+		{syscall.ENOSPC, ExitRejected, ExitInternal, true},
+		{syscall.ENOSPC, ExitUsage, ExitInternal, false},
+		{syscall.ENOSPC, ExitInterrupted, ExitInterrupted, false},
+		{syscall.EPIPE, ExitOK, ExitPipe, false},
+	} {
+		var stderr bytes.Buffer
+		if got := (&Lossless{err: c.err}).exitCode(c.code, &stderr); got != c.want || stderr.Len() > 0 != c.says {
+			t.Errorf("%v after exit code %d: exit code %d, want %d; says %q", c.err, c.code, got, c.want, stderr.String())
+		}
+	}
+}
+
+// TestStreamErrors: only an error of writing is called one.
+func TestStreamErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		out   io.Writer
+		write error
+		want  string
+	}{
+		{io.Discard, nil, "<nil>"},
+		{io.Discard, broken, "broken"},
+		{failing{syscall.ENOSPC}, nil, "writing the result: no space left on device"},
+		{failing{syscall.ENOSPC}, broken, "writing the result: no space left on device"},
+	} {
+		err := new(Output).Stream(Streams{Out: c.out}, func(w io.Writer) error {
+			io.WriteString(w, "result")
+			return c.write
+		})
+		if fmt.Sprint(err) != c.want {
+			t.Errorf("%v where %v is returned: %v, want %s", c.out, c.write, err, c.want)
+		}
+	}
+}
+
+// TestWritableLink: a link that leads to no file is refused, as for -o, and is still there afterwards; one to a file is not.
+func TestWritableLink(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Writable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
+		t.Errorf("a link to nothing: %v", err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != target {
+		t.Errorf("the link leads to %q afterwards: %v", to, err)
+	}
+	if _, err := os.Stat(target); err == nil {
+		t.Error("what it leads to was made")
+	}
+	if err := os.WriteFile(target, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Writable(link); err != nil {
+		t.Errorf("a link to a file: %v", err)
+	}
+}

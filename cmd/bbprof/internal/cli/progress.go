@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// LineEvery is how often a line of progress is written where there is no terminal.
+const LineEvery = 10 * time.Second
+
+// A Meter shows how far something is: a bar on a terminal, elsewhere a line now and then.
+type Meter struct {
+	w        io.Writer
+	Columns  func() int // of the terminal; nil where there is none
+	LastLine time.Time
+}
+
+func NewMeter(w io.Writer) Meter {
+	m := Meter{w: w, LastLine: time.Now()}
+	if fd, ok := Terminal(w); ok {
+		m.Columns = func() int {
+			columns, _, err := term.GetSize(fd)
+			if err != nil {
+				return 80
+			}
+			return columns
+		}
+	}
+	return m
+}
+
+// barWidth is how many columns the bar has between its ends.
+const barWidth = 20
+
+// Show draws a bar for a share, if it is known, with a text; elsewhere it writes the text. at is now.
+func (m *Meter) Show(at time.Time, share float64, text string) {
+	switch {
+	case m.Columns != nil:
+		bar := ""
+		if share >= 0 {
+			full := int(min(share, 1) * barWidth)
+			bar = fmt.Sprintf("%3.0f %% |%s%s| ", 100*min(share, 1), strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
+		}
+		fmt.Fprintf(m.w, "\r\x1b[K%s%s", bar, fit(text, m.Columns()-utf8.RuneCountInString(bar)-1))
+	case at.Sub(m.LastLine) >= LineEvery:
+		m.LastLine = at
+		fmt.Fprintf(m.w, "bbprof: %s\n", text)
+	}
+}
+
+func (m *Meter) End() {
+	if m.Columns != nil {
+		fmt.Fprint(m.w, "\r\x1b[K")
+	}
+}
+
+// A Counter shows how many of some things are done; Of is 0 where their number is unknown.
+type Counter struct {
+	Meter
+	Of       int
+	what     string
+	began    time.Time
+	lastDraw time.Time
+}
+
+func Progress(w io.Writer, of int, what string) *Counter {
+	return &Counter{Meter: NewMeter(w), Of: of, what: what, began: time.Now()}
+}
+
+func (c *Counter) Step(done int) {
+	at := time.Now()
+	if at.Sub(c.lastDraw) < drawEvery {
+		return
+	}
+	c.lastDraw = at
+	if c.Of == 0 {
+		c.Show(at, -1, fmt.Sprintf("%d %s done", done, c.what))
+		return
+	}
+	left := at.Sub(c.began) * time.Duration(c.Of-done) / time.Duration(done)
+	c.Show(at, float64(done)/float64(c.Of), fmt.Sprintf("%d of %d %s, %v left", done, c.Of, c.what, left.Round(time.Second)))
+}
+
+// drawEvery keeps what draws from disturbing what is measured.
+const drawEvery = 200 * time.Millisecond
+
+// fit leaves out the last items of a list that is wider than a terminal: a line that is broken
+// cannot be drawn over.
+func fit(text string, width int) string {
+	for len(text) > width {
+		end := strings.LastIndex(text, ", ")
+		if end < 0 {
+			return ""
+		}
+		text = text[:end]
+	}
+	return text
+}

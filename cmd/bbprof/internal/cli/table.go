@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+// Table lines up cells in columns, two spaces apart.
+type Table struct {
+	sides string // l or r for each column: where its cells stand in it; the last is for all further ones
+	rows  [][]string
+	notes map[int]string // what stands below a row, from the second column on, and lines up with nothing
+}
+
+func NewTable(sides string, header ...string) *Table {
+	return &Table{sides: sides, rows: [][]string{header}, notes: map[int]string{}}
+}
+
+// Row adds a line. Cells that are left out at its end are empty.
+func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *Table) Note(text string) { t.notes[len(t.rows)-1] = text }
+
+func (t *Table) String() string {
+	var widths []int
+	for _, cells := range t.rows {
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var w strings.Builder
+	for r, cells := range t.rows {
+		var line strings.Builder
+		for i, cell := range cells {
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if t.sides[min(i, len(t.sides)-1)] == 'r' {
+				cell = space + cell
+			} else {
+				cell += space
+			}
+			line.WriteString(cell)
+		}
+		w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		if note, ok := t.notes[r]; ok {
+			w.WriteString(strings.Repeat(" ", widths[0]+2) + note + "\n")
+		}
+	}
+	return w.String()
+}
+
+// JSONLines writes an object on a line for each of some values.
+func JSONLines[T any](w io.Writer, values []T) error {
+	e := json.NewEncoder(w)
+	for _, v := range values {
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Frequent is words.ByCount with the counts.
+func Frequent[K cmp.Ordered](n map[K]int) (list []string) {
+	for _, k := range words.ByCount(n) {
+		list = append(list, fmt.Sprintf("%v %d", k, n[k]))
+	}
+	return list
+}

@@ -1,0 +1,304 @@
+package corpus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+func batchCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "batch",
+		Summary:  "measure every row of some files and write a row of results for each",
+		Synopsis: []string{"batch [flags] FILE...  (- is standard input)"},
+		About: `Each line is a row of comma-separated columns, one of which is a block in hexadecimal; files may be
+compressed with gzip or zstd, or be Parquet. A row that is not a block is rejected as bad_hex, and
+the run goes on. A repeated block is measured once. All other columns are copied.
+
+One worker measures on each physical core that this process may use. A block that was rejected for
+noise (unstable, clock_drift, context_switch) is measured again at the end, by another
+worker. With -o a row is in the file as soon as its block is done; at the end
+the rows are sorted. Whatever ends the run before that, the same command with -resume continues it.
+Ctrl-C ends it after the blocks in progress; a second one ends it at once.
+`,
+		Notes: `docs/corpus.md shows shards and Slurm; docs/reference.md explains the columns.
+`,
+		Examples: `bbprof batch -o results.csv blocks.csv               continue after a power cut by adding -resume
+bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
+`,
+		Exits: map[int]string{cli.ExitOK: "the end was reached, whatever the verdicts", cli.ExitUsage: "bad usage, or the input cannot be read",
+			cli.ExitHost: "", cli.ExitInternal: "",
+			cli.ExitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			b := batchFlags{flags: f, SideBySide: measuring.SideBySide{Retries: measure.Tries - 1}}
+			b.declare(f)
+			return b.measure
+		},
+	}
+}
+
+type batchFlags struct {
+	measuring.SideBySide
+	flags  *cli.Flags
+	files  []string
+	column string
+	state  string // file of captured states
+
+	unordered bool
+	shard     batch.Shard
+	array     bool // the shard is that of a task of a job array
+
+	out       cli.Output
+	format    resultfile.Format // "" goes by the output's name
+	resume    bool
+	overwrite bool
+	columns   []string
+	disasm    bool
+	mapping   bool
+	syntax    assemble.Syntax
+	summary   string
+}
+
+func (b *batchFlags) declare(f *cli.Flags) {
+	f.Operands = &b.files
+	f.Section("Input")
+	f.Text(&b.column, "column", "C", "the column of blocks: its name, or its number from 1 (default: the one called hex, else the first)")
+	f.Text(&b.state, "state", "FILE", "start each row's block from the state of a program that bbprof capture wrote to FILE and that the column "+
+		"state names; without another file, the rows are all states of FILE")
+	cli.Parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
+		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
+		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/corpus.md)")
+	f.Section("Output")
+	f.Text(&b.out.File, "o", "FILE", "write to FILE instead of standard output, which is also -")
+	rowfile.FormatFlag(f, &b.format)
+	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
+	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
+	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
+	columnsFlag(f, &b.columns)
+	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
+	measuring.SyntaxFlag(f, &b.syntax, "that column")
+	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
+	f.Text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
+	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
+	f.Section("Layouts")
+	measuring.LayoutFlags(f, &b.Measuring)
+	b.SideBySide.Declare(f)
+	f.Lookup("o").Writes, f.Lookup("summary").Writes = true, true
+	f.Lookup("cpus").Help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
+		"busy (default: all allowed of the fastest kind of core, the last first)"
+}
+
+func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
+	if b.array = s == "auto" || strings.HasPrefix(s, "auto/"); b.array {
+		return batch.ArrayShard(s, os.Getenv)
+	}
+	return batch.ParseShard(s)
+}
+
+func (b *batchFlags) cpus() (host.Layout, error) {
+	l, err := measuring.WorkerCPUs(b.Measuring.CPUs, b.Workers)
+	if err != nil || !b.array || b.Workers > 0 {
+		return l, err
+	}
+	if n := batch.ArrayWorkers(os.Getenv); 0 < n && n < len(l.Workers) {
+		return measuring.WorkerCPUs(b.Measuring.CPUs, n)
+	}
+	return l, nil
+}
+
+func (b *batchFlags) check(std cli.Streams) error {
+	if b.out.File == "-" {
+		b.out.File = ""
+	}
+	toFile := b.out.File != ""
+	switch {
+	case len(b.files) == 0 && b.state == "":
+		return cli.BadUsage("no file named; name one or more, or - for standard input")
+	case b.state != "" && (b.Measuring.Init != "" || len(b.Measuring.Set) > 0):
+		return cli.BadUsage("-state is all of the state that blocks start from; leave -init and -set out")
+	case b.resume && !toFile:
+		return cli.BadUsage("-resume continues a file; name it with -o")
+	case b.resume && b.overwrite:
+		return cli.BadUsage("-resume keeps what -overwrite would replace; choose one")
+	case b.summary == "-" && !toFile:
+		return cli.BadUsage("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
+	case strings.HasSuffix(b.out.File, ".gz"), strings.HasSuffix(b.out.File, ".zst"):
+		return cli.BadUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.File)
+	}
+	if err := b.Measuring.Check(); err != nil {
+		return cli.Usage(err)
+	}
+	if err := rowfile.ChooseFormat(&b.format, b.out.File, std); err != nil {
+		return err
+	}
+	b.mapping = b.mapping || b.format.NeedsMapping()
+	b.Measuring.Detail = b.disasm || b.mapping
+	return nil
+}
+
+// batchJob is a batch about to run: what it reads, where it writes, with what.
+type batchJob struct {
+	in     *input.Input
+	states *states.Reader // nil where blocks start from states of bbprof's
+	schema resultfile.Schema
+	cpus   host.Layout
+	run    resultfile.Run
+	dest   destination
+	out    *batch.Output // nil until it is known that this host can measure
+}
+
+// prepare checks all that can be checked before measuring. An old result is read first, for it may
+// be the wrong one, and changed last: a host that cannot measure must not cost it.
+func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
+	if err := b.check(std); err != nil {
+		return j, err
+	}
+	if j.states, j.in, err = b.openStates(std); err != nil {
+		return j, cli.Usage(err)
+	}
+	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
+	// the goroutine that reads ahead, and ends with the process.
+	for _, choice := range j.in.Choices() {
+		fmt.Fprintf(b.out.Notes(std), "bbprof: %s\n", choice)
+	}
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(resultfile.Flags{Options: b.Measuring, Captured: j.states != nil}, b.columns)
+	if b.mapping {
+		j.schema = j.schema.WithMapping()
+	}
+	if _, _, err := j.schema.Select(b.columns); err != nil {
+		return j, cli.BadUsage("-columns: %w", err)
+	}
+	if j.cpus, err = b.cpus(); err != nil {
+		return j, err
+	}
+	j.run = b.describe(j.cpus)
+	if err := b.resolve(std.Err); err != nil {
+		return j, cli.BadUsage("-o: %w", err)
+	}
+	if j.dest, err = b.destination(j.in); err != nil {
+		return j, cli.Usage(err)
+	}
+	if j.dest.complete {
+		if err := j.finished(b.shard, std.Err); err != nil {
+			return j, cli.BadUsage("-resume: %w", err)
+		}
+		fmt.Fprintf(b.out.Notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.File)
+		return j, cli.Exit(cli.ExitOK)
+	}
+	if err := b.summaryFits(j.in); err != nil {
+		return j, cli.BadUsage("-summary: %w", err)
+	}
+	if b.resume {
+		if j.out, err = j.dest.resume(j.schema, j.run, b.out.Notes(std)); err != nil {
+			return j, cli.BadUsage("-resume: %w", err)
+		}
+	}
+	return j, nil
+}
+
+// finished checks that a complete result is the one that this run would have made.
+func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
+	schema := j.schema
+	if len(j.dest.columns) > 0 {
+		schema, _, _ = j.schema.Select(j.dest.columns)
+	}
+	unchecked, err := batch.Finished(j.dest.path, j.dest.format, schema, j.in, shard, j.run)
+	for _, what := range unchecked {
+		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path, what)
+	}
+	return err
+}
+
+func (b *batchFlags) measure(std cli.Streams) error {
+	j, err := b.prepare(std)
+	if err != nil {
+		return err
+	}
+	// With SIGPIPE ignored a closed pipe is a write error like any other.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := cli.UntilSignal() // blocks in progress are finished
+	defer stop()
+	workers, err := measuring.StartWorkers(ctx, b.Measuring, j.cpus)
+	if err != nil {
+		return err
+	}
+	defer workers.Close()
+
+	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
+	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll != nil)
+	clock, _ := workers[0].Clock() // all are on one kind of core, so it is the same for all
+	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
+	if j.out == nil {
+		var writing *batch.WriteError
+		if j.out, err = j.dest.create(j.schema, std.Out); errors.As(err, &writing) {
+			return end.exit(err)
+		} else if err != nil {
+			return cli.Usage(err)
+		}
+	}
+	watch := newWatch(b.out.Notes(std), j.in.Size())
+	visit := (func(*input.Row) string)(nil)
+	if j.states != nil {
+		defer j.states.Close()
+		visit = visitOf(j.in)
+	}
+	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
+		Workers: inStates(measuring.ListingIn(workers.Measurers(), b.syntax), j.states), Visit: visit, Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run,
+		Progress: watch.show,
+	})
+	watch.End()
+	defer j.out.Close()
+	var displaced *batch.DisplacedError
+	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
+		err = flushErr
+	}
+	end.held = j.out.Held()
+	if err == nil {
+		end.atEnd, _ = workers.Selftest(ctx, host.Detect(j.cpus.CPUs()...))
+		header := j.run.String()
+		j.run.AtEnd = end.atEnd
+		j.out.Ended(header, j.run.String())
+		err = j.dest.finish(j.out)
+	}
+	end.run = j.run
+	return end.exit(err)
+}
+
+func (b *batchFlags) inputs() []string {
+	if b.state == "" {
+		return b.files
+	}
+	return append([]string{b.state}, b.files...)
+}
+
+// describe is the run without its selftest.
+func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
+	settings := resultfile.SettingsOf(b.Measuring)
+	if b.state != "" {
+		settings["init"] = initial.CapturedName
+	}
+	return resultfile.Run{
+		Version: cli.Version(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
+		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
+	}
+}
+
+// now is the time as a run_header has it.
+func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -1,0 +1,184 @@
+package corpus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// batchEnd is what the messages at the end report.
+type batchEnd struct {
+	flags *batchFlags
+	in    *input.Input
+	std   cli.Streams
+
+	resumable      bool // the rows are in a file
+	run            resultfile.Run
+	tally          batch.Tally
+	held           int64
+	atStart, atEnd string // the selftests, if they were run
+}
+
+// exit reports how the run went, and, if it did not reach its end, why and how to continue.
+func (e *batchEnd) exit(err error) error {
+	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
+	if !pipe {
+		e.report(e.flags.out.Notes(e.std))
+		e.warn(e.std.Err)
+		err = e.why(err)
+	}
+	if summaryErr := e.writeSummary(); summaryErr != nil {
+		fmt.Fprintf(e.std.Err, "bbprof: writing the summary: %v\n", summaryErr)
+		if err == nil {
+			err = cli.Exit(cli.ExitInternal)
+		}
+	}
+	return err
+}
+
+func (e *batchEnd) report(w io.Writer) {
+	e.tally.Report(w)
+	for file, name := range e.in.Headers() {
+		of := ""
+		if len(e.flags.files) > 1 {
+			of = " of " + file
+		}
+		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, name)
+	}
+	if e.atStart != "" {
+		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
+	}
+	if e.atEnd != "" {
+		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
+	}
+}
+
+// warn says what the input has that does not count.
+func (e *batchEnd) warn(w io.Writer) {
+	if n := e.in.Surplus(); n > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(int(n), "row"))
+	}
+	e.in.Unplaced().Warn(w)
+}
+
+// why says what ended the run, if not the end of its input, and ends with its exit code.
+func (e *batchEnd) why(err error) error {
+	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
+		return cli.BadUsage("no row has a block in its column, so nothing was measured; -column names another column")
+	}
+	if err == nil {
+		return nil
+	}
+	var (
+		reading  *input.ReadError
+		mismatch *batch.MismatchError
+		writing  *batch.WriteError
+		code     cli.Exit
+	)
+	switch {
+	case errors.Is(err, batch.ErrInterrupted):
+		code = cli.ExitInterrupted
+	case errors.As(err, &mismatch):
+		code = cli.ExitUsage
+	case errors.As(err, &reading):
+		err, code = fmt.Errorf("reading the input: %w", err), cli.ExitUsage
+	case errors.As(err, &writing):
+		err, code = fmt.Errorf("writing the results: %w", err), cli.ExitInternal
+	default:
+		code = cli.Exit(measuring.ExitOf(err))
+	}
+	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
+		fmt.Fprintf(e.std.Err, "bbprof: %v\n", err)
+		e.afterDisplaced(displaced)
+		return code
+	}
+	fmt.Fprintf(e.std.Err, "bbprof: %v, with %s done and written in full\n", err, words.Plural(int(e.tally.Rows-e.held), "row"))
+	if e.resumable && mismatch == nil {
+		fmt.Fprintf(e.std.Err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+	}
+	return code
+}
+
+// afterDisplaced says how to continue where rows can be continued by their own format.
+func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
+	switch {
+	case d.Rows == "":
+	case d.Rows == e.flags.out.File:
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+	case e.flags.format.Appends():
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+	}
+}
+
+func resumeCommand(program string, f *cli.Flags) string {
+	words := []string{quoted(program), "batch", "-resume"}
+	for _, word := range f.Without("resume", "overwrite") {
+		words = append(words, quoted(word))
+	}
+	return strings.Join(words, " ")
+}
+
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+type summaryJSON struct {
+	Run             resultfile.Run `json:"run"`
+	Tally           batch.Tally    `json:"result"`
+	BlocksPerSecond float64        `json:"blocks_per_second"`
+	SelftestAtStart string         `json:"selftest_at_start"`
+	SelftestAtEnd   string         `json:"selftest_at_end,omitempty"`
+}
+
+func (e *batchEnd) writeSummary() error {
+	if e.flags.summary == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart, e.atEnd}, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if e.flags.summary == "-" {
+		_, err = e.std.Out.Write(text)
+		return err
+	}
+	return os.WriteFile(e.flags.summary, text, 0o666)
+}
+
+// summaryFits checks before the run that the summary can be written after it.
+func (b *batchFlags) summaryFits(in *input.Input) error {
+	if b.summary == "" || b.summary == "-" {
+		return nil
+	}
+	info, err := os.Stat(b.summary)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a directory; name a file", b.summary)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe is opened once
+	case err == nil && in.Holds(info):
+		return fmt.Errorf("%s is the input itself; name another file", b.summary)
+	case b.summary == b.out.File || err == nil && cli.SameFile(info, b.out.File):
+		return fmt.Errorf("%s is the result itself; name another file", b.summary)
+	}
+	return cli.Writable(b.summary)
+}

@@ -1,0 +1,133 @@
+package corpus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+type destination struct {
+	path      string // the result
+	journal   string // where rows are gathered, which is the result itself if that can be appended to
+	format    resultfile.Format
+	columns   []string // to write; all, if there are none
+	special   bool     // the result is a pipe or a device
+	unordered bool
+	overwrite bool
+	complete  bool // it is there already, and there is no journal to go on with
+}
+
+// resolve replaces a symbolic link that -o names by its target, and says so.
+func (b *batchFlags) resolve(stderr io.Writer) error {
+	if info, err := os.Stat(b.out.File); err == nil && !info.Mode().IsRegular() {
+		return nil // such as /dev/stdout, which is a link
+	}
+	to, err := atomicfile.ResolveLink(b.out.File)
+	if err == nil && to != b.out.File {
+		fmt.Fprintf(stderr, "bbprof: -o %s is a symbolic link; the results go to %s\n", b.out.File, to)
+		b.out.File = to
+	}
+	return err
+}
+
+func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
+	d = destination{path: b.out.File, journal: b.out.File, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
+	if d.path == "" {
+		return d, nil
+	}
+	info, statErr := os.Stat(d.path)
+	switch {
+	case statErr == nil && in.Holds(info):
+		return d, fmt.Errorf("-o %s is the input itself; name another file", d.path)
+	case statErr == nil && info.IsDir():
+		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
+	case statErr == nil && !info.Mode().IsRegular():
+		d.special = true
+		if b.resume {
+			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path)
+		}
+		return d, nil
+	}
+	there := statErr == nil && info.Size() > 0
+	if !d.direct() {
+		d.journal += ".journal"
+		_, err := os.Lstat(d.journal)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
+			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
+		}
+		d.complete = b.resume && there && err != nil
+	}
+	if there && !b.resume && !b.overwrite {
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path, info.Size())
+	}
+	return d, nil
+}
+
+// direct reports whether rows are gathered in the result itself: it holds whole rows, one after the other.
+func (d destination) direct() bool { return d.format.Appends() && len(d.columns) == 0 }
+
+func (d destination) gathered() resultfile.Format {
+	if d.direct() {
+		return d.format
+	}
+	return resultfile.CSV
+}
+
+func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
+	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(stderr, "bbprof: continuing %s, which has %s\n", d.journal, words.Plural(int(out.Earlier()), "row"))
+	if torn > 0 {
+		fmt.Fprintf(stderr, "bbprof: dropped %d bytes of a row that was not written in full\n", torn)
+	}
+	return out, nil
+}
+
+func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
+	switch {
+	case d.path == "":
+		return batch.Pipe(stdout, d.format, schema, d.columns, d.unordered)
+	case d.special:
+		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
+		if err != nil {
+			return nil, err
+		}
+		return batch.Pipe(f, d.format, schema, d.columns, d.unordered)
+	}
+	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
+}
+
+// finish puts the rows in order, and into a format that cannot be appended to.
+func (d destination) finish(out *batch.Output) error {
+	if !d.unordered {
+		if err := out.Sort(); err != nil {
+			return err
+		}
+	}
+	if d.journal == d.path || d.path == "" || d.special {
+		return nil
+	}
+	if err := out.InPlace(); err != nil {
+		return err
+	}
+	rows := converting{files: []string{d.journal}, format: d.format, columns: d.columns}
+	if err := cli.WriteWhole(d.path, rows.files, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
+		// Not wrapped: what is bad usage for convert is none of the user's here.
+		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
+	}
+	if err := out.InPlace(); err != nil {
+		return nil // it is another run's journal by now
+	}
+	return os.Remove(d.journal)
+}

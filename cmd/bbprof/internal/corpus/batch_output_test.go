@@ -1,0 +1,42 @@
+package corpus
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// TestConversionFails: a batch whose last step fails says where its rows are, and is no bad usage.
+func TestConversionFails(t *testing.T) {
+	dir := t.TempDir()
+	d := destination{path: filepath.Join(dir, "r.parquet"), journal: filepath.Join(dir, "r.journal"), format: resultfile.Parquet, columns: []string{"nosuch"}}
+	out, err := batch.Create(d.journal, d.gathered(), resultfile.NewSchema(false, nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	err = d.finish(out)
+	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil || !strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
+		t.Errorf("%v, exit code %d; want %q, %d", err, measuring.ExitOf(err), want, cli.ExitInternal)
+	}
+	if _, err := os.Stat(d.journal); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStatesDoNotMix: a result in captured states is not continued in bbprof's own.
+func TestStatesDoNotMix(t *testing.T) {
+	in, own := batchFlags{state: "s"}, batchFlags{}
+	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{}))
+	if want := []string{`setting init: "captured", here "auto"`}; !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+}

@@ -1,0 +1,108 @@
+package corpus
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// stateColumn is the column of a corpus that says from which captured state a row's block starts.
+const stateColumn = "state"
+
+// openStates opens the file of captured states that a corpus starts from, and the corpus: its own index unless
+// files are named.
+func (b *batchFlags) openStates(std cli.Streams) (*states.Reader, *input.Input, error) {
+	if b.state == "" {
+		in, err := input.Open(b.files, std.In, b.column, resultfile.Reserved())
+		return nil, in, err
+	}
+	file, err := states.Open(b.state)
+	if err != nil {
+		return nil, nil, fmt.Errorf("-state: %w", err)
+	}
+	files, from := b.files, std.In
+	if len(files) == 0 {
+		var index bytes.Buffer
+		if err := file.WriteIndex(&index); err != nil {
+			return nil, nil, err
+		}
+		files, from = []string{"-"}, io.Reader(&index)
+	}
+	in, err := input.Open(files, from, b.column, resultfile.Reserved())
+	if err == nil && !slices.Contains(in.Carried(), stateColumn) {
+		err = fmt.Errorf("-state: the input has no column %s; bbprof capture -index %s writes a corpus that has", stateColumn, b.state)
+	}
+	return file, in, err
+}
+
+func visitOf(in *input.Input) func(*input.Row) string {
+	at := slices.Index(in.Carried(), stateColumn)
+	return func(row *input.Row) string {
+		if at >= len(row.Carried) {
+			return ""
+		}
+		return row.Carried[at]
+	}
+}
+
+// A statesMeasurer gives each block the captured state that its set-up names.
+type statesMeasurer struct {
+	batch.Measurer
+	from *states.Reader
+}
+
+func (m statesMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
+	var failed error
+	return m.Measurer.ProfileAll(ctx, func() (profiler.Block, bool) {
+		b, ok := next()
+		if failed = nil; ok {
+			failed = m.load(&b)
+		}
+		return b, ok
+	}, func(r profiler.Result, err error) {
+		if failed != nil {
+			r = profiler.Result{Hex: r.Hex, Bytes: r.Bytes, Status: profiler.Failed, Failure: failed.Error()}
+		}
+		done(r, err)
+	})
+}
+
+// load has a block start from the state that its set-up names. A block of which that is not a state is not run.
+func (m statesMeasurer) load(b *profiler.Block) error {
+	_, number, ok := measuring.CutState(b.Setup.Visit)
+	if !ok {
+		return fmt.Errorf("column %s: %q is not FILE#N", stateColumn, b.Setup.Visit)
+	}
+	visit, err := m.from.At(number)
+	if err == nil && !strings.EqualFold(visit.Hex, hex.EncodeToString(b.Code)) {
+		err = errors.New("it is a state of another block, " + visit.Hex)
+	}
+	if err != nil {
+		b.Code = nil
+		return fmt.Errorf("state %s: %w", b.Setup.Visit, err)
+	}
+	b.Setup.Captured = &visit.Before
+	return nil
+}
+
+func inStates(all []batch.Measurer, from *states.Reader) []batch.Measurer {
+	if from != nil {
+		for i := range all {
+			all[i] = statesMeasurer{all[i], from}
+		}
+	}
+	return all
+}

@@ -1,0 +1,140 @@
+package corpus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+)
+
+func convertCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "convert",
+		Summary:  "put results into another format; join those of a corpus's shards",
+		Synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
+		About: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
+a file. Nothing is lost between these three. The other formats hold accepted blocks alone:
+` + foreignText() + `
+Several files are parts of one corpus, such as its shards: rows come out by their number in the
+corpus, and what is missing is reported. With -o DIR/ they go into a directory of Parquet files.
+`,
+		Notes: `docs/reference.md says which tools read each format.
+`,
+		Examples: `bbprof convert -o results.parquet results.csv
+bbprof convert -format bhive results.csv > throughputs.csv
+bbprof convert -o blocks.tfrecord results.csv
+bbprof convert -of blocks.csv -o all.parquet part*.csv
+bbprof convert -of blocks.csv -o all/ part*.csv
+`,
+		Exits: map[int]string{cli.ExitOK: "done, and nothing is missing", cli.ExitRejected: "rows or shards are missing; those that are there were joined",
+			cli.ExitUsage: "bad usage, a file that is not a result, or parts that do not belong together", cli.ExitInternal: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			c := converting{partRows: 1_000_000, out: cli.Output{Folders: true}}
+			f.Operands = &c.files
+			c.out.AddFile(f)
+			rowfile.FormatFlag(f, &c.format)
+			columnsFlag(f, &c.columns)
+			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
+			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
+			f.Text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
+			f.Number(&c.partRows, 1, "rows", "of -o DIR/: most rows of a part")
+			return c.run
+		},
+	}
+}
+
+type converting struct {
+	files   []string
+	out     cli.Output
+	format  resultfile.Format
+	columns []string // to write
+
+	// Of several files, the parts of a corpus:
+	mixed    bool
+	of       []string // the corpus
+	column   string
+	partRows int
+}
+
+// folder reports whether the result is a directory.
+func (c *converting) folder() bool { return strings.HasSuffix(c.out.File, "/") }
+
+func columnsFlag(f *cli.Flags, columns *[]string) {
+	f.Declare(cli.Flag{Name: "columns", Arg: "LIST", Help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
+		Set: func(s string) error {
+			*columns = strings.Split(s, ",")
+			return nil
+		}})
+}
+
+func (c *converting) run(std cli.Streams) error {
+	if len(c.files) == 0 {
+		return cli.BadUsage("no file named; name one or more, or - for standard input")
+	}
+	if c.folder() && c.format == "" {
+		c.format = resultfile.Parquet
+	}
+	if c.folder() && c.format != resultfile.Parquet {
+		return cli.BadUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.File, c.format)
+	}
+	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	if len(c.files) > 1 || len(c.of) > 0 || c.folder() {
+		return c.join(std)
+	}
+	return cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
+}
+
+func foreignText() string {
+	var w strings.Builder
+	for _, line := range resultfile.Foreign() {
+		name, about, _ := strings.Cut(line, ", ")
+		fmt.Fprintf(&w, "  %-14s  %s\n", name, about)
+	}
+	return w.String()
+}
+
+// convert writes the rows of one file, in their order.
+func (c *converting) convert(w io.Writer, stdin io.Reader) error {
+	name := c.files[0]
+	in, closer, err := rowfile.OpenResult(name, stdin)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer closer.Close()
+	if err := isResult(in.Schema()); err != nil {
+		return cli.Usage(fmt.Errorf("%s: %w", name, err))
+	}
+	out, err := resultfile.NewSelection(w, c.format, in.Schema(), c.columns)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("%s: %w", name, err))
+	}
+	for cells, err := range resultfile.Each(in.Next) {
+		if err != nil {
+			return cli.Usage(fmt.Errorf("%s: %w", name, err))
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// isResult fails for the columns of something else, such as a corpus or the bhive format.
+func isResult(s resultfile.Schema) error {
+	switch {
+	case s == nil:
+		return errors.New("it does not have one whole line, so it is not a result")
+	case s.Index("hex") < 0 || s.Index("status") < 0:
+		return fmt.Errorf("it has no columns hex and status, so it is not a result of bbprof batch; it has %.100s", strings.Join(s.Names(), ", "))
+	}
+	return nil
+}

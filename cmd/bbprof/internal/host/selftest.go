@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func selftestCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "selftest",
+		Summary:  "measure blocks whose time is known",
+		Synopsis: []string{"selftest [flags]"},
+		About: `Most blocks are dependent chains, which take as many cycles as their documented latencies. Some are
+of independent instructions, which the number of ports bounds. They fail if the clock is calibrated
+wrongly, the core is shared, or bbprof does not know the CPU. A number is met within 1.5 % or 0.02
+cycles; a CPU that is not in the table of answers gets ranges. With hardware counters, both clocks
+time all blocks. The outcome is
+  pass
+  FAIL       not the expected number, or a rejection that other work does not explain
+  disturbed  other work on the core let none of three tries finish: neither pass nor fail
+  skipped    this CPU does not execute the block, or no answer is known
+`,
+		Notes: `docs/method.md says how well known latencies are met.
+`,
+		Examples: `bbprof selftest
+bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
+`,
+		Exits: map[int]string{cli.ExitOK: "every block passed that was neither disturbed nor skipped", cli.ExitRejected: "a block failed, or the clocks differ",
+			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure, or every block was disturbed; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			var s selftesting
+			f.Stray = "it measures its own blocks"
+			f.Toggle(&s.short, "short", "only four blocks: a multiply, a load, a floating-point add, and independent adds")
+			s.out.Add(f, "the table")
+			measuring.WhereFlags(f, &s.opts)
+			return s.run
+		},
+	}
+}
+
+type selftesting struct {
+	opts  profiler.Options
+	short bool
+	out   cli.Output
+}
+
+func (s *selftesting) run(std cli.Streams) error {
+	cpu := host.Detect(s.opts.CPUs...)
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
+	if err != nil {
+		return err
+	}
+	tally := selftest.Count(outcomes)
+	err = s.out.Write(std, selftestJSON{cpu, tally, outcomes, clocks}, selftestReport(cpu, outcomes)+clocks.report())
+	if err != nil {
+		return err
+	}
+	if err := selftestOutcome(tally); err != nil || clocks.agree() {
+		return err
+	}
+	return cli.ErrRejected
+}
+
+type selftestJSON struct {
+	CPU    host.CPU           `json:"cpu"`
+	Count  selftest.Tally     `json:"count"`
+	Blocks []selftest.Outcome `json:"blocks"`
+	Clocks clocksJSON         `json:"clocks"`
+}
+
+// clocksJSON is how both clocks compare, or why there is but one.
+type clocksJSON struct {
+	TimedBy  profiler.ClockChoice  `json:"timed_by"` // the outcomes' clock
+	NoPerf   string                `json:"no_perf,omitempty"`
+	Compared []selftest.Comparison `json:"compared,omitempty"`
+}
+
+// selftestClocks measures the blocks by the best clock there is, and by the other too where
+// both exist.
+func selftestClocks(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+	outcomes, clocks, err = selftestBy(ctx, opts, cpu, scope)
+	if err != nil || clocks.TimedBy != profiler.PerfClock {
+		return outcomes, clocks, err
+	}
+	opts.Clock = profiler.TSCClock
+	byTSC, _, err := selftestBy(ctx, opts, cpu, scope)
+	clocks.Compared = selftest.CompareClocks(outcomes, byTSC)
+	return outcomes, clocks, err
+}
+
+func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+	p, err := profiler.New(ctx, opts)
+	if err != nil {
+		return nil, clocks, err
+	}
+	defer p.Close()
+	var noPerf error
+	if clocks.TimedBy, noPerf = p.Clock(); noPerf != nil {
+		clocks.NoPerf = noPerf.Error()
+		if lacks := (*verdict.HostError)(nil); errors.As(noPerf, &lacks) {
+			clocks.NoPerf = lacks.Missing
+		}
+	}
+	outcomes, err = selftest.Run(ctx, p, cpu, scope)
+	return outcomes, clocks, err
+}
+
+// agree reports whether no block's times by the two clocks differ.
+func (c clocksJSON) agree() bool {
+	return !slices.ContainsFunc(c.Compared, func(c selftest.Comparison) bool { return !c.Agree })
+}
+
+// report is a line on the clocks, and one for each block that they disagree on.
+func (c clocksJSON) report() string {
+	if c.TimedBy != profiler.PerfClock {
+		return fmt.Sprintf("clock: %s alone; %s\n", c.TimedBy, c.NoPerf)
+	}
+	var lines strings.Builder
+	agree := 0
+	for _, b := range c.Compared {
+		if b.Agree {
+			agree++
+		} else {
+			fmt.Fprintf(&lines, "%s: perf says %.3f, tsc %.3f: the clocks DIFFER\n", b.Text, b.Perf, b.TSC)
+		}
+	}
+	fmt.Fprintf(&lines, "clocks: perf and tsc agree on %d of %d blocks that both measured\n", agree, len(c.Compared))
+	return lines.String()
+}
+
+// selftestOutcome is how a selftest ends: where no block could be judged, nothing was tested.
+func selftestOutcome(t selftest.Tally) error {
+	switch {
+	case t.Fail > 0:
+		return cli.ErrRejected
+	case t.Pass == 0:
+		return &verdict.HostError{
+			Missing: "no block was left alone for long enough",
+			Remedy:  "choose another CPU with -cpus, give more time with -budget, or keep other work off this core",
+			Busy:    true,
+		}
+	}
+	return nil
+}
+
+func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
+	width := 0
+	for _, o := range outcomes {
+		width = max(width, len(o.Text))
+	}
+	var w strings.Builder
+	row := func(text, expected, measured, interval, outcome string) {
+		line := fmt.Sprintf("%-*s  %-14s  %8s  %-16s  %s", width, text, expected, measured, interval, outcome)
+		w.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	row("block", "expected", "measured", "95 % interval", "outcome")
+	for _, o := range outcomes {
+		var expected, measured, interval string
+		outcome := string(o.Status)
+		if o.Status == selftest.Fail {
+			outcome = "FAIL"
+		}
+		if o.Why != "" {
+			outcome += ": " + o.Why
+		}
+		if o.Status != selftest.Skipped {
+			expected = o.Expected().String()
+		}
+		if o.Cycles > 0 {
+			measured, interval = fmt.Sprintf("%.3f", o.Cycles), fmt.Sprintf("%.3f to %.3f", o.CILow, o.CIHigh)
+		}
+		row(o.Text, expected, measured, interval, outcome)
+	}
+	fmt.Fprintf(&w, "%s; answers for %s (%s)\n", selftest.Count(outcomes), core(cpu), strings.TrimSpace(cpu.Brand))
+	return w.String()
+}
+
+// core says whose answers were looked for.
+func core(c host.CPU) string {
+	switch {
+	case c.Microarchitecture == cpu.Unknown:
+		return fmt.Sprintf("a core that bbprof does not know, all of them bands: %s family %#x model %#x", c.Vendor, c.Family, c.Model)
+	case selftest.AnswersOf(c.Microarchitecture) == cpu.Unknown:
+		return fmt.Sprintf("any core, all of them bands, since there are none for %s", c.Microarchitecture)
+	}
+	return string(c.Microarchitecture)
+}

@@ -1,0 +1,297 @@
+package measuring
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Reporter writes lines of a label and what it labels.
+type Reporter struct{ strings.Builder }
+
+func (w *Reporter) Line(label, format string, args ...any) {
+	fmt.Fprintf(w, "%-12s%s\n", label, fmt.Sprintf(format, args...))
+}
+
+func Report(r profiler.Result) string {
+	var w Reporter
+	switch r.Status {
+	case profiler.OK:
+		fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", r.Cycles, r.CILow, r.CIHigh)
+	case profiler.Rejected:
+		w.rejection(r)
+	default:
+		fmt.Fprintf(&w, "error: %s\n", r.Failure)
+	}
+	w.Line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
+	w.speeds(r)
+	if r.UnrollLong > 0 {
+		w.run(r)
+	}
+	if len(r.Evidence) > 0 {
+		w.WriteString("invariants\n")
+		for _, e := range r.Evidence {
+			fmt.Fprintf(&w, "  %-15s %-10s %s\n", e.Invariant, e.Kind, e.Detail)
+		}
+	}
+	w.counters(r)
+	for _, warning := range r.Warnings {
+		w.Line("warning", "%s", warning)
+	}
+	w.detail(r)
+	return w.String()
+}
+
+// speeds lists the speeds of a block that has several, or the one layout of which its cycles are.
+func (w *Reporter) speeds(r profiler.Result) {
+	if len(r.Speeds) == 1 && len(r.Speeds[0].Layouts) == 1 {
+		w.Line("layout", "%v", timing.Layout(r.Speeds[0].Layouts[0]))
+	}
+	if len(r.Speeds) < 2 {
+		return
+	}
+	measured := 0
+	for _, s := range r.Speeds {
+		measured += len(s.Layouts)
+	}
+	w.Line("speeds", "%d: its cycles depend on the layout", len(r.Speeds))
+	for _, s := range r.Speeds {
+		line := fmt.Sprintf("%.3f in %d of %d layouts", s.Cycles, len(s.Layouts), measured)
+		if r.Host != nil { // -v
+			line += ": " + strings.Trim(fmt.Sprint(s.Layouts), "[]")
+		}
+		w.Line("", "%s", line)
+	}
+}
+
+// run describes the images, the pages they touch, and, if they were timed, their timing.
+func (w *Reporter) run(r profiler.Result) {
+	if r.Pages == 0 {
+		w.Line("memory", "no page touched")
+	} else {
+		w.Line("memory", "%s on %s", words.Plural(r.Pages, "page"), words.Plural(r.Frames, "frame"))
+	}
+	w.Line("init", "%s", state(r))
+	w.captured(r.Captured)
+	if r.Mode != profiler.Loop {
+		w.Line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
+	}
+	if l := r.Loop; l != nil {
+		w.Line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
+	}
+	if r.LoopCycles > 0 {
+		w.Line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
+	}
+	if r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
+		w.Line("timings", "%d clean and identical, %d others; windows: %d kept, %d timed again after a context switch",
+			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched)
+		w.Line("clock", "%s; cross-check: an imul takes %.3f of them", r.Clock.Method, r.Clock.MultiplyCycles)
+		return
+	}
+	if r.RunsPerSample > 0 {
+		w.Line("samples", "%d kept, %d dropped; windows: %d kept, %d dropped for a context switch, %d for a busy core; %s a sample",
+			r.SamplesKept, r.SamplesDropped, r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, words.Plural(r.RunsPerSample, "run"))
+	}
+	if c := r.Clock; c != nil {
+		w.Line("clock", "%s", c.Method)
+		w.Line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
+		if !c.IdleConfirmed && c.Doubt == "" {
+			w.Line("", "how long that takes on an idle core of this kind is not known, so nothing confirms that this one was idle")
+		}
+		if c.Shared >= leastShared {
+			w.Line("", "other work slowed or interrupted %.0f %% of the samples that the clock was calibrated with", 100*c.Shared)
+		}
+	}
+}
+
+// leastShared is the share of disturbed samples from which on a report tells it: on idle cores of Zen 4 it was 0 to 0.03.
+const leastShared = 0.05
+
+// captured tells of which visit the initial state is, and how long copies stay within it.
+func (w *Reporter) captured(c *profiler.CapturedReport) {
+	if c == nil {
+		return
+	}
+	w.Line("", "%s", c.Visit)
+	if c.Leaves != nil {
+		w.Line("", "%s within it, then %v", stay(c.Within), c.Leaves)
+	}
+}
+
+func stay(copies int) string {
+	if copies == 1 {
+		return "1 copy stays"
+	}
+	return fmt.Sprintf("%d copies stay", copies)
+}
+
+// counters tells what events counted, and of all that were not, why; nothing where nothing
+// was to be had and nothing asked for.
+func (w *Reporter) counters(r profiler.Result) {
+	counted := func(c profiler.CounterReport) bool { return c.PerIteration != nil }
+	if !slices.ContainsFunc(r.Counters, counted) {
+		return
+	}
+	w.WriteString("counters\n")
+	unchecked := map[string][]string{} // by the reason
+	for _, c := range r.Counters {
+		name := string(c.Role)
+		if c.Role == string(pmu.Asked) {
+			name = c.Event
+		}
+		if !counted(c) {
+			unchecked[c.Why] = append(unchecked[c.Why], name)
+			continue
+		}
+		detail := fmt.Sprintf("%.3f per iteration, by %s", *c.PerIteration, c.Reader)
+		if name != c.Event {
+			detail += ": " + c.Event
+		}
+		if !c.Exact {
+			detail += ", which counts more than that"
+		}
+		if c.Why != "" {
+			detail += "; " + c.Why
+		}
+		fmt.Fprintf(w, "  %-15s %-10s %s\n", name, c.Kind, detail)
+	}
+	if r.Core == "" && r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
+		fmt.Fprintf(w, "  %-15s %-10s bbprof does not know this core's own events; these are the kernel's generic ones\n", "", "")
+	}
+	for _, why := range slices.Sorted(maps.Keys(unchecked)) {
+		fmt.Fprintf(w, "  %-15s %-10s %s\n", "", invariants.Unchecked, strings.Join(unchecked[why], ", ")+": "+why)
+	}
+}
+
+// servedBy says so where it is not what serves hot code.
+func servedBy(f profiler.FrontEnd) string {
+	if f == profiler.Decode {
+		return ", from the decoders"
+	}
+	return ""
+}
+
+// state names the initial state, and what is to be known of it.
+func state(r profiler.Result) string {
+	s := r.Init.Name
+	if r.Init.Set != "" {
+		s += " with " + r.Init.Set
+	}
+	if paper := r.PaperVerdict; paper != "" && paper != string(profiler.OK) && r.Status == profiler.OK {
+		s += "; the paper's, with all pages on one frame, gives " + paper
+	}
+	if n := r.SelfForwarding; n > 0 {
+		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers start equal", words.Plural(n, "load"))
+	}
+	return s
+}
+
+func (w *Reporter) rejection(r profiler.Result) {
+	fmt.Fprintf(w, "rejected: %s\n", r.Reason)
+	w.Line("detail", "%s", r.Rejection.Detail)
+	if in := r.Rejection.Inst; in != nil {
+		w.Line("instruction", "%d, at byte %d: %s (%s)", in.Index+1, in.Offset, in.Text, in.Hex)
+	}
+	if a := r.Rejection.Address; a != nil {
+		w.Line("address", "%#x", *a)
+	}
+	if text := remedy(r); text != "" {
+		w.Line("remedy", "%s", text)
+	}
+}
+
+// remedies are those that need nothing but the reason.
+var remedies = map[verdict.Reason]string{
+	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
+	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
+	verdict.ControlFlow:      "leave the instruction out: a block ends before it; -mode loop measures the rest in a loop of bbprof's",
+	verdict.Privileged:       "none: user code cannot run it",
+	verdict.Syscall:          "measure the instructions before and after it",
+	verdict.Nondeterministic: "measure the block without it",
+	verdict.CodeExceedsL1I:   "cut the block in pieces, or -unroll 1,2, which is less precise",
+	verdict.TooManyPages:     "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
+	verdict.LeavesState:      "another visit of the block, whose pointers have more room on their pages",
+	verdict.SIGFPE:           "-set REG=VALUE gives dividend and divisor the values that the program has there",
+	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
+	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
+	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
+	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
+	verdict.L1DMiss:          "-frames 1 puts all pages on one physical page, which always fits",
+	verdict.L1IMiss:          "fewer copies: leave -unroll out",
+	verdict.AliasFrame:       "leave -frames out",
+	verdict.X87Stack:         "add the push or pop that the surrounding code has",
+	verdict.Nonlinear:        "-mode loop, or as many copies as the program has iterations (-unroll U,V)",
+	verdict.Alias4K: "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what " +
+		"it costs",
+}
+
+// remedy is what may get a block measured.
+func remedy(result profiler.Result) string {
+	r := result.Rejection
+	switch {
+	case r.Reason == verdict.Unstable && len(result.Speeds) > 1:
+		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
+	case r.Reason == verdict.Unstable:
+		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
+	case r.Reason.Noise():
+		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
+	case r.Reason == verdict.UnalignedOperand:
+		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block loads that register from memory, -set fill=ADDRESS does"
+	case r.Reason == verdict.Misaligned:
+		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
+	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
+		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
+	case r.Reason == verdict.Unmappable:
+		return "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there"
+	}
+	return remedies[r.Reason]
+}
+
+func (w *Reporter) detail(r profiler.Result) {
+	if len(r.Listing) > 0 {
+		w.WriteString("disassembly\n")
+		for i, l := range r.Listing {
+			fmt.Fprintf(w, "  %3d  %4x  %-24s %s\n", i+1, l.Offset, l.Hex, l.Text)
+		}
+	}
+	if len(r.Mapping) > 0 {
+		w.WriteString("mapping\n")
+		for _, p := range r.Mapping {
+			fmt.Fprintf(w, "  instruction %d asked for %#x: page %#x on frame %d\n", p.Inst+1, p.Fault, p.Addr, p.Frame)
+		}
+	}
+	if h := r.Host; h != nil {
+		w.Line("host", "%s, CPU %d; speculative store bypass: %s", strings.TrimSpace(h.CPU.Brand), h.OnCPU, h.SpeculativeStoreBypass)
+		w.Line("registers", "%s", registers(r.Init.GPR))
+		w.Line("", "fs base %#x, gs base %#x, mxcsr %#x; memory is filled with %#016x", r.Init.FSBase, r.Init.GSBase, r.Init.MXCSR, r.Init.Fill)
+	}
+}
+
+// registers are the initial general registers, in one number if all are equal.
+func registers(gpr [16]uint64) string {
+	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
+		return fmt.Sprintf("all %#x", gpr[0])
+	}
+	var all strings.Builder
+	for i, v := range gpr {
+		switch {
+		case i == 0:
+		case i%4 == 0:
+			fmt.Fprintf(&all, "\n%-12s", "")
+		default:
+			all.WriteString("  ")
+		}
+		fmt.Fprintf(&all, "%s %#x", asm.Reg(i), v)
+	}
+	return all.String()
+}

@@ -1,0 +1,166 @@
+package measuring
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func WorkerCPUs(chosen []int, workers int) (host.Layout, error) {
+	allowed, err := host.AllowedCPUs()
+	if err != nil {
+		return host.Layout{}, err
+	}
+	if err := host.CheckKinds(chosen); err != nil {
+		return host.Layout{}, err
+	}
+	plan, err := host.PlanWorkers(allowed, host.FastestKind(allowed), chosen, host.Siblings, workers, host.Quota())
+	if wish := (*host.LayoutError)(nil); errors.As(err, &wish) {
+		return plan, cli.BadUsage("%w; taskset -pc $$ lists the CPUs", err)
+	}
+	return plan, err
+}
+
+// SideBySide is how the commands measure that measure many blocks side by side.
+type SideBySide struct {
+	Measuring profiler.Options
+	Workers   int
+	Retries   int
+}
+
+func (m *SideBySide) Declare(f *cli.Flags) {
+	f.Section("Workers")
+	workersFlag(f, &m.Workers)
+	f.Number(&m.Retries, 0, "retries", "measure a noisy block up to N times more")
+	Flags(f, &m.Measuring)
+}
+
+func workersFlag(f *cli.Flags, workers *int) {
+	f.Number(workers, 0, "workers", "measure N blocks at a time").Fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
+}
+
+// Workers are profilers, each on CPUs of its own.
+type Workers []*profiler.Profiler
+
+// StartWorkers starts them side by side, once all other threads keep off their CPUs.
+func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) (Workers, error) {
+	if len(cpus.Own) > 0 {
+		if err := host.Confine(cpus.Own); err != nil {
+			return nil, err
+		}
+	}
+	all := make(Workers, len(cpus.Workers))
+	errs := make([]error, len(all))
+	var starting sync.WaitGroup
+	for i, own := range cpus.Workers {
+		o := opts
+		o.CPUs = own
+		starting.Go(func() { all[i], errs[i] = profiler.New(ctx, o) })
+	}
+	starting.Wait()
+	for _, err := range errs {
+		if err != nil { // the others say the same of their CPUs
+			all.Close()
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// SomeWorkers starts so many on the CPUs of the options, 0 for as many as WorkerCPUs finds room for.
+func SomeWorkers(ctx context.Context, opts profiler.Options, n int) (Workers, error) {
+	cpus, err := WorkerCPUs(opts.CPUs, n)
+	if err != nil {
+		return nil, err
+	}
+	return StartWorkers(ctx, opts, cpus)
+}
+
+func (w Workers) Close() {
+	for _, p := range w {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
+func (w Workers) Measurers() (list []batch.Measurer) {
+	for _, p := range w {
+		list = append(list, p)
+	}
+	return list
+}
+
+// Profile measures blocks side by side, and up to so many times more those that were rejected for noise.
+func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
+	results := make([]profiler.Result, len(blocks))
+	todo := make([]int, len(blocks))
+	for i := range todo {
+		todo[i] = i
+	}
+	for range 1 + retries {
+		if err := w.profileEach(ctx, blocks, todo, results); err != nil {
+			return nil, err
+		}
+		todo = slices.DeleteFunc(todo, func(i int) bool {
+			r := results[i].Rejection
+			return r == nil || !r.Reason.Noise()
+		})
+	}
+	return results, nil
+}
+
+// profileEach measures the blocks of some numbers. An error is ctx's, or that of the first worker that had one; blocks
+// that were begun are finished.
+func (w Workers) profileEach(ctx context.Context, blocks []profiler.Block, todo []int, results []profiler.Result) error {
+	going, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var (
+		begun   atomic.Int64
+		working sync.WaitGroup
+	)
+	for _, p := range w {
+		working.Go(func() {
+			current := 0
+			err := p.ProfileAll(context.Background(), func() (profiler.Block, bool) {
+				n := int(begun.Add(1)) - 1
+				if going.Err() != nil || n >= len(todo) {
+					return profiler.Block{}, false
+				}
+				current = todo[n]
+				return blocks[current], true
+			}, func(r profiler.Result, err error) {
+				if results[current] = r; err != nil {
+					end(err)
+				}
+			})
+			if err != nil {
+				end(err)
+			}
+		})
+	}
+	working.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.Cause(going)
+}
+
+// WithProfiler has do measure with a profiler of these options until a signal comes.
+func WithProfiler(opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	p, err := profiler.New(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return do(ctx, p)
+}

@@ -1,0 +1,69 @@
+package measuring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+func selftestLine(outcomes []selftest.Outcome) string {
+	line := selftest.Count(outcomes).String()
+	for _, o := range outcomes {
+		if o.Status == selftest.Fail {
+			line += fmt.Sprintf("; %s: %s, expected %v", o.Text, measuredOr(o, o.Why), o.Expected())
+		}
+	}
+	return line
+}
+
+func measuredOr(o selftest.Outcome, why string) string {
+	if o.Cycles > 0 {
+		return fmt.Sprintf("%.3f cycles", o.Cycles)
+	}
+	return why
+}
+
+func selftestWarning(line string, unroll bool) string {
+	hint := "bbprof selftest tells more"
+	if unroll {
+		hint = "-unroll may be why: so many copies need not fit the op cache"
+	}
+	return fmt.Sprintf("bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
+}
+
+// Selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
+// goes wrong would end the batch itself.
+func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, failed bool) {
+	outcomes := make([][]selftest.Outcome, len(w))
+	errs := make([]error, len(w))
+	var running sync.WaitGroup
+	for i, p := range w {
+		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, cpu, selftest.Short) })
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return "", false
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "none: " + err.Error(), true
+	}
+	var all []selftest.Outcome
+	for _, o := range outcomes {
+		all = append(all, o...)
+	}
+	return selftestLine(all), selftest.Count(all).Fail > 0
+}
+
+// SelftestAtStart warns of a failure, which ends nothing: the user may know why.
+func (w Workers) SelftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
+	line, failed := w.Selftest(ctx, cpu)
+	if failed {
+		io.WriteString(stderr, selftestWarning(line, unroll))
+	}
+	return line
+}

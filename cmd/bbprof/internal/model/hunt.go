@@ -1,0 +1,502 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func huntCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "hunt",
+		Summary:  "find blocks that a model gets wrong, and shrink them to what is wrong with it",
+		Synopsis: []string{"hunt -model SOURCE [flags] [CORPUS...]  (- is standard input)"},
+		About: `It measures blocks of a corpus, or generated ones, has the model predict them, and takes those whose
+prediction lies outside the measured interval by more than -threshold of the cycles. Each is shrunk:
+instructions are removed while the error stays. Then hunt tries the neighbours (other opcodes,
+widths and kinds of operands): those with the same error belong to one class. Blocks that contain a
+known class are put aside, so that rare mistakes are found, too.
+
+A SOURCE is what bbprof score -h lists. Pointers are distinct (-init distinct), since a model cannot
+know that registers are equal. Each class is measured once more, in another initial state, in a loop
+and in another layout.
+`,
+		Notes: `docs/hunt.md explains the classes and has five reports.
+`,
+		Examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
+bbprof hunt -model exec:'python3 predict.py' -generate 20000
+`,
+		Exits: map[int]string{cli.ExitOK: "done, whatever was found", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
+				predicting: predicting{timeout: huntTimeout}, SideBySide: measuring.SideBySide{Retries: 1, Measuring: profiler.Options{Init: "distinct"}}}
+			f.Operands = &h.files
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "the model to find mistakes of", Set: h.addModel})
+			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
+			f.Text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
+			f.Number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
+			cli.Parsed(f, &h.generate, func(s string) (int, error) {
+				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
+			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
+			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
+			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
+			h.addPredicting(f)
+			f.Seed(&h.seed, "seed of what is chosen and made up")
+			f.Toggle(&h.out.JSON, "json", "one JSON object instead of the table")
+			h.out.AddFile(f)
+			h.SideBySide.Declare(f)
+			return h.run
+		},
+	}
+}
+
+type hunting struct {
+	predicting
+	measuring.SideBySide
+	files     []string
+	column    string
+	threshold float64
+	blocks    int
+	generate  int // -1: not said
+	time      time.Duration
+	report    string
+	seed      uint64
+	out       cli.Output
+}
+
+// huntTimeout is shorter than predictTimeout: what hunt makes up may be what a tool hangs at.
+const huntTimeout = 10 * time.Second
+
+// generatedAlone is how many blocks are made up where there is no corpus.
+const generatedAlone = 4000
+
+func (h *hunting) run(std cli.Streams) error {
+	if len(h.models) != 1 {
+		return cli.BadUsage("name one model, such as -model llvm-mca-22")
+	}
+	if err := measuring.OneMode(h.Measuring); err != nil {
+		return err
+	}
+	corpus, err := h.corpus(std)
+	if err != nil {
+		return err
+	}
+	if h.generate < 0 {
+		h.generate = 0
+		if len(h.files) == 0 {
+			h.generate = generatedAlone
+		}
+	}
+	core, err := h.namedCore()
+	if err != nil {
+		return err
+	}
+	sources, err := h.sources(core)
+	if err != nil {
+		return err
+	}
+	source := sources[0]
+	if h.report != "" { // that it cannot be written is said before measuring, not after
+		if err := os.MkdirAll(h.report, 0o777); err != nil {
+			return cli.BadUsage("-report %s: %w", h.report, err)
+		}
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	workers, err := measuring.SomeWorkers(ctx, h.Measuring, h.Workers)
+	if err != nil {
+		return err
+	}
+	defer workers.Close()
+	m := &huntMeasurer{workers: workers, retries: h.Retries, width: h.renameWidth()}
+	labelled := &labelledSource{Source: source, name: h.models[0].name}
+	found, err := h.hunt(ctx, std, m, labelled, corpus)
+	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
+}
+
+// labelledSource is a model whose errors name it.
+type labelledSource struct {
+	predict.Source
+	name     string
+	answered bool
+	died     int // blocks at which it failed
+	why      string
+}
+
+func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	predictions, err := s.Source.Predict(ctx, blocks)
+	if err != nil {
+		err = sourceError(s.name, err)
+	}
+	for _, p := range predictions {
+		if !p.Died {
+			s.answered = true
+			continue
+		}
+		s.died, s.why = s.died+1, p.Failure
+	}
+	return predictions, err
+}
+
+// failed is that the model has failed at all blocks, of which there may be too few for the source to give up.
+func (s *labelledSource) failed() error {
+	if s.answered || s.died == 0 {
+		return nil
+	}
+	return cli.BadUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
+}
+
+func (h *hunting) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
+	began := time.Now()
+	meter := cli.NewMeter(h.out.Notes(std))
+	defer meter.End()
+	found, err := hunt.Hunt(ctx, m, source, corpus, hunt.Options{
+		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
+		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
+		Progress: func(p hunt.Progress) {
+			meter.Show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
+		},
+	})
+	if err == nil {
+		err = found.AskAgain(ctx, m)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Canceled
+	}
+	return found, err
+}
+
+// finish writes what was found, also where err ended the search.
+func (h *hunting) finish(std cli.Streams, source predict.Source, found *hunt.Found, err error) error {
+	if err != nil && !cli.Stopped(err) && found.Surveyed == 0 {
+		return err
+	}
+	name := source.String()
+	if err := h.out.Write(std, h.json(name, h.threshold, found, cli.Stopped(err)), huntText(name, h.threshold, found)); err != nil {
+		return err
+	}
+	var reports error
+	if h.report != "" {
+		if failed := h.writeReports(source, found); failed != nil {
+			fmt.Fprintf(std.Err, "bbprof: writing the reports: %v\n", failed)
+			reports = cli.Exit(cli.ExitInternal)
+		}
+	}
+	switch {
+	case cli.Stopped(err):
+		fmt.Fprintln(std.Err, "bbprof: interrupted; this is what was found until then")
+		return cli.Exit(cli.ExitInterrupted)
+	case err != nil && measuring.ExitOf(err) != cli.ExitUsage: // a model that fails at each block has been asked about all
+		fmt.Fprintln(std.Err, "bbprof: the search ended early; this is what was found until then")
+	}
+	return cmp.Or(err, reports)
+}
+
+// renameWidth is this core's, 0 if it is not known.
+func (h *hunting) renameWidth() int {
+	core, _ := predict.CoreOf(string(host.Detect(h.Measuring.CPUs...).Microarchitecture))
+	return core.Issue
+}
+
+// corpus is what is looked at of the files, in random order.
+func (h *hunting) corpus(std cli.Streams) ([]string, error) {
+	if len(h.files) == 0 {
+		return nil, nil
+	}
+	blocks, err := rowfile.DistinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	rng := rand.New(rand.NewPCG(h.seed, 1))
+	rng.Shuffle(len(blocks), func(i, k int) { blocks[i], blocks[k] = blocks[k], blocks[i] })
+	return blocks[:min(len(blocks), h.blocks)], nil
+}
+
+type huntMeasurer struct {
+	workers measuring.Workers
+	retries int
+	width   int // operations renamed a cycle
+}
+
+func huntSetup(how hunt.How) profiler.Setup {
+	var s profiler.Setup
+	switch how {
+	case hunt.OtherState:
+		paper := initial.Paper()
+		s.Init = &paper
+	case hunt.AsLoop:
+		s.Mode = profiler.Loop
+	case hunt.OtherLayout:
+		offset := 32
+		s.CodeOffset = &offset
+	}
+	return s
+}
+
+func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.How) ([]hunt.Measured, error) {
+	blocks := make([]profiler.Block, len(cases))
+	for i, c := range cases {
+		blocks[i].Code, _ = hex.DecodeString(c.Hex)
+		blocks[i].Setup = huntSetup(how)
+		if c.Set != "" {
+			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // which hunt wrote
+		}
+	}
+	results, err := m.workers.Profile(ctx, blocks, m.retries)
+	out := make([]hunt.Measured, len(results))
+	for i := range results {
+		out[i] = measuredOf(&results[i], m.width)
+	}
+	return out, err
+}
+
+// measuredOf is the measured value of a result. Copies that fill all rename slots can read too fast, because the first ones
+// retire faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
+func measuredOf(r *profiler.Result, width int) hunt.Measured {
+	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
+	slots := float64(r.Instructions) / float64(max(1, width))
+	others := len(r.Warnings)
+	if r.Impossible == profiler.BelowDispatch {
+		others-- // which says just that
+	}
+	switch err := r.Err(); {
+	case err != nil:
+		m.Why = err.Error()
+	case others > 0:
+		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
+	case r.Cycles < slots:
+		m.High, m.Doubtful = max(m.High, slots), true
+	}
+	return m
+}
+
+type huntJSON struct {
+	Model     string  `json:"model"`
+	Threshold float64 `json:"threshold"`
+	Core      string  `json:"core"`
+	*hunt.Found
+	Interrupted bool            `json:"interrupted,omitempty"`
+	Classes     []huntClassJSON `json:"classes"`
+}
+
+type huntClassJSON struct {
+	Hex       string            `json:"hex"`
+	Set       string            `json:"set,omitempty"`
+	Block     string            `json:"block"`
+	Error     string            `json:"error"`
+	Predicted score.Number      `json:"predicted"`
+	Cycles    float64           `json:"cycles"`
+	Low       float64           `json:"ci_low"`
+	High      float64           `json:"ci_high"`
+	Share     score.Number      `json:"share"`
+	Blocks    int               `json:"blocks"`
+	Members   []huntVariantJSON `json:"same_error"`
+	Others    []huntVariantJSON `json:"not_so"`
+	Opinions  []huntOpinionJSON `json:"opinions"`
+}
+
+type huntVariantJSON struct {
+	Hex       string       `json:"hex"`
+	Block     string       `json:"block"`
+	Differs   string       `json:"differs_in"`
+	Predicted score.Number `json:"predicted"`
+	Cycles    float64      `json:"cycles"`
+}
+
+type huntOpinionJSON struct {
+	How     string       `json:"how"`
+	Cycles  score.Number `json:"cycles"`
+	Low     score.Number `json:"ci_low"`
+	High    score.Number `json:"ci_high"`
+	Warning string       `json:"not_measured,omitempty"`
+}
+
+func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupted bool) huntJSON {
+	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Found: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
+	for i := range f.Classes {
+		c := &f.Classes[i]
+		k := huntClassJSON{Hex: c.Hex, Set: c.Set, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
+			Share: c.Share, Blocks: c.Blocks, Members: []huntVariantJSON{}, Others: []huntVariantJSON{}}
+		for _, v := range c.Variants {
+			line := huntVariantJSON{v.Hex, v.Text, string(v.Dimension), score.Number(v.Predicted.Cycles), v.Cycles}
+			if v.Sign == c.Sign {
+				k.Members = append(k.Members, line)
+			} else {
+				k.Others = append(k.Others, line)
+			}
+		}
+		for _, how := range hunt.Opinions() {
+			if m, ok := c.Opinions[how]; ok {
+				k.Opinions = append(k.Opinions, huntOpinionJSON{string(how), score.Number(m.Cycles), score.Number(m.Low), score.Number(m.High), m.Why})
+			}
+		}
+		j.Classes = append(j.Classes, k)
+	}
+	return j
+}
+
+func huntText(model string, threshold float64, f *hunt.Found) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*threshold, words.Plural(len(f.Classes), "class"))
+	if f.Error > 0 {
+		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
+	}
+	if len(f.Classes) == 0 {
+		return w.String()
+	}
+	t := cli.NewTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
+	for i := range f.Classes {
+		c := &f.Classes[i]
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+strings.ReplaceAll(setFlag(c.Set), " -set", ", with")+doubts(c))
+		if same := c.Same(); len(same) > 0 {
+			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
+		}
+	}
+	w.WriteString("\n" + t.String())
+	return w.String()
+}
+
+func twoDigits(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+func shortened(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
+}
+
+// doubts names the second opinions that do not share the first.
+func doubts(c *hunt.Class) string {
+	var list []string
+	for _, how := range hunt.Opinions() {
+		if m, ok := c.Opinions[how]; ok && !c.Shared(m) {
+			list = append(list, string(how))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "  [not in: " + strings.Join(list, ", ") + "]"
+}
+
+// writeReports writes two files for each class: its assembly, and what an issue about it needs.
+func (h *hunting) writeReports(source predict.Source, found *hunt.Found) error {
+	for i := range found.Classes {
+		c := &found.Classes[i]
+		name := fmt.Sprintf("%03d-%s", i+1, slug(c))
+		e := predict.Explanation{Assembly: "\t.intel_syntax noprefix\n\t" + strings.ReplaceAll(c.Text, "; ", "\n\t") + "\n"}
+		if x, ok := source.(predict.Explainer); ok {
+			if said, err := x.Explain(context.Background(), c.Hex, name+".s"); err == nil {
+				e = said
+			}
+		}
+		if err := os.WriteFile(filepath.Join(h.report, name+".s"), []byte(e.Assembly), 0o666); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(h.report, name+".md"), []byte(h.reportOf(source, c, e)), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slug is a class as part of a file's name.
+func slug(c *hunt.Class) string {
+	const longest = 40
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return ' '
+	}, strings.Join(c.Holds(), " "))
+	name = strings.Join(strings.Fields(name), "-")
+	return name[:min(len(name), longest)]
+}
+
+func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
+	fmt.Fprintf(&w, "```\n%s```\n\n", e.Assembly)
+	fmt.Fprintf(&w, "%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(c.Predicted.Cycles/c.Cycles, c.Cycles/c.Predicted.Cycles))
+	writeMeasurements(&w, c)
+	info := host.Detect(h.Measuring.CPUs...)
+	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
+	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct%s -hex %s`\n", setFlag(c.Set), c.Hex)
+	if r := c.Result; r != nil {
+		w.WriteString("\n## Evidence\n\n")
+		for _, line := range r.Evidence {
+			fmt.Fprintf(&w, "- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
+		}
+		for _, warning := range r.Warnings {
+			fmt.Fprintf(&w, "- warning: %s\n", warning)
+		}
+	}
+	writeVariants(&w, c)
+	if e.Output != "" {
+		fmt.Fprintf(&w, "\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
+	}
+	return w.String()
+}
+
+// setFlag is the flag that has registers start with what they held in the block that was shrunk.
+func setFlag(set string) string {
+	if set == "" {
+		return ""
+	}
+	return " -set " + set
+}
+
+func writeMeasurements(w *strings.Builder, c *hunt.Class) {
+	w.WriteString("| measured | cycles | 95 % interval | |\n|---|---|---|---|\n")
+	row := func(how string, m hunt.Measured) {
+		switch {
+		case m.Why != "":
+			fmt.Fprintf(w, "| %s | | | %s |\n", how, strings.ReplaceAll(m.Why, "|", "/"))
+		case c.Shared(m):
+			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | |\n", how, m.Cycles, m.Low, m.High)
+		default:
+			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | does not show the error |\n", how, m.Cycles, m.Low, m.High)
+		}
+	}
+	row(string(hunt.Survey), c.Measured)
+	for _, how := range hunt.Opinions() {
+		if m, ok := c.Opinions[how]; ok {
+			row(string(how), m)
+		}
+	}
+}
+
+// writeVariants lists the neighbours that show the same error, and some that do not.
+func writeVariants(w *strings.Builder, c *hunt.Class) {
+	if len(c.Variants) == 0 {
+		return
+	}
+	w.WriteString("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
+	for _, v := range c.Variants {
+		same := "no"
+		if v.Sign == c.Sign {
+			same = "yes"
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
+	}
+}

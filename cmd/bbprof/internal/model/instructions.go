@@ -1,0 +1,441 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func instructionsCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "instructions",
+		Summary:  "measure latency and throughput of instructions, one by one",
+		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
+		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
+kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
+register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
+from the second to the first. load_latency starts at an address. store_to_load is a store and the
+load of what it wrote, together. throughput is cycles an instruction if none waits for another.
+Intervals are of 95 %; that of a throughput that varies (throughput_note) holds all measurements.
+`,
+		Notes: `docs/instructions.md says how each form is measured, and how far the numbers agree with others'.
+`,
+		Examples: `bbprof instructions -o table.csv                       all forms: a minute or two
+bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
+`,
+		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
+			// of two unlike units, would take the usual three seconds each.
+			c := measuringForms{SideBySide: measuring.SideBySide{Retries: 2, Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
+			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
+			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
+			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
+			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
+			f.Operands = &c.tables
+			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
+			c.out.AddFile(f)
+			rowfile.FormatFlag(f, &c.format)
+			f.Section("Models")
+			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", Set: c.addModel})
+			c.addPredicting(f)
+			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
+			c.SideBySide.Declare(f)
+			return c.run
+		},
+	}
+}
+
+type measuringForms struct {
+	predicting
+	measuring.SideBySide
+	match    *regexp.Regexp
+	all      bool
+	list     string
+	snippets string
+	exegesis string
+	report   string
+	against  []string
+	tables   []string
+	out      cli.Output
+	format   resultfile.Format
+}
+
+func (c *measuringForms) run(std cli.Streams) error {
+	if err := c.check(std); err != nil {
+		return err
+	}
+	there, err := c.readAgainst()
+	if err != nil {
+		return err
+	}
+	if len(c.tables) > 0 {
+		return c.compareTables(std, there)
+	}
+	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
+	sources, err := c.sources(core)
+	if err != nil {
+		return err
+	}
+	plans, err := c.plans()
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := c.checkExegesis(); err != nil {
+		return err
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	rows, err := c.measure(ctx, std, plans)
+	if errors.Is(err, instructions.ErrInterrupted) {
+		return cli.Exit(cli.ExitInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
+	return c.writeAll(ctx, std, rows, there, sources, core)
+}
+
+func (c *measuringForms) check(std cli.Streams) error {
+	if err := c.Measuring.Check(); err != nil {
+		return cli.Usage(err)
+	}
+	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
+		return err
+	}
+	if !c.format.Whole() {
+		return cli.BadUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
+	}
+	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
+		return cli.BadUsage("-model and -report belong together: name one model, and the file for where it disagrees")
+	}
+	return nil
+}
+
+func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
+	for _, name := range c.against {
+		numbers, err := readNumbers(name)
+		if err != nil {
+			return nil, cli.BadUsage("-against: %w", err)
+		}
+		there = append(there, numbers)
+	}
+	return there, nil
+}
+
+// compareTables compares a table that is there with others.
+func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Table) error {
+	if len(c.tables) > 1 || len(there) == 0 {
+		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
+	}
+	here, err := readNumbers(c.tables[0])
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return c.out.Stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
+}
+
+// writeAll writes the table first: what follows may fail.
+func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
+	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
+	if c.out.File != "" || len(there) == 0 {
+		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
+			return err
+		}
+	}
+	if len(there) > 0 {
+		if err := writeAgreements(std.Out, numbersOf(rows), c.against, there); err != nil {
+			return err
+		}
+	}
+	if unnamed != nil {
+		return unnamed
+	}
+	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	return c.disagree(ctx, std, rows, sources[0])
+}
+
+func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
+	if c.snippets != "" {
+		f, err := os.Open(c.snippets)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if plans, err = instructions.ReadSnippets(f); err != nil {
+			return nil, fmt.Errorf("-snippets %s: %w", c.snippets, err)
+		}
+		return plans, nil
+	}
+	chosen := forms.Select(c.match, c.all || c.list != "")
+	if c.list != "" {
+		if chosen, err = listed(c.list, chosen); err != nil {
+			return nil, fmt.Errorf("-list %s: %w", c.list, err)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no form's mnemonic matches -match %s", c.match)
+	}
+	plans = make([]instructions.Plan, len(chosen))
+	for i := range chosen {
+		plans[i] = instructions.NewPlan(&chosen[i])
+	}
+	return plans, nil
+}
+
+func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]asm.Form{}
+	for i := range all {
+		known[all[i].Name()] = all[i]
+	}
+	for n, line := range strings.Split(string(text), "\n") {
+		form := strings.TrimSpace(line)
+		if quoted, ok := strings.CutPrefix(form, `"`); ok { // of a table: names hold commas
+			form, _, _ = strings.Cut(quoted, `"`)
+		}
+		f, ok := known[form]
+		if bare, _, table := strings.Cut(form, ","); !ok && table {
+			f, ok = known[bare]
+		}
+		switch {
+		case ok:
+			chosen = append(chosen, f)
+		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
+			return nil, fmt.Errorf("line %d: no form is called %q; bbprof instructions -match MNEMONIC names those that there are", n+1, form)
+		}
+	}
+	return chosen, nil
+}
+
+// llvmMC is that of the model's version, or else the newest that can name opcodes; why says why one cannot.
+func (c *measuringForms) llvmMC(ctx context.Context) (tool string, why error) {
+	version := ""
+	if len(c.models) == 1 {
+		if v, ok := strings.CutPrefix(strings.Split(c.models[0].text, ",")[0], "llvm-mca"); ok {
+			version = v
+		}
+	}
+	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
+	return instructions.MC(ctx, version, cmp.Or(c.mcpu, core.LLVM))
+}
+
+// nameOpcodes names opcodes where there is an llvm-mc.
+func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
+	tool, _ := c.llvmMC(ctx)
+	if tool == "" {
+		return nil
+	}
+	return instructions.NameOpcodes(ctx, tool, rows)
+}
+
+// checkExegesis says what -exegesis lacks before measuring, not after.
+func (c *measuringForms) checkExegesis() error {
+	if c.exegesis == "" {
+		return nil
+	}
+	if _, why := c.llvmMC(context.Background()); why != nil && c.snippets == "" {
+		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, why)
+	}
+	for _, mode := range instructions.ExegesisModes() {
+		if err := cli.Replaceable(c.exegesisFile(mode)); err != nil {
+			return cli.BadUsage("-exegesis %s: %w", c.exegesis, err)
+		}
+	}
+	return nil
+}
+
+func (c *measuringForms) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
+
+func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
+	if c.exegesis == "" {
+		return nil
+	}
+	var nothing []error
+	for _, mode := range instructions.ExegesisModes() {
+		documents, name := 0, c.exegesisFile(mode)
+		err := cli.WriteWhole(name, nil, func(w io.Writer) (err error) {
+			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
+			return err
+		})
+		switch none := (*instructions.NothingError)(nil); {
+		case errors.As(err, &none):
+			nothing = append(nothing, fmt.Errorf("%s is not written: %w", name, none))
+			fmt.Fprintf(std.Err, "bbprof: %v\n", nothing[len(nothing)-1])
+		case err != nil:
+			return fmt.Errorf("-exegesis: %w", err)
+		default:
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
+		}
+	}
+	if len(nothing) == len(instructions.ExegesisModes()) {
+		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)
+	}
+	return nil
+}
+
+func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
+	workers, err := measuring.SomeWorkers(ctx, c.Measuring, c.Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer workers.Close()
+	var measurers []instructions.Measurer
+	for _, w := range workers {
+		measurers = append(measurers, w)
+	}
+	var shown *cli.Counter
+	rows, err := instructions.Measure(ctx, measurers, plans, c.Retries, host.Detect(c.Measuring.CPUs...).DispatchWidth, func(done, of int) {
+		if shown == nil {
+			shown = cli.Progress(c.out.Notes(std), of, "blocks")
+		}
+		shown.Of = of // what some take adds others
+		shown.Step(done)
+	})
+	if shown != nil {
+		shown.End()
+	}
+	return rows, err
+}
+
+type instructionColumn struct {
+	resultfile.Column
+	of func(*instructions.Row) string
+}
+
+// instructionColumns are those of the table. The first four keep their place and their names.
+var instructionColumns = func() []instructionColumn {
+	text := func(name string, of func(*instructions.Row) string) instructionColumn {
+		return instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of}
+	}
+	measured := func(name string, which func(*instructions.Row) *instructions.Measured, of func(*instructions.Measured) string) instructionColumn {
+		return text(name, func(r *instructions.Row) string {
+			if m := which(r); m != nil {
+				return of(m)
+			}
+			return ""
+		})
+	}
+	const decimals = 3 // finer than most intervals
+	cycles := func(name string, which func(*instructions.Row) *instructions.Measured, of func(instructions.Value) float64) instructionColumn {
+		c := measured(name, which, func(m *instructions.Measured) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
+		c.Type, c.Decimals = resultfile.Number, decimals
+		return c
+	}
+	latency := func(r *instructions.Row) *instructions.Measured { return r.Latency }
+	throughput := func(r *instructions.Row) *instructions.Measured { return r.Throughput }
+	value := func(v instructions.Value) float64 { return v.Cycles }
+	low := func(v instructions.Value) float64 { return v.Low }
+	high := func(v instructions.Value) float64 { return v.High }
+	evidence := func(m *instructions.Measured) string { return m.Result.Evidence }
+	block := func(m *instructions.Measured) string { return m.Block }
+	flags := func(m *instructions.Measured) string { return m.Flags }
+	return []instructionColumn{
+		text("form", func(r *instructions.Row) string { return r.Name }),
+		text("status", func(r *instructions.Row) string { return string(r.Status) }),
+		cycles("latency", latency, value),
+		cycles("throughput", throughput, value),
+		cycles("latency_low", latency, low),
+		cycles("latency_high", latency, high),
+		cycles("throughput_low", throughput, low),
+		cycles("throughput_high", throughput, high),
+		cycles("load_latency", func(r *instructions.Row) *instructions.Measured { return r.Load }, value),
+		cycles("store_to_load", func(r *instructions.Row) *instructions.Measured { return r.StoreToLoad }, value),
+		text("latencies", func(r *instructions.Row) string {
+			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
+		}),
+		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
+		text("reason", func(r *instructions.Row) string { return r.Reason }),
+		text("detail", func(r *instructions.Row) string { return r.Detail }),
+		text("opcode", func(r *instructions.Row) string { return r.Opcode }),
+		measured("latency_evidence", latency, evidence),
+		measured("throughput_evidence", throughput, evidence),
+		measured("latency_block", latency, block),
+		measured("throughput_block", throughput, block),
+		measured("latency_note", latency, noteOf),
+		measured("throughput_note", throughput, noteOf),
+		measured("latency_flags", latency, flags),
+		measured("throughput_flags", throughput, flags),
+	}
+}()
+
+// noteOf says of a number that is no instruction's one time that it is not.
+func noteOf(m *instructions.Measured) string {
+	switch {
+	case m == nil:
+		return ""
+	case m.Mean != "":
+		return "mean: " + m.Mean
+	case m.Varies > 0:
+		return fmt.Sprintf("varies: the interval holds %d measurements", m.Varies)
+	}
+	return ""
+}
+
+func writeInstructions(w io.Writer, format resultfile.Format, rows []instructions.Row) error {
+	var schema resultfile.Schema
+	for _, c := range instructionColumns {
+		schema = append(schema, c.Column)
+	}
+	out, err := resultfile.NewWriter(w, format, schema)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if err := out.Write(instructionCells(&rows[i])); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func instructionCells(r *instructions.Row) (cells []string) {
+	for _, c := range instructionColumns {
+		cells = append(cells, strings.ReplaceAll(c.of(r), "\n", " "))
+	}
+	return cells
+}
+
+func instructionsSummary(rows []instructions.Row) string {
+	count := map[string]int{}
+	for i := range rows {
+		count[string(rows[i].Status)]++
+		notes := noteOf(rows[i].Latency) + noteOf(rows[i].Throughput)
+		for _, kind := range []string{"mean", "varies"} {
+			if strings.Contains(notes, kind+":") {
+				count[kind]++
+			}
+		}
+	}
+	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time and %d whose throughput varies, %d not",
+		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
+}

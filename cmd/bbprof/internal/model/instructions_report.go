@@ -1,0 +1,57 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+)
+
+// disagreeing is how far outside an interval a model may be, as a share of what was measured: two
+// measurements of a form differ by less.
+const disagreeing = 0.02
+
+// disagree asks a model for the blocks that were measured and writes where it is wrong.
+func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
+	blocks := instructions.Blocks(rows)
+	sources, through := []predict.Source{source}, ""
+	if a, ok := source.(predict.Aliaser); ok {
+		sources, through = append(sources, a.Aliasing()), "; a latency through memory, both with loads that wait for stores and without (-noalias)"
+	}
+	var cycles []map[string]float64
+	for _, s := range sources {
+		predictions, err := s.Predict(ctx, blocks)
+		if err != nil {
+			return sourceError(c.models[0].name, err)
+		}
+		by := map[string]float64{}
+		for i, p := range predictions {
+			if p.Known() {
+				by[blocks[i]] = p.Cycles
+			}
+		}
+		cycles = append(cycles, by)
+	}
+	list, judged := instructions.Disagreements(rows, disagreeing, cycles...)
+	total := 0
+	for _, n := range judged {
+		total += n
+	}
+	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), total, 100*disagreeing, through)
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
+	err := cli.WriteWhole(c.report, nil, func(w io.Writer) error {
+		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
+		for _, d := range list {
+			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
+		}
+		fmt.Fprintf(w, "%s\n\n%s", title, t)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	return nil
+}

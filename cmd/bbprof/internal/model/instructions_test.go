@@ -1,0 +1,49 @@
+package model
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+)
+
+// TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
+func TestInstructionsKeepTable(t *testing.T) {
+	var stdout, stderr strings.Builder
+	std := cli.Streams{Out: &stdout, Err: &stderr}
+	rows := []instructions.Row{{Name: "imul r64, r64", Status: "ok"}}
+	for _, c := range []struct {
+		mc      string
+		sources []predict.Source
+		says    string
+	}{
+		{"exit 7", nil, "bbprof: llvm-mc: exit status 7\n"},
+		{"exit 0", []predict.Source{threes{os.ErrClosed}}, "bbprof: -model 3: file already closed\n"},
+	} {
+		t.Setenv("PATH", llvmIn(t, c.mc))
+		stdout.Reset()
+		stderr.Reset()
+		forms := &measuringForms{format: resultfile.CSV}
+		forms.models = []namedSource{{name: "3"}}
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), measuring.Explain, std)
+		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
+			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// llvmIn is a folder with an llvm-mc that does as a script says.
+func llvmIn(t *testing.T, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "llvm-mc"), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,273 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+func scoreCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "score",
+		Summary:  "judge models by measured blocks: errors, which is better, where they are wrong",
+		Synopsis: []string{"score [-model [NAME=]SOURCE]... [flags] RESULTS...  (of bbprof batch; - is standard input)"},
+		About: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
+  FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
+                    FILE,column=NAME,scale=0.01 names the column and multiplies it
+  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
+                    by default it iterates until whole cycles are 0.1 % of the prediction
+  osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
+  exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
+A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
+model should beat and, with -again, a second measurement that none can beat. Blocks whose time
+depends on the initial state by more than 5 % are left out: those of -other-init, or of two rows
+that differ. -predictions FILE writes a model's predictions, also of blocks that were not measured.
+`,
+		Notes: `docs/score.md defines all figures.
+`,
+		Examples: `bbprof score -model mca=llvm-mca-22 -worst 20 results.csv
+bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
+bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
+`,
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			c := scoring{seed: 1}
+			f.Operands = &c.files
+			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "judge this model; may be repeated", Set: c.addModel})
+			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
+			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
+			c.addPredicting(f)
+			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
+			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
+			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
+			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
+			f.Text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
+			cli.OutputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
+			f.Seed(&c.seed, "seed of the bootstrap intervals")
+			f.Toggle(&c.out.JSON, "json", "one JSON object instead of the report")
+			c.out.AddFile(f)
+			return c.run
+		},
+	}
+}
+
+// predictTimeout is how long a tool may be silent. Learned models take long to start.
+const predictTimeout = time.Minute
+
+type scoring struct {
+	predicting
+	files []string
+	again []string
+	truth truthOptions
+
+	otherInit   []string
+	worst       int
+	predictions string
+	column      string // of blocks, for predictions
+	report      string
+	seed        uint64
+	out         cli.Output
+}
+
+// predicting is what score and hunt share: models, and what they have to be told.
+type predicting struct {
+	models  []namedSource
+	mcpu    string
+	core    string
+	timeout time.Duration
+}
+
+type namedSource struct{ name, text string }
+
+func (p *predicting) addModel(s string) error {
+	name, source, ok := strings.Cut(s, "=")
+	if !ok || strings.ContainsAny(name, ",:") { // the = is one of the source's own
+		name, source = s, s
+	}
+	if name == "" || source == "" {
+		return errors.New("write NAME=SOURCE, such as mca=llvm-mca-22")
+	}
+	if slices.ContainsFunc(p.models, func(m namedSource) bool { return m.name == name }) {
+		return fmt.Errorf("there are two models of the name %s", name)
+	}
+	p.models = append(p.models, namedSource{name, source})
+	return nil
+}
+
+func (p *predicting) addPredicting(f *cli.Flags) {
+	if p.timeout == 0 {
+		p.timeout = predictTimeout
+	}
+	f.Text(&p.mcpu, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
+	f.Text(&p.core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
+	cli.Parsed(f, &p.timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.timeout.String()
+}
+
+func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
+	var list []predict.Source
+	for _, m := range p.models {
+		s, err := predict.Parse(m.text, predict.Options{Core: core, MCPU: p.mcpu, Timeout: p.timeout, Open: openTable})
+		if err != nil {
+			return nil, cli.BadUsage("-model %s: %w", m.name, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (c *scoring) run(std cli.Streams) error {
+	if len(c.files) == 0 {
+		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
+	}
+	if c.predictions != "" && len(c.models) != 1 {
+		return cli.BadUsage("-predictions is of one model: name it, such as -model llvm-mca-22")
+	}
+	if c.predictions == "-" {
+		return cli.BadUsage("-predictions: standard output takes the report; name a file")
+	}
+	c.truth.core, c.truth.unmeasured = c.core, c.predictions != ""
+	stdin, err := std.In, error(nil)
+	if c.predictions != "" {
+		if stdin, std.In, err = readTwice(c.files, std.In); err != nil {
+			return err
+		}
+	}
+	t, err := readTruth(c.files, stdin, c.truth)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if len(c.otherInit) > 0 {
+		if err := t.dropSensitive(c.otherInit, std.In); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	sources, err := c.sourcesFor(ctx, t, std)
+	if err != nil {
+		return err
+	}
+	if len(t.blocks) == 0 {
+		fmt.Fprintln(c.out.Notes(std), "bbprof: no block is measured, so nothing is scored")
+		return nil
+	}
+	models, err := c.predictAll(ctx, t, sources, std)
+	if err != nil {
+		return err
+	}
+	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
+	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
+	files := strings.Join(c.files, ", ")
+	if c.report != "" {
+		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
+		if err := cli.WriteWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
+	return c.out.Write(std, r, scoreText(r, files, c.worst > 0))
+}
+
+// facts say what was measured on what, for the page.
+func (t *truth) facts() []htmlreport.Fact {
+	run := t.run
+	facts := []htmlreport.Fact{
+		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: t.core.Name}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
+		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started}, {Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
+	}
+	if len(run.Workers) > 0 {
+		facts = append(facts, htmlreport.Fact{Name: "Workers", Value: fmt.Sprint(len(run.Workers))})
+	}
+	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
+}
+
+// sourcesFor are the models. With -predictions the one has been asked about all blocks, of this host's core if nothing
+// tells which is meant.
+func (c *scoring) sourcesFor(ctx context.Context, t *truth, std cli.Streams) ([]predict.Source, error) {
+	core := t.core
+	if len(t.blocks) == 0 && core.Name == "" {
+		var err error
+		if core, err = c.namedCore(); err != nil {
+			return nil, err
+		}
+	}
+	sources, err := c.sources(core)
+	if err == nil && c.predictions != "" {
+		sources[0], err = c.writePredictions(ctx, sources[0], std.In, std)
+	}
+	return sources, err
+}
+
+// predictAll gives the predictions of all models and of what they are compared with.
+func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.Source, std cli.Streams) ([]score.Model, error) {
+	var models []score.Model
+	if len(c.again) > 0 {
+		m, err := t.again(c.again, std.In)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		models = append(models, m)
+	}
+	blocks := t.hexes()
+	for i, s := range sources {
+		began := time.Now()
+		predictions, err := s.Predict(ctx, blocks)
+		if err != nil {
+			return nil, sourceError(c.models[i].name, err)
+		}
+		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
+		if took := time.Since(began); took > time.Second {
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, words.Plural(len(blocks), "block"), took.Seconds())
+		}
+	}
+	if t.core.Name == "" {
+		fmt.Fprintln(c.out.Notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
+		return models, nil
+	}
+	widths := predict.LowerBounds(t.core)
+	predictions, err := widths.Predict(ctx, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
+}
+
+// sourceError tells what a user can mend from what he cannot.
+func sourceError(name string, err error) error {
+	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
+		return cli.BadUsage("-model %s: %w", name, err)
+	}
+	return fmt.Errorf("-model %s: %w", name, err)
+}
+
+// inParallel calls do for 0 to n-1, on all CPUs.
+func inParallel(n int, do func(int)) {
+	const atATime = 1024 // enough for taking turns not to matter, if n is large
+	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
+	var next atomic.Int64
+	var working sync.WaitGroup
+	for range min(n, runtime.NumCPU()) {
+		working.Go(func() {
+			for from := int(next.Add(int64(step))) - step; from < n; from = int(next.Add(int64(step))) - step {
+				for i := from; i < min(n, from+step); i++ {
+					do(i)
+				}
+			}
+		})
+	}
+	working.Wait()
+}

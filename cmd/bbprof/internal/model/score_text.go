@@ -1,0 +1,132 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+// scoreText is the report on models. listed says that the worst blocks are to be listed.
+func scoreText(r *score.Report, files string, listed bool) string {
+	var w strings.Builder
+	w.WriteString(scoreHeadline(r, files))
+	writeFigures(&w, r)
+	if len(r.Pairs) > 0 {
+		w.WriteString("\nPaired, on the blocks that both predict:\n")
+	}
+	for _, p := range r.Pairs {
+		fmt.Fprintf(&w, "  %s\n", p)
+	}
+	for _, g := range r.Groupings {
+		header := []string{"MAPE by " + g.Name, "blocks"}
+		for _, m := range r.Models {
+			header = append(header, m.Name)
+		}
+		t := cli.NewTable("lr", header...)
+		for i, group := range g.Groups {
+			row := []string{group.Name, fmt.Sprint(len(group.Blocks))}
+			for _, m := range r.Models {
+				row = append(row, m.Groups[g.Name][i].MAPE.Percent())
+			}
+			t.Row(row...)
+		}
+		fmt.Fprintf(&w, "\n%s", t)
+	}
+	for _, m := range r.Models {
+		writeFailures(&w, m)
+	}
+	for _, m := range r.Models {
+		writeMistakes(&w, m, listed)
+	}
+	return w.String()
+}
+
+func scoreHeadline(r *score.Report, files string) string {
+	on := ""
+	if r.Core != "" {
+		on = " measured on " + r.Core
+	}
+	text := fmt.Sprintf("%s: %s%s", files, words.Plural(r.Blocks, "block"), on)
+	if n := r.Rejections(); n > 0 {
+		text += fmt.Sprintf("; %d rejected", n)
+	}
+	if r.Sensitive > 0 {
+		text += fmt.Sprintf("; %d left out because another initial state or row gives other cycles", r.Sensitive)
+	}
+	if r.Repeated > 0 {
+		text += fmt.Sprintf("; %s with a block that came before", words.Plural(r.Repeated, "row"))
+	}
+	return text + "\n"
+}
+
+func writeFigures(w *strings.Builder, r *score.Report) {
+	header := []string{"", "covered", "MAPE", "95 % interval", "excess", "median"}
+	for _, l := range score.Limits() {
+		header = append(header, fmt.Sprintf("≤ %d %%", l))
+	}
+	t := cli.NewTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
+	for _, m := range r.Models {
+		f := &m.Figures
+		interval, _ := f.Intervals.Of("mape")
+		row := []string{m.Name, f.Coverage.Percent(), f.MAPE.Percent(), score.Interval(interval).Percent(), f.Excess.Percent(), f.MedianError.Percent()}
+		for _, within := range f.Within {
+			row = append(row, within.Percent())
+		}
+		t.Row(append(row, f.TauB.Correlation(), f.TauBRounded.Correlation(), f.Pearson.Correlation(), f.MAPEFailures.Percent())...)
+	}
+	w.WriteString(t.String())
+	fmt.Fprintf(w, "All but correlations in percent. Excess: error outside the measurement's interval. %s\n", r.Weighting())
+	for _, m := range r.Models {
+		if m.Half != nil {
+			fmt.Fprintf(w, "%s: MAPE: %s\n", m.Name, m.Half)
+		}
+		if m.Kind == score.Candidate && m.Source != m.Name {
+			fmt.Fprintf(w, "%s: %s\n", m.Name, m.Source)
+		}
+	}
+}
+
+const maxFailures = 8
+
+func writeFailures(w *strings.Builder, m score.Judged) {
+	if len(m.Failures) == 0 {
+		return
+	}
+	reasons := words.ByCount(m.Failures)
+	fmt.Fprintf(w, "\n%s has no prediction of\n", m.Name)
+	for _, why := range reasons[:min(maxFailures, len(reasons))] {
+		fmt.Fprintf(w, "  %6d  %s\n", m.Failures[why], why)
+	}
+	if more := len(reasons) - maxFailures; more > 0 {
+		fmt.Fprintf(w, "  and others, for %s; -json has all\n", words.Plural(more, "more reason"))
+	}
+}
+
+// writeMistakes lists a model's mistakes, the most expensive first.
+func writeMistakes(w *strings.Builder, m score.Judged, listed bool) {
+	if len(m.Mistakes) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nWhere %s is wrong, by share of its excess error:\n", m.Name)
+	for i, mistake := range m.Mistakes {
+		fmt.Fprintf(w, "%3d. %s\n", i+1, mistake)
+		if !listed {
+			continue
+		}
+		writeOffenders(w, mistake.Worst)
+	}
+	if listed {
+		fmt.Fprintf(w, "\nThe worst blocks of %s, by share of its excess error:\n", m.Name)
+		writeOffenders(w, m.Worst)
+	}
+}
+
+func writeOffenders(w *strings.Builder, list []score.Offender) {
+	for _, o := range list {
+		fmt.Fprintf(w, "       measured %.2f (%.2f–%.2f), predicted %.2f, %s %% of the error: %s\n         %s\n",
+			o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), o.Hex, o.Text)
+	}
+}

@@ -1,0 +1,403 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
+)
+
+// truth is measured blocks, which models are judged by. Each block is there once.
+type truth struct {
+	blocks     []score.Block
+	rows       int                  // of the files
+	repeated   int                  // of these, with a block that came before
+	rejections map[string]rejection // by block: no row has measured it
+	sensitive  int                  // left out: another initial state, or another row, gives another number
+	run        resultfile.Run       // the first, of which there may be several
+	core       predict.Core         // that was measured on; without a name if nobody said
+	weight     string               // the column of weights, or none
+}
+
+// rejection is why the first row of a block has not measured it, and the weight of all its rows.
+type rejection struct {
+	reason string
+	weight float64
+}
+
+type truthOptions struct {
+	by        string // the column that is the application
+	core      string // the core, where the results do not tell
+	weight    string // the column of weights, none, or "" for column weight where there is one
+	sensitive bool   // keep blocks that another initial state or row gives another number for
+	// unmeasured takes files without measured blocks, too.
+	unmeasured bool
+}
+
+func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
+	t := &truth{rejections: map[string]rejection{}, weight: score.Unweighted}
+	seen := map[string]int{}
+	for _, name := range names {
+		if err := t.readFile(name, stdin, o, seen); err != nil {
+			return nil, err
+		}
+	}
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return seen[b.Hex] < 0 })
+	switch {
+	case len(t.blocks) == 0 && o.unmeasured:
+	case len(t.blocks) == 0 && t.sensitive > 0:
+		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
+	case len(t.blocks) == 0:
+		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], words.Plural(t.rows, "row"))
+	}
+	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
+	found, ok := predict.CoreOf(core)
+	if !ok && o.core != "" {
+		return nil, fmt.Errorf("-core %s: bbprof does not know it; it knows %s", core, predict.CoreNames())
+	}
+	t.core = found
+	if !score.Weighted(t.blocks) {
+		t.weight = score.Unweighted
+	}
+	t.describe()
+	return t, nil
+}
+
+// truthColumns are the names of the columns that go by several.
+type truthColumns struct {
+	hex, cycles, application string
+	evidence                 []string
+	headless                 bool // the first line, which names them, is a row
+	status                   bool // there is a column of that name
+}
+
+func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
+	names := s.Names()
+	if len(names) == 0 {
+		return c, errors.New("it is empty")
+	}
+	hex, cycles, headless, err := predict.Columns(names, "")
+	if err != nil {
+		return c, err
+	}
+	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
+	for _, name := range []string{"application", "app", "program", "source", "file", "column_2", "corpus"} { // batch names the last two
+		if c.application == "" && s.Index(name) >= 0 {
+			c.application = name
+		}
+	}
+	c.evidence = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
+	if by != "" {
+		if c.application = by; s.Index(by) < 0 {
+			return c, fmt.Errorf("-by %s: it has no such column; there are %q", by, names)
+		}
+	}
+	return c, nil
+}
+
+// rows are those of a file, with its first line where that is one.
+func (c *truthColumns) rows(in resultfile.Reader) iter.Seq2[func(string) string, error] {
+	first := func(column string) string {
+		if in.Schema().Index(column) < 0 {
+			return ""
+		}
+		return column
+	}
+	return func(yield func(func(string) string, error) bool) {
+		if !c.headless || yield(first, nil) {
+			resultfile.Cells(in)(yield)
+		}
+	}
+}
+
+// cyclesOf are a row's cycles, or why it has none.
+func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why string) {
+	if c.status && cell("status") != "ok" {
+		return 0, cmp.Or(cell("reason"), cell("status"), "no status")
+	}
+	cycles, err := strconv.ParseFloat(cell(c.cycles), 64)
+	if err != nil || !(cycles > 0) || math.IsInf(cycles, 0) {
+		return 0, "no cycles"
+	}
+	return cycles, ""
+}
+
+// evidencePrefix begins the names of the columns that say how sure a condition is.
+const evidencePrefix = "evidence_"
+
+// evidence is how sure the conditions of a row's number are: which were counted, inferred, not checked.
+func (c *truthColumns) evidenceOf(cell func(string) string) string {
+	by := map[string][]string{}
+	for _, name := range c.evidence {
+		if kind := cell(name); kind != "" {
+			by[kind] = append(by[kind], strings.TrimPrefix(name, evidencePrefix))
+		}
+	}
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, kind+": "+strings.Join(by[kind], ", "))
+	}
+	return strings.Join(list, "; ")
+}
+
+func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
+	in, closer, err := rowfile.OpenResult(name, stdin)
+	if err != nil && o.unmeasured {
+		return nil // not a result; whoever reads it as blocks says what is wrong
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if o.unmeasured && in.Schema().Index("cycles") < 0 {
+		return nil
+	}
+	if err := t.read(in, o, seen); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) error {
+	c, err := truthColumnsOf(in.Schema(), o.by)
+	if err != nil {
+		return err
+	}
+	column, err := t.weights(in.Schema(), o.weight)
+	if err != nil {
+		return err
+	}
+	names, rowsBefore := texts{}, t.rows
+	for cell, err := range c.rows(in) {
+		if err != nil {
+			return err
+		}
+		if text := cell("run_header"); text != "" {
+			if err := t.note(text); err != nil {
+				return err
+			}
+		}
+		t.rows++
+		weight := 0.0
+		if column != "" {
+			if weight, err = resultfile.Weight(cell(column)); err != nil {
+				return fmt.Errorf("row %d: column %s: %w; -weight none takes none", t.rows-rowsBefore, column, err)
+			}
+		}
+		block, is := predict.Digits(cell(c.hex))
+		if !is {
+			block = strings.Clone(cell(c.hex))
+		}
+		if at, again := seen[block]; again {
+			t.repeated++
+			if at >= 0 {
+				b := &t.blocks[at]
+				b.Weight += weight
+				if cycles, why := c.cyclesOf(cell); why == "" && !o.sensitive && differ(cycles, b.Cycles) {
+					seen[b.Hex] = -1
+					t.sensitive++
+				}
+			}
+			continue
+		}
+		before, again := t.rejections[block]
+		if again {
+			t.repeated++
+		}
+		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)),
+			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
+		reason := ""
+		if b.Cycles, reason = c.cyclesOf(cell); reason != "" {
+			t.rejections[b.Hex] = rejection{cmp.Or(before.reason, names.one(reason)), b.Weight}
+			continue
+		}
+		delete(t.rejections, b.Hex)
+		seen[b.Hex] = -1
+		b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
+		b.Bound = names.one(cell("bound"))
+		b.Evidence = names.one(c.evidenceOf(cell))
+		seen[b.Hex] = len(t.blocks)
+		t.blocks = append(t.blocks, b)
+	}
+	return nil
+}
+
+// weights is the column of weights of a file, "" where each block counts once.
+func (t *truth) weights(s resultfile.Schema, asked string) (string, error) {
+	const usual = "weight"
+	switch {
+	case asked == score.Unweighted || asked == "" && s.Index(usual) < 0:
+		return "", nil
+	case asked != "" && s.Index(asked) < 0:
+		return "", fmt.Errorf("-weight %s: it has no such column; there are %q", asked, s.Names())
+	}
+	t.weight = cmp.Or(asked, usual)
+	return t.weight, nil
+}
+
+// note takes in the conditions of a run, and refuses one on another core than those before it.
+func (t *truth) note(header string) error {
+	run, err := resultfile.ParseRun(header)
+	if err != nil || run.Host.Microarchitecture == "" {
+		return nil // the result does not tell
+	}
+	if t.run.Host.Microarchitecture == "" {
+		t.run = run
+	}
+	return t.sameCore(run)
+}
+
+// sameCore fails for a run on another core: cycles of two are no truth for one model.
+func (t *truth) sameCore(run resultfile.Run) error {
+	here, there := t.run.Host.Microarchitecture, run.Host.Microarchitecture
+	if here == there || slices.ContainsFunc([]cpu.Name{here, there}, func(n cpu.Name) bool { return n == "" || n == cpu.Unknown }) {
+		return nil
+	}
+	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)
+}
+
+// rejected counts the blocks that were not measured by reason.
+func (t *truth) rejected() map[string]int {
+	n := map[string]int{}
+	for _, r := range t.rejections {
+		n[r.reason]++
+	}
+	return n
+}
+
+// bound is an end of an interval, or the value itself where there is none.
+func bound(text string, value float64) float64 {
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v
+	}
+	return value
+}
+
+// texts keeps one copy of texts that come often.
+type texts map[string]string
+
+func (m texts) one(s string) string {
+	if kept, ok := m[s]; ok {
+		return kept
+	}
+	kept := string([]byte(s))
+	m[kept] = kept
+	return kept
+}
+
+func (t *truth) describe() {
+	inParallel(len(t.blocks), func(i int) {
+		b := &t.blocks[i]
+		insts, err := asm.DecodeHex(b.Hex)
+		if err != nil {
+			return
+		}
+		b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
+		if t.core.Name != "" && b.Bound == "" {
+			b.Bound = t.core.Limit(insts, b.Cycles)
+		}
+	})
+}
+
+func (t *truth) hexes() []string {
+	list := make([]string, len(t.blocks))
+	for i := range t.blocks {
+		list[i] = t.blocks[i].Hex
+	}
+	return list
+}
+
+// differs is how far two measurements of a block in two initial states may be apart, as a share, for a
+// model to be judged by one of them. Two in the same state differ by more in 0.1 % of blocks.
+const differs = 0.05
+
+// differ reports whether two measurements of a block are further apart than that.
+func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
+
+// dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
+func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
+	other, err := readTruth(files, stdin, truthOptions{sensitive: true, weight: score.Unweighted})
+	if err != nil {
+		return fmt.Errorf("-other-init: %w", err)
+	}
+	if err := t.sameCore(other.run); err != nil {
+		return fmt.Errorf("-other-init %s: %w", files[0], err)
+	}
+	if a, b := t.run.Settings["init"], other.run.Settings["init"]; a != nil && a == b {
+		return fmt.Errorf("-other-init %s: it was measured in the same initial state, %v; measure one with batch -init distinct", files[0], a)
+	}
+	cycles := make(map[string]float64, len(other.blocks))
+	for _, b := range other.blocks {
+		cycles[b.Hex] = b.Cycles
+	}
+	before := len(t.blocks)
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
+		c, there := cycles[b.Hex]
+		return there && differ(c, b.Cycles)
+	})
+	t.sensitive += before - len(t.blocks)
+	if len(t.blocks) == 0 {
+		return fmt.Errorf("-other-init %s: every block is sensitive to the initial state", files[0])
+	}
+	return nil
+}
+
+// again are the cycles of the same blocks in another result: bbprof as a model of itself.
+func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
+	var list []score.Prediction
+	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
+	other := &truth{rejections: map[string]rejection{}}
+	seen := map[string]int{}
+	for _, name := range files {
+		if err := other.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen); err != nil {
+			return m, fmt.Errorf("-again %s: %w", name, err)
+		}
+		if err := t.sameCore(other.run); err != nil {
+			return m, fmt.Errorf("-again %s: %w", name, err)
+		}
+	}
+	for _, b := range t.blocks {
+		at, measured := seen[b.Hex]
+		_, rejected := other.rejections[b.Hex]
+		switch {
+		case measured:
+			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
+		case rejected:
+			list = append(list, score.Failed("rejected"))
+		default:
+			list = append(list, score.Failed("not in "+m.Source))
+		}
+	}
+	m.Predictions = score.Collect(list)
+	return m, nil
+}
+
+// tableRows are a file of predictions, for package predict.
+type tableRows struct {
+	resultfile.Reader
+	io.Closer
+}
+
+func (r tableRows) Columns() []string { return r.Schema().Names() }
+
+func openTable(name string) (predict.Rows, error) {
+	in, closer, err := resultfile.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return tableRows{in, closer}, nil
+}

@@ -1,0 +1,204 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func accountCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "account",
+		Summary:  "what share of a program's cycles its blocks explain, by function",
+		Synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
+		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
+count × cycles is what the program would take if each block ran as it does alone: from L1, with
+every transfer predicted and free. account runs the program, and compares its user time with that
+sum, and perf's samples of time with each function's blocks.
+
+If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
+and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
+initial state makes them slow when alone.
+`,
+		Notes: `docs/extract.md has examples of each.
+`,
+		Examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
+bbprof account cycles.csv -- gzip -c FILE
+`,
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			a := accounting{runs: 5, top: 15}
+			f.Operands, f.Program = &a.files, &a.program
+			a.out.Add(f, "the table")
+			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
+			f.Number(&a.top, 0, "top", "functions to list")
+			running.RunFlags(f, &a.timeout, &a.stdin, "10m")
+			running.AnyStatusFlag(f, &a.anyStatus)
+			return a.run
+		},
+	}
+}
+
+// leastSeconds is the user time below which a program's start and the kernel's steps of 1 to 4 ms are more
+// than some percent of it.
+const leastSeconds = 0.1
+
+type accounting struct {
+	files     []string
+	program   []string
+	runs      int
+	top       int
+	stdin     string
+	timeout   time.Duration
+	anyStatus bool
+	out       cli.Output
+}
+
+func (a *accounting) run(std cli.Streams) error {
+	switch {
+	case len(a.files) != 1:
+		return cli.BadUsage("name one result of bbprof batch, and the program after --")
+	case len(a.program) == 0:
+		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
+	}
+	blocks, err := a.blocks(std.In)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if _, err := program.Find(a.program[0]); err != nil {
+		return cli.Usage(err)
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	run := account.Run{Program: a.program}
+	if err := a.time(ctx, &run, a.out.Notes(std)); err != nil {
+		return err
+	}
+	if short := slices.Max(run.UserSeconds); short < leastSeconds {
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
+	}
+	if run.Samples, err = a.samples(ctx, std); err != nil {
+		return running.BadInput(err)
+	}
+	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+	}
+	t := account.Tabulate(blocks, run)
+	return a.out.Write(std, t, t.Report(a.top))
+}
+
+func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
+	name := a.files[0]
+	in, closer, err := rowfile.OpenResult(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	schema := in.Schema()
+	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
+		return nil, fmt.Errorf("%s: it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes", name)
+	}
+	// Where the column of the corpus has a name that batch has too, batch calls it input_….
+	instructions := "instructions"
+	if schema.Index("input_instructions") >= 0 {
+		instructions = "input_instructions"
+	}
+	var blocks []account.Block
+	resolved := map[string]string{}
+	for cell, err := range resultfile.Cells(in) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		path, known := resolved[cell("file")]
+		if !known {
+			path = extract.Resolved(cell("file"))
+			resolved[cell("file")] = path
+		}
+		number := func(name string) float64 {
+			v, _ := strconv.ParseFloat(cell(name), 64)
+			return v
+		}
+		blocks = append(blocks, account.Block{
+			Place: account.Place{File: path, Function: cell("function")},
+			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
+			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
+		})
+	}
+	return blocks, nil
+}
+
+// chain is eight dependent adds, whose measurement says how fast the core runs.
+var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
+
+func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
+	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	readings := 0
+	for n := range a.runs + 1 {
+		r, err := p.Profile(ctx, profiler.Block{Code: chain})
+		if err != nil {
+			return err
+		}
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 && r.Clock.TicksPerSecond > 0 {
+			run.CyclesPerSecond += r.Clock.TicksPerSecond / r.Clock.TicksPerCycle
+			readings++
+		}
+		if n == a.runs {
+			break
+		}
+		took, err := running.Run(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
+		if err != nil {
+			return err
+		}
+		notes = io.Discard // they would be the same
+		run.UserSeconds = append(run.UserSeconds, took.Seconds())
+	}
+	if readings == 0 {
+		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
+	}
+	run.CyclesPerSecond /= float64(readings)
+	return nil
+}
+
+// samples are where time goes, by function; nil where perf is not there.
+func (a *accounting) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
+	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
+	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		fmt.Fprintf(a.out.Notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	samples := map[account.Place]float64{}
+	var stats extract.Stats
+	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
+	for _, file := range p.Files() {
+		path := extract.Resolved(file)
+		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
+			samples[account.Place{File: path, Function: b.Function}] += float64(b.Count)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}

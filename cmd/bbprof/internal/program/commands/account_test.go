@@ -1,0 +1,35 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestAccountLongTable: a file that many rows name is looked for once; the file system's answer takes longer than all else of a row.
+func TestAccountLongTable(t *testing.T) {
+	const rows = 2000
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(file func(row int) string) float64 {
+		var text strings.Builder
+		text.WriteString("hex,status,cycles,file,function,count\n")
+		for n := range rows {
+			fmt.Fprintf(&text, "4801c0,ok,1,%s,main,1\n", file(n))
+		}
+		a := accounting{files: []string{"-"}}
+		return testing.AllocsPerRun(3, func() {
+			if blocks, err := a.blocks(strings.NewReader(text.String())); err != nil || len(blocks) != rows {
+				t.Fatalf("%d blocks, error %v", len(blocks), err)
+			}
+		})
+	}
+	one, many := read(func(int) string { return self }), read(func(n int) string { return fmt.Sprintf("%s%04d", self, n) })
+	t.Logf("%.1f allocations a row, %.1f where each has a file of its own", one/rows, many/rows)
+	if one > many/2 {
+		t.Errorf("%.1f allocations a row, and %.1f where each has a file of its own", one/rows, many/rows)
+	}
+}

@@ -1,0 +1,8 @@
+// Package commands has the commands about whole programs.
+package commands
+
+import "github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+
+func Commands() []*cli.Command {
+	return []*cli.Command{accountCommand(), captureCommand(), countCommand()}
+}

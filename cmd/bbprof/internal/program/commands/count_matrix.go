@@ -1,0 +1,219 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+const matrixTitle = "Of a function in several builds"
+
+type matrixFlags struct {
+	compilers []string
+	levels    []string
+	sizes     []int
+	files     []string // the source
+	expect    string
+	update    bool
+	runs      int
+}
+
+func (m *matrixFlags) declare(f *cli.Flags) {
+	m.levels, m.sizes = []string{"O0", "O1", "O2", "O3"}, []int{10, 100, 1000}
+	f.Operands = &m.files
+	f.Section(matrixTitle)
+	cli.Parsed(f, &m.compilers, parseList, "matrix", "LIST", "compilers, with flags if need be: 'gcc-12,clang-22 -march=native'; rustc and go too")
+	cli.Parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with all but O0").Fallback = "O0,O1,O2,O3"
+	cli.Parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").Fallback = "10,100,1000"
+	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
+	f.Toggle(&m.update, "update", "write what was counted into the file of -expect")
+	f.Repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
+}
+
+func parseList(s string) ([]string, error) {
+	return cli.ListOf(s, func(one string) (string, error) {
+		if one == "" {
+			return "", errors.New("write names with commas between them")
+		}
+		return one, nil
+	})
+}
+
+func parseSizes(s string) ([]int, error) {
+	sizes, err := cli.ListOf(s, func(one string) (int, error) {
+		return cli.WholeNumber(one, 1, math.MaxInt, "write whole numbers from 1 on with commas between them, such as 10,100,1000")
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(sizes)
+	if sizes = slices.Compact(sizes); len(sizes) < 3 {
+		return nil, errors.New("an order of growth takes three sizes or more, such as 10,100,1000")
+	}
+	return sizes, nil
+}
+
+func (m *matrixFlags) check(c *counting) error {
+	switch {
+	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
+		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
+	case len(m.compilers) == 0 && len(m.files) > 0:
+		return cli.BadUsage("unexpected argument %q: %s", m.files[0], c.flags.Stray)
+	case len(m.compilers) == 0:
+		return nil
+	case len(m.files) != 1:
+		return cli.BadUsage("name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
+	case c.function == "":
+		return cli.BadUsage("no function to count: name one with -func")
+	case c.grow || c.flags.Has("a") || c.flags.Has("b"):
+		return cli.BadUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
+	case m.update && m.expect == "":
+		return cli.BadUsage("-update needs the file to write: name it with -expect")
+	}
+	return nil
+}
+
+type matrixResult struct {
+	Function string        `json:"function"`
+	Source   string        `json:"source"`
+	Sizes    []int         `json:"sizes"`
+	Builds   []matrix.Cell `json:"builds"`
+	Lost     int           `json:"lost"`
+	judged   bool
+	// Incomplete says that it was interrupted: Builds lack those that were not counted to the end.
+	Incomplete bool `json:"incomplete,omitzero"`
+}
+
+func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
+	m := &c.matrix
+	rows, err := m.read()
+	if err != nil {
+		return err
+	}
+	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Runs: m.runs}
+	p.Count.Output = nil
+	p.Timing = program.Options{CPUs: c.CPUs, Timeout: c.Timeout, Stdin: c.Stdin}
+	for _, compiler := range m.compilers {
+		for _, level := range m.levels {
+			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
+		}
+	}
+	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts and runs")
+	p.Done = done.Step
+	cells, err := matrix.Run(ctx, p)
+	done.End()
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
+	if cli.Stopped(err) && len(cells) > 0 {
+		r.judged, r.Incomplete = false, true
+		return cmp.Or(c.out.Write(std, r, r.report()), err)
+	}
+	if err != nil {
+		return err
+	}
+	if r.judged {
+		matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
+		for _, cell := range cells {
+			if cell.Outcome == matrix.Lost {
+				r.Lost++
+			}
+		}
+	}
+	if m.update {
+		if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {
+			return err
+		}
+	}
+	return c.out.Reject(std, r.Lost > 0, r, r.report())
+}
+
+// read reads what is expected. With -update the file may be yet to come.
+func (m *matrixFlags) read() ([]matrix.Row, error) {
+	if m.expect == "" {
+		return nil, nil
+	}
+	file, err := os.Open(m.expect)
+	if m.update && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cli.BadUsage("-expect: %w; -update writes what is counted now", err)
+	}
+	defer file.Close()
+	rows, err := matrix.Read(file)
+	if err != nil {
+		return nil, cli.BadUsage("-expect %s: %w", m.expect, err)
+	}
+	return rows, nil
+}
+
+func (m *matrixFlags) write(rows []matrix.Row) error {
+	if err := cli.WriteWhole(m.expect, nil, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
+		return fmt.Errorf("-expect: %w", err)
+	}
+	return nil
+}
+
+// report is the table of counts, and that of times if there are any.
+func (r matrixResult) report() string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))
+	counts := r.table("ll", "growth", "")
+	for _, b := range r.Builds {
+		cells := []string{b.Compiler, b.Level}
+		for _, n := range b.Instructions {
+			cells = append(cells, fmt.Sprint(n))
+		}
+		counts.Row(append(cells, string(b.Growth), outcomeText(b))...)
+	}
+	w.WriteString(counts.String())
+	if r.Builds[0].Timing != nil {
+		w.WriteString("the whole program timed: median cycles by size\n")
+		times := r.table("rll", "noise", "growth", "right")
+		for _, b := range r.Builds {
+			t := b.Timing
+			cells := []string{b.Compiler, b.Level}
+			for _, cycles := range t.Cycles {
+				cells = append(cells, fmt.Sprintf("%.0f", cycles))
+			}
+			times.Row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
+		}
+		w.WriteString(times.String())
+	}
+	if r.Incomplete {
+		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
+	}
+	if r.judged {
+		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", words.Plural(len(r.Builds), "build"), r.Lost)
+	}
+	return w.String()
+}
+
+// table has a column for each size, and some more.
+func (r matrixResult) table(sides string, more ...string) *cli.Table {
+	header := []string{"compiler", "level"}
+	for _, n := range r.Sizes {
+		header = append(header, fmt.Sprint(n))
+	}
+	return cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
+}
+
+func outcomeText(b matrix.Cell) string {
+	switch b.Outcome {
+	case matrix.Lost, matrix.Better:
+		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
+	}
+	return string(b.Outcome)
+}

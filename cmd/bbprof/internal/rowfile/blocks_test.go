@@ -1,0 +1,39 @@
+package rowfile
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+)
+
+// TestDistinctRows: a block that stands elsewhere or starts from other registers is another one, where that matters, for
+// what measures it; for what predicts it, it is the same, and a column set may say anything.
+func TestDistinctRows(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "blocks.csv")
+	const rip = "488b0510000000" // mov rax, [rip+0x10]
+	text := "hex,address,set\n4801c0,0x1,\n4801c0,0x2,\n4801c0,0x1,rax=1\nno block,,\n90,,train\n" + rip + ",0x1,\n" + rip + ",0x2,\n" + rip + ",0x1,\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := DistinctRows([]string{file}, RowsOf([]string{file}, nil, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows {
+		b := r.Block()
+		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.At)), b.Setup.Set.String()}, " "), " "))
+	}
+	if want := "4801c0 1,4801c0 1 rax=0x1," + rip + " 1," + rip + " 2"; strings.Join(got, ",") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	blocks, err := DistinctBlocks([]string{file}, nil, "", io.Discard)
+	if want := "4801c0,90," + rip; err != nil || strings.Join(blocks, ",") != want {
+		t.Errorf("%q, %v, want %q", blocks, err, want)
+	}
+}

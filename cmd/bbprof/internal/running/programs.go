@@ -1,0 +1,83 @@
+// Package running is what commands that run programs share.
+package running
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+)
+
+// RunFlags declares what says how a program runs.
+func RunFlags(f *cli.Flags, timeout *time.Duration, stdin *string, fallback string) {
+	cli.Parsed(f, timeout, cli.ParseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").Fallback = fallback
+	f.Text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
+}
+
+func AnyStatusFlag(f *cli.Flags, p *bool) {
+	f.Toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
+}
+
+// Title is the group of the flags of whole programs that are measured.
+const Title = "Of programs"
+
+type Flags struct {
+	program.Options
+	CleanEnv bool
+}
+
+func (p *Flags) Declare(f *cli.Flags) {
+	f.Section(Title)
+	RunFlags(f, &p.Timeout, &p.Stdin, "1m")
+	AnyStatusFlag(f, &p.AnyStatus)
+	f.Toggle(&p.CleanEnv, "clean-env", "give the program no environment but the padding")
+}
+
+func (p Flags) Command(words []string) (program.Command, error) {
+	c, err := program.NewCommand(words)
+	c.CleanEnv = p.CleanEnv
+	return c, err
+}
+
+func (p Flags) Runner(cpus []int, std cli.Streams) (*program.Runner, error) {
+	p.CPUs, p.Stderr = cpus, std.Err
+	return program.NewRunner(p.Options)
+}
+
+// NoteLeft says what was not counted.
+func NoteLeft(r *program.Runner, w io.Writer) {
+	if n := r.Left(); n > 0 {
+		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", words.Plural(n, "run"))
+	}
+}
+
+// BadInput makes an error about a file that was named one of usage.
+func BadInput(err error) error {
+	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
+		return cli.Usage(err)
+	}
+	return err
+}
+
+// Run finds out, by do, what a program runs, or how long.
+func Run[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
+	if _, err := program.Find(r.Program[0]); err != nil {
+		return found, cli.Usage(err)
+	}
+	in, err := program.OpenInput(cmp.Or(stdin, os.DevNull))
+	if err != nil {
+		return found, cli.BadUsage("-stdin: %w", err)
+	}
+	defer in.Close()
+	r.Stdin, r.Note = in, func(note string) { fmt.Fprintln(notes, "bbprof: "+note) }
+	found, err = do(&r, ctx)
+	return found, BadInput(err)
+}

@@ -1,0 +1,88 @@
+package study
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// scripted is what a profiler makes of blocks.
+type scripted func(profiler.Block) (profiler.Result, error)
+
+func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := f(b)
+	r.Hex = hex.EncodeToString(b.Code)
+	return r, err
+}
+
+// failsAt takes two cycles for each block, and fails on those that begin with the first byte; it rejects those of
+// the second, and at those of the third the host fails.
+func failsAt(failed, rejected, host byte) scripted {
+	return func(b profiler.Block) (profiler.Result, error) {
+		switch b.Code[0] {
+		case failed:
+			return profiler.Result{Status: profiler.Failed, Failure: "the child is gone"}, nil
+		case rejected:
+			r := &verdict.Rejection{Reason: verdict.SIGFPE}
+			return profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}, nil
+		case host:
+			return profiler.Result{}, &verdict.HostError{Missing: "an idle CPU"}
+		}
+		return profiler.Result{Status: profiler.OK, Cycles: 2, CILow: 1.9, CIHigh: 2.1, Predicted: &invariants.Prediction{}}, nil
+	}
+}
+
+// TestBoundsOfFiles: a block that bbprof fails on has a row, and what is done when the host fails is written, to a file
+// too. Where nothing is done, a file that is there is kept.
+func TestBoundsOfFiles(t *testing.T) {
+	blocks := []input.Row{{Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}}
+	changedFails := func(b profiler.Block) (profiler.Result, error) {
+		if len(b.Code) > 1 {
+			return profiler.Result{Status: profiler.Failed, Failure: "the child is gone"}, nil
+		}
+		return failsAt(0, 0x92, 0)(b)
+	}
+	for _, c := range []struct {
+		name   string
+		p      scripted
+		want   int
+		rows   []string // how each begins
+		stderr string
+	}{
+		{"failures", failsAt(0x91, 0x92, 0), cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,sigfpe,", "93,ok,,2.0"}, "bbprof: block 91: the child is gone\n"},
+		{"failures of changed blocks", changedFails, cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,", "93,error,"}, "bbprof: block 93: measuring it changed, as "},
+		{"the host", failsAt(0x91, 0x92, 0x93), cli.ExitHost, []string{"hex,", "91,error,", "92,rejected,"},
+			"bbprof: incomplete: 2 of 3 blocks done and written\nbbprof: this host cannot measure: an idle CPU"},
+		{"the host at once", failsAt(0, 0, 0x91), cli.ExitHost, []string{"kept"}, "bbprof: this host cannot measure: an idle CPU"},
+	} {
+		name := filepath.Join(t.TempDir(), "out.csv")
+		if err := os.WriteFile(name, []byte("kept\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var stderr strings.Builder
+		std := cli.Streams{Err: &stderr}
+		b := &bounding{}
+		b.Out.File = name
+		code := cli.Finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), measuring.Explain, std)
+		text, err := os.ReadFile(name)
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		ok := err == nil && code == c.want && strings.Contains(stderr.String(), c.stderr) && len(lines) == len(c.rows)
+		for i := range min(len(lines), len(c.rows)) {
+			ok = ok && strings.HasPrefix(lines[i], c.rows[i])
+		}
+		if !ok {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, text, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,430 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "check",
+		Summary:  "find blocks that have become slower than a baseline says",
+		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
+		About: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
+such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
+there are. A block that looks slower is measured again, once in each of eight new child processes;
+only those values decide, corrected for the number of blocks (Holm). A block that would be an alarm
+is last measured with its code at four starts in a cache line, and cleared if it is as fast as its
+baseline at one of them.
+
+A baseline of another microarchitecture, or measured with other flags, is refused.
+`,
+		Notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
+`,
+		Examples: `bbprof batch -o baseline.csv blocks.csv      once
+bbprof check baseline.csv                    from then on
+`,
+		Exits: map[int]string{cli.ExitOK: "no block is slower", cli.ExitRejected: "a block is slower",
+			cli.ExitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
+			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
+			cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			c := checking{threshold: 0.02}
+			f.Operands = &c.operands
+			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
+			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
+				"made of the same sources")
+			f.Toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
+			f.Toggle(&c.verbose, "v", "list all blocks")
+			f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each block")
+			c.out.AddFile(f)
+			measuring.Flags(f, &c.measuring)
+			return c.run
+		},
+	}
+}
+
+type checking struct {
+	measuring profiler.Options
+	operands  []string
+	baseline  string
+	blocks    string
+	threshold float64
+	anyway    bool
+	verbose   bool
+	out       cli.Output
+}
+
+func (c *checking) run(std cli.Streams) error {
+	if err := measuring.OneMode(c.measuring); err != nil {
+		return err
+	}
+	if len(c.operands) != 1 {
+		return cli.BadUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
+	}
+	c.baseline = c.operands[0]
+	if c.baseline == "-" && c.blocks == "-" {
+		return cli.BadUsage("standard input can be the baseline or the blocks, not both")
+	}
+	blocks, err := c.read(std)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	done := cli.Progress(c.out.Notes(std), len(blocks), "blocks")
+	outcomes, err := check.Run(ctx, blocks, check.Options{
+		Threshold: c.threshold,
+		Start:     func() (measure.ProfileCloser, error) { return profiler.New(ctx, c.measuring) },
+		Screened:  done.Step,
+	})
+	done.End()
+	return c.finish(std, outcomes, err)
+}
+
+// finish writes what was found, also where err ended the run.
+func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
+	if outcomes == nil {
+		return err
+	}
+	if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
+		return cmp.Or(writeErr, err)
+	}
+	return checkOutcome(outcomes)
+}
+
+// checkOutcome is how a check ends: where nothing could be measured, nothing was checked, and where bbprof failed
+// not all was.
+func checkOutcome(outcomes []check.Outcome) error {
+	disturbed := func(o check.Outcome) bool { return o.Rejection.Reason.Noise() }
+	failed := slices.IndexFunc(outcomes, func(o check.Outcome) bool { return o.Status == check.Failed })
+	switch n := statuses(outcomes); {
+	case n[check.Slower] > 0:
+		return cli.ErrRejected
+	case failed >= 0:
+		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
+	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
+		return cli.BadUsage("none of the blocks can be measured%s", reasons(outcomes))
+	case n[check.Unknown] == len(outcomes):
+		return &verdict.HostError{
+			Missing: "not one block of the baseline could be measured",
+			Remedy:  "bbprof check -v lists why; if other work keeps the core busy, choose another with -cpus or give more time with -budget",
+		}
+	}
+	return nil
+}
+
+// read is the blocks to check. An error is about the baseline, or the code that replaces its.
+func (c *checking) read(std cli.Streams) ([]check.Block, error) {
+	b, err := c.readBaseline(std.In)
+	if err != nil {
+		return nil, err
+	}
+	unlike, told := b.against(resultfile.Run{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)})
+	if len(unlike) > 0 && !c.anyway {
+		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
+			c.baseline, strings.Join(unlike, "\n  "))
+	}
+	for _, d := range slices.Concat(unlike, told) {
+		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", c.baseline, d)
+	}
+	if c.blocks != "" { // of which the addresses are
+		if err := c.replace(b.rows, std); err != nil {
+			return nil, err
+		}
+	} else {
+		b.unplaced.Warn(std.Err)
+	}
+	blocks := distinctBaseline(b.rows)
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
+	}
+	if n := unmeasured(b.rows); n > 0 {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
+	}
+	return blocks, nil
+}
+
+func unmeasured(rows []check.Block) (n int) {
+	for _, r := range rows {
+		if !r.Measured() {
+			n++
+		}
+	}
+	return n
+}
+
+// distinctBaseline are the blocks that there is something to compare with. Rows that repeat another's
+// measurement of the same block are dropped.
+func distinctBaseline(rows []check.Block) (blocks []check.Block) {
+	type key struct {
+		identity     string
+		cycles, half float64
+	}
+	seen := map[key]bool{}
+	for _, r := range rows {
+		k := key{batch.Identity(r.Code, r.At, r.Set.String()), r.Cycles, r.Half}
+		if r.Measured() && !seen[k] {
+			seen[k] = true
+			blocks = append(blocks, r)
+		}
+	}
+	return blocks
+}
+
+func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
+	in, closer, err := rowfile.OpenResult(c.baseline, stdin)
+	if err != nil {
+		return baseline{}, err
+	}
+	defer closer.Close()
+	b, err := readBaseline(in)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.baseline, err)
+	}
+	return b, err
+}
+
+// replace puts other code, row by row, in the place of the baseline's.
+func (c *checking) replace(rows []check.Block, std cli.Streams) error {
+	s, err := readSide("-blocks", c.blocks, std)
+	if err != nil {
+		return err
+	}
+	if s.kind == aCommand {
+		return fmt.Errorf("-blocks %s is a program; name a file of blocks", c.blocks)
+	}
+	if len(s.rows) != len(rows) {
+		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks, words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
+	}
+	for i := range rows {
+		if s.rows[i].Rejection != nil && rows[i].Measured() {
+			return fmt.Errorf("-blocks: %s: %w", c.blocks, s.rows[i].Rejection)
+		}
+		rows[i].Code, rows[i].At, rows[i].Set = s.rows[i].Code, s.rows[i].At, s.rows[i].Set
+	}
+	return nil
+}
+
+type checkedJSON struct {
+	Row      int          `json:"row"`
+	Hex      string       `json:"hex"`
+	Status   check.Status `json:"status"`
+	Baseline float64      `json:"baseline_cycles"`
+	check.Outcome
+}
+
+func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
+	for _, o := range outcomes {
+		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o})
+	}
+	return lines
+}
+
+// report lists the blocks that are slower or that bbprof failed on, or with -v all, and counts the others. err is what
+// ended the run early.
+func (c *checking) report(outcomes []check.Outcome, err error) string {
+	var w strings.Builder
+	listed := outcomes
+	if !c.verbose {
+		listed = slices.DeleteFunc(slices.Clone(outcomes), func(o check.Outcome) bool { return o.Status != check.Slower && o.Status != check.Failed })
+	}
+	if len(listed) > 0 {
+		t := cli.NewTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
+		for _, o := range listed {
+			row, baseline, code := strconv.Itoa(o.Block.Row), fmt.Sprintf("%.3f", o.Block.Cycles), short(fmt.Sprintf("%x", o.Block.Code))
+			switch o.Status {
+			case check.Unknown:
+				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
+				continue
+			case check.Failed:
+				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
+				continue
+			}
+			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
+		}
+		w.WriteString(t.String())
+	}
+	n := statuses(outcomes)
+	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
+		words.Plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
+	if n[check.Failed] > 0 {
+		fmt.Fprintf(&w, "bbprof failed on %s\n", words.Plural(n[check.Failed], "block"))
+	}
+	if n[check.Interrupted]+n[check.Suspect] > 0 {
+		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", measuring.EndedBy(err), words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
+	}
+	return w.String()
+}
+
+func statuses(outcomes []check.Outcome) map[check.Status]int {
+	n := map[check.Status]int{}
+	for _, o := range outcomes {
+		n[o.Status]++
+	}
+	return n
+}
+
+func reasons(outcomes []check.Outcome) string {
+	n := map[verdict.Reason]int{}
+	for _, o := range outcomes {
+		if o.Status == check.Unknown {
+			n[o.Rejection.Reason]++
+		}
+	}
+	if len(n) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(cli.Frequent(n), ", ") + ")"
+}
+
+// baseline is a result file of bbprof batch, as bbprof check reads it.
+type baseline struct {
+	rows []check.Block    // without cycles where nothing was measured
+	runs []resultfile.Run // under what conditions they were measured
+	ids  []string         // of those runs, which are there also where a filter dropped the rest
+
+	unplaced input.Unplaced
+}
+
+// mostRuns bounds the runs of a baseline: a file of more is damaged.
+const mostRuns = 1000
+
+// readBaseline reads rows that have at least the columns hex, status, cycles, ci_low and ci_high.
+func readBaseline(in resultfile.Reader) (b baseline, err error) {
+	schema := in.Schema()
+	if schema == nil {
+		return b, resultfile.ErrEmpty
+	}
+	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high"} {
+		if schema.Index(name) < 0 {
+			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
+		}
+	}
+	for cell, err := range resultfile.Cells(in) {
+		if err != nil {
+			return b, err
+		}
+		if cell("run_header") != "" {
+			run, err := resultfile.ParseRun(cell("run_header"))
+			if err != nil {
+				return b, err
+			}
+			b.runs = append(b.runs, run)
+		}
+		if resultfile.IsID(cell("run")) && !slices.Contains(b.ids, cell("run")) {
+			if b.ids = append(b.ids, cell("run")); len(b.ids) > mostRuns {
+				return b, fmt.Errorf("its rows are of more than %d runs", mostRuns)
+			}
+		}
+		row := check.Block{Row: len(b.rows) + 1}
+		if cell("status") == string(profiler.OK) {
+			if row, err = baselineRow(row.Row, cell); err != nil {
+				return b, fmt.Errorf("row %d: %w", len(b.rows)+1, err)
+			}
+			if _, readable := input.Address(cell(input.AddressColumn)); !readable {
+				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Row))
+			}
+		}
+		b.rows = append(b.rows, row)
+	}
+	return b, b.wholeFile(in)
+}
+
+// wholeFile takes the runs that the file as a whole tells of, if its rows tell of none.
+func (b *baseline) wholeFile(in resultfile.Reader) error {
+	if len(b.runs)+len(b.ids) > 0 {
+		return nil
+	}
+	for _, header := range resultfile.RunsOf(in) {
+		run, err := resultfile.ParseRun(header)
+		if err != nil {
+			return err
+		}
+		b.runs = append(b.runs, run)
+	}
+	return nil
+}
+
+func baselineRow(row int, cell func(name string) string) (check.Block, error) {
+	code, err := asm.ParseHex(cell("hex"), profiler.MaxBlock)
+	if err != nil {
+		return check.Block{}, fmt.Errorf("hex: %w", err)
+	}
+	var v [3]float64
+	for i, name := range []string{"cycles", "ci_low", "ci_high"} {
+		if v[i], err = strconv.ParseFloat(cell(name), 64); err != nil {
+			return check.Block{}, fmt.Errorf("%s is %q, not a number", name, cell(name))
+		}
+	}
+	block, err := check.NewBlock(row, code, v[0], v[1], v[2])
+	if err != nil {
+		return block, err
+	}
+	block.At, _ = input.Address(cell(input.AddressColumn))
+	if set := cell(input.SetColumn); set != "" {
+		if block.Set, err = initial.ParseSet(set); err != nil {
+			return block, fmt.Errorf("%s: %w", input.SetColumn, err)
+		}
+	}
+	return block, nil
+}
+
+// against says in what the baseline's conditions differ from those here: unlike lists what makes
+// its cycles incomparable, another microarchitecture or other settings; told what should change
+// nothing.
+func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
+	switch {
+	case len(b.runs) > 0:
+	case len(b.ids) == 0:
+		unlike = append(unlike, "it does not say on which CPU and with which settings (columns run and run_header)")
+	default:
+		for _, id := range b.ids {
+			u, t := here.IDDifference(id)
+			unlike, told = append(unlike, u...), append(told, t...)
+		}
+	}
+	for _, run := range b.runs {
+		there := run.Host
+		switch same := there.Microarchitecture == here.Host.Microarchitecture; {
+		case !same:
+			unlike = append(unlike, fmt.Sprintf("microarchitecture: %s, here %s", there.Microarchitecture, here.Host.Microarchitecture))
+		case there.Microarchitecture == cpu.Unknown && (there.Vendor != here.Host.Vendor || there.Family != here.Host.Family || there.Model != here.Host.Model):
+			unlike = append(unlike, fmt.Sprintf("CPU: %s family %#x model %#x, here %s family %#x model %#x",
+				there.Vendor, there.Family, there.Model, here.Host.Vendor, here.Host.Family, here.Host.Model))
+		case there.Brand != here.Host.Brand:
+			told = append(told, fmt.Sprintf("CPU: %s, here %s", there.Brand, here.Host.Brand))
+		}
+		if run.Version != here.Version {
+			told = append(told, fmt.Sprintf("version: %s, here %s", run.Version, here.Version))
+		}
+		unlike = append(unlike, run.SettingsDifference(here)...)
+	}
+	return sortedDistinct(unlike), sortedDistinct(told)
+}
+
+// sortedDistinct drops repetitions: the runs of one file mostly have the same conditions.
+func sortedDistinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}

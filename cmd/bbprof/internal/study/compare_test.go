@@ -1,0 +1,108 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestAdjust: among many pairs a small p-value is chance, and those that were not measured are
+// not among them.
+func TestAdjust(t *testing.T) {
+	of := func(p float64) *Comparison {
+		return &Comparison{Conclusion: compare.Conclusion{P: p, Verdict: compare.Slower}}
+	}
+	rejected := &Comparison{Rejection: &verdict.Rejection{}}
+	all := []*Comparison{of(0.02), rejected, of(0.001), of(0.04)}
+	adjust(all)
+	type adjusted struct {
+		P       float64
+		Verdict compare.Verdict
+	}
+	var got []adjusted
+	for _, c := range all {
+		got = append(got, adjusted{c.Adjusted, c.Verdict})
+	}
+	if d := cmp.Diff([]adjusted{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got); d != "" {
+		t.Errorf("adjusted: -want +got:\n%s", d)
+	}
+	all = append(all, of(0.9))
+	all[2].P = 0.02
+	adjust(all)
+	if all[0].Verdict != compare.Same || all[2].Adjusted != 0.08 {
+		t.Errorf("of four pairs with p-values of 0.02: %s, %v", all[0].Verdict, all[2].Adjusted)
+	}
+}
+
+// TestFilesEnd: the pairs that were measured before the host fails are written before the error.
+func TestFilesEnd(t *testing.T) {
+	rows := []input.Row{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}, {Code: []byte{0x94}}}
+	for _, c := range []struct {
+		p              scripted
+		stdout, stderr string
+	}{
+		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: ended by this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
+		{failsAt(0, 0, 0x90), "", "an idle CPU"},
+	} {
+		var stdout, stderr strings.Builder
+		std := cli.Streams{Out: &stdout, Err: &stderr}
+		code := cli.Finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
+		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestSuiteEnds: a program that fails leaves the others what they are, and so does a host error those before it.
+func TestSuiteEnds(t *testing.T) {
+	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
+	gone := &verdict.HostError{Missing: "an idle CPU"}
+	bad := &program.Error{Err: errors.New("exit status 1")}
+	all, end, failed := compareSuite(suite, make([]placed, len(suite)), func(i int) (*Comparison, error) {
+		switch i {
+		case 1:
+			return nil, bad
+		case 3:
+			return nil, gone
+		}
+		return &Comparison{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower}}, nil
+	})
+	var got []string
+	for _, out := range all {
+		got = append(got, fmt.Sprint(out.Name, " ", out.Verdict, out.Failure))
+	}
+	want := []string{"w no difference", "x " + bad.Error(), "y no difference"}
+	if d := cmp.Diff(want, got); d != "" || !errors.Is(end, gone) || !errors.Is(failed, bad) {
+		t.Errorf("-want +got:\n%s%v, %v", d, end, failed)
+	}
+}
+
+// TestReadSuite: the byte-order mark of a spreadsheet is no part of the first column's name, and a side without words is
+// named.
+func TestReadSuite(t *testing.T) {
+	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
+		suite, err := readSuite("-", strings.NewReader(text))
+		if err != nil || len(suite) != 1 || suite[0].name != "x" || suite[0].words[1][0] != "false" {
+			t.Errorf("%q: %v, %v", text, suite, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                     "- names no program",
+		"name,a,b\nx,true,\n":  "-, row 1: column b is empty: write a command line",
+		"name,a,b\nx, ,true\n": "-, row 1: column a is empty",
+	} {
+		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "explain",
+		Summary:  "find which part of a set-up a block's or a program's time depends on",
+		Synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
+		About: `It starts from a harness that takes no precautions (all pages on one frame, subnormals computed,
+nothing rejected for its addresses) and the flags below. For each hypothesis it changes the one
+thing that removes the cause, holds all else, and measures both set-ups in turn. An outcome is
+  confirmed  the effect is at least 2 % of the cycles, and its interval excludes 0
+  no effect  the interval lies within 2 %
+  unclear    the interval is too wide to tell
+  absent     the hypothesis does not apply to this set-up
+  untested   no change removes the cause and nothing else
+If the layouts of a block differ, explain also says which rule predicts them. It runs a program with
+256 sizes of the environment, and tests what makes the slowest one slow.
+`,
+		Notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
+`,
+		Examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
+bbprof explain -clean-env -trace kernel -- ./prog args
+`,
+		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			e := explaining{flags: f,
+				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
+				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
+			}
+			e.Block.Add(f)
+			f.Repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
+			f.Seed(&e.ask.Seed, "seed of the random order")
+			e.Out.Add(f, "the table")
+			e.Plot.Add(f)
+			e.set.Add(f)
+			measuring.Flags(f, &e.Opts)
+			e.programs.Declare(f)
+			e.window = 3000 // as of sweep
+			f.Text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
+			f.Number(&e.window, 1, "window", "so many instructions")
+			f.Program = &e.words
+			f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
+			return e.run
+		},
+	}
+}
+
+type explaining struct {
+	measuring.Study
+	flags *cli.Flags
+	ask   explain.Options
+	set   measuring.SetupFlags
+
+	// of a program
+	words    []string
+	programs running.Flags
+	traced   string // the function from which on a window is traced
+	window   int
+}
+
+func (e *explaining) run(std cli.Streams) error {
+	ofProgram := e.flags.Of(running.Title)
+	switch {
+	case len(e.words) > 0 && e.Block.Given():
+		return cli.BadUsage("a block and the program %s: give one of them", e.words[0])
+	case len(e.words) == 0 && ofProgram != "":
+		return cli.BadUsage("-%s is for a program: write it and its arguments after --", ofProgram)
+	case len(e.words) > 0 && e.ofBlock() != "":
+		return cli.BadUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
+	case len(e.words) > 0:
+		ctx, stop := cli.UntilSignal()
+		defer stop()
+		return e.explainProgram(ctx, std)
+	}
+	block, err := e.Block.Read(std)
+	if err != nil {
+		return err
+	}
+	if err := measuring.OneMode(e.Opts); err != nil {
+		return err
+	}
+	setup := e.set.Setup(&e.Opts)
+	setup.At = block.Setup.At
+	if e.Opts.NoFTZ {
+		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can do without
+	}
+	if e.Opts.Frames == profiler.AutoFrames {
+		setup.Frames = 1
+	}
+	return measuring.WithProfiler(e.Opts, func(ctx context.Context, p *profiler.Profiler) error {
+		got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
+		if err != nil {
+			return err
+		}
+		return e.Show(std, got, explanation(got), got.Base, func() plot.Figure { return explain.Figure(got) })
+	})
+}
+
+// ofBlock is the first flag on the command line that says nothing of a program, "" if there is none.
+func (e *explaining) ofBlock() string {
+	for _, name := range []string{"plot", "at", "address"} {
+		if e.flags.Has(name) {
+			return name
+		}
+	}
+	return e.flags.Of(measuring.Title, "cpus", "cpu")
+}
+
+func explanation(e explain.Explanation) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
+	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
+	for _, f := range e.Findings {
+		why := f.Here
+		if f.Change != "" {
+			why += "; " + f.Change
+		}
+		if f.Rounds == 0 {
+			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
+			continue
+		}
+		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
+		t.Note(why)
+	}
+	w.WriteString(t.String())
+	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
+		w.WriteString(layoutsReport(*e.Layouts))
+	}
+	if causes := e.Causes(); len(causes) > 0 {
+		fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(causes, ", "))
+	} else {
+		w.WriteString("confirmed: none\n")
+	}
+	return w.String()
+}
+
+// layoutsReport says what decides between layouts, and what ends that they differ.
+func layoutsReport(l explain.Layouts) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; what the number of nops before the copies and their place say of a layout:\n", len(l.Cycles), 100*l.Differ)
+	t := cli.NewTable("lr", "rule", "layouts it is right about")
+	for _, r := range l.Rules {
+		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
+	}
+	w.WriteString(t.String())
+	if rule := l.Decides(); rule != "" {
+		fmt.Fprintf(&w, "what decides: %s\n", rule)
+	}
+	t = cli.NewTable("lrr", "with", "cycles", "layouts differ by")
+	for _, c := range l.Ends {
+		t.Row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
+	}
+	w.WriteString(t.String())
+	if ended := l.Ended(); len(ended) > 0 {
+		fmt.Fprintf(&w, "they no longer differ with: %s\n", strings.Join(ended, ", "))
+	}
+	return w.String()
+}

@@ -1,0 +1,95 @@
+package study
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error {
+	c, err := e.programs.Command(e.words)
+	if err != nil {
+		return err
+	}
+	r, err := e.programs.Runner(e.Opts.CPUs, std)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, cause.LeastRounds), Seed: e.ask.Seed}
+	for size := 0; size < 4096; size += 16 { // a page, beyond which addresses repeat in their low 12 bits
+		p.Sizes = append(p.Sizes, size)
+	}
+	p.Movable = c.Movable()
+	p.Trace, p.NoTrace = e.tracer(c)
+	if p.Trace == nil && e.traced != "" {
+		_, err := c.Exe.Function(e.traced)
+		return err
+	}
+	notes := e.Out.Notes(std)
+	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", words.Plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
+	done := cli.Progress(notes, p.Steps(), "runs")
+	p.Done = done.Step
+	got, err := cause.Explain(ctx, r, c, p)
+	done.End()
+	if err != nil && !(cli.Stopped(err) && got.Sizes > 0) {
+		return err
+	}
+	return cmp.Or(e.Out.Write(std, got, causes(got)), err)
+}
+
+// tracer traces a window of the program, from main on by default, or says why there is none.
+func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core, CPUs: e.Opts.CPUs,
+		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
+	if _, err := c.Exe.Function(w.Function); err != nil {
+		return nil, "the program has no function main: name the one that its time is spent in by -trace"
+	}
+	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
+}
+
+// causes is the table.
+func causes(e cause.Explanation) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
+	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
+	var confirmed []string
+	for _, f := range e.Findings {
+		if f.Effect == nil {
+			t.Row(f.Hypothesis, string(f.Outcome), "", "", f.Change)
+			continue
+		}
+		t.Row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), effectRange(*f.Effect))
+		t.Note(f.Change)
+		if f.Outcome == stat.Confirmed {
+			confirmed = append(confirmed, f.Hypothesis)
+		}
+	}
+	w.WriteString(t.String())
+	if len(confirmed) == 0 {
+		confirmed = []string{"none"}
+	}
+	fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(confirmed, ", "))
+	if h := e.Held; h != nil {
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %s and %s cycles at %d bytes, effect %s: %s\n", e.Usual,
+			h.Slow, whole(h.With), whole(h.Without), h.Usual, effectRange(h.Effect), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
+				stat.NoEffect: "the spread has collapsed", stat.Unclear: "unclear"}[h.Outcome])
+	}
+	if e.Incomplete {
+		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
+	}
+	return w.String()
+}
+
+func effectRange(e cause.Effect) string {
+	return fmt.Sprintf("%+.0f, %+.0f to %+.0f", e.Size, e.Low, e.High)
+}
