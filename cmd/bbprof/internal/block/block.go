@@ -75,19 +75,22 @@ func (m *measureBlock) run(std cli.Streams) error {
 			return err
 		}
 		measuring.InSyntax(&result, m.syntax)
+		if m.block.Left != "" {
+			result.Warnings = append([]string{m.block.Left}, result.Warnings...)
+		}
 		return cmp.Or(m.out.Write(std, result, measuring.Report(result)), measuring.Outcome(result))
 	})
 }
 
 func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	if m.state == "" {
-		return m.block.Read(std)
+		return m.block.Parse(std)
 	}
 	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.At != nil {
 		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
 	}
 	if m.block.Given() {
-		if b, err = m.block.Read(std); err != nil {
+		if b, err = m.block.Parse(std); err != nil {
 			return b, err
 		}
 	}
