@@ -23,7 +23,8 @@ func (w *Reporter) Line(label, format string, args ...any) {
 	fmt.Fprintf(w, "%-12s%s\n", label, fmt.Sprintf(format, args...))
 }
 
-func Report(r profiler.Result) string {
+// Report is that of a block; the lines beside follow what was measured.
+func Report(r profiler.Result, beside ...string) string {
 	var w Reporter
 	switch r.Status {
 	case profiler.OK:
@@ -33,6 +34,7 @@ func Report(r profiler.Result) string {
 	default:
 		fmt.Fprintf(&w, "error: %s\n", r.Failure)
 	}
+	w.WriteString(strings.Join(beside, ""))
 	w.Line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
 	w.speeds(r)
 	if r.UnrollLong > 0 {
