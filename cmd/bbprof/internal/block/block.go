@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -47,6 +48,14 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
 			measuring.LayoutFlags(f, &m.opts)
 			measuring.Flags(f, &m.opts)
+			f.Declare(cli.Flag{Name: "mem", Arg: "ADDR=VALUE[,...]", Help: "what 64-bit words of memory hold before each run instead of the word that fills it, such as 0x12345608=0x1234560f; may be repeated",
+				Set: func(s string) error {
+					more, err := initial.ParseMemory(s)
+					if err == nil {
+						m.opts.Memory, err = m.opts.Memory.And(more)
+					}
+					return err
+				}})
 			f.InFull() // this is the first help that is read
 			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run
@@ -106,8 +115,8 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	if m.state == "" {
 		return m.block.Parse(std)
 	}
-	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.At != nil {
-		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
+	if m.opts.Init != "" || len(m.opts.Set) > 0 || len(m.opts.Memory) > 0 || m.block.At != nil {
+		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set, -mem and -address out")
 	}
 	if m.block.Given() {
 		if b, err = m.block.Parse(std); err != nil {
