@@ -273,8 +273,10 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 		var err error
 		if plan.Replay != nil {
 			m, err = t.replayed(place, plan)
-		} else if m, err = t.mapped(place, plan); err == nil {
-			err = m.trace()
+		} else {
+			if m, err = t.mapped(place, plan); err == nil {
+				err = m.trace()
+			}
 			m.noteMemory()
 		}
 		if err == nil {
