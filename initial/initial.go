@@ -23,6 +23,7 @@ type State struct {
 	Opmasks [opmaskRegs]uint64 `json:"opmasks"`
 	Flags   uint64             `json:"flags,omitempty"`   // the arithmetic ones, as in rflags
 	Vectors []Vector           `json:"vectors,omitempty"` // registers that do not start at zero
+	Memory  Memory             `json:"memory,omitempty"`  // words that do not start as Fill
 	Set     string             `json:"set,omitempty"`     // what a user has set, as Set.String has it
 	// X87 is the x87 unit's state where the whole state is a program's; nil where the registers that a block
 	// pops hold 1.0 and what it does not disturb is not set at all.

@@ -20,12 +20,13 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		*ofRun
 		Init           string            `json:"init"`
 		Set            string            `json:"set,omitempty"`
+		Memory         string            `json:"memory,omitempty"`
 		Registers      map[string]string `json:"registers,omitempty"`
 		Clock          string            `json:"clock,omitempty"`
 		TicksPerCycle  float64           `json:"ticks_per_cycle,omitzero"`
 		Calibration    *ClockReport      `json:"calibration,omitempty"`
 		SelfForwarding *int              `json:"self_forwarding_loads,omitempty"`
-	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Calibration: r.Clock}
+	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Memory: r.Init.Memory.String(), Calibration: r.Clock}
 	if r.UnrollLong > 0 { // there were images to run
 		out.ofRun = &ofRun{
 			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,

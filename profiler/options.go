@@ -36,6 +36,8 @@ type Options struct {
 	Init string
 	// Set is what registers, flags and memory hold instead of what the initial state has for them.
 	Set initial.Set
+	// Memory is what words of memory hold instead of the word that fills it.
+	Memory initial.Memory
 	// NoFTZ leaves subnormals alone instead of flushing them to zero, for comparison.
 	NoFTZ bool
 	// NoRescue keeps to the paper's initial state.

@@ -101,6 +101,9 @@ func (s *session) job(b Block) job {
 			j.states[i].MXCSR = initial.DefaultMXCSR
 		}
 		j.states[i] = set.Over(j.states[i])
+		if b.Setup.Init == nil {
+			j.states[i].Memory = j.Options.Memory
+		}
 	}
 	return j
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/block"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	"github.com/bbprof/bbprof/initial"
@@ -173,7 +174,7 @@ func TestReasonsPage(t *testing.T) {
 
 // TestJSONPage: docs/reference.md has each key of a block's JSON, and no key has a name of Go's.
 func TestJSONPage(t *testing.T) {
-	var r profiler.Result
+	var r block.Result
 	fill(reflect.ValueOf(&r).Elem())
 	r.Status, r.Init.Vectors = profiler.OK, []initial.Vector{{Reg: 3, Bits: 128}}
 	text, err := json.Marshal(r)

@@ -49,9 +49,8 @@ func TestHelp(t *testing.T) {
 
 // TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
 func TestFlagsMeanOneThing(t *testing.T) {
-	// Sides of a comparison, and sets of arguments; a block in assembly, and extract's column of it; score's
-	// page, and hunt's folder of a page for each class.
-	apart := []string{"a", "b", "asm", "report"}
+	// Sides of a comparison, and sets of arguments; score's page, and hunt's folder of a page for each class.
+	apart := []string{"a", "b", "report"}
 	args := map[string]*cli.Flag{}
 	for _, c := range bbprof().All() {
 		for _, d := range c.Declared().Decls {

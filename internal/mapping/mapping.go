@@ -93,7 +93,7 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	m := Mapping{Window: p.Window}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	for {
-		p.Refill(c)
+		p.Refill(c, m.Pages...)
 		stop, err := p.try(c, ops, im)
 		m.Stops++
 		if err != nil {
@@ -180,13 +180,14 @@ func (m Mapping) remap(first int) []tracee.Op {
 	return ops
 }
 
-// Refill puts every frame in use back to the fill word, or to what was captured of its page.
-func (p Plan) Refill(c runner) {
-	p.refill(c, 0)
+// Refill puts every frame in use back to what it holds first: what was captured of its page, or else the fill word and what
+// words of the pages are set to.
+func (p Plan) Refill(c runner, pages ...mapper.Page) {
+	p.refill(c, pages, 0)
 }
 
 // refill is Refill for as many frames, from first on.
-func (p Plan) refill(c runner, first int) {
+func (p Plan) refill(c runner, pages []mapper.Page, first int) {
 	if p.Replay != nil {
 		for i := range p.Replay.Captured.Pages {
 			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])
@@ -199,6 +200,9 @@ func (p Plan) refill(c runner, first int) {
 		for n := 8; n < len(frame); n *= 2 {
 			copy(frame[n:], frame[:n])
 		}
+	}
+	for at, value := range p.words(pages) {
+		binary.LittleEndian.PutUint64(c.Frame(first + at.frame)[at.offset:], value)
 	}
 }
 

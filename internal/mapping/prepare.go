@@ -90,8 +90,8 @@ type Mapped struct {
 // Warnings are what a user should know with the result.
 func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Warnings) }
 
-// Refill puts the frames back to the fill word.
-func (m *Mapped) Refill() { m.Plan.Refill(m.Child) }
+// Refill puts the frames back to what they hold first.
+func (m *Mapped) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
 
 // RemapTo maps the block's pages again, onto other frames for each n as far as there are as many, and fills these. All
 // pages are unmapped first, which takes 1 µs more than to replace them: then some 50 of 25,745 blocks had slow states
@@ -99,7 +99,7 @@ func (m *Mapped) Refill() { m.Plan.Refill(m.Child) }
 func (m *Mapped) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
-	m.Plan.refill(m.Child, first)
+	m.Plan.refill(m.Child, m.Pages, first)
 	return m.remap(first)
 }
 
@@ -111,7 +111,7 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 		if err != nil {
 			return first, err
 		}
-		t.Harness.Init = state
+		t.startFrom(state)
 		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh})
 		if err == nil {
 			return m, nil
@@ -124,6 +124,11 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 		}
 	}
 	return first, firstErr
+}
+
+// startFrom makes it the state before each run.
+func (t *Task) startFrom(state initial.State) {
+	t.Harness.Init, t.Harness.Reset.Values = state, len(state.Memory) > 0
 }
 
 // ofContext are the reasons that another initial state may remove.
@@ -165,7 +170,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 		if err != nil {
 			return first, err
 		}
-		m, err := t.in(state, place, i == 0 && state.Set == "")
+		m, err := t.in(state, place, i == 0 && state.Set == "" && len(state.Memory) == 0)
 		if i == 0 {
 			first, firstErr = m, err
 		}
@@ -197,7 +202,7 @@ const mostMoved = 3
 
 // in is Prepare with one initial state.
 func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
-	t.Harness.Init = state
+	t.startFrom(state)
 	Ready(place.Child, state)
 	plan := Plan{
 		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
@@ -268,8 +273,11 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 		var err error
 		if plan.Replay != nil {
 			m, err = t.replayed(place, plan)
-		} else if m, err = t.mapped(place, plan); err == nil {
-			err = m.trace()
+		} else {
+			if m, err = t.mapped(place, plan); err == nil {
+				err = m.trace()
+			}
+			m.noteMemory()
 		}
 		if err == nil {
 			err = m.addDirty(m.Short)

@@ -12,10 +12,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// dirty lists the words that differ from the fill or, of a captured state, from what was captured, by the first page on their
+// dirty lists the words that differ from what they hold first, by the first page on their
 // frame, ascending.
 func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
-	seen := map[int]bool{}
+	seen, words := map[int]bool{}, p.words(m.Pages)
 	for i, q := range m.Pages {
 		if seen[q.Frame] {
 			continue
@@ -24,6 +24,9 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 		frame := c.Frame(q.Frame)
 		for off := 0; off < len(frame); off += 8 {
 			was := p.Init.Fill
+			if value, set := words[slot{q.Frame, uint64(off)}]; set {
+				was = value
+			}
 			if p.Replay != nil {
 				was = binary.LittleEndian.Uint64(p.Replay.Captured.Pages[i].Data[off:])
 			}
@@ -38,7 +41,7 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 
 // maxRestore is how many words can be put back before each run.
 func (m *Mapped) maxRestore() int {
-	if m.Plan.Replay != nil {
+	if m.Harness.Reset.Values {
 		return layout.MaxValues
 	}
 	return layout.MaxRestore
@@ -48,9 +51,10 @@ func (m *Mapped) maxRestore() int {
 func (m *Mapped) setRestore(words []uint64) {
 	m.Restore = words
 	var values []uint64
-	if replay := m.Plan.Replay; replay != nil {
+	if m.Harness.Reset.Values {
+		first := m.Plan.words(m.Pages)
 		for _, addr := range words {
-			values = append(values, replay.word(addr))
+			values = append(values, m.word(addr, first))
 		}
 	}
 	m.Child.SetRestore(words, values)

@@ -13,6 +13,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -27,6 +29,7 @@ Where other work on the machine is in the way, it tries up to three times.
 `,
 		Examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
+bbprof -model llvm-mca-22 -hex 480fafc0    and what a model predicts
 bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
 bbprof -state gzip.states#17               a block in the state in which gzip reached it
 echo 4801c0 | bbprof -json -hex - | jq .cycles
@@ -38,11 +41,21 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.block.Add(f)
 			f.Text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
 				"wrote to FILE. Without -hex, the block of that visit")
+			m.asked.AddModel(f, "put what this model predicts beside the cycles: llvm-mca, or another that bbprof score -h lists; may be repeated")
+			m.asked.AddMCPU(f)
 			m.out.Add(f, "the report")
 			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
 			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
 			measuring.LayoutFlags(f, &m.opts)
 			measuring.Flags(f, &m.opts)
+			f.Declare(cli.Flag{Name: "mem", Arg: "ADDR=VALUE[,...]", Help: "what 64-bit words of memory hold before each run instead of the word that fills it, such as 0x12345608=0x1234560f; may be repeated",
+				Set: func(s string) error {
+					more, err := initial.ParseMemory(s)
+					if err == nil {
+						m.opts.Memory, err = m.opts.Memory.And(more)
+					}
+					return err
+				}})
 			f.InFull() // this is the first help that is read
 			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run
@@ -53,6 +66,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 type measureBlock struct {
 	opts   profiler.Options
 	block  measuring.BlockFlags
+	asked  predicting.Flags
 	state  string
 	syntax assemble.Syntax
 	out    cli.Output
@@ -69,25 +83,43 @@ func (m *measureBlock) run(std cli.Streams) error {
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
 		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
+	said, err := m.predict(block.Code)
+	if err != nil {
+		return err
+	}
 	return measuring.WithProfiler(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		result, err := measure.Undisturbed(ctx, p, block)
+		measured, err := measure.Undisturbed(ctx, p, block)
 		if err != nil {
 			return err
 		}
-		measuring.InSyntax(&result, m.syntax)
-		return cmp.Or(m.out.Write(std, result, measuring.Report(result)), measuring.Outcome(result))
+		result := Result{measured, said}
+		measuring.InSyntax(&result.Result, m.syntax)
+		if m.block.Left != "" {
+			result.Warnings = append([]string{m.block.Left}, result.Warnings...)
+		}
+		return cmp.Or(m.out.Write(std, result, measuring.Report(result.Result, result.beside())), measuring.Outcome(result.Result))
 	})
+}
+
+// predict asks the models before anything is measured: their processes would disturb that.
+func (m *measureBlock) predict(code []byte) ([]Prediction, error) {
+	if len(m.asked.Models) == 0 {
+		return nil, nil
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	return predictions(ctx, m.asked, code, m.opts.CPUs)
 }
 
 func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	if m.state == "" {
-		return m.block.Read(std)
+		return m.block.Parse(std)
 	}
-	if m.opts.Init != "" || len(m.opts.Set) > 0 || m.block.At != nil {
-		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set and -address out")
+	if m.opts.Init != "" || len(m.opts.Set) > 0 || len(m.opts.Memory) > 0 || m.block.At != nil {
+		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set, -mem and -address out")
 	}
 	if m.block.Given() {
-		if b, err = m.block.Read(std); err != nil {
+		if b, err = m.block.Parse(std); err != nil {
 			return b, err
 		}
 	}

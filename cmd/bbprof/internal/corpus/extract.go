@@ -79,7 +79,7 @@ func (e *extracting) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
-	f.Toggle(&e.rows.Text, "asm", "add a column asm: the instructions, separated by semicolons")
+	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")

@@ -20,6 +20,7 @@ type BlockFlags struct {
 	asm   string
 	At    *uint64
 	Flags *cli.Flags
+	Left  string // what was left out of the text, as a warning; "" if nothing
 }
 
 func (b *BlockFlags) Add(f *cli.Flags) {
@@ -27,7 +28,7 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 	f.Text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
 	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
-		"GNU as or llvm-mc assembles it; - reads it from standard input")
+		"GNU as or llvm-mc assembles it, and a last branch back to its start is left out; - reads it from standard input")
 	cli.Parsed(f, &b.At, func(s string) (*uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return &at, err
@@ -41,8 +42,22 @@ func (b *BlockFlags) Given() bool { return b.Flags.Has("hex") || b.Flags.Has("as
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
-// Read is the block; - is standard input.
+// Read is the block; - is standard input. Standard error is told of what was left out.
 func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
+	block, err := b.Parse(std)
+	WarnLeft(std, b.Left)
+	return block, err
+}
+
+// WarnLeft tells of what was left out of a text.
+func WarnLeft(std cli.Streams, left string) {
+	if left != "" {
+		fmt.Fprintf(std.Err, "bbprof: warning: %s\n", left)
+	}
+}
+
+// Parse is Read for who tells of b.Left.
+func (b *BlockFlags) Parse(std cli.Streams) (profiler.Block, error) {
 	switch {
 	case !b.Given():
 		return profiler.Block{}, cli.BadUsage("no block: give one with -hex, such as %s -hex 4801c0, or with -asm", b.Flags.Command)
@@ -82,13 +97,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	if err != nil {
 		return profiler.Block{}, err
 	}
-	tool, err := assemble.New()
-	if errors.Is(err, assemble.ErrMissing) {
-		return profiler.Block{}, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
-	} else if err != nil {
-		return profiler.Block{}, err
-	}
-	code, err := tool.Block(context.Background(), text)
+	code, left, err := Assemble(text)
 	bad := (*assemble.Error)(nil)
 	switch {
 	case errors.As(err, &bad):
@@ -98,7 +107,27 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
+	b.Left = left
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+}
+
+// Assemble is the block of a text. left warns of a branch back to its start, which a pasted loop has. What is wrong with
+// the text is an *assemble.Error.
+func Assemble(text string) (code []byte, left string, err error) {
+	tool, err := assemble.New()
+	if errors.Is(err, assemble.ErrMissing) {
+		return nil, "", &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
+	} else if err != nil {
+		return nil, "", err
+	}
+	if code, err = tool.Block(context.Background(), text); err != nil {
+		return nil, "", err
+	}
+	code, branch := assemble.LoopBody(code)
+	if branch != "" {
+		left = fmt.Sprintf("the branch back to the block's start (%s) was left out: this is the loop's body alone", branch)
+	}
+	return code, left, nil
 }
 
 // fileHint is what to do about a text that is a file's name, "" of any other.
@@ -110,7 +139,7 @@ func fileHint(text string) string {
 }
 
 // registerName is found in assembly of either syntax, and never in digits.
-var registerName = regexp.MustCompile(`(?i)\b([re]?(ax|bx|cx|dx|si|di|sp|bp)|r(8|9|1[0-5])[dwb]?|[xyz]?mm[0-9]+|nop)\b`)
+var registerName = regexp.MustCompile(`(?i)\b([re]?(ax|bx|cx|dx|si|di|sp|bp)|[abcd][hl]|[sd]il|[sb]pl|r(8|9|1[0-5])[dwb]?|[xyz]?mm[0-9]+|nop)\b`)
 
 // AssemblyHint is what to do about a text that is assembly, "" of any other.
 func AssemblyHint(text string) string {

@@ -23,7 +23,8 @@ func (w *Reporter) Line(label, format string, args ...any) {
 	fmt.Fprintf(w, "%-12s%s\n", label, fmt.Sprintf(format, args...))
 }
 
-func Report(r profiler.Result) string {
+// Report is that of a block; the lines beside follow what was measured.
+func Report(r profiler.Result, beside ...string) string {
 	var w Reporter
 	switch r.Status {
 	case profiler.OK:
@@ -33,6 +34,7 @@ func Report(r profiler.Result) string {
 	default:
 		fmt.Fprintf(&w, "error: %s\n", r.Failure)
 	}
+	w.WriteString(strings.Join(beside, ""))
 	w.Line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
 	w.speeds(r)
 	if r.UnrollLong > 0 {
@@ -187,6 +189,9 @@ func state(r profiler.Result) string {
 	if r.Init.Set != "" {
 		s += " with " + r.Init.Set
 	}
+	if len(r.Init.Memory) > 0 {
+		s += fmt.Sprintf("; memory %v", r.Init.Memory)
+	}
 	if paper := r.PaperVerdict; paper != "" && paper != string(profiler.OK) && r.Status == profiler.OK {
 		s += "; the paper's, with all pages on one frame, gives " + paper
 	}
@@ -246,7 +251,7 @@ func remedy(result profiler.Result) string {
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block loads that register from memory, -set fill=ADDRESS does"
+		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does"
 	case r.Reason == verdict.Misaligned:
 		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:

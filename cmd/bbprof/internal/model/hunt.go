@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
@@ -49,9 +50,9 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
-				predicting: predicting{timeout: huntTimeout}, SideBySide: measuring.SideBySide{Retries: 1, Measuring: profiler.Options{Init: "distinct"}}}
+				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Retries: 1, Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
-			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "the model to find mistakes of", Set: h.addModel})
+			h.AddModel(f, "the model to find mistakes of")
 			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
 			f.Text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
 			f.Number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
@@ -60,7 +61,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
 			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
 			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
-			h.addPredicting(f)
+			h.AddSettings(f)
 			f.Seed(&h.seed, "seed of what is chosen and made up")
 			f.Toggle(&h.out.JSON, "json", "one JSON object instead of the table")
 			h.out.AddFile(f)
@@ -71,7 +72,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 }
 
 type hunting struct {
-	predicting
+	predicting.Flags
 	measuring.SideBySide
 	files     []string
 	column    string
@@ -84,14 +85,14 @@ type hunting struct {
 	out       cli.Output
 }
 
-// huntTimeout is shorter than predictTimeout: what hunt makes up may be what a tool hangs at.
+// huntTimeout is shorter than predicting.Timeout: what hunt makes up may be what a tool hangs at.
 const huntTimeout = 10 * time.Second
 
 // generatedAlone is how many blocks are made up where there is no corpus.
 const generatedAlone = 4000
 
 func (h *hunting) run(std cli.Streams) error {
-	if len(h.models) != 1 {
+	if len(h.Models) != 1 {
 		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
 	if err := measuring.OneMode(h.Measuring); err != nil {
@@ -107,11 +108,11 @@ func (h *hunting) run(std cli.Streams) error {
 			h.generate = generatedAlone
 		}
 	}
-	core, err := h.namedCore()
+	core, err := h.NamedCore()
 	if err != nil {
 		return err
 	}
-	sources, err := h.sources(core)
+	sources, err := h.Sources(core)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (h *hunting) run(std cli.Streams) error {
 	}
 	defer workers.Close()
 	m := &huntMeasurer{workers: workers, retries: h.Retries, width: h.renameWidth()}
-	labelled := &labelledSource{Source: source, name: h.models[0].name}
+	labelled := &labelledSource{Source: source, name: h.Models[0].Name}
 	found, err := h.hunt(ctx, std, m, labelled, corpus)
 	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
 }
@@ -146,7 +147,7 @@ type labelledSource struct {
 func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	predictions, err := s.Source.Predict(ctx, blocks)
 	if err != nil {
-		err = sourceError(s.name, err)
+		err = predicting.SourceError(s.name, err)
 	}
 	for _, p := range predictions {
 		if !p.Died {

@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -57,8 +58,8 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			rowfile.FormatFlag(f, &c.format)
 			f.Section("Models")
 			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
-			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists", Set: c.addModel})
-			c.addPredicting(f)
+			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
+			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			c.SideBySide.Declare(f)
 			return c.run
@@ -67,7 +68,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 }
 
 type measuringForms struct {
-	predicting
+	predicting.Flags
 	measuring.SideBySide
 	match    *regexp.Regexp
 	all      bool
@@ -93,7 +94,7 @@ func (c *measuringForms) run(std cli.Streams) error {
 		return c.compareTables(std, there)
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
-	sources, err := c.sources(core)
+	sources, err := c.Sources(core)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (c *measuringForms) check(std cli.Streams) error {
 	if !c.format.Whole() {
 		return cli.BadUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
 	}
-	if (len(c.models) == 1) != (c.report != "") || len(c.models) > 1 {
+	if (len(c.Models) == 1) != (c.report != "") || len(c.Models) > 1 {
 		return cli.BadUsage("-model and -report belong together: name one model, and the file for where it disagrees")
 	}
 	return nil
@@ -172,7 +173,7 @@ func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []i
 	if unnamed != nil {
 		return unnamed
 	}
-	if err := c.writeExegesis(std, rows, cmp.Or(c.mcpu, core.LLVM, "generic")); err != nil {
+	if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
 		return err
 	}
 	if len(sources) == 0 {
@@ -240,13 +241,13 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 // llvmMC is that of the model's version, or else the newest that can name opcodes; why says why one cannot.
 func (c *measuringForms) llvmMC(ctx context.Context) (tool string, why error) {
 	version := ""
-	if len(c.models) == 1 {
-		if v, ok := strings.CutPrefix(strings.Split(c.models[0].text, ",")[0], "llvm-mca"); ok {
+	if len(c.Models) == 1 {
+		if v, ok := strings.CutPrefix(strings.Split(c.Models[0].Text, ",")[0], "llvm-mca"); ok {
 			version = v
 		}
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
-	return instructions.MC(ctx, version, cmp.Or(c.mcpu, core.LLVM))
+	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
 // nameOpcodes names opcodes where there is an llvm-mc.

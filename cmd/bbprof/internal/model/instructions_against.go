@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -24,7 +25,7 @@ func readNumbers(name string) (t instructions.Table, err error) {
 	if instructions.IsInstLat(string(text)) {
 		return instructions.ReadInstLat(string(text)), nil
 	}
-	rows, err := openTable(name)
+	rows, err := predicting.OpenTable(name)
 	if err != nil {
 		return t, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 )
 
 // disagreeing is how far outside an interval a model may be, as a share of what was measured: two
@@ -25,7 +26,7 @@ func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []i
 	for _, s := range sources {
 		predictions, err := s.Predict(ctx, blocks)
 		if err != nil {
-			return sourceError(c.models[0].name, err)
+			return predicting.SourceError(c.Models[0].Name, err)
 		}
 		by := map[string]float64{}
 		for i, p := range predictions {

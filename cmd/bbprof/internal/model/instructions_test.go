@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 )
 
 // TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
@@ -30,7 +31,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 		stdout.Reset()
 		stderr.Reset()
 		forms := &measuringForms{format: resultfile.CSV}
-		forms.models = []namedSource{{name: "3"}}
+		forms.Models = []predicting.Model{{Name: "3"}}
 		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -47,10 +47,10 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoring{seed: 1}
 			f.Operands = &c.files
-			f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: "judge this model; may be repeated", Set: c.addModel})
+			c.AddModel(f, "judge this model; may be repeated")
 			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
 			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
-			c.addPredicting(f)
+			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
@@ -66,11 +66,8 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 	}
 }
 
-// predictTimeout is how long a tool may be silent. Learned models take long to start.
-const predictTimeout = time.Minute
-
 type scoring struct {
-	predicting
+	predicting.Flags
 	files []string
 	again []string
 	truth truthOptions
@@ -84,63 +81,17 @@ type scoring struct {
 	out         cli.Output
 }
 
-// predicting is what score and hunt share: models, and what they have to be told.
-type predicting struct {
-	models  []namedSource
-	mcpu    string
-	core    string
-	timeout time.Duration
-}
-
-type namedSource struct{ name, text string }
-
-func (p *predicting) addModel(s string) error {
-	name, source, ok := strings.Cut(s, "=")
-	if !ok || strings.ContainsAny(name, ",:") { // the = is one of the source's own
-		name, source = s, s
-	}
-	if name == "" || source == "" {
-		return errors.New("write NAME=SOURCE, such as mca=llvm-mca-22")
-	}
-	if slices.ContainsFunc(p.models, func(m namedSource) bool { return m.name == name }) {
-		return fmt.Errorf("there are two models of the name %s", name)
-	}
-	p.models = append(p.models, namedSource{name, source})
-	return nil
-}
-
-func (p *predicting) addPredicting(f *cli.Flags) {
-	if p.timeout == 0 {
-		p.timeout = predictTimeout
-	}
-	f.Text(&p.mcpu, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
-	f.Text(&p.core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
-	cli.Parsed(f, &p.timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.timeout.String()
-}
-
-func (p *predicting) sources(core predict.Core) ([]predict.Source, error) {
-	var list []predict.Source
-	for _, m := range p.models {
-		s, err := predict.Parse(m.text, predict.Options{Core: core, MCPU: p.mcpu, Timeout: p.timeout, Open: openTable})
-		if err != nil {
-			return nil, cli.BadUsage("-model %s: %w", m.name, err)
-		}
-		list = append(list, s)
-	}
-	return list, nil
-}
-
 func (c *scoring) run(std cli.Streams) error {
 	if len(c.files) == 0 {
 		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}
-	if c.predictions != "" && len(c.models) != 1 {
+	if c.predictions != "" && len(c.Models) != 1 {
 		return cli.BadUsage("-predictions is of one model: name it, such as -model llvm-mca-22")
 	}
 	if c.predictions == "-" {
 		return cli.BadUsage("-predictions: standard output takes the report; name a file")
 	}
-	c.truth.core, c.truth.unmeasured = c.core, c.predictions != ""
+	c.truth.core, c.truth.unmeasured = c.Core, c.predictions != ""
 	stdin, err := std.In, error(nil)
 	if c.predictions != "" {
 		if stdin, std.In, err = readTwice(c.files, std.In); err != nil {
@@ -201,11 +152,11 @@ func (c *scoring) sourcesFor(ctx context.Context, t *truth, std cli.Streams) ([]
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
 		var err error
-		if core, err = c.namedCore(); err != nil {
+		if core, err = c.NamedCore(); err != nil {
 			return nil, err
 		}
 	}
-	sources, err := c.sources(core)
+	sources, err := c.Sources(core)
 	if err == nil && c.predictions != "" {
 		sources[0], err = c.writePredictions(ctx, sources[0], std.In, std)
 	}
@@ -227,11 +178,11 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 		began := time.Now()
 		predictions, err := s.Predict(ctx, blocks)
 		if err != nil {
-			return nil, sourceError(c.models[i].name, err)
+			return nil, predicting.SourceError(c.Models[i].Name, err)
 		}
-		models = append(models, score.Model{Name: c.models[i].name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
+		models = append(models, score.Model{Name: c.Models[i].Name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", c.models[i].name, words.Plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", c.Models[i].Name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
 	if t.core.Name == "" {
@@ -244,14 +195,6 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 		return nil, err
 	}
 	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
-}
-
-// sourceError tells what a user can mend from what he cannot.
-func sourceError(name string, err error) error {
-	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
-		return cli.BadUsage("-model %s: %w", name, err)
-	}
-	return fmt.Errorf("-model %s: %w", name, err)
 }
 
 // inParallel calls do for 0 to n-1, on all CPUs.

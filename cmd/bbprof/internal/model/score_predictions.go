@@ -12,9 +12,9 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
-	"github.com/bbprof/bbprof/internal/host"
 )
 
 // readTwice keeps standard input, if it is one of the files, for a second reading.
@@ -35,10 +35,10 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 	}
 	list, err := source.Predict(ctx, blocks)
 	if err != nil {
-		return nil, sourceError(c.models[0].name, err)
+		return nil, predicting.SourceError(c.Models[0].Name, err)
 	}
 	if !slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
-		return nil, cli.BadUsage("-model %s: it has failed at each of %s: %s", c.models[0].name, words.Plural(len(blocks), "block"), list[0].Failure)
+		return nil, cli.BadUsage("-model %s: it has failed at each of %s: %s", c.Models[0].Name, words.Plural(len(blocks), "block"), list[0].Failure)
 	}
 	said := predicted{source, map[string]score.Prediction{}}
 	rows := [][]string{{"hex", "cycles", "failure"}}
@@ -73,17 +73,4 @@ func (p predicted) Predict(_ context.Context, blocks []string) (list []score.Pre
 		list = append(list, said)
 	}
 	return list, nil
-}
-
-// namedCore is the core that -core names, or else this host's.
-func (p *predicting) namedCore() (predict.Core, error) {
-	name := p.core
-	if name == "" {
-		name = string(host.Detect().Microarchitecture)
-	}
-	core, ok := predict.CoreOf(name)
-	if !ok && p.core != "" {
-		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
-	}
-	return core, nil
 }

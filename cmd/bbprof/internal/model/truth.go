@@ -385,19 +385,3 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 	m.Predictions = score.Collect(list)
 	return m, nil
 }
-
-// tableRows are a file of predictions, for package predict.
-type tableRows struct {
-	resultfile.Reader
-	io.Closer
-}
-
-func (r tableRows) Columns() []string { return r.Schema().Names() }
-
-func openTable(name string) (predict.Rows, error) {
-	in, closer, err := resultfile.OpenFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return tableRows{in, closer}, nil
-}

@@ -40,6 +40,7 @@ processes that they start are ended with them.
 		Notes: `docs/compare.md explains the report, the test and -link.
 `,
 		Examples: `bbprof compare -a 4801c0 -b 480fafc0
+bbprof compare -a 'lea rax, [rax+rax]' -b 'add rax, rax'
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 `,
 		Exits: map[int]string{cli.ExitOK: "compared, whatever the verdict", cli.ExitRejected: "a block is rejected (of files: in every pair); the report says why",
@@ -72,7 +73,7 @@ type comparing struct {
 
 func (c *comparing) declare(f *cli.Flags) {
 	f.Stray = "the sides are named by -a and -b"
-	f.Text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it; what begins with the name of a program is a "+
+	f.Text(&c.a, "a", "A", "the one side. Hexadecimal digits are a block, as -hex takes it, and assembly is one, as -asm takes it; what begins with the name of a program is a "+
 		"command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
 	f.Text(&c.b, "b", "B", "the other side")
 	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
@@ -106,11 +107,11 @@ func (c *comparing) run(std cli.Streams) error {
 	}
 	a, err := readSide("-a", c.a, std)
 	if err != nil {
-		return cli.Usage(err)
+		return err
 	}
 	b, err := readSide("-b", c.b, std)
 	if err != nil {
-		return cli.Usage(err)
+		return err
 	}
 	ofBlocks, ofRuns := c.flags.Of(measuring.Title), c.flags.Of(running.Title)
 	switch {

@@ -23,6 +23,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func (c *comparing) files(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
@@ -185,26 +186,53 @@ const (
 	aCommand kind = "program"
 )
 
-// readSide takes hexadecimal digits for a block, a file that cannot be executed for a file of
-// blocks, and what begins with the name of a program for a command.
+// readSide reads a side. All errors are the user's to mend, but for a missing assembler.
 func readSide(name, text string, std cli.Streams) (side, error) {
+	s, err := parseSide(name, text, std)
+	if host := (*verdict.HostError)(nil); err == nil || errors.As(err, &host) {
+		return s, err
+	}
+	return s, cli.Usage(err)
+}
+
+// parseSide takes hexadecimal digits or assembly for a block, a file that cannot be executed for a file of
+// blocks, and what begins with the name of a program for a command. Text that names a register and can be assembled
+// is assembly even if its mnemonic is a program's name, as that of test is.
+func parseSide(name, text string, std cli.Streams) (side, error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
 	}
 	words, wordsErr := program.Words(text)
+	isProgram := false
 	if len(words) > 0 {
-		if _, err := exec.LookPath(words[0]); err == nil {
-			return side{kind: aCommand, words: words}, nil
+		_, err := exec.LookPath(words[0])
+		isProgram = err == nil
+	}
+	_, statErr := os.Stat(text)
+	isFile := text == "-" || !errors.Is(statErr, os.ErrNotExist)
+	if isAssembly := measuring.AssemblyHint(text) != ""; !isFile && (isAssembly || !isProgram) {
+		code, left, err := measuring.Assemble(text)
+		switch {
+		case err == nil && len(code) <= profiler.MaxBlock:
+			measuring.WarnLeft(std, left)
+			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
+		case err == nil:
+			return side{}, fmt.Errorf("%s: %d bytes of code; give one block of at most %d", name, len(code), profiler.MaxBlock)
+		case isAssembly && !isProgram:
+			return side{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	in, err := rowfile.OpenBlocks([]string{text}, std.In, "")
-	if _, statErr := os.Stat(text); text != "-" && errors.Is(statErr, os.ErrNotExist) {
+	if isProgram {
+		return side{kind: aCommand, words: words}, nil
+	}
+	if !isFile {
 		if wordsErr != nil {
 			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
 		}
 		return side{}, fmt.Errorf("%s %s is not a block (%v), a file or a program", name, text, hexErr)
 	}
+	in, err := rowfile.OpenBlocks([]string{text}, std.In, "")
 	if err != nil {
 		return side{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -89,6 +89,9 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if len(o.Set) > 0 {
 		settings["set"] = o.Set.String()
 	}
+	if len(o.Memory) > 0 {
+		settings["mem"] = o.Memory.String()
+	}
 	if len(o.Tolerate) > 0 { // by no flag of batch
 		settings["tolerate"] = joined(o.Tolerate)
 	}

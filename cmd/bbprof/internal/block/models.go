@@ -1,0 +1,84 @@
+package block
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// Result is a measured block and what models predict of it.
+type Result struct {
+	profiler.Result
+	Models []Prediction `json:"models,omitempty"`
+}
+
+type Prediction struct {
+	Name    string  `json:"name"`
+	Source  string  `json:"source"`
+	Cycles  float64 `json:"cycles,omitzero"`
+	Failure string  `json:"failure,omitempty"` // why there are no cycles
+}
+
+// MarshalJSON adds the models to the result's own keys.
+func (r Result) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(r.Result)
+	if err != nil || len(r.Models) == 0 {
+		return text, err
+	}
+	models, err := json.Marshal(r.Models)
+	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
+}
+
+// predictions asks the models about one block.
+func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int) (list []Prediction, err error) {
+	core, err := asked.NamedCore(cpus...)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := asked.Sources(core)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range sources {
+		name := asked.Models[i].Name
+		said, err := s.Predict(ctx, []string{fmt.Sprintf("%x", code)})
+		if err != nil {
+			return nil, predicting.SourceError(name, err)
+		}
+		p := Prediction{Name: name, Source: s.String()}
+		if said[0].Known() {
+			p.Cycles = said[0].Cycles
+		} else {
+			p.Failure = said[0].Failure
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// beside are lines of a report, below the measured cycles.
+func (r Result) beside() string {
+	var w strings.Builder
+	for _, p := range r.Models {
+		fmt.Fprintf(&w, "%-12s%s: ", "model", p.Name)
+		switch {
+		case p.Failure != "":
+			fmt.Fprintf(&w, "no prediction: %s", p.Failure)
+		case r.Status != profiler.OK:
+			fmt.Fprintf(&w, "%.3f cycles", p.Cycles)
+		case p.Cycles < r.CILow, p.Cycles > r.CIHigh:
+			fmt.Fprintf(&w, "%.3f cycles, %+.1f %%", p.Cycles, 100*(p.Cycles/r.Cycles-1))
+		default:
+			fmt.Fprintf(&w, "%.3f cycles, within the interval", p.Cycles)
+		}
+		if p.Source != p.Name {
+			fmt.Fprintf(&w, " (%s)", p.Source)
+		}
+		w.WriteByte('\n')
+	}
+	return w.String()
+}

@@ -1,0 +1,42 @@
+package block
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// TestModelsBesideResult: what models predict stands with what was measured, and compares with it only if it was.
+func TestModelsBesideResult(t *testing.T) {
+	measured := profiler.Result{Hex: "90", Status: profiler.OK, Cycles: 2, CILow: 1.98, CIHigh: 2.02}
+	rejected := profiler.Result{Hex: "90", Status: profiler.Rejected}
+	for _, tt := range []struct {
+		result     profiler.Result
+		prediction Prediction
+		text, json string
+	}{
+		{measured, Prediction{Name: "m", Source: "m 1.0", Cycles: 3}, "m: 3.000 cycles, +50.0 % (m 1.0)", `[{"name":"m","source":"m 1.0","cycles":3}]`},
+		{measured, Prediction{Name: "m", Source: "m", Cycles: 1.98}, "m: 1.980 cycles, within the interval", `[{"name":"m","source":"m","cycles":1.98}]`},
+		{measured, Prediction{Name: "m", Source: "m", Failure: "died"}, "m: no prediction: died", `[{"name":"m","source":"m","failure":"died"}]`},
+		{rejected, Prediction{Name: "m", Source: "m", Cycles: 3}, "m: 3.000 cycles", `[{"name":"m","source":"m","cycles":3}]`},
+	} {
+		r := Result{tt.result, []Prediction{tt.prediction}}
+		if got, want := r.beside(), "model       "+tt.text+"\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		text, err := json.Marshal(r)
+		var keys map[string]json.RawMessage
+		if err == nil {
+			err = json.Unmarshal(text, &keys)
+		}
+		if err != nil || string(keys["models"]) != tt.json || string(keys["hex"]) != `"90"` {
+			t.Errorf("%v: %s, want models %s", err, text, tt.json)
+		}
+	}
+	with, _ := json.Marshal(Result{Result: measured})
+	without, _ := json.Marshal(measured)
+	if string(with) != string(without) {
+		t.Errorf("without models: %s, want %s", with, without)
+	}
+}

@@ -1,0 +1,117 @@
+// Package predicting is what commands that ask models share.
+package predicting
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/internal/host"
+)
+
+// Timeout is how long a tool may be silent. Learned models take long to start.
+const Timeout = time.Minute
+
+// Flags are models, and what they have to be told.
+type Flags struct {
+	Models  []Model
+	MCPU    string
+	Core    string
+	Timeout time.Duration // without an answer; 0 is Timeout
+}
+
+type Model struct{ Name, Text string }
+
+func (p *Flags) AddModel(f *cli.Flags, help string) {
+	f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: help, Set: p.addModel})
+}
+
+func (p *Flags) addModel(s string) error {
+	name, source, ok := strings.Cut(s, "=")
+	if !ok || strings.ContainsAny(name, ",:") { // the = is one of the source's own
+		name, source = s, s
+	}
+	if name == "" || source == "" {
+		return errors.New("write NAME=SOURCE, such as mca=llvm-mca-22")
+	}
+	if slices.ContainsFunc(p.Models, func(m Model) bool { return m.Name == name }) {
+		return fmt.Errorf("there are two models of the name %s", name)
+	}
+	p.Models = append(p.Models, Model{name, source})
+	return nil
+}
+
+func (p *Flags) AddMCPU(f *cli.Flags) {
+	f.Text(&p.MCPU, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
+}
+
+// AddSettings declares what all models of a command have in common.
+func (p *Flags) AddSettings(f *cli.Flags) {
+	if p.Timeout == 0 {
+		p.Timeout = Timeout
+	}
+	p.AddMCPU(f)
+	f.Text(&p.Core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
+	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
+}
+
+// Sources are the models, of a core.
+func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
+	timeout := p.Timeout
+	if timeout == 0 {
+		timeout = Timeout
+	}
+	var list []predict.Source
+	for _, m := range p.Models {
+		s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: timeout, Open: OpenTable})
+		if err != nil {
+			return nil, cli.BadUsage("-model %s: %w", m.Name, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// NamedCore is the core that -core names, or else that of these CPUs.
+func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
+	name := p.Core
+	if name == "" {
+		name = string(host.Detect(cpus...).Microarchitecture)
+	}
+	core, ok := predict.CoreOf(name)
+	if !ok && p.Core != "" {
+		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
+	}
+	return core, nil
+}
+
+// SourceError tells what a user can mend from what he cannot.
+func SourceError(name string, err error) error {
+	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
+		return cli.BadUsage("-model %s: %w", name, err)
+	}
+	return fmt.Errorf("-model %s: %w", name, err)
+}
+
+// tableRows are a file of predictions.
+type tableRows struct {
+	resultfile.Reader
+	io.Closer
+}
+
+func (r tableRows) Columns() []string { return r.Schema().Names() }
+
+// OpenTable opens a file of predictions.
+func OpenTable(name string) (predict.Rows, error) {
+	in, closer, err := resultfile.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return tableRows{in, closer}, nil
+}

@@ -1,0 +1,81 @@
+package mapping
+
+import (
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
+)
+
+// slot is a word of a frame.
+type slot struct {
+	frame  int
+	offset uint64
+}
+
+func (s slot) holds(addr uint64, width int) bool {
+	off := addr % layout.PageSize
+	return off < s.offset+8 && s.offset < off+uint64(width)
+}
+
+// words are the words of frames that do not start as the fill word. Of two on one slot the one at the lower address counts.
+func (p Plan) words(pages []mapper.Page) map[slot]uint64 {
+	if len(p.Init.Memory) == 0 {
+		return nil
+	}
+	words := map[slot]uint64{}
+	for _, w := range p.Init.Memory {
+		if frame, ok := frameOf(pages, w.Address); ok {
+			at := slot{frame, w.Address % layout.PageSize}
+			if _, taken := words[at]; !taken {
+				words[at] = w.Value
+			}
+		}
+	}
+	return words
+}
+
+// word is what a word of the block's memory starts as.
+func (m *Mapped) word(addr uint64, words map[slot]uint64) uint64 {
+	if replay := m.Plan.Replay; replay != nil {
+		return replay.word(addr)
+	}
+	if frame, ok := frameOf(m.Pages, addr); ok {
+		if value, set := words[slot{frame, addr % layout.PageSize}]; set {
+			return value
+		}
+	}
+	return m.Plan.Init.Fill
+}
+
+func frameOf(pages []mapper.Page, addr uint64) (frame int, ok bool) {
+	for _, q := range pages {
+		if q.Addr == layout.PageOf(addr) {
+			return q.Frame, true
+		}
+	}
+	return 0, false
+}
+
+// noteMemory says of words that are set which of them the block does not find, or finds elsewhere too.
+func (m *Mapped) noteMemory() {
+	words := m.Plan.words(m.Pages)
+	for _, w := range m.Plan.Init.Memory {
+		frame, ok := frameOf(m.Pages, w.Address)
+		if !ok {
+			m.note("the word at %#x is set, and no copy touches its page", w.Address)
+			continue
+		}
+		at := slot{frame, w.Address % layout.PageSize}
+		if held := words[at]; held != w.Value {
+			m.note("the word at %#x holds %#x instead of %#x, since another word that is set is the same word of the frame that their pages share; more frames (-frames) tell them apart",
+				w.Address, held, w.Value)
+			continue
+		}
+		for _, a := range m.Trace.Accesses {
+			other, ok := frameOf(m.Pages, a.Addr)
+			if ok && other == frame && layout.PageOf(a.Addr) != layout.PageOf(w.Address) && at.holds(a.Addr, a.Width) {
+				m.note("an access to %#x finds the word that is set at %#x, since their pages share a frame; more frames (-frames) tell them apart", a.Addr, w.Address)
+				break
+			}
+		}
+	}
+}
