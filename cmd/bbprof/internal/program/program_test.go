@@ -61,6 +61,7 @@ func TestOpen(t *testing.T) {
 		{"a program", write("good", 0o755, good), nil},
 		{"not there", filepath.Join(dir, "nothing"), []string{"no such program", "path"}},
 		{"not on PATH", "no-such-program-anywhere", []string{"no such program", "PATH"}},
+		{"a variable", "LD_PRELOAD=./libx.so", []string{"no shell runs the program", "LD_PRELOAD=./libx.so bbprof"}},
 		{"a directory", dir, []string{"it is a directory", "name a program"}},
 		{"not executable", write("plain", 0o644, good), []string{"cannot be executed", "chmod +x"}},
 		{"a script", write("script", 0o755, []byte("#!/bin/sh\n")), []string{"script", "interpreter", "sh "}},
