@@ -620,7 +620,8 @@ func TestSweepOrder(t *testing.T) {
 
 func TestCompareOrder(t *testing.T) {
 	f := &fakeRunner{}
-	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(int) {}})
+	done := 0
+	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(n int) { done = n }})
 	if err != nil || len(pairs) != 20 {
 		t.Fatalf("%v, %v", pairs, err)
 	}
@@ -630,8 +631,8 @@ func TestCompareOrder(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 {
-		t.Fatalf("%v", f.log)
+	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 || done != 80 {
+		t.Fatalf("%v, told %d", f.log, done)
 	}
 	aFirst := 0
 	for i := 2; i < len(f.log); i += 2 { // each pair is one of either
