@@ -42,7 +42,7 @@ that differ. -predictions FILE writes a model's predictions, also of blocks that
 bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all: other models are judged",
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a model that fails; others are judged",
 			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoring{seed: 1}
