@@ -90,6 +90,10 @@ func (c *Counter) Step(done int) {
 		c.Show(at, -1, fmt.Sprintf("%d %s done", done, c.what))
 		return
 	}
+	if done == 0 {
+		c.Show(at, 0, fmt.Sprintf("0 of %d %s", c.Of, c.what))
+		return
+	}
 	left := at.Sub(c.began) * time.Duration(c.Of-done) / time.Duration(done)
 	if c.most {
 		c.Show(at, -1, fmt.Sprintf("%d of at most %d %s, at most %v left", done, c.Of, c.what, left.Round(time.Second)))

@@ -22,6 +22,12 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%q, want %q", w.String(), c.want)
 		}
 	}
+	c := Progress(&w, 10, "runs")
+	c.Columns = func() int { return 200 }
+	c.Step(0)
+	if !strings.HasSuffix(w.String(), "0 of 10 runs") {
+		t.Errorf("of none: %q", w.String())
+	}
 }
 
 func TestFit(t *testing.T) {
