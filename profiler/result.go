@@ -136,6 +136,8 @@ type ClockReport struct {
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
 	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
+	// IdleConfirmed says that this is what is known of the kind of core; else no CPU was seen idle, or the core is not in the table.
+	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
 	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
 	Shared float64 `json:"shared,omitzero"`
 	// Doubt is what the start could not tell, "" if nothing. It is among the warnings of every result, too.

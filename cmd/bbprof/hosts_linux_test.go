@@ -151,8 +151,8 @@ func TestCountWithoutProc(t *testing.T) {
 	}
 }
 
-// TestReplayWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
-func TestReplayWithoutXSave(t *testing.T) {
+// TestVerifyWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
+func TestVerifyWithoutXSave(t *testing.T) {
 	under, bbprof := forAnyHost(t)
 	name := filepath.Join(t.TempDir(), "s.states")
 	file, err := states.Create(name, states.About{})
@@ -162,8 +162,8 @@ func TestReplayWithoutXSave(t *testing.T) {
 	if err := errors.Join(file.Add(&states.Visit{Entry: states.Entry{Hex: "90"}, Before: initial.Captured{State: initial.Paper()}}), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	const getRegSet = "deny=ptrace:ENODEV:0:0xffffffff:0x4204" // PTRACE_GETREGSET (linux/ptrace.h)
-	code, stdout, stderr := runOnceUnder(t, under, []string{getRegSet}, bbprof, "replay", name)
+	const extendedState = "deny=ptrace:ENODEV:2:0xffffffff:0x202" // NT_X86_XSTATE, of PTRACE_GETREGSET (linux/elf.h)
+	code, stdout, stderr := runOnceUnder(t, under, []string{extendedState}, bbprof, "capture", "-verify", name)
 	if code != cli.ExitHost || !strings.Contains(stderr, "XSAVE") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}

@@ -206,6 +206,7 @@ var answers = map[string]uint32{
 	"EACCES": unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES),
 	"EAGAIN": unix.SECCOMP_RET_ERRNO | uint32(unix.EAGAIN),
 	"EINVAL": unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL),
+	"ENODEV": unix.SECCOMP_RET_ERRNO | uint32(unix.ENODEV),
 	"ENFILE": unix.SECCOMP_RET_ERRNO | uint32(unix.ENFILE),
 	"ENOMEM": unix.SECCOMP_RET_ERRNO | uint32(unix.ENOMEM),
 	"ENOSYS": unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS),

@@ -2,7 +2,7 @@
 // Where the runtime can start no thread, poll no file, open none or reserve no memory it dies with a
 // trace and exit code 2, which means bad usage. All of that is checked when this
 // package is initialised: other packages that bbprof is made of start timers and open files in their
-// own initialisation (protobuf and hashprobe, which Parquet needs). Packages are initialised in the
+// own initialisation. Packages are initialised in the
 // order of their paths, as far as their imports allow (Go specification, "Package initialization"),
 // and this one imports next to nothing.
 //

@@ -76,6 +76,29 @@ func TestBootstrapCovers(t *testing.T) {
 	}
 }
 
+// Where two of 500 values are most of a mean, its interval holds no value below all that the others make.
+func TestBootstrapOfFewLargeValues(t *testing.T) {
+	xs := make([]float64, 500)
+	others := 0.0
+	for i := range xs {
+		xs[i] = 0.5 + float64(i%10)/10
+		others += xs[i] / float64(len(xs))
+	}
+	xs[17], xs[311] = 250, 350
+	mean := func(indices []int) []float64 {
+		sum := 0.0
+		for _, i := range indices {
+			sum += xs[i]
+		}
+		return []float64{sum / float64(len(indices))}
+	}
+	estimate := Mean(xs)
+	in := Bootstrap(len(xs), 4000, []float64{estimate}, 1, mean)[0]
+	if in.Low < 0.95*others || in.Low > estimate || in.High < 2*estimate {
+		t.Errorf("mean %.2f, %.2f of all but two values, has the interval %.2f to %.2f", estimate, others, in.Low, in.High)
+	}
+}
+
 func TestBootstrapOfNothing(t *testing.T) {
 	in := Bootstrap(3, 3, []float64{math.NaN()}, 1, func([]int) []float64 { return []float64{math.NaN()} })
 	if !math.IsNaN(in[0].Low) || !math.IsNaN(in[0].High) {

@@ -46,3 +46,6 @@ func coinCDF(n, k int) float64 {
 
 // NormalQuantile is that of the standard normal distribution.
 func NormalQuantile(p float64) float64 { return mathext.NormalQuantile(p) }
+
+// normalCDF is the probability of a standard normal value up to z.
+func normalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }

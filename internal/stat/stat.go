@@ -225,7 +225,10 @@ func sd(xs []float64) float64 {
 // largest value, with the largest k that gives at least 95 % (David and Nagaraja, Order
 // Statistics, section 7.1: the number of values below the median is binomial). Fewer than 6
 // values do not give so much, and the interval is infinite. NaN of none, or if any is NaN.
-func MedianInterval(xs []float64) (median, low, high float64) {
+func MedianInterval(xs []float64) (median, low, high float64) { return JointMedianInterval(xs, 1) }
+
+// JointMedianInterval is the interval of one of several medians that together hold with 95 % (Bonferroni).
+func JointMedianInterval(xs []float64, medians int) (median, low, high float64) {
 	median = Median(xs)
 	if math.IsNaN(median) {
 		return median, math.NaN(), math.NaN()
@@ -233,7 +236,7 @@ func MedianInterval(xs []float64) (median, low, high float64) {
 	s := slices.Clone(xs)
 	slices.Sort(s)
 	k := 0
-	for k < len(s)/2 && 1-2*coinCDF(len(s), k) >= 0.95 {
+	for k < len(s)/2 && 2*coinCDF(len(s), k) <= Level/float64(medians) {
 		k++
 	}
 	if k == 0 {

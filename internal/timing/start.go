@@ -92,7 +92,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.idle, t.rate = found.idle, clockRate{ticks: found.rate}
 	t.report = Report{
 		Name: t.clock.Name(), Method: t.clock.Describe(), StepTicks: step,
-		MultiplyCycles: found.multiply, ProbeIdle: found.idle, Shared: found.shared, Doubt: t.doubt(found),
+		MultiplyCycles: found.multiply, ProbeIdle: found.idle, IdleConfirmed: found.confirmed, Shared: found.shared, Doubt: t.doubt(found),
 	}
 	bursts, err := t.timeBursts()
 	if err != nil {

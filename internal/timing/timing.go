@@ -148,6 +148,7 @@ type Report struct {
 	TicksPerSecond float64 // by the monitor's clock, while calibrating; 0 of counted cycles
 	MultiplyCycles float64 // latency of imul by this clock
 	ProbeIdle      float64 // the contention probe's time in cycles on an idle core
+	IdleConfirmed  bool    // what is known of the core confirms that it was idle then
 	Shared         float64 // share of the start's samples that other work slowed or interrupted
 	Doubt          string  // what the start could not tell
 }

@@ -26,11 +26,12 @@ func datasetCommand() *cli.Command {
 		Name:     "dataset",
 		Summary:  "seal results for others to train on and to trust; check what others sealed",
 		Synopsis: []string{"dataset [flags] -o DIR RESULT...", "dataset -verify DIR [flags]"},
-		About: `DIR gets the rows as Parquet, BHive's hex,cycles, categories and weights, a datasheet, and a hash of
-each file in SHA256SUMS. Repeated blocks are left out. Column split says train, validation or test:
-an application is in one of them, and blocks that differ only in registers and immediates are in one
-of them, or left_out. All results must be of one microarchitecture and one set of settings. One
-block in a hundred is measured again, and the datasheet says how well that agreed.
+		About: `DIR gets the rows as Parquet, train.csv, validation.csv and test.csv, BHive's hex,cycles, categories
+and weights, a README that explains the columns, a datasheet, and a hash of each file in SHA256SUMS.
+Repeated blocks are left out. Column split says train, validation or test: an application is in one
+of them, and blocks that differ only in registers and immediates are in one of them, or left_out.
+All results must be of one microarchitecture and one set of settings. One block in a hundred is
+measured again, and the datasheet says how well that agreed.
 
 -verify checks every file against its hash, derives from the rows what follows from them, measures
 the sample again, says whether this is the same kind of core, and names what is wrong.
@@ -92,6 +93,9 @@ func (d *sealing) make(std cli.Streams) error {
 	})
 	if err == nil {
 		io.WriteString(d.out.Notes(std), sheetText(sheet))
+		if sheet.Uneven != "" {
+			fmt.Fprintf(std.Err, "bbprof: warning: %s\n", sheet.Uneven)
+		}
 	}
 	return err
 }

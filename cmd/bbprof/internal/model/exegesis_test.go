@@ -14,7 +14,8 @@ func TestExegesisIsTried(t *testing.T) {
 	for _, c := range []struct {
 		path, name, says string
 	}{
-		{llvmIn(t, "exit 0"), "nowhere/here", "-exegesis nowhere/here: "},
+		{llvmIn(t, "echo '<MCOperand Reg:RIZ>'"), "nowhere/here", "-exegesis nowhere/here: "},
+		{llvmIn(t, "echo '<MCOperand Reg:56>'"), "here", "-exegesis here: llvm-mc (version 0) does not name registers with -show-inst"},
 		{t.TempDir(), "here", "-exegesis here: llvm-mc is not installed, or not in PATH; Debian has it"},
 	} {
 		t.Chdir(t.TempDir())

@@ -253,11 +253,14 @@ func huntSetup(how hunt.How) profiler.Setup {
 	return s
 }
 
-func (m *huntMeasurer) Measure(ctx context.Context, hexes []string, how hunt.How) ([]hunt.Measured, error) {
-	blocks := make([]profiler.Block, len(hexes))
-	for i := range hexes {
-		blocks[i].Code, _ = hex.DecodeString(hexes[i])
+func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.How) ([]hunt.Measured, error) {
+	blocks := make([]profiler.Block, len(cases))
+	for i, c := range cases {
+		blocks[i].Code, _ = hex.DecodeString(c.Hex)
 		blocks[i].Setup = huntSetup(how)
+		if c.Set != "" {
+			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // which hunt wrote
+		}
 	}
 	results, err := m.workers.Profile(ctx, blocks, m.retries)
 	out := make([]hunt.Measured, len(results))
@@ -298,6 +301,7 @@ type huntJSON struct {
 
 type huntClassJSON struct {
 	Hex       string            `json:"hex"`
+	Set       string            `json:"set,omitempty"`
 	Block     string            `json:"block"`
 	Error     string            `json:"error"`
 	Predicted score.Number      `json:"predicted"`
@@ -331,7 +335,7 @@ func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupt
 	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Found: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		k := huntClassJSON{Hex: c.Hex, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
+		k := huntClassJSON{Hex: c.Hex, Set: c.Set, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
 			Share: c.Share, Blocks: c.Blocks, Members: []huntVariantJSON{}, Others: []huntVariantJSON{}}
 		for _, v := range c.Variants {
 			line := huntVariantJSON{v.Hex, v.Text, string(v.Dimension), score.Number(v.Predicted.Cycles), v.Cycles}
@@ -363,7 +367,7 @@ func huntText(model string, threshold float64, f *hunt.Found) string {
 	t := cli.NewTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+doubts(c))
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+strings.ReplaceAll(setFlag(c.Set), " -set", ", with")+doubts(c))
 		if same := c.Same(); len(same) > 0 {
 			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}
@@ -437,7 +441,7 @@ func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Expla
 	writeMeasurements(&w, c)
 	info := host.Detect(h.Measuring.CPUs...)
 	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
-	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct -hex %s`\n", c.Hex)
+	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct%s -hex %s`\n", setFlag(c.Set), c.Hex)
 	if r := c.Result; r != nil {
 		w.WriteString("\n## Evidence\n\n")
 		for _, line := range r.Evidence {
@@ -452,6 +456,14 @@ func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Expla
 		fmt.Fprintf(&w, "\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
 	}
 	return w.String()
+}
+
+// setFlag is the flag that has registers start with what they held in the block that was shrunk.
+func setFlag(set string) string {
+	if set == "" {
+		return ""
+	}
+	return " -set " + set
 }
 
 func writeMeasurements(w *strings.Builder, c *hunt.Class) {

@@ -34,7 +34,7 @@ type ones struct {
 	err     error
 }
 
-func (m ones) Measure(_ context.Context, blocks []string, how hunt.How) ([]hunt.Measured, error) {
+func (m ones) Measure(_ context.Context, blocks []hunt.Case, how hunt.How) ([]hunt.Measured, error) {
 	if how == m.failsAt {
 		return nil, m.err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -238,28 +237,25 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 	return chosen, nil
 }
 
-// llvmVersion is that of the model, or else of the newest llvm-mc that is found.
-func (c *measuringForms) llvmVersion() string {
+// llvmMC is that of the model's version, or else the newest that can name opcodes; why says why one cannot.
+func (c *measuringForms) llvmMC(ctx context.Context) (tool string, why error) {
+	version := ""
 	if len(c.models) == 1 {
-		if version, ok := strings.CutPrefix(strings.Split(c.models[0].text, ",")[0], "llvm-mca"); ok {
-			return version
+		if v, ok := strings.CutPrefix(strings.Split(c.models[0].text, ",")[0], "llvm-mca"); ok {
+			version = v
 		}
 	}
-	for _, version := range []string{"-22", "-21", "-20", "-19"} {
-		if _, err := exec.LookPath("llvm-mc" + version); err == nil {
-			return version
-		}
-	}
-	return ""
+	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
+	return instructions.MC(ctx, version, cmp.Or(c.mcpu, core.LLVM))
 }
 
 // nameOpcodes names opcodes where there is an llvm-mc.
 func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
-	err := instructions.NameOpcodes(ctx, c.llvmVersion(), rows)
-	if errors.Is(err, instructions.ErrNoLLVM) {
+	tool, _ := c.llvmMC(ctx)
+	if tool == "" {
 		return nil
 	}
-	return err
+	return instructions.NameOpcodes(ctx, tool, rows)
 }
 
 // checkExegesis says what -exegesis lacks before measuring, not after.
@@ -267,8 +263,8 @@ func (c *measuringForms) checkExegesis() error {
 	if c.exegesis == "" {
 		return nil
 	}
-	if _, err := exec.LookPath("llvm-mc" + c.llvmVersion()); err != nil && c.snippets == "" {
-		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, instructions.ErrNoLLVM)
+	if _, why := c.llvmMC(context.Background()); why != nil && c.snippets == "" {
+		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, why)
 	}
 	for _, mode := range instructions.ExegesisModes() {
 		if err := cli.Replaceable(c.exegesisFile(mode)); err != nil {
@@ -284,16 +280,25 @@ func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row,
 	if c.exegesis == "" {
 		return nil
 	}
+	var nothing []error
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
 		err := cli.WriteWhole(name, nil, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})
-		if err != nil {
+		switch none := (*instructions.NothingError)(nil); {
+		case errors.As(err, &none):
+			nothing = append(nothing, fmt.Errorf("%s is not written: %w", name, none))
+			fmt.Fprintf(std.Err, "bbprof: %v\n", nothing[len(nothing)-1])
+		case err != nil:
 			return fmt.Errorf("-exegesis: %w", err)
+		default:
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 		}
-		fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
+	}
+	if len(nothing) == len(instructions.ExegesisModes()) {
+		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)
 	}
 	return nil
 }

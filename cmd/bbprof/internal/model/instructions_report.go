@@ -17,24 +17,32 @@ const disagreeing = 0.02
 // disagree asks a model for the blocks that were measured and writes where it is wrong.
 func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
 	blocks := instructions.Blocks(rows)
-	predictions, err := source.Predict(ctx, blocks)
-	if err != nil {
-		return sourceError(c.models[0].name, err)
+	sources, through := []predict.Source{source}, ""
+	if a, ok := source.(predict.Aliaser); ok {
+		sources, through = append(sources, a.Aliasing()), "; a latency through memory, both with loads that wait for stores and without (-noalias)"
 	}
-	cycles := map[string]float64{}
-	for i, p := range predictions {
-		if p.Known() {
-			cycles[blocks[i]] = p.Cycles
+	var cycles []map[string]float64
+	for _, s := range sources {
+		predictions, err := s.Predict(ctx, blocks)
+		if err != nil {
+			return sourceError(c.models[0].name, err)
 		}
+		by := map[string]float64{}
+		for i, p := range predictions {
+			if p.Known() {
+				by[blocks[i]] = p.Cycles
+			}
+		}
+		cycles = append(cycles, by)
 	}
-	list, judged := instructions.Disagreements(rows, cycles, disagreeing)
+	list, judged := instructions.Disagreements(rows, disagreeing, cycles...)
 	total := 0
 	for _, n := range judged {
 		total += n
 	}
-	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%", source, len(list), total, 100*disagreeing)
+	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), total, 100*disagreeing, through)
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
-	err = cli.WriteWhole(c.report, nil, func(w io.Writer) error {
+	err := cli.WriteWhole(c.report, nil, func(w io.Writer) error {
 		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
 			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)

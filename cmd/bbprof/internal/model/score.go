@@ -28,7 +28,8 @@ func scoreCommand() *cli.Command {
 		About: `Each model predicts the measured blocks, and its predictions are compared with them. A SOURCE is
   FILE              CSV, JSON lines or Parquet with a column hex and one of cycles;
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
-  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own
+  llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
+                    by default it iterates until whole cycles are 0.1 % of the prediction
   osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
@@ -52,8 +53,9 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.addPredicting(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
-			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, grouped by what they have in common")
+			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
 			f.Text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
 			cli.OutputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
@@ -192,7 +194,7 @@ func (c *scoring) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive}
+	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {
@@ -201,7 +203,7 @@ func (c *scoring) run(std cli.Streams) error {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return cmp.Or(c.out.Write(std, r, scoreText(r, files, t.weighted(), c.worst > 0)), errors.Join(c.failed...))
+	return cmp.Or(c.out.Write(std, r, scoreText(r, files, c.worst > 0)), errors.Join(c.failed...))
 }
 
 // facts say what was measured on what, for the page.

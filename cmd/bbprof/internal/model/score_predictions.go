@@ -54,6 +54,7 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 	if err != nil {
 		return nil, fmt.Errorf("writing the predictions: %w", err)
 	}
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s by %s\n", c.predictions, words.Plural(len(blocks), "block"), source)
 	return said, nil
 }
 

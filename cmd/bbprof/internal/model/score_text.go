@@ -10,10 +10,10 @@ import (
 )
 
 // scoreText is the report on models. listed says that the worst blocks are to be listed.
-func scoreText(r *score.Report, files string, weighted, listed bool) string {
+func scoreText(r *score.Report, files string, listed bool) string {
 	var w strings.Builder
 	w.WriteString(scoreHeadline(r, files))
-	writeFigures(&w, r, weighted)
+	writeFigures(&w, r)
 	if len(r.Pairs) > 0 {
 		w.WriteString("\nPaired, on the blocks that both predict:\n")
 	}
@@ -62,11 +62,8 @@ func scoreHeadline(r *score.Report, files string) string {
 	return text + "\n"
 }
 
-func writeFigures(w *strings.Builder, r *score.Report, weighted bool) {
+func writeFigures(w *strings.Builder, r *score.Report) {
 	header := []string{"", "covered", "MAPE", "95 % interval", "excess", "median"}
-	if weighted {
-		header = append(header, "weighted")
-	}
 	for _, l := range score.Limits() {
 		header = append(header, fmt.Sprintf("≤ %d %%", l))
 	}
@@ -75,16 +72,21 @@ func writeFigures(w *strings.Builder, r *score.Report, weighted bool) {
 		f := &m.Figures
 		interval, _ := f.Intervals.Of("mape")
 		row := []string{m.Name, f.Coverage.Percent(), f.MAPE.Percent(), score.Interval(interval).Percent(), f.Excess.Percent(), f.MedianError.Percent()}
-		if weighted {
-			row = append(row, f.MAPEWeighted.Percent())
-		}
 		for _, within := range f.Within {
 			row = append(row, within.Percent())
 		}
 		t.Row(append(row, f.TauB.Correlation(), f.TauBRounded.Correlation(), f.Pearson.Correlation(), f.MAPEFailures.Percent())...)
 	}
 	w.WriteString(t.String())
-	w.WriteString("All but correlations in percent. Excess: error outside the measurement's interval.\n")
+	fmt.Fprintf(w, "All but correlations in percent. Excess: error outside the measurement's interval. %s\n", r.Weighting())
+	for _, m := range r.Models {
+		if m.Half != nil {
+			fmt.Fprintf(w, "%s: MAPE: %s\n", m.Name, m.Half)
+		}
+		if m.Kind == score.Candidate && m.Source != m.Name {
+			fmt.Fprintf(w, "%s: %s\n", m.Name, m.Source)
+		}
+	}
 }
 
 const maxFailures = 8
@@ -114,9 +116,17 @@ func writeMistakes(w *strings.Builder, m score.Judged, listed bool) {
 		if !listed {
 			continue
 		}
-		for _, o := range mistake.Worst {
-			fmt.Fprintf(w, "       measured %.2f (%.2f–%.2f), predicted %.2f, %s %% of the error: %s\n         %s\n",
-				o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), o.Hex, o.Text)
-		}
+		writeOffenders(w, mistake.Worst)
+	}
+	if listed {
+		fmt.Fprintf(w, "\nThe worst blocks of %s, by share of its excess error:\n", m.Name)
+		writeOffenders(w, m.Worst)
+	}
+}
+
+func writeOffenders(w *strings.Builder, list []score.Offender) {
+	for _, o := range list {
+		fmt.Fprintf(w, "       measured %.2f (%.2f–%.2f), predicted %.2f, %s %% of the error: %s\n         %s\n",
+			o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), o.Hex, o.Text)
 	}
 }

@@ -30,6 +30,7 @@ type truth struct {
 	sensitive  int                  // left out: another initial state, or another row, gives another number
 	run        resultfile.Run       // the first, of which there may be several
 	core       predict.Core         // that was measured on; without a name if nobody said
+	weight     string               // the column of weights, or none
 }
 
 // rejection is why the first row of a block has not measured it, and the weight of all its rows.
@@ -41,13 +42,14 @@ type rejection struct {
 type truthOptions struct {
 	by        string // the column that is the application
 	core      string // the core, where the results do not tell
+	weight    string // the column of weights, none, or "" for column weight where there is one
 	sensitive bool   // keep blocks that another initial state or row gives another number for
 	// unmeasured takes files without measured blocks, too.
 	unmeasured bool
 }
 
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
-	t := &truth{rejections: map[string]rejection{}}
+	t := &truth{rejections: map[string]rejection{}, weight: score.Unweighted}
 	seen := map[string]int{}
 	for _, name := range names {
 		if err := t.readFile(name, stdin, o, seen); err != nil {
@@ -68,6 +70,9 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 		return nil, fmt.Errorf("-core %s: bbprof does not know it; it knows %s", core, predict.CoreNames())
 	}
 	t.core = found
+	if !score.Weighted(t.blocks) {
+		t.weight = score.Unweighted
+	}
 	t.describe()
 	return t, nil
 }
@@ -90,7 +95,7 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 		return c, err
 	}
 	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
-	for _, name := range []string{"application", "app", "program", "source", "input_file", "column_2", "file"} { // batch names the last but one
+	for _, name := range []string{"application", "app", "program", "source", "file", "column_2", "corpus"} { // batch names the last two
 		if c.application == "" && s.Index(name) >= 0 {
 			c.application = name
 		}
@@ -172,6 +177,10 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 	if err != nil {
 		return err
 	}
+	column, err := t.weights(in.Schema(), o.weight)
+	if err != nil {
+		return err
+	}
 	names, rowsBefore := texts{}, t.rows
 	for cell, err := range c.rows(in) {
 		if err != nil {
@@ -183,9 +192,11 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 			}
 		}
 		t.rows++
-		weight, err := resultfile.Weight(cell("weight"))
-		if err != nil {
-			return fmt.Errorf("row %d: %w; bbprof convert -columns -weight leaves the column out", t.rows-rowsBefore, err)
+		weight := 0.0
+		if column != "" {
+			if weight, err = resultfile.Weight(cell(column)); err != nil {
+				return fmt.Errorf("row %d: column %s: %w; -weight none takes none", t.rows-rowsBefore, column, err)
+			}
 		}
 		block, is := predict.Digits(cell(c.hex))
 		if !is {
@@ -223,6 +234,19 @@ func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) 
 		t.blocks = append(t.blocks, b)
 	}
 	return nil
+}
+
+// weights is the column of weights of a file, "" where each block counts once.
+func (t *truth) weights(s resultfile.Schema, asked string) (string, error) {
+	const usual = "weight"
+	switch {
+	case asked == score.Unweighted || asked == "" && s.Index(usual) < 0:
+		return "", nil
+	case asked != "" && s.Index(asked) < 0:
+		return "", fmt.Errorf("-weight %s: it has no such column; there are %q", asked, s.Names())
+	}
+	t.weight = cmp.Or(asked, usual)
+	return t.weight, nil
 }
 
 // note takes in the conditions of a run, and refuses one on another core than those before it.
@@ -297,10 +321,6 @@ func (t *truth) hexes() []string {
 	return list
 }
 
-func (t *truth) weighted() bool {
-	return slices.ContainsFunc(t.blocks, func(b score.Block) bool { return b.Weight > 0 })
-}
-
 // differs is how far two measurements of a block in two initial states may be apart, as a share, for a
 // model to be judged by one of them. Two in the same state differ by more in 0.1 % of blocks.
 const differs = 0.05
@@ -310,7 +330,7 @@ func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
 // dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
-	other, err := readTruth(files, stdin, truthOptions{sensitive: true})
+	other, err := readTruth(files, stdin, truthOptions{sensitive: true, weight: score.Unweighted})
 	if err != nil {
 		return fmt.Errorf("-other-init: %w", err)
 	}
@@ -343,7 +363,7 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 	other := &truth{rejections: map[string]rejection{}}
 	seen := map[string]int{}
 	for _, name := range files {
-		if err := other.readFile(name, stdin, truthOptions{sensitive: true}, seen); err != nil {
+		if err := other.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen); err != nil {
 			return m, fmt.Errorf("-again %s: %w", name, err)
 		}
 		if err := t.sameCore(other.run); err != nil {

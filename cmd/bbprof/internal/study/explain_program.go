@@ -25,7 +25,7 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 		return err
 	}
 	defer r.Close()
-	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, leastRounds), Seed: e.ask.Seed}
+	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, cause.LeastRounds), Seed: e.ask.Seed}
 	for size := 0; size < 4096; size += 16 { // a page, beyond which addresses repeat in their low 12 bits
 		p.Sizes = append(p.Sizes, size)
 	}
@@ -46,9 +46,6 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 	}
 	return cmp.Or(e.Out.Write(std, got, causes(got)), err)
 }
-
-// leastRounds is the fewest for an interval of a median.
-const leastRounds = 6
 
 // tracer traces a window of the program, from main on by default, or says why there is none.
 func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {

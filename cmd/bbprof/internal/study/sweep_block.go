@@ -253,7 +253,9 @@ func writeRelations(w *strings.Builder, relations []sweep.Related, columns, deci
 		}
 		line(r.Column, "correlation with cycles %s", coefficient(r.Correlation))
 		line("", "more than elsewhere at %s: median %.*f cycles there, %.*f elsewhere", numbers(r.Predicted), decimals, r.There, decimals, r.Elsewhere)
-		line("", "slower than the usual %.*f cycles by 3 %%: %s, and of those %s", decimals, r.Usual, numbers(r.Slow), numbers(r.Both))
+		if r.Known {
+			line("", "%s, and of those %s", slower(r.Spikes, decimals), numbers(r.Both))
+		}
 		if text := more(r); text != "" {
 			line("", "%s", text)
 		}
@@ -261,6 +263,14 @@ func writeRelations(w *strings.Builder, relations []sweep.Related, columns, deci
 	if len(constant) > 0 {
 		fmt.Fprintf(w, "  the same at all values: %s\n", strings.Join(constant, ", "))
 	}
+}
+
+// slower says which values stand out.
+func slower(s sweep.Spikes, decimals int) string {
+	if !s.Known {
+		return "too few runs to tell slow values from chance; that takes -runs 6 or more"
+	}
+	return fmt.Sprintf("slower than the usual %.*f cycles by 3 %%: %s", decimals, s.Usual, numbers(s.Slow))
 }
 
 func coefficient(c sweep.Correlation) string {

@@ -89,7 +89,16 @@ func TestScreen(t *testing.T) {
 	if want := "more than 25 % apart: 100 at the fastest value (0), 126 at the slowest (48)"; strings.Count(text, "apart") != 1 || !strings.Contains(text, want) {
 		t.Errorf("want %q and no other apart in:\n%s", want, text)
 	}
-	if !strings.Contains(text, "1000 to 2000 cycles, a ratio of 2.000; events of 6 runs a value") {
+	if !strings.HasPrefix(text, "bbprof: events of 6 runs a value") {
 		t.Error(text)
+	}
+	want := "bbprof: 1000 to 2000 cycles, a ratio of 2.000; slower than the usual 1005 cycles by 3 %: 1 value (48)\n"
+	if got := ofPrograms("env").spread(points); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	points[0].Cycles = points[0].Cycles[:5]
+	want = "bbprof: 1000 to 2000 cycles, a ratio of 2.000; too few runs to tell slow values from chance; that takes -runs 6 or more\n"
+	if got := ofPrograms("env").spread(points); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -55,6 +55,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, f *programFactor, std cli.S
 	if writeErr := s.writeSweep(std, f.table(got), err != nil); writeErr != nil || err != nil {
 		return cmp.Or(writeErr, err)
 	}
+	io.WriteString(s.Out.Notes(std), f.spread(got.points))
 	if got.traces != nil {
 		io.WriteString(s.Out.Notes(std), f.summary(got.points, got.traces))
 	}
@@ -224,6 +225,16 @@ func (f *programFactor) screen(points []program.Point, events []sweep.Counted, r
 	return f.relate(points, related, fmt.Sprintf("events of %s a value, each counted alone in runs of its own", words.Plural(runs, "run")))
 }
 
+// spread says how far the values are apart, and which stand out.
+func (f *programFactor) spread(points []program.Point) string {
+	as := f.asPoints(points)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, p := range as {
+		low, high = min(low, p.Result.Cycles), max(high, p.Result.Cycles)
+	}
+	return fmt.Sprintf("bbprof: %.0f to %.0f cycles, a ratio of %.3f; %s\n", low, high, high/low, slower(sweep.SpikesOf(as), 0))
+}
+
 // tracedColumn is something that is counted of a program in one set-up.
 type tracedColumn struct {
 	name string
@@ -276,8 +287,7 @@ func (f *programFactor) relate(points []program.Point, related []sweep.Related, 
 	at := func(one sweep.Point) int {
 		return slices.IndexFunc(as, func(p sweep.Point) bool { return p.Value == one.Value })
 	}
-	fast, slow := fastest.Result.Cycles, slowest.Result.Cycles
-	fmt.Fprintf(&w, "bbprof: %.0f to %.0f cycles, a ratio of %.3f; %s:\n", fast, slow, slow/fast, how)
+	fmt.Fprintf(&w, "bbprof: %s:\n", how)
 	writeRelations(&w, related, 17, 0, func(r sweep.Related) string {
 		fast, slow := r.Values[at(fastest)], r.Values[at(slowest)]
 		if math.Abs(slow-fast) <= changedShare*min(math.Abs(fast), math.Abs(slow)) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ const (
 	BHiveFile      = "bhive.csv"
 	CategoriesFile = "categories.csv"
 	WeightsFile    = "weights.csv"
+	ReadmeFile     = "README.md"
 )
 
 // The columns that a dataset adds to those of the results.
@@ -53,7 +55,9 @@ type Sheet struct {
 	ApplicationColumn string            `json:"application_column,omitempty"`
 	WeightColumn      string            `json:"weight_column,omitempty"`
 	Applications      map[string]string `json:"applications,omitempty"` // the split of each; none: split by near-duplicates alone
+	Uneven            string            `json:"uneven_split,omitempty"` // how far the split is from what was wanted
 
+	Columns []Column   `json:"columns"` // of the parts
 	Parts   []Part     `json:"parts"`
 	Content string     `json:"content_sha256"`
 	Counts  Counts     `json:"counts"`
@@ -84,13 +88,14 @@ type tally struct {
 	content hash.Hash
 	bhive   resultfile.Writer
 	lists   []list
+	splits  map[string]list // with headers
 	sample  []Measured
 }
 
-// list is a file of two columns.
+// list is a file of some columns of accepted blocks.
 type list struct {
-	column string
-	out    *csv.Writer
+	columns []string
+	out     *csv.Writer
 }
 
 // Measured is a block with its cycles.
@@ -113,12 +118,24 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 	if t.bhive, err = resultfile.NewWriter(open(BHiveFile), resultfile.BHive, s); err != nil {
 		return nil, err
 	}
-	t.lists = []list{{"category", csv.NewWriter(open(CategoriesFile))}}
+	t.lists = []list{{[]string{"hex", "category"}, csv.NewWriter(open(CategoriesFile))}}
 	if weight != "" {
 		if s.Index(weight) < 0 {
 			return nil, fmt.Errorf("it has no column %s for weights; it has %s", weight, strings.Join(s.Names(), ", "))
 		}
-		t.lists = append(t.lists, list{weight, csv.NewWriter(open(WeightsFile))})
+		t.lists = append(t.lists, list{[]string{"hex", weight}, csv.NewWriter(open(WeightsFile))})
+	}
+	columns := []string{"hex"}
+	for _, name := range []string{"cycles", "ci_low", "ci_high", "category", applicationColumn, weight} {
+		if s.Index(name) >= 0 && !slices.Contains(columns, name) {
+			columns = append(columns, name)
+		}
+	}
+	t.splits = map[string]list{}
+	for _, split := range []string{Train, Validation, Test} {
+		l := list{columns, csv.NewWriter(open(split + ".csv"))}
+		l.out.Write(columns) // errors stay, for close
+		t.splits[split] = l
 	}
 	return t, nil
 }
@@ -151,14 +168,22 @@ func (t *tally) add(cells []string) error {
 			t.sample = append(t.sample, m)
 		}
 	}
-	for _, l := range t.lists {
-		l.out.Write([]string{cell("hex"), cell(l.column)}) // errors stay, for close
+	lists := t.lists
+	if l, ok := t.splits[cell(splitColumn)]; ok {
+		lists = append(slices.Clip(lists), l)
+	}
+	for _, l := range lists {
+		row := make([]string, len(l.columns))
+		for i, name := range l.columns {
+			row[i] = cell(name)
+		}
+		l.out.Write(row)
 	}
 	return t.bhive.Write(cells)
 }
 
 func (t *tally) close() error {
-	for _, l := range t.lists {
+	for _, l := range slices.AppendSeq(slices.Clone(t.lists), maps.Values(t.splits)) {
 		if l.out.Flush(); l.out.Error() != nil {
 			return l.out.Error()
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	library "github.com/parquet-go/parquet-go"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/cpu"
@@ -115,11 +117,93 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// TestExplainsItself: the directory says what is in it, numbers are numbers there, and what is unknown is null.
+func TestExplainsItself(t *testing.T) {
+	dir, sheet := sealed(t, core)
+	readme, err := os.ReadFile(filepath.Join(dir, ReadmeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# Cycles of basic blocks on zen4\n", "| `cycles` | number | core cycles per iteration of the block | ", "| `count` | integer |  | executions", "| `application` | text |", "`train.csv`"} {
+		if !strings.Contains(string(readme), want) {
+			t.Errorf("README.md lacks %q", want)
+		}
+	}
+	for _, c := range sheet.Columns {
+		if c.About == "" || c.Name != "source" && strings.HasPrefix(c.About, "as it was in the corpus") {
+			t.Errorf("column %s: %q", c.Name, c.About)
+		}
+	}
+	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(sheet.Parts[0].File)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := library.OpenFile(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, ok := in.Schema().Lookup("count")
+	if kind := at.Node.Type().Kind(); !ok || kind != library.Int64 {
+		t.Errorf("count is %v", kind)
+	}
+	rows := make([]library.Row, 10)
+	if n, err := in.RowGroups()[0].Rows().ReadRows(rows); n != len(rows) || err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(n, err)
+	}
+	if v := rows[9][at.ColumnIndex]; !v.IsNull() {
+		t.Errorf("the count of a row without one is %v", v)
+	}
+	for _, split := range []string{Train, Validation, Test} {
+		text, err := os.ReadFile(filepath.Join(dir, split+".csv"))
+		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,category,application,count" {
+			t.Errorf("%s.csv: %v: %q", split, err, header)
+		}
+		if n := strings.Count(string(text), "\n") - 1; n != sheet.Counts.Splits[split] {
+			t.Errorf("%s.csv has %d blocks, want %d", split, n, sheet.Counts.Splits[split])
+		}
+	}
+	if want := "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10"; sheet.Uneven != want {
+		t.Errorf("uneven: %q, want %q", sheet.Uneven, want)
+	}
+}
+
+// TestTypes of columns that a corpus has.
+func TestTypes(t *testing.T) {
+	for want, cells := range map[resultfile.Type][]string{
+		resultfile.Integer: {"1", "-20", ""},
+		resultfile.Number:  {"1", "0.25", "1e-05"},
+		resultfile.Flag:    {"true", "", "false"},
+		resultfile.Text:    {"1", "007"},
+	} {
+		s := shape{values: map[string]bool{}}
+		for _, c := range cells {
+			s.add(c)
+		}
+		if got := s.typed(); got != want {
+			t.Errorf("%q are of type %s, want %s", cells, got, want)
+		}
+	}
+}
+
+// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
+func TestEveryColumnIsExplained(t *testing.T) {
+	for _, c := range explained(resultfile.NewSchema(true, nil)) {
+		if strings.HasPrefix(c.About, "as it was") {
+			t.Errorf("docs/reference.md does not explain column %s", c.Name)
+		}
+	}
+}
+
 // TestFlippedByte: a byte that has changed is found in every file, and the file is named.
 func TestFlippedByte(t *testing.T) {
 	require.Slow(t)
 	dir, sheet := sealed(t, core)
-	names := []string{SumsFile, SheetFile, BHiveFile, CategoriesFile, WeightsFile}
+	names := []string{SumsFile, SheetFile, ReadmeFile, BHiveFile, CategoriesFile, WeightsFile, Train + ".csv"}
 	for _, p := range sheet.Parts {
 		names = append(names, p.File)
 	}
@@ -265,6 +349,8 @@ func TestRefused(t *testing.T) {
 		{Options{Inputs: []string{one, two}}, "measured on skylake, and results before it on zen4"},
 		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
 		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
+		{Options{Inputs: []string{one}, Application: "address"},
+			`column address holds "0x401136" alone, and a split by application needs 3 values; columns that have as many: source, count; without`},
 	} {
 		_, err := c.o.Read()
 		if err == nil || !strings.Contains(err.Error(), c.want) {

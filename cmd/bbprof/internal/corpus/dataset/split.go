@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 )
@@ -24,6 +27,32 @@ var shares = []struct {
 	split string
 	share float64
 }{{Test, 0.1}, {Validation, 0.1}, {Train, 0.8}}
+
+// farOff is how far a split's share of the accepted blocks may be from what was asked for.
+const farOff = 0.05
+
+// uneven says how far the split is from what was asked for, "" where it is near.
+func (c *Counts) uneven() string {
+	total, far := 0, false
+	for _, n := range c.Splits {
+		total += n
+	}
+	var have, want []string
+	for _, s := range slices.Backward(shares) {
+		share := float64(c.Splits[s.split]) / float64(total)
+		far = far || math.Abs(share-s.share) > farOff
+		have = append(have, fmt.Sprintf("%.0f", 100*share))
+		want = append(want, fmt.Sprintf("%.0f", 100*s.share))
+	}
+	if !far {
+		return ""
+	}
+	text := fmt.Sprintf("the split is %s %% for train, validation and test, not %s", strings.Join(have, ", "), strings.Join(want, ", "))
+	if n := c.Splits[LeftOut]; n > 0 {
+		text += fmt.Sprintf("; %.0f %% are left out, since near-duplicates of them are in another split", 100*float64(n)/float64(total))
+	}
+	return text
+}
 
 // nearKey is equal for blocks that differ in registers, immediates and addresses alone.
 func nearKey(block string) uint64 {

@@ -77,7 +77,7 @@ func (v *Verified) sums(dir, text string) map[string]string {
 			v.problem(name, "its bytes have changed: SHA-256 is %.16s…, sealed was %.16s…", got, sum)
 		}
 	}
-	for _, name := range []string{SheetFile, BHiveFile, CategoriesFile} {
+	for _, name := range []string{SheetFile, ReadmeFile, BHiveFile, CategoriesFile} {
 		if listed[name] == "" {
 			v.problem(SumsFile, "it does not list %s", name)
 		}

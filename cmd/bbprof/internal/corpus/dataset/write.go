@@ -30,13 +30,14 @@ type Source struct {
 	Options
 	schema resultfile.Schema
 	sheet  Sheet
-	keep   []bool // of each row: false of one whose block an earlier row has
+	keep   []bool            // of each row: false of one whose block an earlier row has
+	shapes map[string]*shape // of the columns that were carried
 	blocks []planned
 }
 
 // Read reads all results. They are of one microarchitecture and one set of settings.
 func (o Options) Read() (*Source, error) {
-	s := &Source{Options: o}
+	s := &Source{Options: o, shapes: map[string]*shape{}}
 	s.sheet = Sheet{Made: o.Made, Sealed: o.Version, Inputs: o.Inputs, ApplicationColumn: o.Application, WeightColumn: o.Weight}
 	seen := map[string]bool{}
 	var first *resultfile.Run
@@ -58,6 +59,7 @@ func (o Options) Read() (*Source, error) {
 				s.blocks = append(s.blocks, s.planned(in, cells))
 			}
 			seen[block] = true
+			s.look(in, cells)
 			return nil
 		})
 		if err != nil {
@@ -70,7 +72,44 @@ func (o Options) Read() (*Source, error) {
 	if len(s.blocks) == 0 {
 		return nil, errors.New("no block was accepted, so there is nothing to seal")
 	}
-	return s, nil
+	return s, s.enough()
+}
+
+// look takes in what the columns hold that were carried.
+func (s *Source) look(in resultfile.Schema, cells []string) {
+	for i, c := range in {
+		if !c.Carried() {
+			continue
+		}
+		if s.shapes[c.Name] == nil {
+			s.shapes[c.Name] = &shape{values: map[string]bool{}}
+		}
+		s.shapes[c.Name].add(cells[i])
+	}
+}
+
+// enough fails where the blocks have fewer applications than there are splits.
+func (s *Source) enough() error {
+	if s.Application == "" || assign(s.blocks) != nil {
+		return nil
+	}
+	var values, others []string
+	for _, b := range s.blocks {
+		if v := fmt.Sprintf("%.80q", b.application); !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	for _, c := range s.schema {
+		if of := s.shapes[c.Name]; of != nil && c.Name != s.Application && len(of.values) >= len(shares) {
+			others = append(others, c.Name)
+		}
+	}
+	slices.Sort(values)
+	why := fmt.Sprintf("column %s holds %s alone, and a split by application needs %d values", s.Application, strings.Join(values, " and "), len(shares))
+	if len(others) > 0 {
+		why += "; columns that have as many: " + strings.Join(others, ", ")
+	}
+	return errors.New(why + "; without -application the split goes by near-duplicates")
 }
 
 // note takes in the conditions of a run, and refuses those that do not belong to the first's.
@@ -157,6 +196,7 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	}
 	sheet := &s.sheet
 	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
+	sheet.Uneven = sheet.Counts.uneven()
 	slices.SortFunc(w.tally.sample, byHash)
 	if sheet.Sample, err = again(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
 		return nil, err
@@ -166,6 +206,9 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 		return nil, err
 	}
 	if _, err := w.open(SheetFile).Write(append(text, '\n')); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(w.open(ReadmeFile), sheet.readme()); err != nil {
 		return nil, err
 	}
 	return sheet, w.seal()
@@ -219,7 +262,14 @@ func (w *writing) rows() (err error) {
 	if w.Application != applicationColumn {
 		names = append(names, applicationColumn)
 	}
-	schema := resultfile.SchemaOf(names)
+	types := map[string]resultfile.Type{applicationColumn: resultfile.Text, splitColumn: resultfile.Text}
+	for name, shape := range w.shapes {
+		if types[name] = shape.typed(); name == w.Application {
+			types[name] = resultfile.Text // as the splits are called
+		}
+	}
+	schema := resultfile.SchemaOf(names).Typed(types)
+	w.sheet.Columns = explained(schema)
 	if w.tally, err = newTally(schema, w.Weight, w.open); err != nil {
 		return err
 	}
@@ -250,6 +300,11 @@ func (w *writing) rows() (err error) {
 				split = w.split.of(p)
 			}
 			row := append(slices.Clone(cells), split)
+			for i := range cells {
+				if schema[i].Carried() && schema[i].Type == resultfile.Number {
+					row[i], _ = canonical(cells[i])
+				}
+			}
 			if w.Application != applicationColumn {
 				row = append(row, p.application)
 			}

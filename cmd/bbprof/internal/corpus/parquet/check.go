@@ -6,23 +6,21 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
 // The library's decoders allocate what a file's numbers say before they check whether the file is that
-// large. What follows holds those numbers against the file first, all of them before the first row. The names
-// of fields are those of the format's definition, parquet.thrift.
+// large. What follows holds those numbers against the file first. The names of fields are those of the format's
+// definition, parquet.thrift.
 
 const (
 	maxFooter     = 64 << 20
-	maxList       = 1 << 18   // of a footer: columns × row groups
+	maxStructures = 1 << 19   // in lists of a footer: columns × row groups. Each takes some 700 bytes of memory
 	maxPageHeader = 1 << 16   // statistics hold a value at most twice
 	MaxPage       = 64 << 20  // of data, not compressed; writers make pages of some 1 MB
 	MaxPages      = 128 << 20 // the largest page of each column of a row group, which are read side by side
 	maxPageValues = 1 << 20   // a row group of pyarrow's
-	zstdHeader    = 18        // RFC 8878, 3.1.1: magic number and frame header, at most
 )
 
 // readFooter is the footer, its numbers held against its length.
@@ -56,8 +54,9 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 // thriftWalk skips a value in Thrift's compact protocol without building it
 // (thrift-compact-protocol.md).
 type thriftWalk struct {
-	rest []byte
-	bad  bool
+	rest       []byte
+	structures int // in lists
+	bad        bool
 }
 
 func (w *thriftWalk) byte() byte {
@@ -91,7 +90,7 @@ func (w *thriftWalk) skip(n uint64) {
 const deepest = 32 // the format nests some ten deep
 
 func (w *thriftWalk) structure(depth int) {
-	for !w.bad && depth < deepest {
+	for !w.bad && depth < deepest && w.structures <= maxStructures {
 		field := w.byte()
 		if field == 0 {
 			return
@@ -122,8 +121,10 @@ func (w *thriftWalk) value(kind byte, depth int) {
 		if n == 0xf {
 			n = w.varint()
 		}
-		if n > maxList || n > uint64(len(w.rest)) {
+		if n > uint64(len(w.rest)) {
 			w.bad = true
+		} else if head&0xf == 12 {
+			w.structures += int(n)
 		}
 		for i := uint64(0); i < n && !w.bad; i++ {
 			w.value(head&0xf, depth+1)
@@ -135,60 +136,23 @@ func (w *thriftWalk) value(kind byte, depth int) {
 	}
 }
 
-// checkPages holds the header of each page against its column and the file.
-func checkPages(groups []format.RowGroup, r io.ReaderAt, size int64) error {
-	for g, group := range groups {
-		sum := int64(0)
-		for _, column := range group.Columns {
-			largest, err := checkColumn(&column.MetaData, group.NumRows, r, size)
-			if err != nil {
-				return fmt.Errorf("damaged Parquet: row group %d, column %.40q: %w", g, column.MetaData.PathInSchema, err)
-			}
-			if sum += largest; sum > MaxPages {
-				return fmt.Errorf("row group %d: its pages take more than %d bytes of memory", g, MaxPages)
-			}
-		}
-	}
-	return nil
-}
-
-func checkColumn(c *format.ColumnMetaData, rows int64, r io.ReaderAt, size int64) (largest int64, err error) {
+// checkChunk holds what the footer says of a column of a row group against the file.
+func checkChunk(c *format.ColumnMetaData, e format.SchemaElement, rows, size int64) error {
 	at, end := extent(c)
-	if at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size {
-		return 0, fmt.Errorf("it is said to lie from byte %d to %d", at, end)
+	switch {
+	case at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size:
+		return fmt.Errorf("it is said to lie from byte %d to %d", at, end)
+	case c.NumValues != rows || rows < 0: // all columns are flat
+		return fmt.Errorf("it has %d values for %d rows", c.NumValues, rows)
+	case c.Type != e.Type.V:
+		return fmt.Errorf("its type is %v in the schema and %v in the row group", e.Type.V, c.Type)
 	}
-	if c.NumValues != rows || rows < 0 { // all columns are flat
-		return 0, fmt.Errorf("it has %d values for %d rows", c.NumValues, rows)
+	switch c.Codec {
+	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
+		return nil
 	}
-	left := rows
-	buffer := make([]byte, min(maxPageHeader, end-at))
-	for left > 0 && at < end {
-		header, data, err := pageHeader(buffer[:min(int64(len(buffer)), end-at)], r, at)
-		if err != nil {
-			return 0, err
-		}
-		values := pageValues(header)
-		at = data + int64(header.CompressedPageSize)
-		switch {
-		case header.CompressedPageSize < 0 || at > end:
-			return 0, fmt.Errorf("a page ends at byte %d, after the end of its column", at)
-		case header.UncompressedPageSize < 0 || header.UncompressedPageSize > MaxPage:
-			return 0, fmt.Errorf("a page of %d bytes, and %d are the most", header.UncompressedPageSize, MaxPage)
-		case values < 0 || values > maxPageValues:
-			return 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
-		}
-		if err := checkCompressed(c.Codec, header, r, data); err != nil {
-			return 0, err
-		}
-		if header.Type != format.DictionaryPage {
-			left -= values
-		}
-		largest = max(largest, int64(header.UncompressedPageSize)+8*values)
-	}
-	if left != 0 {
-		return 0, fmt.Errorf("its pages have %d values for %d rows", rows-left, rows)
-	}
-	return largest, nil
+	// The library's decoder of LZ4 doubles its memory on damage without end.
+	return fmt.Errorf("its compression, %v, is not read; write it with Zstandard, Snappy or gzip", c.Codec)
 }
 
 // extent is where the pages of a chunk begin and end.
@@ -200,8 +164,10 @@ func extent(c *format.ColumnMetaData) (at, end int64) {
 	return at, at + c.TotalCompressedSize
 }
 
-// pageHeader reads the header at an offset; data is where the page's bytes begin.
-func pageHeader(buffer []byte, r io.ReaderAt, at int64) (h *format.PageHeader, data int64, err error) {
+// pageHeader reads the header at an offset, its numbers held against the end of its column; data is where the page's
+// bytes begin.
+func pageHeader(r io.ReaderAt, at, end int64) (h *format.PageHeader, data int64, err error) {
+	buffer := make([]byte, min(maxPageHeader, end-at))
 	if n, err := r.ReadAt(buffer, at); n < len(buffer) {
 		return nil, 0, err
 	}
@@ -211,8 +177,20 @@ func pageHeader(buffer []byte, r io.ReaderAt, at int64) (h *format.PageHeader, d
 	}
 	h = new(format.PageHeader)
 	length := len(buffer) - len(w.rest)
-	err = thrift.Unmarshal(new(thrift.CompactProtocol), buffer[:length], h)
-	return h, at + int64(length), err
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), buffer[:length], h); err != nil {
+		return nil, 0, err
+	}
+	data = at + int64(length)
+	size, values := max(h.CompressedPageSize, h.UncompressedPageSize), pageValues(h)
+	switch {
+	case h.CompressedPageSize < 0 || data+int64(h.CompressedPageSize) > end:
+		return nil, 0, fmt.Errorf("a page ends at byte %d, after the end of its column", data+int64(h.CompressedPageSize))
+	case h.UncompressedPageSize < 0 || size > MaxPage:
+		return nil, 0, fmt.Errorf("a page of %d bytes, and %d are the most", size, MaxPage)
+	case values < 0 || values > maxPageValues:
+		return nil, 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
+	}
+	return h, data, nil
 }
 
 func pageValues(h *format.PageHeader) int64 {
@@ -225,43 +203,4 @@ func pageValues(h *format.PageHeader) int64 {
 		return int64(h.DictionaryPageHeader.V.NumValues)
 	}
 	return 0
-}
-
-// checkCompressed holds the size that a page's compressed bytes announce against the page's.
-func checkCompressed(codec format.CompressionCodec, h *format.PageHeader, r io.ReaderAt, at int64) error {
-	levels := int64(0)
-	if v2 := h.DataPageHeaderV2; v2.Valid { // levels stand before the rest, not compressed
-		levels = int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
-		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
-			return nil
-		}
-	}
-	if levels < 0 || levels >= int64(h.CompressedPageSize) {
-		return nil // nothing is compressed; a wrong number the library finds
-	}
-	start := make([]byte, min(zstdHeader, int64(h.CompressedPageSize)-levels))
-	if n, err := r.ReadAt(start, at+levels); n < len(start) {
-		return err
-	}
-	announced := uint64(0)
-	switch codec {
-	case format.Uncompressed, format.Gzip: // gzip announces nothing before its end
-	case format.Snappy: // its length as a varint
-		announced, _ = binary.Uvarint(start)
-	case format.Zstd:
-		var frame zstd.Header
-		if err := frame.Decode(start); err != nil {
-			return fmt.Errorf("a page of no Zstandard: %w", err)
-		}
-		if frame.WindowSize > MaxPage {
-			return fmt.Errorf("a page that refers back by %d bytes", frame.WindowSize)
-		}
-		announced = frame.FrameContentSize
-	default:
-		return unread(codec)
-	}
-	if announced > uint64(h.UncompressedPageSize) {
-		return fmt.Errorf("a page of %d bytes is said to hold %d", h.UncompressedPageSize, announced)
-	}
-	return nil
 }

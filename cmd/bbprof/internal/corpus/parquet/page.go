@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/big"
 	"strconv"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/encoding/bytestreamsplit"
 	"github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/plain"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -25,17 +25,24 @@ type chunk struct {
 	kind     kind
 	codec    format.CompressionCodec
 	optional bool
-	at, end  int64
+	at, end  int64 // the pages that are not read yet
+	largest  int64 // memory that one of its pages took
 
-	dictionary *values
+	dictionary values
 	levels     []uint32 // of each row of the page, if optional
-	page       *values
+	page       values
 	rows       int // of the page
 	row        int // that is next
 	value      int // that is next
 }
 
-// kind is how the bytes of a value become a cell.
+// values are those of a page that are not null.
+type values struct {
+	n    int
+	cell func(i int) string
+}
+
+// kind is how a value becomes a cell.
 type kind struct {
 	physical format.Type
 	width    int // of a fixed-length byte array
@@ -47,6 +54,9 @@ type kind struct {
 
 func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) chunk {
 	k := kind{physical: e.Type.V, width: int(e.TypeLength.V), decimals: decimals}
+	if k.physical == format.Int96 { // times of old writers: bytes to us
+		k.width = 12
+	}
 	if t, ok := e.LogicalType.Value.(*format.IntType); ok {
 		k.unsigned = !t.IsSigned
 	} else if t := e.ConvertedType; t.Valid { // which some writers set alone
@@ -57,78 +67,58 @@ func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) ch
 	return chunk{kind: k, codec: c.Codec, optional: e.RepetitionType.V == format.Optional, at: at, end: end}
 }
 
-// next is the cell of the next row.
-func (c *chunk) next(from io.ReaderAt, unpack *decompressor) (string, error) {
-	for c.row == c.rows {
-		if err := c.load(from, unpack); err != nil {
-			return "", err
-		}
-	}
+// next is the cell of the next row of the page.
+func (c *chunk) next() string {
 	c.row++
 	if c.optional && c.levels[c.row-1] == 0 {
-		return "", nil
+		return ""
 	}
 	c.value++
-	return c.page.cell(c.kind, c.value-1), nil
+	return c.page.cell(c.value - 1)
 }
 
-func (c *chunk) load(from io.ReaderAt, unpack *decompressor) error {
-	header, data, err := pageHeader(make([]byte, min(maxPageHeader, c.end-c.at)), from, c.at)
-	if err != nil {
-		return err
+// decode makes a page of its header and its compressed bytes.
+func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompressor) (err error) {
+	if header.Type == format.IndexPage {
+		return nil
 	}
-	if header.CompressedPageSize < 0 || data+int64(header.CompressedPageSize) > c.end || header.UncompressedPageSize < 0 || header.UncompressedPageSize > MaxPage {
-		return errors.New("a page ends after its column")
-	}
-	raw := make([]byte, header.CompressedPageSize)
-	if n, err := from.ReadAt(raw, data); n < len(raw) {
-		return err
-	}
-	c.at = data + int64(len(raw))
 	size := int(header.UncompressedPageSize)
-	switch header.Type {
-	case format.DictionaryPage:
-		if raw, err = unpack.decompress(c.codec, raw, size); err == nil {
-			c.dictionary, err = c.kind.plain(raw)
+	v2 := header.DataPageHeaderV2.V
+	levels := 0
+	if header.Type == format.DataPageV2 { // its levels stand before the rest, not compressed
+		levels = int(v2.DefinitionLevelsByteLength)
+		if v2.RepetitionLevelsByteLength != 0 || levels < 0 || levels > len(raw) {
+			return errors.New("the levels of a page are longer than it")
 		}
-		return err
-	case format.DataPage:
-		h := header.DataPageHeader.V
-		if raw, err = unpack.decompress(c.codec, raw, size); err != nil {
+	}
+	body := raw[levels:]
+	if !v2.IsCompressed.Valid || v2.IsCompressed.V {
+		if body, err = unpack.decompress(c.codec, body, size-levels); err != nil {
 			return err
 		}
+	}
+	switch header.Type {
+	case format.DictionaryPage:
+		c.dictionary, err = c.kind.decode(new(plain.Encoding), body)
+	case format.DataPage:
+		h := header.DataPageHeader.V
 		var levels []byte
 		if c.optional {
 			if h.DefinitionLevelEncoding != format.RLE {
 				return fmt.Errorf("definition levels in encoding %v are not read", h.DefinitionLevelEncoding)
 			}
-			if levels, raw, err = sized(raw); err != nil {
+			if levels, body, err = sized(body); err != nil {
 				return err
 			}
 		}
-		return c.decode(levels, raw, int(h.NumValues), h.Encoding)
+		err = c.decodeData(levels, body, int(h.NumValues), h.Encoding)
 	case format.DataPageV2:
-		h := header.DataPageHeaderV2.V
-		n := int(h.DefinitionLevelsByteLength)
-		if h.RepetitionLevelsByteLength != 0 || n < 0 || n > len(raw) {
-			return errors.New("the levels of a page are longer than it")
-		}
-		levels, body := raw[:n], raw[n:]
-		if !h.IsCompressed.Valid || h.IsCompressed.V {
-			if body, err = unpack.decompress(c.codec, body, size-n); err != nil {
-				return err
-			}
-		}
-		return c.decode(levels, body, int(h.NumValues), h.Encoding)
+		err = c.decodeData(raw[:levels], body, int(v2.NumValues), v2.Encoding)
 	}
-	return nil // an index
+	return err
 }
 
-// decode makes the page of its levels and values.
-func (c *chunk) decode(levels, body []byte, rows int, how format.Encoding) (err error) {
-	if rows < 0 || rows > maxPageValues {
-		return fmt.Errorf("a page of %d values", rows)
-	}
+func (c *chunk) decodeData(levels, body []byte, rows int, how format.Encoding) (err error) {
 	present := rows
 	if c.optional {
 		if c.levels, err = hybrid(c.levels[:0], levels, 1, rows); err != nil {
@@ -142,8 +132,8 @@ func (c *chunk) decode(levels, body []byte, rows int, how format.Encoding) (err 
 	if c.page, err = c.values(body, present, how); err != nil {
 		return err
 	}
-	if n := c.page.len(c.kind); n < present {
-		return fmt.Errorf("a page of %d values holds %d", present, n)
+	if c.page.n < present {
+		return fmt.Errorf("a page of %d values holds %d", present, c.page.n)
 	}
 	c.rows, c.row, c.value = rows, 0, 0
 	return nil
@@ -152,123 +142,144 @@ func (c *chunk) decode(levels, body []byte, rows int, how format.Encoding) (err 
 // plainDictionary is what RLE_DICTIONARY was called first (parquet.thrift, Encoding).
 const plainDictionary format.Encoding = 2
 
-func (c *chunk) values(body []byte, n int, how format.Encoding) (*values, error) {
+// values decodes n values. Runs are decoded here: the library makes room for what a run announces, and takes
+// the one byte of a run of booleans for eight of them.
+func (c *chunk) values(body []byte, n int, how format.Encoding) (v values, err error) {
 	switch how {
 	case format.Plain:
-		return c.kind.plain(body)
+		return c.kind.decode(new(plain.Encoding), body)
 	case plainDictionary, format.RLEDictionary:
-		if c.dictionary == nil {
-			return nil, errors.New("a page lacks its dictionary")
+		if c.dictionary.cell == nil {
+			return v, errors.New("a page lacks its dictionary")
 		}
 		if n == 0 {
-			return &values{}, nil
+			return v, nil
 		}
 		if len(body) == 0 {
-			return nil, io.ErrUnexpectedEOF
+			return v, io.ErrUnexpectedEOF
 		}
 		index, err := hybrid(nil, body[1:], int(body[0]), n)
-		entries := c.dictionary.len(c.kind)
+		dictionary := c.dictionary
 		for _, i := range index {
-			if int(i) >= entries {
-				return nil, fmt.Errorf("entry %d of a dictionary of %d", i, entries)
+			if int(i) >= dictionary.n {
+				return v, fmt.Errorf("entry %d of a dictionary of %d", i, dictionary.n)
 			}
 		}
-		return &values{index: index, dictionary: c.dictionary}, err
+		return values{len(index), func(i int) string { return dictionary.cell(int(index[i])) }}, err
 	case format.RLE: // of booleans
 		if c.kind.physical != format.Boolean {
 			break
 		}
 		runs, _, err := sized(body)
 		if err != nil {
-			return nil, err
+			return v, err
 		}
 		bits, err := hybrid(nil, runs, 1, n)
-		v := &values{data: make([]byte, len(bits))}
-		for i, b := range bits {
-			v.data[i] = byte(b)
+		return values{len(bits), func(i int) string { return strconv.FormatBool(bits[i] != 0) }}, err
+	case format.DeltaBinaryPacked, format.DeltaLengthByteArray, format.DeltaByteArray:
+		if err := checkDelta(body, n, how); err != nil {
+			return v, err
 		}
-		return v, err
-	case format.DeltaBinaryPacked:
-		return c.kind.library(new(delta.BinaryPackedEncoding), body, n)
-	case format.DeltaLengthByteArray:
-		return c.kind.library(new(delta.LengthByteArrayEncoding), body, n)
-	case format.DeltaByteArray:
-		return c.kind.library(new(delta.ByteArrayEncoding), body, n)
+		return c.kind.decode(deltas[how], body)
 	case format.ByteStreamSplit:
-		return c.kind.library(new(bytestreamsplit.Encoding), body, n)
+		return c.kind.decode(new(bytestreamsplit.Encoding), body)
 	}
-	return nil, fmt.Errorf("encoding %v of type %v is not read", how, c.kind.physical)
+	return v, fmt.Errorf("encoding %v of type %v is not read", how, c.kind.physical)
 }
 
-// values are those of a page that are not null.
-type values struct {
-	data    []byte   // of fixed width, a byte of a flag; or texts, one after the other
-	offsets []uint32 // where the texts begin in data, and the end
-
-	// Or entries of a dictionary.
-	index      []uint32
-	dictionary *values
+var deltas = map[format.Encoding]encoding.Encoding{
+	format.DeltaBinaryPacked:    new(delta.BinaryPackedEncoding),
+	format.DeltaLengthByteArray: new(delta.LengthByteArrayEncoding),
+	format.DeltaByteArray:       new(delta.ByteArrayEncoding),
 }
 
-func (v *values) len(k kind) int {
-	switch {
-	case v.dictionary != nil:
-		return len(v.index)
-	case k.physical == format.ByteArray:
-		return max(len(v.offsets)-1, 0)
+// checkDelta holds what a page of a DELTA encoding announces against its n values and MaxPage: the library makes room
+// for that first.
+func checkDelta(body []byte, n int, how format.Encoding) error {
+	rest, err := skipDelta(body, n)
+	if err != nil || how != format.DeltaByteArray {
+		return err
 	}
-	return len(v.data) / max(k.bytes(), 1)
+	if _, err := skipDelta(rest, n); err != nil {
+		return err
+	}
+	prefixes, err := new(delta.BinaryPackedEncoding).DecodeInt32(nil, body)
+	sum := len(body)
+	for _, p := range prefixes {
+		if sum += int(p); sum > MaxPage {
+			return fmt.Errorf("a page of texts of %d bytes, and %d are the most", sum, MaxPage)
+		}
+	}
+	return err
 }
 
-// bytes is the width of a value.
-func (k kind) bytes() int {
+// skipDelta is what follows a list of at most n numbers (Encodings.md, DELTA_BINARY_PACKED).
+func skipDelta(b []byte, n int) (rest []byte, err error) {
+	w := thriftWalk{rest: b} // whose varints are the same
+	size, parts, announced := w.varint(), w.varint(), w.varint()
+	if w.varint(); !w.bad && announced > uint64(n) {
+		return nil, fmt.Errorf("%d values where a page has %d", announced, n)
+	}
+	for left := int64(announced) - 1; left > 0 && !w.bad; {
+		w.varint() // the least difference
+		if parts == 0 || size == 0 || size > maxPageValues || parts > uint64(len(w.rest)) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		widths := w.rest[:parts]
+		w.skip(parts)
+		for _, width := range widths {
+			if left > 0 { // the last ones are left out
+				w.skip(min(size/parts*uint64(width)/8, uint64(len(w.rest))))
+			}
+			left -= int64(size / parts)
+		}
+	}
+	if w.bad {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return w.rest, nil
+}
+
+// decode has values decoded by the library.
+func (k kind) decode(e encoding.Encoding, body []byte) (values, error) {
 	switch k.physical {
 	case format.Boolean:
-		return 1
-	case format.Int32, format.Float:
-		return 4
-	case format.Int64, format.Double:
-		return 8
-	case format.Int96:
-		return 12
-	}
-	return k.width
-}
-
-func (v *values) cell(k kind, i int) string {
-	if v.dictionary != nil {
-		return v.dictionary.cell(k, int(v.index[i]))
-	}
-	if k.physical == format.ByteArray {
-		return k.text(v.data[v.offsets[i]:v.offsets[i+1]])
-	}
-	n := k.bytes()
-	b := v.data[i*n : (i+1)*n]
-	switch {
-	case k.decimal && k.physical == format.Int32:
-		return k.fixedPoint(big.NewInt(int64(int32(binary.LittleEndian.Uint32(b)))))
-	case k.decimal && k.physical == format.Int64:
-		return k.fixedPoint(big.NewInt(int64(binary.LittleEndian.Uint64(b))))
-	}
-	switch k.physical {
-	case format.Boolean:
-		return strconv.FormatBool(b[0] != 0)
+		bits, err := e.DecodeBoolean(nil, body)
+		return values{8 * len(bits), func(i int) string { return strconv.FormatBool(bits[i/8]>>(i%8)&1 != 0) }}, err
 	case format.Int32:
-		if k.unsigned {
-			return strconv.FormatUint(uint64(binary.LittleEndian.Uint32(b)), 10)
+		if e.Encoding() == format.DeltaBinaryPacked { // DuckDB has numbers above 2^31 among those of 32 bits, which the library refuses there
+			list, err := e.DecodeInt64(nil, body)
+			return values{len(list), func(i int) string { return k.integer(int64(int32(list[i]))) }}, err
 		}
-		return strconv.FormatInt(int64(int32(binary.LittleEndian.Uint32(b))), 10)
+		list, err := e.DecodeInt32(nil, body)
+		return values{len(list), func(i int) string { return k.integer(int64(list[i])) }}, err
 	case format.Int64:
-		if k.unsigned {
-			return strconv.FormatUint(binary.LittleEndian.Uint64(b), 10)
-		}
-		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(b)), 10)
+		list, err := e.DecodeInt64(nil, body)
+		return values{len(list), func(i int) string { return k.integer(list[i]) }}, err
 	case format.Float:
-		return k.number(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 32)
+		list, err := e.DecodeFloat(nil, body)
+		return values{len(list), func(i int) string { return k.number(float64(list[i]), 32) }}, err
 	case format.Double:
-		return k.number(math.Float64frombits(binary.LittleEndian.Uint64(b)), 64)
+		list, err := e.DecodeDouble(nil, body)
+		return values{len(list), func(i int) string { return k.number(list[i], 64) }}, err
+	case format.ByteArray:
+		data, offsets, err := e.DecodeByteArray(nil, body, nil)
+		return values{max(len(offsets)-1, 0), func(i int) string { return k.text(data[offsets[i]:offsets[i+1]]) }}, err
 	}
-	return k.text(b)
+	data, err := e.DecodeFixedLenByteArray(nil, body, k.width)
+	return values{len(data) / k.width, func(i int) string { return k.text(data[i*k.width : (i+1)*k.width]) }}, err
+}
+
+func (k kind) integer(v int64) string {
+	switch {
+	case k.decimal:
+		return k.fixedPoint(big.NewInt(v))
+	case k.unsigned && k.physical == format.Int32:
+		return strconv.FormatUint(uint64(uint32(v)), 10)
+	case k.unsigned:
+		return strconv.FormatUint(uint64(v), 10)
+	}
+	return strconv.FormatInt(v, 10)
 }
 
 // widestDecimal is in bytes: Arrow's widest has 256 bits.
@@ -302,34 +313,6 @@ func (k kind) number(x float64, bits int) string {
 	return strconv.FormatFloat(x, 'f', k.decimals, bits)
 }
 
-// plain are values as the encoding PLAIN has them.
-func (k kind) plain(body []byte) (*values, error) {
-	switch k.physical {
-	case format.Boolean:
-		v := &values{data: make([]byte, 0, 8*len(body))}
-		for _, b := range body {
-			for bit := range 8 {
-				v.data = append(v.data, b>>bit&1)
-			}
-		}
-		return v, nil
-	case format.ByteArray:
-		v := &values{data: body[:0]} // without the lengths
-		for len(body) > 0 {
-			text, rest, err := sized(body)
-			if err != nil {
-				return nil, err
-			}
-			v.offsets = append(v.offsets, uint32(len(v.data)))
-			v.data = append(v.data, text...)
-			body = rest
-		}
-		v.offsets = append(v.offsets, uint32(len(v.data)))
-		return v, nil
-	}
-	return &values{data: body}, nil
-}
-
 // sized are the bytes after a length of four bytes, and what follows them.
 func sized(b []byte) (inner, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
@@ -337,64 +320,6 @@ func sized(b []byte) (inner, rest []byte, err error) {
 	}
 	n := 4 + binary.LittleEndian.Uint32(b)
 	return b[4:n], b[n:], nil
-}
-
-// library has a page decoded by the library.
-func (k kind) library(e encoding.Encoding, body []byte, n int) (_ *values, err error) {
-	_, split := e.(*bytestreamsplit.Encoding)
-	if !split {
-		if err := checkDelta(body, n); err != nil {
-			return nil, err
-		}
-	}
-	v := &values{}
-	switch k.physical {
-	case format.Int32:
-		var list []int32
-		if split {
-			list, err = e.DecodeInt32(nil, body)
-		} else { // DuckDB has numbers above 2^31 among those of 32 bits, which the library refuses there
-			var wide []int64
-			wide, err = e.DecodeInt64(nil, body)
-			for _, n := range wide {
-				list = append(list, int32(n))
-			}
-		}
-		v.data, _ = binary.Append(nil, binary.LittleEndian, list)
-	case format.Int64:
-		var list []int64
-		list, err = e.DecodeInt64(nil, body)
-		v.data, _ = binary.Append(nil, binary.LittleEndian, list)
-	case format.Float:
-		var list []float32
-		list, err = e.DecodeFloat(nil, body)
-		v.data, _ = binary.Append(nil, binary.LittleEndian, list)
-	case format.Double:
-		var list []float64
-		list, err = e.DecodeDouble(nil, body)
-		v.data, _ = binary.Append(nil, binary.LittleEndian, list)
-	case format.ByteArray:
-		v.data, v.offsets, err = e.DecodeByteArray(nil, body, nil)
-	default:
-		v.data, err = e.DecodeFixedLenByteArray(nil, body, k.width)
-	}
-	return v, err
-}
-
-// checkDelta holds the number of values that a page of a DELTA encoding announces against n: the library
-// makes room for them first (Encodings.md: block size, miniblocks, number of values).
-func checkDelta(body []byte, n int) error {
-	for range 2 {
-		_, used := binary.Uvarint(body)
-		if used <= 0 {
-			return io.ErrUnexpectedEOF
-		}
-		body = body[used:]
-	}
-	if announced, _ := binary.Uvarint(body); announced > uint64(n) {
-		return fmt.Errorf("%d values where a page has %d", announced, n)
-	}
-	return nil
 }
 
 // hybrid appends n numbers of some bits each from runs of equal ones and packed ones (Encodings.md, RLE).
@@ -445,22 +370,20 @@ type decompressor struct{ zstd *zstd.Decoder }
 
 // decompress is a page of a known size.
 func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size int) (to []byte, err error) {
+	length := 0
 	switch codec {
 	case format.Uncompressed:
 		return b, nil
 	case format.Snappy:
-		if n, err := snappy.DecodedLen(b); err != nil || n != size {
-			return nil, fmt.Errorf("a page of %d bytes is said to hold %d", size, n)
+		if length, err = snappy.DecodedLen(b); err == nil && length == size {
+			return snappy.Decode(nil, b)
 		}
-		return snappy.Decode(nil, b)
 	case format.Gzip:
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return nil, err
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
+			to, err = io.ReadAll(io.LimitReader(z, int64(size)+1))
 		}
-		to = make([]byte, size)
-		_, err = io.ReadFull(z, to)
-		return to, err
+		length = len(to)
 	case format.Zstd:
 		if d.zstd == nil {
 			if d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecoderMaxWindow(MaxPage)); err != nil {
@@ -468,15 +391,10 @@ func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size 
 			}
 		}
 		to, err = d.zstd.DecodeAll(b, make([]byte, 0, size))
-		if err == nil && len(to) != size {
-			err = fmt.Errorf("a page of %d bytes holds %d", size, len(to))
-		}
-		return to, err
+		length = len(to)
 	}
-	return nil, unread(codec)
-}
-
-// unread says that a compression is not read. (The library's decoder of LZ4 doubles its memory on damage without end.)
-func unread(codec format.CompressionCodec) error {
-	return fmt.Errorf("its compression, %v, is not read; write it with Zstandard, Snappy or gzip", codec)
+	if err == nil && length != size {
+		err = fmt.Errorf("a page of %d bytes holds %d", size, length)
+	}
+	return to, err
 }

@@ -2,11 +2,14 @@ package parquet
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	library "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 func readAll(t *testing.T, file []byte) (*Reader, [][]string) {
@@ -277,6 +283,107 @@ func TestHybrid(t *testing.T) {
 			t.Errorf("%v, %d bits, %d numbers: %v, %v, want %v", c.b, c.width, c.n, got, err, c.want)
 		}
 	}
+}
+
+// onePage is a file of one column with one page.
+func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how format.Encoding, page []byte, size, rows int) []byte {
+	t.Helper()
+	header, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
+		Type: format.DataPage, UncompressedPageSize: int32(size), CompressedPageSize: int32(len(page)),
+		DataPageHeader: thrift.New(format.DataPageHeader{NumValues: int32(rows), Encoding: how, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := slices.Concat([]byte(Magic), header, page)
+	column := format.ColumnMetaData{Type: kind, Codec: codec, NumValues: int64(rows), DataPageOffset: int64(len(Magic)), TotalCompressedSize: int64(len(file) - len(Magic))}
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{
+		NumRows: int64(rows),
+		Schema: thrift.Slice[format.SchemaElement]{
+			{Name: "root", NumChildren: thrift.New(int32(1))},
+			{Name: "x", Type: thrift.New(kind), RepetitionType: thrift.New(format.Optional)},
+		},
+		RowGroups: thrift.Slice[format.RowGroup]{{NumRows: int64(rows), Columns: thrift.Slice[format.ColumnChunk]{{MetaData: column}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(file, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(Magic))
+}
+
+// TestBombs reads small files that announce much.
+func TestBombs(t *testing.T) {
+	const rows = 20_000
+	levels := append([]byte{4, 0, 0, 0}, 0xc0, 0xb8, 2, 1) // a run of 20,000 ones
+	deltas := func(all int32, first int32) []byte {
+		list := slices.Repeat([]int32{all}, rows)
+		list[0] = first
+		out, err := new(delta.BinaryPackedEncoding).EncodeInt32(nil, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	many := []byte{0x80, 1, 4, 0xff, 0xff, 0xff, 0xff, 7, 0} // 2^31-1 numbers in blocks of 128
+	var zeros bytes.Buffer
+	z := gzip.NewWriter(&zeros)
+	if _, err := io.CopyN(z, zeroes{}, 1<<30); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	// A list of row groups, each a list of columns without a field.
+	group := append([]byte{0x19, 0xfc, 0x80, 0x80, 0x10}, make([]byte, 1<<18+1)...)
+	footer := slices.Concat([]byte{0x49, 0x8c}, bytes.Repeat(group, 8), []byte{0})
+	for name, c := range map[string]struct {
+		file []byte
+		says string
+	}{
+		"a run of 2^30 levels": {onePage(t, format.Int64, format.Uncompressed, format.Plain, []byte{6, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 7, 1}, 10, 16),
+			"a page of 16 values holds 0"},
+		"texts with long prefixes": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray,
+			slices.Concat(levels, deltas(1<<16, 0), deltas(0, 1<<16), make([]byte, 1<<16)), 1<<20, rows), "67108864 are the most"},
+		"more suffixes than rows": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray, slices.Concat(levels, deltas(0, 0), many, make([]byte, 1<<16)), 1<<20, rows),
+			"2147483647 values where a page has 20000"},
+		"more numbers than rows": {onePage(t, format.Int64, format.Uncompressed, format.DeltaBinaryPacked, slices.Concat(levels, many), 1<<20, rows),
+			"2147483647 values where a page has 20000"},
+		"a page larger than it says": {onePage(t, format.Int64, format.Gzip, format.Plain, zeros.Bytes(), 100, 16), "a page of 100 bytes holds 101"},
+		"a footer of structures": {slices.Concat([]byte(Magic), footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(Magic)),
+			"its footer does not hold what it announces"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := NewReader(bytes.NewReader(c.file), int64(len(c.file)))
+		for err == nil {
+			_, err = r.Next()
+		}
+		runtime.ReadMemStats(&after)
+		if !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		if made := after.TotalAlloc - before.TotalAlloc; made > 64<<20 {
+			t.Errorf("%s, a file of %d bytes: %d MiB are allocated", name, len(c.file), made>>20)
+		}
+	}
+}
+
+// TestFlagRuns: a run of booleans has its value once, which the library's decoder takes for eight of them.
+func TestFlagRuns(t *testing.T) {
+	page := []byte{2, 0, 0, 0, 32, 1, 4, 0, 0, 0, 16, 1, 16, 0} // levels: 16 ones; 8 times true, 8 times false
+	_, rows := readAll(t, onePage(t, format.Boolean, format.Uncompressed, format.RLE, page, len(page), 16))
+	for i, row := range rows {
+		if want := strconv.FormatBool(i < 8); row[0] != want {
+			t.Errorf("row %d is %s, want %s", i, row[0], want)
+		}
+	}
+	if len(rows) != 16 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }
 
 // FuzzRead: damage is an error. Most of it is found in one of the pages, whose checksums nothing has.

@@ -21,6 +21,7 @@ type Reader struct {
 	footer format.FileMetaData
 	group  int     // that is next
 	chunks []chunk // of the group that is read
+	held   int64   // memory of their largest pages
 	left   int64   // rows in it
 	cells  []string
 	unpack decompressor
@@ -57,7 +58,7 @@ func (r *Reader) Names() (names []string) {
 	return names
 }
 
-// NewReader reads the footer, and holds the numbers of all pages against the file.
+// NewReader reads the footer, and holds its numbers against the file.
 func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	defer recovered(&err)
 	footer, err := readFooter(from, size)
@@ -80,13 +81,18 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 		}
 		r.Columns = append(r.Columns, Column{Name: e.Name, Type: typeOf(e), Decimals: -1})
 	}
-	for _, group := range r.footer.RowGroups {
+	for g, group := range r.footer.RowGroups {
 		if len(group.Columns) != len(r.Columns) {
 			return nil, fmt.Errorf("damaged Parquet: a row group of %d columns, of %d", len(group.Columns), len(r.Columns))
 		}
+		for i, c := range group.Columns {
+			if err := checkChunk(&c.MetaData, r.footer.Schema[i+1], group.NumRows, size); err != nil {
+				return nil, fmt.Errorf("damaged Parquet: row group %d, column %.40q: %w", g, r.Columns[i].Name, err)
+			}
+		}
 	}
 	r.cells = make([]string, len(r.Columns))
-	return r, checkPages(r.footer.RowGroups, from, size)
+	return r, nil
 }
 
 // mostScale is that of Arrow's widest decimals.
@@ -145,16 +151,46 @@ func (r *Reader) Next() (_ []string, err error) {
 		}
 		group := &r.footer.RowGroups[r.group]
 		r.group++
-		r.left, r.chunks = group.NumRows, r.chunks[:0]
+		r.left, r.held, r.chunks = group.NumRows, 0, r.chunks[:0]
 		for i := range r.Columns {
 			r.chunks = append(r.chunks, newChunk(&group.Columns[i].MetaData, r.footer.Schema[i+1], r.Columns[i].Decimals))
 		}
 	}
 	r.left--
 	for i := range r.chunks {
-		if r.cells[i], err = r.chunks[i].next(r.from, &r.unpack); err != nil {
-			return nil, fmt.Errorf("damaged Parquet: column %.40q: %w", r.Columns[i].Name, err)
+		c := &r.chunks[i]
+		for c.row == c.rows {
+			if err := r.load(c); err != nil {
+				return nil, fmt.Errorf("damaged Parquet: row group %d, column %.40q: %w", r.group-1, r.Columns[i].Name, err)
+			}
 		}
+		r.cells[i] = c.next()
 	}
 	return r.cells, nil
+}
+
+// load reads a page.
+func (r *Reader) load(c *chunk) error {
+	if c.at >= c.end {
+		return errors.New("its pages end before its rows")
+	}
+	header, data, err := pageHeader(r.from, c.at, c.end)
+	if err != nil {
+		return err
+	}
+	if header.Type != format.DictionaryPage && pageValues(header) > r.left+1 {
+		return errors.New("its pages have more values than the row group has rows")
+	}
+	if more := int64(header.UncompressedPageSize) + 8*pageValues(header) - c.largest; more > 0 {
+		c.largest += more
+		if r.held += more; r.held > MaxPages {
+			return fmt.Errorf("the pages of its row group take more than %d bytes of memory", MaxPages)
+		}
+	}
+	raw := make([]byte, header.CompressedPageSize)
+	if n, err := r.from.ReadAt(raw, data); n < len(raw) {
+		return err
+	}
+	c.at = data + int64(len(raw))
+	return c.decode(header, raw, &r.unpack)
 }

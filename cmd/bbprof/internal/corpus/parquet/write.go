@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -144,7 +145,10 @@ func (w *Writer) flush() error {
 
 func (w *Writer) chunk(i int) (meta format.ColumnMetaData, err error) {
 	p := &w.chunks[i]
-	levels := appendRuns(nil, p.levels)
+	levels, err := (&rle.Encoding{BitWidth: 1}).EncodeLevels(nil, p.levels)
+	if err != nil {
+		return meta, err
+	}
 	body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))
 	body = append(append(body, levels...), p.plain...)
 	page := w.compress.EncodeAll(body, nil)
@@ -169,19 +173,6 @@ func (w *Writer) chunk(i int) (meta format.ColumnMetaData, err error) {
 		return meta, err
 	}
 	return meta, w.put(page)
-}
-
-// appendRuns encodes levels as runs of equal ones: length times two, and the level (Encodings.md, RLE).
-func appendRuns(to, levels []byte) []byte {
-	for start := 0; start < len(levels); {
-		end := start + 1
-		for end < len(levels) && levels[end] == levels[start] {
-			end++
-		}
-		to = append(binary.AppendUvarint(to, uint64(end-start)<<1), levels[start])
-		start = end
-	}
-	return to
 }
 
 // Close writes what is held and the footer. What is written to is left open.

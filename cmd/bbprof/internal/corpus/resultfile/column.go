@@ -36,7 +36,9 @@ type Column struct {
 	// PerRow says that it describes the row of input, not its block: rows of one block
 	// differ in it.
 	PerRow bool
-	of     func(*Entry) string // nil of a column that is carried through from the input
+	// Unknown says that an empty cell of a column that is carried through is null in Parquet, as in bbprof's own.
+	Unknown bool
+	of      func(*Entry) string // nil of a column that is carried through from the input
 	// with reports whether a run with these flags fills it; nil of a column that any run may fill.
 	with func(Flags) bool
 }
@@ -187,7 +189,7 @@ func Columns(disasm bool) []Column {
 			}
 			return r.Clock.Name
 		})},
-		{Name: "file", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
+		{Name: "corpus", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
 		{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
 		{Name: runHeader, Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
 	}...)
@@ -421,6 +423,20 @@ func SchemaOf(names []string) Schema {
 	}
 	return s
 }
+
+// Typed has carried columns of these types. Their empty cells are unknown, not empty texts.
+func (s Schema) Typed(types map[string]Type) Schema {
+	s = slices.Clone(s)
+	for i := range s {
+		if t, ok := types[s[i].Name]; ok && s[i].of == nil {
+			s[i].Type, s[i].Unknown = t, true
+		}
+	}
+	return s
+}
+
+// Carried reports whether the column is the input's and not bbprof's.
+func (c Column) Carried() bool { return c.of == nil }
 
 // distinct fails for two columns of one name, of which JSON and Parquet hold one alone.
 func (s Schema) distinct() error {

@@ -36,7 +36,7 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 	}
 	var columns []parquet.Column
 	for _, c := range s {
-		columns = append(columns, parquet.Column{Name: c.Name, Type: parquetTypes[c.Type], EmptyText: c.of == nil})
+		columns = append(columns, parquet.Column{Name: c.Name, Type: parquetTypes[c.Type], EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
 	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err

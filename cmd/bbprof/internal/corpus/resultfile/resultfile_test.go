@@ -87,7 +87,7 @@ func TestDictionary(t *testing.T) {
 
 func TestFirstColumns(t *testing.T) {
 	names := strings.Join(NewSchema(false, []string{"frequency"}).Names(), ",")
-	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,frequency,") || !strings.HasSuffix(names, ",mode,frontend,clock,file,run,run_header") {
+	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,frequency,") || !strings.HasSuffix(names, ",mode,frontend,clock,corpus,run,run_header") {
 		t.Error(names)
 	}
 	seen := map[string]bool{}
@@ -148,7 +148,7 @@ func TestCells(t *testing.T) {
 			"unroll_long": "512", "samples_kept": "72", "samples_dropped": "0", "pages": "2", "frames": "1", "init": "stack", "paper_verdict": "sigfpe",
 			"self_forwarding_loads": "3", "copies_within": "3", "leaves": "sigfpe: no", "detail": "one; two", "impossible": "below_dispatch", "tries": "1", "rescued": "true", "windows_kept": "9",
 			"windows_dropped": "7", "runs_per_sample": "5", "clock": "tsc", "ticks_per_cycle": "0.7025", "counters": "cycles=0.5000; uops=0.5000", "evidence_l1d_miss": "inferred",
-			"evidence_l1i_miss": "", "evidence_context_switch": "counted", "row": "1", "file": "a b,c.csv", "line": "2", "duplicate_of": "",
+			"evidence_l1i_miss": "", "evidence_context_switch": "counted", "row": "1", "corpus": "a b,c.csv", "line": "2", "duplicate_of": "",
 			"run": "01234567", "run_header": `{"version":"x"}`, "disasm": "nop; mov rax, rbx", "x": `a "quoted", one`, "y": ""},
 		{"hex": "90c3", "status": "rejected", "reason": "control_flow", "cycles": "", "instructions": "2", "unroll_short": "", "samples_kept": "", "pages": "", "copies_within": "", "leaves": "",
 			"rescued": "", "windows_kept": "", "detail": "ret leaves the block (instruction 2 at byte 1: ret)", "impossible": "", "tries": "3", "clock": "", "ticks_per_cycle": ""},

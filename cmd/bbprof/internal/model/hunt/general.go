@@ -3,7 +3,6 @@ package hunt
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"regexp"
 	"slices"
 	"strings"
@@ -148,7 +147,7 @@ func encode(f *asm.Form, in *asm.Inst) ([]byte, bool) {
 
 // generalise tries the neighbours of each instruction of some classes.
 func (h *hunter) generalise(ctx context.Context, classes []Class) error {
-	var blocks []string
+	var blocks []Case
 	for i := range classes {
 		c := &classes[i]
 		seen := map[string]bool{c.Text: true} // forms may differ in how wide an immediate is encoded alone
@@ -158,12 +157,11 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 				if !ok {
 					continue
 				}
-				v := Variant{Dimension: n.dimension, Outcome: Outcome{Hex: exchanged(c.pattern, k, code)}}
-				if b := newBlock(v.Hex); b != nil && len(b.insts) == len(c.pattern.insts) && !seen[b.text()] {
-					v.Text, v.Shape = b.text(), b.shapes[k]
+				if b := c.pattern.exchanged(k, code); b != nil && !seen[b.text()] {
+					v := Variant{Dimension: n.dimension, Outcome: Outcome{Case: b.asCase()}, Text: b.text(), Shape: b.shapes[k]}
 					seen[v.Text] = true
 					c.Variants = append(c.Variants, v)
-					blocks = append(blocks, v.Hex)
+					blocks = append(blocks, v.Case)
 				}
 			}
 		}
@@ -173,10 +171,10 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	}
 	for i := range classes {
 		c := &classes[i]
-		c.Variants = slices.DeleteFunc(c.Variants, func(v Variant) bool { return !h.outcomes[v.Hex].Known() })
+		c.Variants = slices.DeleteFunc(c.Variants, func(v Variant) bool { return !h.outcomes[v.Case].Known() })
 		for k := range c.Variants {
 			v := &c.Variants[k]
-			v.Outcome = *h.outcomes[v.Hex]
+			v.Outcome = *h.outcomes[v.Case]
 			v.Sign = v.sign(h.Threshold)
 			if v.Sign == c.Sign {
 				c.patterns = append(c.patterns, newBlock(v.Hex))
@@ -186,15 +184,12 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	return nil
 }
 
-// exchanged is a block with other code for one instruction.
-func exchanged(b *block, k int, code []byte) string {
-	var s strings.Builder
-	for i := range b.insts {
-		if i == k {
-			s.WriteString(hex.EncodeToString(code))
-		} else {
-			s.WriteString(hex.EncodeToString(b.insts[i].Bytes))
-		}
+// exchanged is a block with other code for one instruction, nil where that would change what the others access.
+func (b *block) exchanged(k int, code []byte) *block {
+	pieces := make([]piece, len(b.insts))
+	for i := range pieces {
+		pieces[i].of = i
 	}
-	return s.String()
+	pieces[k].code = code
+	return b.rebuild(pieces)
 }

@@ -61,7 +61,7 @@ func (h *hunter) generate(n int) (list []string) {
 				code = append(code, h.instruction(weights)...)
 			}
 		}
-		if text := hex.EncodeToString(code); h.outcomes[text] == nil && newBlock(text) != nil {
+		if text := hex.EncodeToString(code); h.outcomes[Case{Hex: text}] == nil && newBlock(text) != nil {
 			list = append(list, text)
 		}
 	}

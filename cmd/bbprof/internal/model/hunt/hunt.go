@@ -4,7 +4,7 @@
 //
 //	survey a corpus → shrink each wrong block → confirm → generalise → put aside what is known → again
 //
-// A class is a block of which no instruction can be taken out without the error, with the instructions of
+// A class is a block of which no instruction can be taken out without the error or another address, with the instructions of
 // other opcodes, widths and operands that show the same error. Blocks that contain a class that is known
 // are put aside: otherwise a few classes that are everywhere would hide all others. A block contains
 // another if some of its instructions have its shapes and depend on each other as there.
@@ -44,7 +44,7 @@ func Opinions() []How { return []How{Again, OtherState, AsLoop, OtherLayout} }
 
 // Measurer measures blocks, in their order. The error ends the hunt.
 type Measurer interface {
-	Measure(ctx context.Context, blocks []string, how How) ([]Measured, error)
+	Measure(ctx context.Context, blocks []Case, how How) ([]Measured, error)
 }
 
 // Predictor predicts blocks, in their order. A predict.Source is one.
@@ -65,7 +65,7 @@ func (s Sign) String() string { return [...]string{"too fast", "right", "too slo
 
 // Outcome is a block measured and predicted.
 type Outcome struct {
-	Hex string
+	Case
 	Measured
 	Predicted score.Prediction
 }
@@ -154,7 +154,7 @@ const atATime = 4096
 // Hunt looks for wrong blocks in a corpus, and then among generated ones. What it found stands beside an
 // error, too.
 func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Found, error) {
-	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[string]*Outcome{}, members: map[Sign]map[string]bool{TooSlow: {}, TooFast: {}},
+	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[Sign]map[string]bool{TooSlow: {}, TooFast: {}},
 		rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	corpus = slices.Clone(corpus)
 	h.total = len(corpus) + o.Generate
@@ -171,7 +171,7 @@ type hunter struct {
 	predictor Predictor
 	rng       *rand.Rand
 
-	outcomes map[string]*Outcome
+	outcomes map[Case]*Outcome
 	open     []*wrongBlock // surveyed, wrong and not put aside
 	classes  []Class
 	members  map[Sign]map[string]bool // keys of classes and their variants
@@ -235,9 +235,9 @@ func (h *hunter) report() {
 const batchSize = 1024
 
 // try predicts and measures what is not known yet.
-func (h *hunter) try(ctx context.Context, blocks []string) error {
-	var fresh []string
-	asked := map[string]bool{}
+func (h *hunter) try(ctx context.Context, blocks []Case) error {
+	var fresh []Case
+	asked := map[Case]bool{}
 	for _, b := range blocks {
 		if h.outcomes[b] == nil && !asked[b] {
 			asked[b] = true
@@ -245,13 +245,13 @@ func (h *hunter) try(ctx context.Context, blocks []string) error {
 		}
 	}
 	for part := range slices.Chunk(fresh, batchSize) {
-		predictions, err := h.predictor.Predict(ctx, part)
+		predictions, err := h.predict(ctx, part)
 		if err != nil {
 			return err
 		}
-		var known []string
+		var known []Case
 		for i, b := range part {
-			h.outcomes[b] = &Outcome{Hex: b, Predicted: predictions[i], Measured: Measured{Why: "not measured, for there is no prediction"}}
+			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[i], Measured: Measured{Why: "not measured, for there is no prediction"}}
 			if predictions[i].Known() {
 				known = append(known, b)
 			}
@@ -270,7 +270,28 @@ func (h *hunter) try(ctx context.Context, blocks []string) error {
 	return nil
 }
 
-func (h *hunter) sign(block string) Sign {
+// predict asks about each block once, whatever registers start with.
+func (h *hunter) predict(ctx context.Context, cases []Case) ([]score.Prediction, error) {
+	var blocks []string
+	index := map[string]int{}
+	for _, c := range cases {
+		if _, there := index[c.Hex]; !there {
+			index[c.Hex] = len(blocks)
+			blocks = append(blocks, c.Hex)
+		}
+	}
+	predictions, err := h.predictor.Predict(ctx, blocks)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]score.Prediction, len(cases))
+	for i, c := range cases {
+		all[i] = predictions[index[c.Hex]]
+	}
+	return all, nil
+}
+
+func (h *hunter) sign(block Case) Sign {
 	if o := h.outcomes[block]; o != nil {
 		return o.sign(h.Threshold)
 	}
@@ -279,17 +300,21 @@ func (h *hunter) sign(block string) Sign {
 
 func (h *hunter) survey(ctx context.Context, blocks []string) error {
 	for part := range slices.Chunk(blocks, batchSize) {
-		if err := h.try(ctx, part); err != nil {
+		cases := make([]Case, len(part))
+		for i := range part {
+			cases[i].Hex = part[i]
+		}
+		if err := h.try(ctx, cases); err != nil {
 			return err
 		}
-		for _, text := range part {
+		for i, text := range part {
 			h.surveyed++
-			if o := h.outcomes[text]; !o.Known() || o.Doubtful {
+			if o := h.outcomes[cases[i]]; !o.Known() || o.Doubtful {
 				h.found.Unknown++
 				continue
 			}
 			h.found.Surveyed++
-			sign := h.sign(text)
+			sign := h.sign(cases[i])
 			if sign == Right {
 				continue
 			}
@@ -335,7 +360,7 @@ func (h *hunter) choose() (list []*shrink) {
 func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*shrink, err error) {
 	for len(shrinks) > 0 {
 		var going []*shrink
-		var candidates []string
+		var candidates []Case
 		for _, s := range shrinks {
 			known := slices.ContainsFunc(minimal, func(m *shrink) bool { return m.sign == s.sign && s.block.contains(m.block) })
 			switch {
@@ -351,7 +376,7 @@ func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*s
 			return nil, err
 		}
 		for _, s := range going {
-			s.step(h.sign)
+			s.advance(h.sign)
 		}
 		shrinks = going
 		if h.enough() {
@@ -363,9 +388,9 @@ func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*s
 
 // admit makes classes of minimal blocks that a second measurement confirms.
 func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
-	var blocks []string
+	var blocks []Case
 	for _, s := range minimal {
-		blocks = append(blocks, s.block.hex)
+		blocks = append(blocks, s.block.asCase())
 	}
 	again, err := h.measurer.Measure(ctx, blocks, Again)
 	if err != nil {
@@ -373,7 +398,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	}
 	var confirmed []Class
 	for i, s := range minimal {
-		o := *h.outcomes[s.block.hex]
+		o := *h.outcomes[s.block.asCase()]
 		second := o
 		second.Measured = again[i]
 		if second.sign(h.Threshold) != s.sign {

@@ -2,7 +2,6 @@ package hunt
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 type block struct {
 	hex    string
+	set    string // what registers start with, see Case
 	insts  []asm.Inst
 	shapes []string
 	edges  [][]edge // from, to
@@ -47,7 +47,7 @@ func newBlock(text string) *block {
 			if writes[i].And(reads[k]) != (asm.Values{}) {
 				b.edges[i][k] |= byRegister
 			}
-			if handsOn(&insts[i], &insts[k]) {
+			if b.handsOn(i, k) {
 				b.edges[i][k] |= byMemory
 			}
 		}
@@ -79,10 +79,17 @@ func (b *block) close() {
 
 // handsOn reports whether an instruction reads what another wrote, as far as their addresses are spelled
 // alike.
-func handsOn(from, to *asm.Inst) bool {
-	for _, w := range from.Mem {
-		for _, r := range to.Mem {
-			if w.Write && r.Read && w.Base == r.Base && w.Index == r.Index && w.Scale == r.Scale && w.Disp == r.Disp && w.Segment == r.Segment {
+func (b *block) handsOn(from, to int) bool {
+	place := func(i int, m *asm.Mem) asm.Mem {
+		at := asm.Mem{Base: m.Base, Index: m.Index, Scale: m.Scale, Disp: m.Disp, Segment: m.Segment}
+		if m.Base == asm.RIP {
+			at.Disp = b.relative(i)
+		}
+		return at
+	}
+	for _, w := range b.insts[from].Mem {
+		for _, r := range b.insts[to].Mem {
+			if w.Write && r.Read && place(from, &w) == place(to, &r) {
 				return true
 			}
 		}
@@ -126,16 +133,17 @@ func leaParts(address string) string {
 	return "[" + strings.Join(parts, "+") + "]"
 }
 
-// without is the block that is left when some instructions are taken out.
-func (b *block) without(out []int) string {
-	var s strings.Builder
-	for i := range b.insts {
-		if !slices.Contains(out, i) {
-			s.WriteString(hex.EncodeToString(b.insts[i].Bytes))
-		}
+// only is the block that is left of some instructions, nil where taking out the others would change more.
+func (b *block) only(kept []int) *block {
+	pieces := make([]piece, len(kept))
+	for n, i := range kept {
+		pieces[n].of = i
 	}
-	return s.String()
+	return b.rebuild(pieces)
 }
+
+// asCase is the block as it is measured.
+func (b *block) asCase() Case { return Case{b.hex, b.set} }
 
 func (b *block) text() string { return asm.Text(b.insts) }
 

@@ -28,7 +28,7 @@ type excess struct {
 // excesses are those of the corpus, and their total, to which blocks count that no class can be in.
 func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
 	for _, text := range corpus {
-		o := h.outcomes[text]
+		o := h.outcomes[Case{Hex: text}]
 		if o == nil || !o.Known() {
 			continue
 		}
@@ -101,9 +101,9 @@ func (h *hunter) order(wrong []excess, holders [][]int, total float64) {
 // AskAgain takes the second opinions that are not there yet: the classes in another state, another mode
 // and another layout.
 func (f *Found) AskAgain(ctx context.Context, m Measurer) error {
-	var blocks []string
+	var blocks []Case
 	for i := range f.Classes {
-		blocks = append(blocks, f.Classes[i].Hex)
+		blocks = append(blocks, f.Classes[i].Case)
 	}
 	for _, how := range Opinions() {
 		if how == Again {
@@ -126,7 +126,7 @@ func (c *Class) Shared(m Measured) bool {
 	if m.Why != "" || m.Cycles <= 0 {
 		return true
 	}
-	o := Outcome{Hex: c.Hex, Measured: m, Predicted: c.Predicted}
+	o := Outcome{Case: c.Case, Measured: m, Predicted: c.Predicted}
 	return o.sign(c.excess()/2) == c.Sign
 }
 

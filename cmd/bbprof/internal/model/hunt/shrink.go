@@ -1,67 +1,81 @@
 package hunt
 
+import "slices"
+
 // shrink takes instructions out of a block for as long as it stays wrong: ddmin (Zeller and Hildebrandt,
 // Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28, 2002). The candidates of a step are
 // measured together, and the smallest that is wrong is the next block.
+//
+// Whatever is left accesses what it accesses in the surveyed block; a candidate of which that cannot be had is left out.
 type shrink struct {
+	surveyed *block
+	kept     []int // of its instructions
+	block    *block
+	sign     Sign
+	parts    int
+	done     bool
+	step     []candidate
+}
+
+// candidate is a part of the surveyed block.
+type candidate struct {
+	kept  []int
+	alone bool // one part, not all but one
 	block *block
-	sign  Sign
-	parts int
-	done  bool
 }
 
 func newShrink(b *block, s Sign) *shrink {
-	return &shrink{block: b, sign: s, parts: 2, done: len(b.insts) < 2}
+	kept := make([]int, len(b.insts))
+	for i := range kept {
+		kept[i] = i
+	}
+	return &shrink{surveyed: b, kept: kept, block: b, sign: s, parts: 2, done: len(b.insts) < 2}
 }
 
 // candidates are the blocks of one step: each part alone, and all but each part.
-func (s *shrink) candidates() []string {
+func (s *shrink) candidates() (list []Case) {
+	s.step = nil
 	if s.done {
 		return nil
 	}
-	n := len(s.block.insts)
+	n := len(s.kept)
 	s.parts = min(s.parts, n)
-	var alone, rest []string
 	for p := range s.parts {
-		var in, out []int
-		for i := range n {
-			if i >= p*n/s.parts && i < (p+1)*n/s.parts {
-				in = append(in, i)
-			} else {
-				out = append(out, i)
-			}
+		from, to := p*n/s.parts, (p+1)*n/s.parts
+		s.step = append(s.step, candidate{kept: s.kept[from:to], alone: true})
+		if s.parts > 2 { // of two, each is all but the other
+			s.step = append(s.step, candidate{kept: slices.Concat(s.kept[:from], s.kept[to:])})
 		}
-		alone = append(alone, s.block.without(out))
-		rest = append(rest, s.block.without(in))
 	}
-	if s.parts == 2 { // each part is all but the other
-		return alone
+	for i := range s.step {
+		c := &s.step[i]
+		if c.block = s.surveyed.only(c.kept); c.block != nil {
+			list = append(list, c.block.asCase())
+		}
 	}
-	return append(alone, rest...)
+	return list
 }
 
-// step goes on with the smallest candidate that is wrong as the block is, or with smaller parts.
-func (s *shrink) step(wrong func(string) Sign) {
-	n := len(s.block.insts)
-	var best *block
-	alone := false
-	for i, c := range s.candidates() {
-		if wrong(c) != s.sign {
-			continue
-		}
-		if b := newBlock(c); b != nil && (best == nil || len(b.insts) < len(best.insts)) {
-			best, alone = b, i < s.parts
+// advance goes on with the smallest candidate that is wrong as the block is, or with smaller parts.
+func (s *shrink) advance(wrong func(Case) Sign) {
+	var best *candidate
+	for i := range s.step {
+		c := &s.step[i]
+		if c.block != nil && wrong(c.block.asCase()) == s.sign && (best == nil || len(c.kept) < len(best.kept)) {
+			best = c
 		}
 	}
-	switch {
-	case best != nil && alone:
-		s.block, s.parts = best, 2
+	switch n := len(s.kept); {
 	case best != nil:
-		s.block, s.parts = best, max(2, s.parts-1)
+		s.block, s.kept = best.block, best.kept
+		s.parts = max(2, s.parts-1)
+		if best.alone {
+			s.parts = 2
+		}
 	case s.parts >= n:
 		s.done = true
 	default:
 		s.parts = 2 * s.parts
 	}
-	s.done = s.done || len(s.block.insts) < 2
+	s.done = s.done || len(s.kept) < 2
 }

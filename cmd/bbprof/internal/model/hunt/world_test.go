@@ -100,9 +100,9 @@ type world struct {
 	measured    int
 }
 
-func (w *world) Measure(ctx context.Context, blocks []string, _ How) (list []Measured, err error) {
-	for _, text := range blocks {
-		b := newBlock(text)
+func (w *world) Measure(ctx context.Context, blocks []Case, _ How) (list []Measured, err error) {
+	for _, c := range blocks {
+		b := newBlock(c.Hex)
 		if b == nil {
 			list = append(list, Measured{Why: "no block"})
 			continue

@@ -65,24 +65,35 @@ func (r *Row) judged() (list []*Measured) {
 }
 
 // Disagreements are where a model is outside a number's interval by more than a share of it, the worst first.
-// cycles has the model's prediction of each block that it knows. judged is how many numbers of each kind there are.
-func Disagreements(rows []Row, cycles map[string]float64, share float64) (list []Disagreement, judged map[Kind]int) {
+// A number whose interval holds 0 is too uncertain to judge by. cycles has the model's prediction of each block that it
+// knows; of several the nearest counts for a latency through memory: models can be told that loads wait for stores. judged is how many numbers of each kind there are.
+func Disagreements(rows []Row, share float64, cycles ...map[string]float64) (list []Disagreement, judged map[Kind]int) {
 	judged = map[Kind]int{}
 	for i := range rows {
 		for _, m := range rows[i].judged() {
-			model, ok := predicted(m.Probe, cycles)
-			if !ok {
+			model, ok := predicted(m.Probe, cycles[0])
+			if !ok || m.Value.Low <= 0 {
 				continue
 			}
 			judged[m.kind()]++
-			margin := share * m.Value.Cycles
-			if model < m.Value.Low-margin || model > m.Value.High+margin {
+			for _, other := range cycles[1:] {
+				if v, ok := predicted(m.Probe, other); ok && m.kind() == StoreToLoad && math.Abs(v-m.Value.Cycles) < math.Abs(model-m.Value.Cycles) {
+					model = v
+				}
+			}
+			if m.outside(model, share) {
 				list = append(list, Disagreement{&rows[i], m.title(), m.Value, model, m.Block, m.Code, m.Flags, m.kind()})
 			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Disagreement) int { return cmp.Compare(b.Times(), a.Times()) })
 	return list, judged
+}
+
+// outside reports whether a model's number is outside the interval by more than a share of the number.
+func (m *Measured) outside(model, share float64) bool {
+	margin := share * m.Value.Cycles
+	return model < m.Value.Low-margin || model > m.Value.High+margin
 }
 
 // kind is the probe's, and StoreToLoad of a latency from memory to itself, which some models leave out.

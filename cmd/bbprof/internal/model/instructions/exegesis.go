@@ -151,9 +151,11 @@ func periodic(insts []asm.Inst, n int) bool {
 func ExegesisModes() []string { return []string{latencyMode, throughputMode} }
 
 // WriteExegesis writes the rows' numbers of one mode as llvm-exegesis' results, a document each. What has no
-// number, or no name of LLVM's, is left out; the count says how many documents there are.
+// number, or no name of LLVM's, is left out; the count says how many documents there are. It is an error if there is
+// none.
 func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, err error) {
 	out := bufio.NewWriter(w)
+	nameless := 0
 	for i := range rows {
 		r := &rows[i]
 		m := r.Throughput
@@ -171,12 +173,24 @@ func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, er
 			writeMeasurement(out, mode, m)
 			fmt.Fprintf(out, "error:           ''\ninfo:            '%s'\nassembled_snippet: %s\n...\n", "bbprof: "+m.what(), strings.ToUpper(m.Block))
 		default:
+			nameless++
 			continue
 		}
 		documents++
 	}
-	return documents, out.Flush()
+	switch {
+	case documents > 0:
+		return documents, out.Flush()
+	case nameless == 0:
+		return 0, &NothingError{fmt.Sprintf("none of %s has a number for %s", words.Plural(len(rows), "row"), mode)}
+	}
+	return 0, &NothingError{fmt.Sprintf("LLVM's name is not known of any of the %s that have a number for %s", words.Plural(nameless, "form"), mode)}
 }
+
+// A NothingError is why there is nothing to write.
+type NothingError struct{ why string }
+
+func (e *NothingError) Error() string { return e.why }
 
 // total is the latency that a scheduling model gives an instruction: of a load and what is done with it
 // together.

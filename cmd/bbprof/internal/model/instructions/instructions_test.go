@@ -420,22 +420,22 @@ func TestDisagreements(t *testing.T) {
 	}
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
-	list, judged := Disagreements(rows, cycles, 0.02)
+	list, judged := Disagreements(rows, 0.02, cycles)
 	if judged[Latency]+judged[Throughput] != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
 		t.Errorf("%v judged: %+v", judged, list)
 	}
 	through := Row{Latency: &Measured{Probe: Probe{Pair: "m to m", Links: 1, Code: []byte{0xff, 6}}, Value: Value{7, 7, 7}}}
-	if list, judged := Disagreements([]Row{through}, map[string]float64{"ff06": 1}, 0.02); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
+	if list, judged := Disagreements([]Row{through}, 0.02, map[string]float64{"ff06": 1}); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
 		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
 	load := Row{Load: &Measured{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, Code: []byte{0x90}}, Value: Value{5, 5, 5}}}
 	cycles = map[string]float64{"90": 9, "4883e7004809f7": 4} // it takes two cycles each for what puts the address back
-	if list, _ := Disagreements([]Row{load}, cycles, 0.02); len(list) != 0 || !slices.Contains(Blocks([]Row{load}), "4883e7004809f7") {
+	if list, _ := Disagreements([]Row{load}, 0.02, cycles); len(list) != 0 || !slices.Contains(Blocks([]Row{load}), "4883e7004809f7") {
 		t.Errorf("a load beside others: %+v", list)
 	}
 	cycles = map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	rows[0].Latency.Mean = string(verdict.Unstable)
-	if list, _ := Disagreements(rows, cycles, 0.02); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
+	if list, _ := Disagreements(rows, 0.02, cycles); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
 		t.Errorf("a mean is called %q", list[0].What)
 	}
 }
@@ -502,7 +502,7 @@ func TestExegesisAnalysis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := NameOpcodes(context.Background(), "-22", rows); err != nil {
+	if err := NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows); err != nil {
 		t.Fatal(err)
 	}
 	for i := range rows {

@@ -3,11 +3,15 @@ package instructions
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,13 +22,85 @@ import (
 // ErrNoLLVM says that no llvm-mc is there to name opcodes.
 var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
-// NameOpcodes gives rows LLVM's name of their opcode and the operands of an example, by llvm-mc of the version
-// that is named, such as "-22", or "". A form that llvm-mc does not know stays without.
-func NameOpcodes(ctx context.Context, version string, rows []Row) error {
-	tool, err := exec.LookPath("llvm-mc" + version)
-	if err != nil {
-		return ErrNoLLVM
+// MC is the llvm-mc to name opcodes with: that of a version, such as "-22", or else the newest in PATH, of those that can
+// and that know the core, if it is given. why says of the one that there is why it cannot.
+func MC(ctx context.Context, version, cpu string) (tool string, why error) {
+	all := mcs(ctx)
+	if i := slices.IndexFunc(all, func(c mc) bool { return version != "" && filepath.Base(c.path) == "llvm-mc"+version }); i >= 0 {
+		all = slices.Concat(all[i:i+1], all)
 	}
+	why = ErrNoLLVM
+	for i, c := range all {
+		switch reason := c.unable(ctx, cpu); {
+		case reason == nil:
+			return c.path, nil
+		case i == 0:
+			tool, why = c.path, reason
+		}
+	}
+	return tool, why
+}
+
+// mc is an llvm-mc.
+type mc struct {
+	path    string
+	version int
+}
+
+var mcVersion = regexp.MustCompile(`version (\d+)`)
+
+// mcs are those in PATH, the newest first.
+func mcs(ctx context.Context) (all []mc) {
+	seen := map[string]bool{}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		names, _ := filepath.Glob(filepath.Join(dir, "llvm-mc*"))
+		for _, path := range names {
+			name := filepath.Base(path)
+			suffix := strings.TrimPrefix(strings.TrimPrefix(name, "llvm-mc"), "-")
+			version, err := strconv.Atoi(suffix)
+			if err != nil && suffix != "" || seen[name] { // llvm-mca
+				continue
+			}
+			if path, err = exec.LookPath(path); err != nil {
+				continue
+			}
+			if suffix == "" {
+				out, _ := exec.CommandContext(ctx, path, "--version").Output() // of none, 0
+				if m := mcVersion.FindSubmatch(out); m != nil {
+					version, _ = strconv.Atoi(string(m[1]))
+				}
+			}
+			seen[name] = true
+			all = append(all, mc{path, version})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mc) int { return cmp.Compare(b.version, a.version) })
+	return all
+}
+
+// unable is why an llvm-mc cannot name opcodes: old ones write registers as numbers, and take another core for one that
+// they do not know.
+func (c mc) unable(ctx context.Context, cpu string) error {
+	args := []string{"--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu"}
+	if cpu != "" {
+		args = append(args, "-mcpu="+cpu)
+	}
+	cmd := exec.CommandContext(ctx, c.path, args...)
+	cmd.Stdin = strings.NewReader(predict.MarkedForMC(1, nil))
+	out, err := cmd.CombinedOutput()
+	name := fmt.Sprintf("%s (version %d)", filepath.Base(c.path), c.version)
+	switch {
+	case bytes.Contains(out, []byte("is not a recognized processor")):
+		return fmt.Errorf("%s does not know %s", name, cpu)
+	case !bytes.Contains(out, []byte("Reg:RIZ>")):
+		return fmt.Errorf("%s does not name registers with -show-inst, as llvm-mc-22 does", name)
+	}
+	return err
+}
+
+// NameOpcodes gives rows LLVM's name of their opcode and the operands of an example, by an llvm-mc. A form that it does
+// not know stays without.
+func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
 	var in strings.Builder
 	for i := range rows {
 		if rows[i].Form == nil {
@@ -40,7 +116,7 @@ func NameOpcodes(ctx context.Context, version string, rows []Row) error {
 	cmd.Stdin = strings.NewReader(in.String())
 	out, err := cmd.Output() // fails if there is one that it does not know; what it says of the others counts
 	if err != nil && len(out) == 0 {
-		return fmt.Errorf("llvm-mc%s: %w", version, err)
+		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
 	}
 	nameFrom(out, rows)
 	return nil

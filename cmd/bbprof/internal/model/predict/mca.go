@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ import (
 
 // mca is llvm-mca: a region of assembly for each block, many in one process.
 //
-// A block's cycles are (T(2n) − T(n))/n of n iterations, since T(n) holds the time to fill the pipeline,
+// A block's cycles are (T(long) − T(short))/(long − short) iterations, since T(n) holds the time to fill the pipeline,
 // and BlockRThroughput ignores dependencies. The text comes from llvm-mc of the same version. One line
 // that llvm-mca cannot parse ends its whole run, so the block is taken out and the others are run again.
 // Instructions that it knows and has no model for it may drop in silence: their number is checked.
@@ -29,7 +31,9 @@ type mca struct {
 	tool, disassembler string
 	cpu                string
 	version            string
-	iterations         int
+	iterations         int  // of the short run; the long one has twice as many
+	fixed              bool // to that number: no third run, whatever the quantum
+	alias              bool // loads may wait for stores: -noalias=false
 	timeout            time.Duration
 }
 
@@ -37,6 +41,13 @@ const (
 	triple = "x86_64-unknown-linux-gnu"
 	// Iterations: (T(100) − T(50))/50 is within 5 % of (T(400) − T(200))/200 for 99.9 % of blocks.
 	iterations = 50
+	// T counts whole cycles, so a difference of so many has a quantum of 0.1 %: 50 iterations of a block of 1/4 cycle
+	// read 0.24. Blocks with a smaller difference are run a third time.
+	enoughCycles = 1000
+	// A third run is longer than the second by a multiple of so many iterations: rates of 1/2 to 1/6 come out exact.
+	multiple = 60
+	// A third run is longer by this at most: enough for 1/61 of a cycle.
+	mostMore = multiple << 10
 	// mostIterations is far more than any pipeline takes to fill.
 	mostIterations = 1_000_000
 )
@@ -57,14 +68,20 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	if m.cpu == "" {
 		return nil, usage("%s: say which core to predict with -mcpu, such as -mcpu znver4; the results do not tell", name)
 	}
-	n, err := s.number("iterations", iterations)
+	n, err := s.number("iterations", 0)
 	if err != nil {
 		return nil, usage("%s: %w", name, err)
 	}
 	if n != math.Trunc(n) || n > mostIterations {
 		return nil, usage("%s: iterations=%v: write a whole number from 1 to %d", name, n, mostIterations)
 	}
-	m.iterations = int(n)
+	m.iterations, m.fixed = cmp.Or(int(n), iterations), n > 0
+	switch text := s.take("noalias", "true"); text {
+	case "true", "false":
+		m.alias = text == "false"
+	default:
+		return nil, usage("%s: noalias=%s: write true, as llvm-mca has it by default, or false", name, text)
+	}
 	m.version = m.firstLine()
 	return m, m.check()
 }
@@ -91,10 +108,28 @@ func (m *mca) check() error {
 	return nil
 }
 
-func (m *mca) String() string { return fmt.Sprintf("%s, -mcpu=%s", m.version, m.cpu) }
+func (m *mca) String() string {
+	how := fmt.Sprintf("as many iterations as predictions to %.1g %% take", 100./enoughCycles)
+	if m.fixed {
+		how = fmt.Sprintf("%d and %d iterations, so predictions are multiples of %.2g cycles", m.iterations, 2*m.iterations, 1/float64(m.iterations))
+	}
+	cpu := m.cpu
+	if m.alias {
+		cpu += " -noalias=false"
+	}
+	return fmt.Sprintf("%s, -mcpu=%s, %s", m.version, cpu, how)
+}
+
+// Aliasing is the tool with the other answer to whether a load may wait for a store of the block: by default it takes
+// them for independent.
+func (m *mca) Aliasing() Source {
+	other := *m
+	other.alias = !m.alias
+	return &other
+}
 
 func (m *mca) arguments(iterations int) []string {
-	return []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
+	return []string{fmt.Sprintf("-noalias=%t", !m.alias), "-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
 }
 
 // Predict runs the blocks in as many processes as there are CPUs.
@@ -136,22 +171,49 @@ func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 		if err != nil {
 			return answers, err
 		}
-		for _, r := range regions {
-			answers[r.index] = m.steady(short[r.index], long[r.index], len(r.lines))
-		}
-		return answers, nil
+		return answers, m.judge(ctx, regions, short, long, answers)
 	}
 	return answers, nil
 }
 
-// steady is the cycles of an iteration, once the pipeline is full.
-func (m *mca) steady(short, long summary, instructions int) score.Prediction {
-	if short.Instructions != instructions*m.iterations || long.Instructions != 2*instructions*m.iterations {
-		return score.Failed(fmt.Sprintf("it ran %d instructions in %d iterations of %d", short.Instructions, m.iterations, instructions))
+// judge answers regions that have been run twice. Those whose difference is too few cycles are run once more, as long as
+// each of them takes.
+func (m *mca) judge(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
+	again := map[int][]region{} // by how many more iterations than in the long run
+	for _, r := range regions {
+		p := between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
+		cycles := long[r.index].TotalCycles - short[r.index].TotalCycles
+		if m.fixed || cycles >= enoughCycles {
+			answers[r.index] = p
+			continue
+		}
+		more := multiple
+		for more < mostMore && more*cycles < enoughCycles*m.iterations {
+			more *= 2
+		}
+		again[more] = append(again[more], r)
 	}
-	p := score.Prediction{Cycles: float64(long.TotalCycles-short.TotalCycles) / float64(m.iterations)}
+	for _, more := range slices.Sorted(maps.Keys(again)) {
+		n := 2*m.iterations + more
+		last, _, err := m.simulate(ctx, again[more], n)
+		if err != nil {
+			return err
+		}
+		for _, r := range again[more] {
+			answers[r.index] = between(2*m.iterations, long[r.index], n, last[r.index], len(r.lines))
+		}
+	}
+	return nil
+}
+
+// between is the cycles of an iteration by two runs, once the pipeline is full.
+func between(few int, short summary, many int, long summary, instructions int) score.Prediction {
+	if short.Instructions != instructions*few || long.Instructions != many*instructions {
+		return score.Failed(fmt.Sprintf("it ran %d instructions in %d iterations of %d", short.Instructions, few, instructions))
+	}
+	p := score.Prediction{Cycles: float64(long.TotalCycles-short.TotalCycles) / float64(many-few)}
 	if !p.Known() {
-		return score.Failed(fmt.Sprintf("it predicts 0 cycles: %d for %d iterations and %d for twice as many", short.TotalCycles, m.iterations, long.TotalCycles))
+		return score.Failed(fmt.Sprintf("it predicts 0 cycles: %d for %d iterations and %d for %d", short.TotalCycles, few, long.TotalCycles, many))
 	}
 	return p
 }
@@ -360,6 +422,9 @@ func (m *mca) Explain(ctx context.Context, block, file string) (Explanation, err
 		return Explanation{}, err
 	}
 	arguments := []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-iterations=100"}
+	if m.alias {
+		arguments = append(arguments, "-noalias=false")
+	}
 	e := Explanation{Assembly: strings.Join(regions[0].lines, "\n") + "\n", Command: m.tool + " " + strings.Join(append(arguments, file), " ")}
 	if i := strings.LastIndexByte(m.tool, '/'); i >= 0 {
 		e.Command = e.Command[i+1:]

@@ -29,6 +29,11 @@ type Source interface {
 	String() string
 }
 
+// Aliaser is a source that can be told whether loads may wait for stores.
+type Aliaser interface {
+	Aliasing() Source // the other way than this
+}
+
 // Options are what sources may need beside their names.
 type Options struct {
 	Core    Core // whose cycles are asked for

@@ -290,6 +290,67 @@ func TestLLVMMCA(t *testing.T) {
 	}
 }
 
+// TestLLVMMCAQuantum: T(n) counts whole cycles, and 0.24 for a block of a quarter cycle is no prediction of the model's. So
+// fast blocks, and they alone, are run longer, unless the user says how often.
+func TestLLVMMCAQuantum(t *testing.T) {
+	runs := filepath.Join(t.TempDir(), "runs")
+	tools(t, map[string]string{
+		"llvm-mc-0": `sed -n 's/.*0xe5,0x\(..\),.*/nopl \1(%rbp,%riz,8)/p; s/^.0x\(.\)\(.\).$/op \1 \2/p'`,
+		// "op a b" takes a³/b cycles.
+		"llvm-mca-0": `case "$*" in *--version*) echo "version 0"; exit;; esac
+for a in "$@"; do case $a in -iterations=*) n=${a#-iterations=};; esac; done
+while read -r op a b; do case "$op $a" in
+"op "*) cycles=$((n*a*a*a/b+17));;
+"# LLVM-MCA-BEGIN") name=$b;;
+"# LLVM-MCA-END") names="$names $name"; regions="$regions$comma{\"Name\":\"$name\",\"SummaryView\":{\"Instructions\":$n,\"TotalCycles\":$cycles}}"; comma=,;;
+esac; done
+echo "$n$names" >> ` + runs + `
+echo "{\"CodeRegions\":[$regions]}"`,
+	})
+	for _, test := range []struct {
+		source string
+		want   []string
+		runs   string // after that of the check, which knows no nop
+	}{
+		{"llvm-mca-0", []string{"0.25", "0.166667", "27"}, "50 b0 b1 b2\n100 b0 b1 b2\n7780 b0 b1\n"},
+		{"llvm-mca-0,iterations=50", []string{"0.26", "0.16", "27"}, "50 b0 b1 b2\n100 b0 b1 b2\n"},
+	} {
+		inTime(t, 10*time.Second, func(timeout time.Duration) string {
+			s, err := Parse(test.source, Options{MCPU: "x", Timeout: timeout})
+			if err != nil {
+				return err.Error()
+			}
+			os.Remove(runs)
+			got, err := s.Predict(t.Context(), []string{"14", "16", "31"})
+			if err != nil {
+				return err.Error()
+			}
+			ran, err := os.ReadFile(runs)
+			if err != nil {
+				return err.Error()
+			}
+			return cmp.Diff(test.want, shown(got)) + cmp.Diff(test.runs, string(ran))
+		})
+	}
+}
+
+// TestLLVMMCAFractions: what llvm-mca's models of a core say of a cycle's fractions.
+func TestLLVMMCAFractions(t *testing.T) {
+	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
+	s, err := Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// cmp edx, 0x105 and xor eax, eax: four and six a cycle.
+	got, err := s.Predict(t.Context(), []string{"81fa05010000", "31c0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"0.25", "0.166667"}, shown(got)); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", s, diff)
+	}
+}
+
 // TestLLVMMCAIterations: half an iteration, or more than llvm-mca counts, is said to be wrong, and not of each block that it
 // has no prediction.
 func TestLLVMMCAIterations(t *testing.T) {

@@ -107,8 +107,8 @@ func (d *document) models() {
 		}
 		d.Printf("</tr>\n")
 	}
-	d.Printf("</tbody></table></div>\n" + `<p class="note">Small print is the 95 %% interval. Excess is the error outside the measurement's interval. ` +
-		"Rows in italics are no models: they are what models are compared with.</p>\n")
+	d.Printf("</tbody></table></div>\n"+`<p class="note">Small print is the 95 %% interval. Excess is the error outside the measurement's interval. `+
+		"Rows in italics are no models: they are what models are compared with. %s</p>\n", d.Weighting())
 	if len(d.Pairs) > 0 {
 		d.Printf("<ul>")
 		for _, pair := range d.Pairs {
@@ -176,6 +176,9 @@ func (d *document) mistakes() {
 				d.mistake(mistake)
 			}
 			d.Printf("</ol>\n")
+			d.Printf(`<ul class="mistakes">`)
+			d.offenders("the worst blocks, whatever they have in common", m.Worst)
+			d.Printf("</ul>\n")
 		}
 		if len(m.Failures) > 0 {
 			d.Printf("<details><summary>%s: why there is no prediction</summary><ul>", m.Name)
@@ -188,10 +191,12 @@ func (d *document) mistakes() {
 	d.Printf("</section>\n\n")
 }
 
-func (d *document) mistake(m score.Mistake) {
+func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst) }
+
+func (d *document) offenders(title string, list []score.Offender) {
 	d.Printf(`<li><details><summary>%s</summary><div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>`+
-		"<th>Share of error</th></tr></thead>\n<tbody>", m)
-	for _, o := range m.Worst {
+		"<th>Share of error</th></tr></thead>\n<tbody>", title)
+	for _, o := range list {
 		b := &d.Measured[o.Block]
 		d.Printf(`<tr><td class="text code">%s</td><td>%s</td><td>%s<small>%s</small></td><td>%s %%</td></tr>`+"\n",
 			shown(b), cycles(b), number(o.Predicted, 2), offBy(b, o.Predicted), o.Share.Percent())

@@ -41,6 +41,9 @@ func figuresOf(f *score.Figures) (all []figure) {
 	}
 	share(f.Coverage, "coverage")
 	share(f.MAPE, "mape")
+	if f.Half != nil {
+		all[len(all)-1].note += "; " + f.Half.String()
+	}
 	share(f.Excess, "excess")
 	share(f.MedianError, "median_error")
 	for i, l := range score.Limits() {
@@ -61,7 +64,7 @@ func figuresOf(f *score.Figures) (all []figure) {
 
 // weighted reports whether blocks have weights.
 func (p *Page) weighted() bool {
-	return slices.ContainsFunc(p.Measured, func(b score.Block) bool { return b.Weight > 0 })
+	return score.Weighted(p.Measured)
 }
 
 // mostBlocks is how many blocks a page shows at most: a browser sorts and searches so many at once, and
@@ -73,6 +76,7 @@ const mostBlocks = 2000
 func (p *Page) shown() (list []int, by string) {
 	key := make([]float64, len(p.Measured))
 	by = "the least precise"
+	weighted := p.weighted()
 	for i := range p.Measured {
 		b := &p.Measured[i]
 		key[i] = (b.High - b.Low) / b.Cycles
@@ -86,7 +90,11 @@ func (p *Page) shown() (list []int, by string) {
 	for _, m := range p.Models {
 		for i := range p.Measured {
 			if q := m.Predictions.At(i); candidate(m) && q.Known() {
-				key[i] = max(key[i], score.Excess(&p.Measured[i], q))
+				excess := score.Excess(&p.Measured[i], q)
+				if weighted {
+					excess *= p.Measured[i].Weight
+				}
+				key[i] = max(key[i], excess)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ type Report struct {
 	Repeated  int            `json:"repeated"` // rows with a block that came before
 	Rejected  map[string]int `json:"rejected"` // not measured, by reason
 	Sensitive int            `json:"state_sensitive"`
+	Weight    string         `json:"weight"` // the column that blocks count by, or none
 	Models    []Judged       `json:"models"`
 	Pairs     []Pair         `json:"comparisons"`
 	// Groupings are the properties by which the blocks fall into several groups.
@@ -30,6 +31,18 @@ type Judged struct {
 	Failures map[string]int            `json:"failures"` // by the reason
 	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Grouped.Groups
 	Mistakes []Mistake                 `json:"mistakes,omitempty"`
+	Worst    []Offender                `json:"worst_blocks,omitempty"` // whatever they have in common
+}
+
+// Unweighted is the column of weights where each block counts once.
+const Unweighted = "none"
+
+// Weighting says how blocks count, for figures, tests and lists alike.
+func (r *Report) Weighting() string {
+	if r.Weight == Unweighted {
+		return "Each block counts once (-weight none)."
+	}
+	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
 // Grouped is the blocks by one property.
@@ -71,6 +84,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, p
 		if m.Kind == Candidate {
 			each := max(3, (worst+maxMistakes-1)/maxMistakes)
 			j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
+			j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
 		}
 		r.Models[i] = j
 	})

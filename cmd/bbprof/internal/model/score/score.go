@@ -2,12 +2,15 @@
 // of two models is better, and which mistakes cost a model most. It is pure. docs/score.md defines
 // every figure.
 //
-// All errors are shares of the measured cycles. What lies within a measurement's interval is no
+// Where blocks have weights, they count by them in every figure but the correlations, in every test and in every list of
+// mistakes. All errors are shares of the measured cycles. What lies within a measurement's interval is no
 // error that can be blamed on a model; [Figures.Excess] leaves it out.
 package score
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -21,7 +24,7 @@ type Block struct {
 	Hex       string
 	Cycles    float64
 	Low, High float64 // the interval; both Cycles where there is none
-	Weight    float64 // 0 where blocks have none
+	Weight    float64 // 0 of all blocks: each counts once
 
 	Application  string // or the file it comes from
 	Category     string
@@ -100,7 +103,7 @@ type Figures struct {
 
 	Coverage     Number    `json:"coverage"`          // share predicted
 	MAPE         Number    `json:"mape"`              // mean |m − p| / m
-	MAPEWeighted Number    `json:"mape_weighted"`     // the same, weighted
+	MAPEWeighted Number    `json:"mape_weighted"`     // the same where blocks have weights, else none
 	MAPEFailures Number    `json:"mape_failures_100"` // a failure counted as an error of 100 %
 	MedianError  Number    `json:"median_error"`
 	TauB         Number    `json:"tau_b"`
@@ -109,6 +112,50 @@ type Figures struct {
 	Within       Shares    `json:"within"`
 	Excess       Number    `json:"excess"` // mean error outside the interval
 	Intervals    Intervals `json:"intervals"`
+	Half         *Half     `json:"half_of_mape,omitempty"`
+}
+
+// Half is the fewest blocks that are half of a mean error, where they are few.
+type Half struct {
+	Blocks int    `json:"blocks"`
+	Share  Number `json:"share"` // of the mean
+}
+
+// few is the share of the blocks that are called few.
+const few = 0.02
+
+// half finds the largest errors that are half of their sum, nil where these are not few.
+func (s *sample) half() *Half {
+	sorted := make([]float64, len(s.err))
+	for i := range sorted {
+		sorted[i] = s.weight[i] * s.err[i]
+	}
+	sorted = slices.DeleteFunc(sorted, math.IsNaN)
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+	total, sum := 0.0, 0.0
+	for _, e := range sorted {
+		total += e
+	}
+	for i, e := range sorted {
+		switch sum += e; {
+		case float64(i+1) > few*float64(len(sorted)):
+			return nil
+		case sum >= total/2:
+			return &Half{i + 1, Number(sum / total)}
+		}
+	}
+	return nil
+}
+
+// String is a warning about the mean, "" where it needs none.
+func (h *Half) String() string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Blocks == 1:
+		return fmt.Sprintf("1 block is %s %% of this mean", h.Share.Percent())
+	}
+	return fmt.Sprintf("%d blocks are %s %% of this mean", h.Blocks, h.Share.Percent())
 }
 
 // Shares are those of errors within each of Limits.
@@ -212,7 +259,7 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 		all[i] = i
 	}
 	estimate := s.figures(all, true)
-	f := Figures{Blocks: len(subset)}
+	f := Figures{Blocks: len(subset), Half: s.half()}
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
 	}
@@ -231,7 +278,7 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 	return f
 }
 
-// possible is what a figure can be at least and at most. A basic bootstrap interval may go beyond it.
+// possible is what a figure can be at least and at most. The interval of one whose resamples are scaled may go beyond it.
 func possible(name string) (least, most float64) {
 	switch {
 	case name == "coverage", strings.HasPrefix(name, "within_"):
@@ -246,14 +293,21 @@ type sample struct {
 	measured, predicted        []float64
 	roundMeasured, roundedPred []float64
 	err, excess, weight        []float64
+	weighted                   bool
+	byError                    []int // the predicted, by their error
 	// What a resample needs, kept between them.
-	x, y, rx, ry, errs []float64
+	x, y, rx, ry, times []float64
+}
+
+// Weighted reports whether blocks count by their weights.
+func Weighted(blocks []Block) bool {
+	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }
 
 func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
 	n := len(subset)
-	s := new(sample)
-	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry, &s.errs} {
+	s := &sample{weighted: Weighted(blocks)}
+	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry} {
 		*list = make([]float64, 0, n)
 	}
 	for _, i := range subset {
@@ -268,8 +322,17 @@ func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
 		s.roundedPred = append(s.roundedPred, math.Round(predicted/Step))
 		s.err = append(s.err, err)
 		s.excess = append(s.excess, excess)
-		s.weight = append(s.weight, b.Weight)
+		weight := 1.0
+		if s.weighted {
+			weight = b.Weight
+		}
+		s.weight = append(s.weight, weight)
+		if !math.IsNaN(err) {
+			s.byError = append(s.byError, len(s.err)-1)
+		}
 	}
+	slices.SortStableFunc(s.byError, func(a, b int) int { return cmp.Compare(s.err[a], s.err[b]) })
+	s.times = make([]float64, n)
 	return s
 }
 
@@ -285,24 +348,24 @@ func Excess(b *Block, p Prediction) float64 {
 // correlations if they are not asked for.
 func (s *sample) figures(indices []int, correlated bool) []float64 {
 	var (
-		failed, sum, excess, weighted, weight float64
-		within                                [len(limits)]float64
+		all, known, sum, excess float64 // known: the weight of the predicted
+		within                  [len(limits)]float64
 	)
-	s.x, s.y, s.rx, s.ry, s.errs = s.x[:0], s.y[:0], s.rx[:0], s.ry[:0], s.errs[:0]
+	s.x, s.y, s.rx, s.ry = s.x[:0], s.y[:0], s.rx[:0], s.ry[:0]
+	clear(s.times)
 	for _, i := range indices {
-		e := s.err[i]
+		e, w := s.err[i], s.weight[i]
+		all += w
 		if math.IsNaN(e) {
-			failed++
 			continue
 		}
-		s.errs = append(s.errs, e)
-		sum += e
-		excess += s.excess[i]
-		weighted += s.weight[i] * e
-		weight += s.weight[i]
+		s.times[i] += w
+		known += w
+		sum += w * e
+		excess += w * s.excess[i]
 		for k, l := range limits {
 			if e <= float64(l)/100+rounding {
-				within[k]++
+				within[k] += w
 			}
 		}
 		if correlated {
@@ -310,9 +373,11 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 			s.rx, s.ry = append(s.rx, s.roundMeasured[i]), append(s.ry, s.roundedPred[i])
 		}
 	}
-	n, known := float64(len(indices)), float64(len(s.errs))
-	slices.Sort(s.errs)
-	v := []float64{known / n, sum / known, weighted / weight, (sum + failed) / n, middle(s.errs), excess / known}
+	weighted := math.NaN()
+	if s.weighted {
+		weighted = sum / known
+	}
+	v := []float64{known / all, sum / known, weighted, (sum + all - known) / all, s.median(known), excess / known}
 	for _, w := range within {
 		v = append(v, w/known)
 	}
@@ -320,6 +385,26 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 		return append(v, math.NaN(), math.NaN(), math.NaN())
 	}
 	return append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
+}
+
+// median is that of the errors, by what s.times has of each: the mean of the two in the middle, where there are two.
+func (s *sample) median(known float64) float64 {
+	below, lower := 0.0, math.NaN()
+	for _, i := range s.byError {
+		if s.times[i] == 0 {
+			continue
+		}
+		if !math.IsNaN(lower) {
+			return (lower + s.err[i]) / 2
+		}
+		switch below += s.times[i]; {
+		case below > known/2*(1+rounding):
+			return s.err[i]
+		case below >= known/2*(1-rounding):
+			lower = s.err[i]
+		}
+	}
+	return lower
 }
 
 func middle(sorted []float64) float64 {
@@ -363,13 +448,17 @@ func Pairs(blocks []Block, models []Model) []Pair {
 
 func pairOf(blocks []Block, a, b *Model) Pair {
 	pair := Pair{A: a.Name, B: b.Name}
-	var differences []float64
+	weighted := Weighted(blocks)
+	var differences, weights []float64
 	for i := range blocks {
 		p, q := a.Predictions.At(i), b.Predictions.At(i)
 		if !p.Known() || !q.Known() {
 			continue
 		}
 		differences = append(differences, Error(&blocks[i], p)-Error(&blocks[i], q))
+		if weighted {
+			weights = append(weights, blocks[i].Weight)
+		}
 		switch x, y := Excess(&blocks[i], p), Excess(&blocks[i], q); {
 		case x < y:
 			pair.BetterA++
@@ -377,8 +466,26 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 			pair.BetterB++
 		}
 	}
-	test := stat.OneSample(differences)
+	test := stat.OneSample(weightedDifferences(differences, weights))
 	pair.Blocks, pair.Difference, pair.P = len(differences), Number(test.Mean), Number(test.P)
 	pair.Interval = Interval{Low: test.Low, High: test.High}
 	return pair
+}
+
+// weightedDifferences have the weighted mean of differences, and its standard error by linearisation (Cochran, Sampling
+// Techniques, 1977, section 2.11).
+func weightedDifferences(differences, weights []float64) []float64 {
+	if weights == nil {
+		return differences
+	}
+	sum, total := 0.0, 0.0
+	for i, w := range weights {
+		sum, total = sum+w*differences[i], total+w
+	}
+	mean := sum / total
+	list := make([]float64, len(weights))
+	for i, w := range weights {
+		list[i] = mean + w*(differences[i]-mean)*float64(len(weights))/total
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,7 +46,7 @@ func TestFiguresByHand(t *testing.T) {
 		Blocks: 10, Predicted: 8,
 		Coverage:     0.8,
 		MAPE:         (0 + 0.01 + 0.1 + 0.5 + 0.05 + 0.25 + 1 + 0) / 8,
-		MAPEWeighted: 0.5 * 5 / 20,
+		MAPEWeighted: Number(math.NaN()),
 		MAPEFailures: (1.91 + 2) / 10,
 		MedianError:  (0.05 + 0.1) / 2,
 		Excess:       (0 + 0 + 0.05 + 0.5 + 0.05 + 0.25 + 0.8 + 0) / 8,
@@ -57,9 +58,21 @@ func TestFiguresByHand(t *testing.T) {
 		TauBRounded: Number(22 / math.Sqrt(25*24)),
 		Pearson:     Number(pearsonByHand()),
 	}
-	got := Of(blocks, Collect(predictions), upTo(10), Estimates, 1)
-	if diff := cmp.Diff(want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
-		t.Errorf("figures (-want +got):\n%s", diff)
+	weighted := want // of 28, 20 of them predicted
+	weighted.Coverage, weighted.MAPE, weighted.MAPEWeighted, weighted.MAPEFailures = 20./28, 0.5*5/20, 0.5*5/20, (0.5*5+8)/28
+	weighted.MedianError, weighted.Excess, weighted.Within = 0, 0.5*5/20, Shares{15. / 20, 15. / 20, 15. / 20, 15. / 20}
+	unweighted := slices.Clone(blocks)
+	for i := range unweighted {
+		unweighted[i].Weight = 0
+	}
+	for _, c := range []struct {
+		blocks []Block
+		want   Figures
+	}{{unweighted, want}, {blocks, weighted}} {
+		got := Of(c.blocks, Collect(predictions), upTo(10), Estimates, 1)
+		if diff := cmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
+			t.Errorf("figures (-want +got):\n%s", diff)
+		}
 	}
 }
 
@@ -252,5 +265,97 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 	}
 	if none := Of(blocks[3:4], Collect(list[3:4]), []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
 		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
+	}
+}
+
+// TestMeanOfFewBlocks: where two blocks are most of a mean error, it says so, and the interval does not begin at 0.
+func TestMeanOfFewBlocks(t *testing.T) {
+	var blocks []Block
+	var predictions []Prediction
+	subset := make([]int, 461)
+	for i := range subset {
+		subset[i] = i
+		blocks = append(blocks, Block{Cycles: 1, Low: 1, High: 1})
+		predictions = append(predictions, Prediction{Cycles: 1.5 + float64(i%8)/8})
+	}
+	predictions[100].Cycles, predictions[300].Cycles = 250, 300
+	f := Of(blocks, Collect(predictions), subset, Errors, 1)
+	in, _ := f.Intervals.Of("mape")
+	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
+		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
+	}
+	if got, want := f.Half.String(), "2 blocks are 56.1 % of this mean"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	predictions[100].Cycles, predictions[300].Cycles = 2, 2
+	if f := Of(blocks, Collect(predictions), subset, Errors, 1); f.Half != nil {
+		t.Errorf("%v, where no block stands out", f.Half)
+	}
+}
+
+// TestOneWeighting: where blocks have weights, all figures, tests and lists are by them.
+func TestOneWeighting(t *testing.T) {
+	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
+	one := Model{Name: "one", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")})}
+	two := Model{Name: "two", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}})}
+	inOrder := func(n int, do func(int)) {
+		for i := range n {
+			do(i)
+		}
+	}
+	for _, test := range []struct {
+		name                       string
+		weights                    bool
+		coverage, mape, median, in float64
+		difference                 float64 // of the two models, on a and b
+		worst                      string
+	}{
+		{"weighted", true, 0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9, "b"},
+		{"each once", false, 2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25, "b"},
+	} {
+		list := slices.Clone(blocks)
+		if !test.weights {
+			for i := range list {
+				list[i].Weight = 0
+			}
+		}
+		r := Report{Weight: Unweighted}
+		r.Judge(list, []Model{one, two}, 1, 2, inOrder)
+		f := r.Models[0].Figures
+		for what, v := range map[string][2]float64{"coverage": {float64(f.Coverage), test.coverage}, "MAPE": {float64(f.MAPE), test.mape}, "median": {float64(f.MedianError), test.median},
+			"within 5 %": {float64(f.Within[1]), test.in}, "difference": {float64(r.Pairs[0].Difference), test.difference}} {
+			if math.Abs(v[0]-v[1]) > 1e-12 {
+				t.Errorf("%s: %s is %v, want %v", test.name, what, v[0], v[1])
+			}
+		}
+		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != test.worst {
+			t.Errorf("%s: worst are %+v", test.name, w)
+		}
+	}
+}
+
+// TestMistakeIsNamedAfterWhatSeparates: pop is wrong in all of its blocks; add stands beside it, and in right blocks, too.
+func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
+	var blocks []Block
+	var predictions []Prediction
+	properties := map[string][]Property{}
+	add := func(n int, predicted float64, list ...string) {
+		for range n {
+			hex := fmt.Sprint(len(blocks))
+			blocks = append(blocks, Block{Hex: hex, Cycles: 1, Low: 1, High: 1})
+			predictions = append(predictions, Prediction{Cycles: predicted})
+			for _, name := range list {
+				properties[hex] = append(properties[hex], Property{Name: name})
+			}
+		}
+	}
+	add(21, 2, "pop", "add")
+	add(2, 2, "pop")
+	add(12, 1, "add")
+	add(4, 3, "add") // another mistake
+	add(60, 1, "mov")
+	found := NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 1, 1)
+	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
+		t.Errorf("%s: %d of %d, want pop: 23 of 23", found[0].What, found[0].Wrong, found[0].Blocks)
 	}
 }

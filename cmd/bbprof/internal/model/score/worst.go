@@ -58,7 +58,7 @@ const (
 // worst blocks.
 //
 // It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
-// many of the other blocks have. The property that costs most is taken, its errors are set aside, and
+// many of the other blocks have, times the share of them that are wrong. The property that costs most is taken, its errors are set aside, and
 // the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
 // weighted where blocks have weights. Coarse properties are taken only when no other stands out.
 func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
@@ -91,7 +91,7 @@ type Index struct {
 // NewIndex indexes blocks. properties gives what a block is, has and does, without repetition.
 func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 	x := &Index{blocks: blocks, properties: make([][]int32, len(blocks))}
-	x.weighted = slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
+	x.weighted = Weighted(blocks)
 	ids := map[Property]int32{}
 	for i := range blocks {
 		list := properties(&blocks[i])
@@ -157,7 +157,12 @@ type suspect struct {
 	removed   float64 // excess above that of as many other blocks
 }
 
-// best is the property that costs most, if any stands out.
+// separation is the share of the blocks with the property that are wrong. An instruction that only stands beside the one
+// that is to blame is in right blocks, too.
+func (c suspect) separation() float64 { return float64(c.wrong) / float64(c.blocks) }
+
+// best is the property that costs most, if any stands out, each block counted by how well the property separates wrong
+// from right.
 func (s *search) best() (suspect, bool) {
 	var all []suspect
 	for d := range s.excess {
@@ -196,8 +201,10 @@ func (s *search) best() (suspect, bool) {
 	if len(all) == 0 {
 		return suspect{}, false
 	}
-	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.removed, b.removed) })
+	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.removed*a.separation(), b.removed*b.separation()) })
+	most.removed *= most.separation()
 	return slices.MinFunc(all, func(a, b suspect) int {
+		a.removed, b.removed = a.removed*a.separation(), b.removed*b.separation()
 		return cmp.Or(-compareBool(a.removed >= near*most.removed, b.removed >= near*most.removed),
 			cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.removed, a.removed), cmp.Compare(s.names[a.property].Name, s.names[b.property].Name))
 	}), true
@@ -252,6 +259,20 @@ func (s *search) rest(worst int) Mistake {
 	m.Share = Number(excess / s.total)
 	s.tell(&m, wrong, worst)
 	return m
+}
+
+// worst are the blocks with the most excess error, whatever they have in common.
+func (x *Index) worst(predictions Predictions, n int) []Offender {
+	s := newSearch(x, predictions)
+	var wrong []int
+	for i := range x.blocks {
+		if s.excess[0][i]+s.excess[1][i] > 0 {
+			wrong = append(wrong, i)
+		}
+	}
+	var m Mistake
+	s.tell(&m, wrong, n)
+	return m.Worst
 }
 
 // tell adds what the wrong predictions are like, and the worst.

@@ -32,7 +32,7 @@ type Finding struct {
 }
 
 // Effect is what a change does. With and Without are median cycles, Size is the median of their differences, run by
-// run, and Low to High its 95 % interval from order statistics.
+// run, and Low to High its interval from order statistics: those of all hypotheses together hold with 95 %.
 type Effect struct {
 	With    float64 `json:"with_cycles"`
 	Without float64 `json:"without_cycles"`
@@ -65,7 +65,7 @@ type Explanation struct {
 type Plan struct {
 	Sizes   []int // of the environment
 	Runs    int   // of each, to find the slowest
-	Rounds  int   // of each test, at least 6 for an interval
+	Rounds  int   // of each test, at least LeastRounds for an interval
 	Seed    uint64
 	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
@@ -100,8 +100,11 @@ type asking struct {
 	done    int
 }
 
-// leastRounds is the fewest for an interval of a median.
-const leastRounds = 6
+// LeastRounds is the fewest for intervals of as many medians as there are hypotheses, and of the stack held, that one run
+// that other work slowed does not widen.
+const LeastRounds = 12
+
+const tests = hypotheses + 1
 
 // Explain explains a program. If ctx ends, its error comes with what the runs until then say.
 func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
@@ -201,7 +204,7 @@ func findings(all []arms, sides [][2][]float64) (found []Finding) {
 			if len(sides) > 0 {
 				rounds = min(len(sides[i][0]), len(sides[i][1]))
 			}
-			if rounds < leastRounds {
+			if rounds < LeastRounds {
 				continue
 			}
 			f.Setup = &all[i].without
@@ -214,13 +217,14 @@ func findings(all []arms, sides [][2][]float64) (found []Finding) {
 	return found
 }
 
-// judge derives effect, interval and outcome. Medians, because other work on the core slows single runs.
+// judge derives effect, interval and outcome. Medians, because other work on the core slows single runs. The level is
+// shared among all tests, so that one confirmation in twenty explanations is false at most.
 func judge(with, without []float64) (e Effect, o stat.Outcome) {
 	var differences []float64
 	for i := range with {
 		differences = append(differences, with[i]-without[i])
 	}
 	e.With, e.Without = stat.Median(with), stat.Median(without)
-	e.Size, e.Low, e.High = stat.MedianInterval(differences)
+	e.Size, e.Low, e.High = stat.JointMedianInterval(differences, tests)
 	return e, stat.OutcomeOf(e.Size, e.Low, e.High, min(e.With, e.Without))
 }

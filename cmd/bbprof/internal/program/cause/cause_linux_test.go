@@ -70,7 +70,7 @@ func TestMadeSlow(t *testing.T) {
 		require.Host(t, err)
 		defer r.Close()
 		w := trace.Window{Function: "work", Instructions: 400, Core: invariants.Core{L1DWays: 8, StoreBuffer: 64}, Timeout: time.Minute, Blocks: true}
-		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 8, Movable: command.Movable(), Done: func(int) {},
+		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 16, Movable: command.Movable(), Done: func(int) {},
 			Trace: func(ctx context.Context, s program.Setup) (trace.Counts, error) {
 				return trace.Count(ctx, command, s, w)
 			}}

@@ -3,6 +3,8 @@ package cause
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -98,7 +100,7 @@ func TestExplain(t *testing.T) {
 	} {
 		f := &fake{cost: c.cost}
 		done := 0
-		p := Plan{Sizes: sizes, Runs: 3, Rounds: 8, Movable: true, Done: func(n int) { done = n },
+		p := Plan{Sizes: sizes, Runs: 3, Rounds: 12, Movable: true, Done: func(n int) { done = n },
 			Trace: func(_ context.Context, s program.Setup) (trace.Counts, error) { return c.trace(s), nil }}
 		e, err := Explain(context.Background(), f, program.Command{}, p)
 		if err != nil || done != p.Steps() {
@@ -117,13 +119,13 @@ func TestExplain(t *testing.T) {
 
 // TestUntested: what cannot be changed is not run, and said.
 func TestUntested(t *testing.T) {
-	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 6, NoTrace: "no main", Done: func(int) {}}
+	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: func(program.Setup) float64 { return 0 }}
 	e, err := Explain(context.Background(), f, program.Command{}, p)
 	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != Untested || e.Findings[5].Outcome != Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if want := 2 + 6*2*4; f.runs != want {
+	if want := 2 + 12*2*4; f.runs != want {
 		t.Errorf("%d runs, want %d", f.runs, want)
 	}
 }
@@ -133,8 +135,8 @@ func TestInterrupted(t *testing.T) {
 	const sizes, runs, tested = 4, 2, 4
 	for _, c := range []struct{ last, sizes, findings int }{
 		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 2},
-		{sizes*runs + 2*tested*(leastRounds-1), sizes, 2},
-		{sizes*runs + 2*tested*leastRounds, sizes, hypotheses},
+		{sizes*runs + 2*tested*(LeastRounds-1), sizes, 2},
+		{sizes*runs + 2*tested*LeastRounds, sizes, hypotheses},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		f := &fake{cost: func(program.Setup) float64 { return 0 }, last: c.last, cancel: cancel}
@@ -146,21 +148,45 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	same := []float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}
+	same := []float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}
 	for _, c := range []struct {
 		with []float64
 		want stat.Outcome
 	}{
 		{same, stat.NoEffect},
-		{[]float64{1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019}, stat.NoEffect},
-		{[]float64{1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020}, stat.Confirmed},
-		{[]float64{980, 979, 979, 979, 979, 979, 979, 979}, stat.Confirmed},
-		{[]float64{900, 1100, 900, 1100, 900, 1100, 900, 1100}, stat.Unclear},
-		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, stat.Unclear},
+		{[]float64{1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019}, stat.NoEffect},
+		{[]float64{1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020}, stat.Confirmed},
+		{[]float64{980, 979, 979, 979, 979, 979, 979, 979, 979}, stat.Confirmed},
+		{[]float64{900, 1100, 900, 1100, 900, 1100, 900, 1100, 900}, stat.Unclear},
+		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, stat.Unclear},
 		{[]float64{1100, 1100}, stat.Unclear},
 	} {
 		if got, verdict := judge(c.with, same[:len(c.with)]); verdict != c.want {
 			t.Errorf("%v: %+v, %s, want %s", c.with, got, verdict, c.want)
 		}
+	}
+}
+
+// TestFalseConfirmations: of programs whose time depends on nothing, one explanation in twenty confirms a cause at most.
+func TestFalseConfirmations(t *testing.T) {
+	const explanations = 2000
+	random := rand.New(rand.NewPCG(1, 2))
+	side := func() (cycles []float64) {
+		for range 12 {
+			cycles = append(cycles, 1000*math.Exp(0.1*random.NormFloat64()))
+		}
+		return cycles
+	}
+	confirmed := 0
+	for range explanations {
+		for range hypotheses {
+			if _, outcome := judge(side(), side()); outcome == stat.Confirmed {
+				confirmed++
+				break
+			}
+		}
+	}
+	if confirmed > explanations/20 {
+		t.Errorf("%d of %d confirm a cause that is not there", confirmed, explanations)
 	}
 }

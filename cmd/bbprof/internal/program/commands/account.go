@@ -113,10 +113,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		return nil, fmt.Errorf("%s: it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes", name)
 	}
 	// Where the column of the corpus has a name that batch has too, batch calls it input_….
-	file, instructions := "file", "instructions"
-	if schema.Index("input_file") >= 0 {
-		file = "input_file"
-	}
+	instructions := "instructions"
 	if schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
 	}
@@ -126,10 +123,10 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		path, known := resolved[cell(file)]
+		path, known := resolved[cell("file")]
 		if !known {
-			path = extract.Resolved(cell(file))
-			resolved[cell(file)] = path
+			path = extract.Resolved(cell("file"))
+			resolved[cell("file")] = path
 		}
 		number := func(name string) float64 {
 			v, _ := strconv.ParseFloat(cell(name), 64)

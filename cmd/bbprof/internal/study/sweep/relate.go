@@ -125,6 +125,16 @@ type Spikes struct {
 	Slow      []int   // values whose interval lies above the usual by 3 %
 	Predicted []int   // values where the column is above its least
 	Both      []int
+	Known     bool // all points have an interval: without it none can be told to be slow
+}
+
+// SpikesOf are the values that stand out, whatever goes along with them.
+func SpikesOf(points []Point) Spikes {
+	var cycles []float64
+	for _, p := range points {
+		cycles = append(cycles, p.Result.Cycles)
+	}
+	return stand(points, cycles, make([]float64, len(points)))
 }
 
 // stand compares where a column predicts slow points with where they are.
@@ -134,6 +144,7 @@ func stand(ps []Point, cycles, column []float64) Spikes {
 		return s
 	}
 	s.Usual = median(cycles)
+	s.Known = !slices.ContainsFunc(ps, func(p Point) bool { return math.IsInf(p.Result.CILow, 0) || math.IsNaN(p.Result.CILow) })
 	least := slices.Min(column)
 	var there, elsewhere []float64
 	for i, p := range ps {

@@ -229,3 +229,22 @@ func TestFactors(t *testing.T) {
 }
 
 func second(_ Factor, err error) error { return err }
+
+// TestSpikesTakeIntervals: a value stands out by its interval; without one, as of fewer than six runs, none can be told.
+func TestSpikesTakeIntervals(t *testing.T) {
+	var points []Point
+	for i := range 8 {
+		p := Point{Value: 16 * i, Result: profiler.Result{Status: profiler.OK, Cycles: 550, CILow: 548, CIHigh: 552}}
+		if i == 5 {
+			p.Result.Cycles, p.Result.CILow, p.Result.CIHigh = 930, 928, 932
+		}
+		points = append(points, p)
+	}
+	if s := SpikesOf(points); !s.Known || s.Usual != 550 || len(s.Slow) != 1 || s.Slow[0] != 80 {
+		t.Errorf("%+v", s)
+	}
+	points[5].Result.CILow, points[5].Result.CIHigh = math.Inf(-1), math.Inf(1)
+	if s := SpikesOf(points); s.Known || len(s.Slow) > 0 {
+		t.Errorf("without an interval: %+v", s)
+	}
+}
