@@ -241,6 +241,9 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	if s.note != "" {
 		result.warn("%s", s.note)
 	}
+	if s.opts.Identical > 0 && clock.Name == string(TSCClock) {
+		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
+	}
 	if l := r.loop; l != nil {
 		of := l.measured.timed.Estimate
 		result.Loop = reportLoop(l.measured.mapped)

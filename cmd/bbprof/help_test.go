@@ -47,7 +47,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestFlagsMeanOneThing: the same name takes the same kind of value in all commands.
+// TestFlagsMeanOneThing: the same name takes the same kind of value in all commands, and noise is retried as often in all.
 func TestFlagsMeanOneThing(t *testing.T) {
 	// Sides of a comparison, and sets of arguments; score's page, and hunt's folder of a page for each class.
 	apart := []string{"a", "b", "report"}
@@ -59,6 +59,9 @@ func TestFlagsMeanOneThing(t *testing.T) {
 			}
 			if first := args[d.Name]; first != nil && first.Arg != d.Arg {
 				t.Errorf("%s: -%s takes %q, elsewhere %q", c.Full(), d.Name, d.Arg, first.Arg)
+			}
+			if first := args[d.Name]; first != nil && d.Name == "retries" && first.Fallback != d.Fallback {
+				t.Errorf("%s: -retries is %s by default, elsewhere %s", c.Full(), d.Fallback, first.Fallback)
 			}
 			args[d.Name] = d
 		}

@@ -224,7 +224,7 @@ func (f *Flags) Parse(args []string) error {
 		case d == nil && (name == "h" || name == "help"):
 			return errHelp
 		case d == nil:
-			return fmt.Errorf("unknown flag -%s%s (%s -h lists the flags)", name, didYouMean("-", name, f.names()), f.Command)
+			return fmt.Errorf("unknown flag -%s%s (%s -h lists the flags)", name, f.meant(name), f.Command)
 		case joined:
 		case d.Arg == "" && len(args) > 0 && (args[0] == "true" || args[0] == "false"):
 			value, args = args[0], args[1:]
@@ -330,6 +330,17 @@ func (f *Flags) names() (names []string) {
 		}
 	}
 	return names
+}
+
+// longNames are what many programs call flags that have one letter here.
+var longNames = map[string]string{"out": "o", "output": "o", "quiet": "q", "silent": "q", "verbose": "v"}
+
+// meant is a hint at the flag that a user may have meant.
+func (f *Flags) meant(name string) string {
+	if short := longNames[name]; f.Lookup(short) != nil {
+		name = short
+	}
+	return didYouMean("-", name, f.names())
 }
 
 // didYouMean is a hint at the nearest name, "" if none is near.

@@ -36,6 +36,8 @@ func TestParse(t *testing.T) {
 		{args: "-n 0", err: `invalid value "0" for flag -n: write a whole number from 1 on`},
 		{args: "-v=maybe", err: `invalid value "maybe" for flag -v: write true or false`},
 		{args: "-nmae x", err: "unknown flag -nmae; did you mean -name? (bbprof x -h lists the flags)"},
+		{args: "--verbose", err: "unknown flag -verbose; did you mean -v? (bbprof x -h lists the flags)"},
+		{args: "--quiet", err: "unknown flag -quiet (bbprof x -h lists the flags)"}, // there is no -q
 		{args: "-frobnicate", err: "unknown flag -frobnicate (bbprof x -h lists the flags)"},
 		{args: "-v -help", err: "help"},
 	} {

@@ -63,6 +63,7 @@ func (m *Meter) End() {
 type Counter struct {
 	Meter
 	Of       int
+	most     bool // Of is a limit that need not be reached
 	what     string
 	began    time.Time
 	lastDraw time.Time
@@ -70,6 +71,13 @@ type Counter struct {
 
 func Progress(w io.Writer, of int, what string) *Counter {
 	return &Counter{Meter: NewMeter(w), Of: of, what: what, began: time.Now()}
+}
+
+// ProgressTo is Progress of what may end before the limit is reached.
+func ProgressTo(w io.Writer, limit int, what string) *Counter {
+	c := Progress(w, limit, what)
+	c.most = true
+	return c
 }
 
 func (c *Counter) Step(done int) {
@@ -82,7 +90,15 @@ func (c *Counter) Step(done int) {
 		c.Show(at, -1, fmt.Sprintf("%d %s done", done, c.what))
 		return
 	}
+	if done == 0 {
+		c.Show(at, 0, fmt.Sprintf("0 of %d %s", c.Of, c.what))
+		return
+	}
 	left := at.Sub(c.began) * time.Duration(c.Of-done) / time.Duration(done)
+	if c.most {
+		c.Show(at, -1, fmt.Sprintf("%d of at most %d %s, at most %v left", done, c.Of, c.what, left.Round(time.Second)))
+		return
+	}
 	c.Show(at, float64(done)/float64(c.Of), fmt.Sprintf("%d of %d %s, %v left", done, c.Of, c.what, left.Round(time.Second)))
 }
 

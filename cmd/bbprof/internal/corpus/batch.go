@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/initial"
@@ -47,7 +46,7 @@ bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 			cli.ExitHost: "", cli.ExitInternal: "",
 			cli.ExitInterrupted: "interrupted (SIGINT, SIGTERM): blocks in progress were finished; a second signal ends at once"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			b := batchFlags{flags: f, SideBySide: measuring.SideBySide{Retries: measure.Tries - 1}}
+			b := batchFlags{flags: f}
 			b.declare(f)
 			return b.measure
 		},

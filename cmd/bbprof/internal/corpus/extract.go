@@ -164,6 +164,9 @@ func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
 }
 
 func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
+	if err := extract.Readable(e.files); err != nil {
+		return nil, err
+	}
 	out := std.Err
 	if e.out.File != "" && e.out.File != "-" {
 		out = std.Out

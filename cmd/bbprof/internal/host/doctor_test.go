@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -37,5 +39,18 @@ func TestDoctorShowsFirst(t *testing.T) {
 		if code != c.want || strings.Contains(before, "can measure here") != c.measure || stdout.Len() == 0 {
 			t.Errorf("%s: exit code %d, want %d; before units %q\n%s%s", c.name, code, c.want, before, stdout.String(), stderr.String())
 		}
+	}
+}
+
+// TestRecordingSize: help says how large a recording is, as one at hand has it.
+func TestRecordingSize(t *testing.T) {
+	info, err := os.Stat("../../../../testdata/cores/zen4-genoa.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help, said := doctorCommand().Declared().Lookup("record").Help, 0
+	_, after, _ := strings.Cut(help, "; some ")
+	if _, err := fmt.Sscanf(after, "%d KB", &said); err != nil || float64(said)*1000 > 1.3*float64(info.Size()) || float64(said)*1000 < 0.7*float64(info.Size()) {
+		t.Errorf("it is %d bytes, and help says %q", info.Size(), help)
 	}
 }

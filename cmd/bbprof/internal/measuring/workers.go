@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -38,6 +39,7 @@ type SideBySide struct {
 func (m *SideBySide) Declare(f *cli.Flags) {
 	f.Section("Workers")
 	workersFlag(f, &m.Workers)
+	m.Retries = measure.Tries - 1
 	f.Number(&m.Retries, 0, "retries", "measure a noisy block up to N times more")
 	Flags(f, &m.Measuring)
 }

@@ -50,7 +50,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
-				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Retries: 1, Measuring: profiler.Options{Init: "distinct"}}}
+				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
 			h.AddModel(f, "the model to find mistakes of")
 			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"

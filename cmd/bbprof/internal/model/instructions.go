@@ -47,7 +47,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
 			// of two unlike units, would take the usual three seconds each.
-			c := measuringForms{SideBySide: measuring.SideBySide{Retries: 2, Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
+			c := measuringForms{SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -42,7 +44,7 @@ that differ. -predictions FILE writes a model's predictions, also of blocks that
 bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a model that fails; others are judged",
 			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoring{seed: 1}
@@ -79,6 +81,21 @@ type scoring struct {
 	report      string
 	seed        uint64
 	out         cli.Output
+	failed      []error // of models; the others are judged without them
+}
+
+// A candidate is a model that can be asked.
+type candidate struct {
+	name string
+	predict.Source
+}
+
+// none is the error of a run in which every model failed.
+func (c *scoring) none() error {
+	if len(c.failed) < len(c.Models) {
+		return nil
+	}
+	return errors.Join(c.failed...)
 }
 
 func (c *scoring) run(std cli.Streams) error {
@@ -109,7 +126,7 @@ func (c *scoring) run(std cli.Streams) error {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	sources, err := c.sourcesFor(ctx, t, std)
+	candidates, err := c.candidates(ctx, t, std)
 	if err != nil {
 		return err
 	}
@@ -117,7 +134,7 @@ func (c *scoring) run(std cli.Streams) error {
 		fmt.Fprintln(c.out.Notes(std), "bbprof: no block is measured, so nothing is scored")
 		return nil
 	}
-	models, err := c.predictAll(ctx, t, sources, std)
+	models, err := c.predictAll(ctx, t, candidates, std)
 	if err != nil {
 		return err
 	}
@@ -130,7 +147,7 @@ func (c *scoring) run(std cli.Streams) error {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	return c.out.Write(std, r, scoreText(r, files, c.worst > 0))
+	return cmp.Or(c.out.Write(std, r, scoreText(r, files, c.worst > 0)), errors.Join(c.failed...))
 }
 
 // facts say what was measured on what, for the page.
@@ -146,25 +163,31 @@ func (t *truth) facts() []htmlreport.Fact {
 	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
 }
 
-// sourcesFor are the models. With -predictions the one has been asked about all blocks, of this host's core if nothing
-// tells which is meant.
-func (c *scoring) sourcesFor(ctx context.Context, t *truth, std cli.Streams) ([]predict.Source, error) {
+// candidates are the models that can be asked. With -predictions the one has been asked about all blocks, of this host's
+// core if nothing tells which is meant.
+func (c *scoring) candidates(ctx context.Context, t *truth, std cli.Streams) (list []candidate, err error) {
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
-		var err error
 		if core, err = c.NamedCore(); err != nil {
 			return nil, err
 		}
 	}
-	sources, err := c.Sources(core)
-	if err == nil && c.predictions != "" {
-		sources[0], err = c.writePredictions(ctx, sources[0], std.In, std)
+	for _, m := range c.Models {
+		s, err := c.Source(m, core)
+		if err != nil {
+			c.failed = append(c.failed, err)
+			continue
+		}
+		list = append(list, candidate{m.Name, s})
 	}
-	return sources, err
+	if err = c.none(); err == nil && c.predictions != "" {
+		list[0].Source, err = c.writePredictions(ctx, list[0].Source, std.In, std)
+	}
+	return list, err
 }
 
-// predictAll gives the predictions of all models and of what they are compared with.
-func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.Source, std cli.Streams) ([]score.Model, error) {
+// predictAll gives the predictions of all models that do not fail, and of what they are compared with.
+func (c *scoring) predictAll(ctx context.Context, t *truth, candidates []candidate, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.In)
@@ -174,16 +197,23 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, sources []predict.So
 		models = append(models, m)
 	}
 	blocks := t.hexes()
-	for i, s := range sources {
+	for _, one := range candidates {
 		began := time.Now()
-		predictions, err := s.Predict(ctx, blocks)
+		predictions, err := one.Predict(ctx, blocks)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
-			return nil, predicting.SourceError(c.Models[i].Name, err)
+			c.failed = append(c.failed, predicting.SourceError(one.name, err))
+			continue
 		}
-		models = append(models, score.Model{Name: c.Models[i].Name, Kind: score.Candidate, Source: s.String(), Predictions: score.Collect(predictions)})
+		models = append(models, score.Model{Name: one.name, Kind: score.Candidate, Source: one.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", c.Models[i].Name, words.Plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
+	}
+	if err := c.none(); err != nil {
+		return nil, err
 	}
 	if t.core.Name == "" {
 		fmt.Fprintln(c.out.Notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")

@@ -2,6 +2,7 @@
 package predicting
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -63,19 +64,24 @@ func (p *Flags) AddSettings(f *cli.Flags) {
 
 // Sources are the models, of a core.
 func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
-	timeout := p.Timeout
-	if timeout == 0 {
-		timeout = Timeout
-	}
 	var list []predict.Source
 	for _, m := range p.Models {
-		s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: timeout, Open: OpenTable})
+		s, err := p.Source(m, core)
 		if err != nil {
-			return nil, cli.BadUsage("-model %s: %w", m.Name, err)
+			return nil, err
 		}
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// Source is one of them.
+func (p *Flags) Source(m Model, core predict.Core) (predict.Source, error) {
+	s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Open: OpenTable})
+	if err != nil {
+		return nil, cli.BadUsage("-model %s: %w", m.Name, err)
+	}
+	return s, nil
 }
 
 // NamedCore is the core that -core names, or else that of these CPUs.

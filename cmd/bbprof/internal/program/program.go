@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -68,12 +69,17 @@ func Open(name string) (*Executable, error) {
 	return e, e.inspect(name)
 }
 
+// assignment matches LD_PRELOAD=./libx.so and its like.
+var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+
 // Find is the path of a program, which may be a script, or an *Error that says why it cannot be executed.
 func Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
 		return "", &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+	case err != nil && assignment.MatchString(name):
+		return "", &Error{Subject: name, Problem: "no shell runs the program, to set a variable for it", Remedy: "set it before bbprof, as in " + name + " bbprof …: the program gets bbprof's environment"}
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
 	case errors.Is(err, syscall.EISDIR):

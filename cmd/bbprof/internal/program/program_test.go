@@ -61,6 +61,7 @@ func TestOpen(t *testing.T) {
 		{"a program", write("good", 0o755, good), nil},
 		{"not there", filepath.Join(dir, "nothing"), []string{"no such program", "path"}},
 		{"not on PATH", "no-such-program-anywhere", []string{"no such program", "PATH"}},
+		{"a variable", "LD_PRELOAD=./libx.so", []string{"no shell runs the program", "LD_PRELOAD=./libx.so bbprof"}},
 		{"a directory", dir, []string{"it is a directory", "name a program"}},
 		{"not executable", write("plain", 0o644, good), []string{"cannot be executed", "chmod +x"}},
 		{"a script", write("script", 0o755, []byte("#!/bin/sh\n")), []string{"script", "interpreter", "sh "}},
@@ -90,7 +91,9 @@ func TestFind(t *testing.T) {
 	defined := []Function{{Name: "main", Addr: 0x1000}, {Name: "sum", Addr: 0x1010}, {Name: "sum", Addr: 0x1020}, {Name: "total.constprop.0", Addr: 0x1030},
 		{Name: "main.total", Addr: 0x1040}, {Name: "Fibonacci", Addr: 0x1050}, {Name: "_ZNK3app3Sum4overEm", Addr: 0x1060},
 		{Name: "_ZN3app5twiceIiEET_S1_", Addr: 0x1070}, {Name: "_ZN3app5twiceIlEET_S1_", Addr: 0x1080},
-		{Name: "_ZN4sums8triangle17h0123456789abcdefE", Addr: 0x1090}, {Name: "_RNvCs1234_4sums7product", Addr: 0x10a0}}
+		{Name: "_ZN4sums8triangle17h0123456789abcdefE", Addr: 0x1090}, {Name: "_RNvCs1234_4sums7product", Addr: 0x10a0},
+		{Name: "_ZN3app4meanEi.constprop.0.isra.0", Addr: 0x10b0}, {Name: "split.isra.0", Addr: 0x10c0}, {Name: "split.constprop.0", Addr: 0x10d0},
+		{Name: "split.part.0", Addr: 0x10e0}, {Name: "half.part.0", Addr: 0x10f0}}
 	for _, c := range []struct {
 		name string
 		want uint64
@@ -100,7 +103,11 @@ func TestFind(t *testing.T) {
 		{"0x1020", 0x1020, nil},
 		{"4128", 0x1020, nil},
 		{"sum", 0, []string{"2 functions are called sum", "0x1010 or 0x1020"}},
-		{"total", 0, []string{"no function is called total", "main.total, total.constprop.0"}},
+		{"Total", 0, []string{"no function is called Total", "main.total, total.constprop.0"}},
+		{"total", 0x1030, nil}, // its only clone
+		{"app::mean", 0x10b0, nil},
+		{"split", 0, []string{"no function is called split", "split.isra.0, split.part.0, split.constprop.0"}}, // two clones
+		{"half", 0, []string{"no function is called half", "half.part.0"}},
 		{"fibonacci", 0, []string{"Fibonacci"}},
 		{"fibonaci", 0, []string{"it has Fibonacci"}},
 		{"mian", 0, []string{"no function", "inlined"}},
@@ -613,7 +620,8 @@ func TestSweepOrder(t *testing.T) {
 
 func TestCompareOrder(t *testing.T) {
 	f := &fakeRunner{}
-	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(int) {}})
+	done := 0
+	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(n int) { done = n }})
 	if err != nil || len(pairs) != 20 {
 		t.Fatalf("%v, %v", pairs, err)
 	}
@@ -623,8 +631,8 @@ func TestCompareOrder(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 {
-		t.Fatalf("%v", f.log)
+	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 || done != 80 {
+		t.Fatalf("%v, told %d", f.log, done)
 	}
 	aFirst := 0
 	for i := 2; i < len(f.log); i += 2 { // each pair is one of either

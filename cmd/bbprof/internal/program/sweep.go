@@ -57,7 +57,7 @@ type Point struct {
 type Plan struct {
 	Runs int            // in each set-up
 	Seed uint64         // of the random order
-	Done func(runs int) // is told after each run, or pair of runs, how many are done
+	Done func(runs int) // is told how many are done
 }
 
 // runner is what sweeps and comparisons need of a Runner or a Counter.
@@ -153,7 +153,7 @@ func Compare(ctx context.Context, r runner, a, b []Place, plan Plan) ([]Pair, er
 				}
 				*side.cycles = append(*side.cycles, sample.Cycles)
 			}
-			plan.Done(i*plan.Runs + run + 1)
+			plan.Done(2 * (i*plan.Runs + run + 1))
 		}
 	}
 	return pairs, nil

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,11 +124,29 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	case slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }):
 		return Function{Name: name, Shared: true}, nil
 	}
+	if clones := clonesOf(name, defined); len(clones) == 1 {
+		return clones[0], nil
+	}
 	remedy := "nm lists what it has; a function that was inlined everywhere has no symbol"
 	if near := similar(name, defined); len(near) > 0 {
 		remedy = "it has " + strings.Join(near, ", ")
 	}
 	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function is called %s", name), Remedy: remedy}
+}
+
+// cloneSuffix is what compilers append to the name of a function that they adapted to its callers in the program: gcc's
+// constprop and isra (its ipa-cp.cc and ipa-sra.cc), lto_priv and clang's llvm for one that link-time optimisation renamed.
+// A part or a cold half is not the function.
+var cloneSuffix = regexp.MustCompile(`(\.(constprop|isra|lto_priv|llvm)\.[0-9]+)+$`)
+
+// clonesOf are the forms in which a compiler left a function that itself is gone.
+func clonesOf(name string, defined []Function) (all []Function) {
+	for _, f := range defined {
+		if plain := cloneSuffix.ReplaceAllString(f.Name, ""); plain != f.Name && called(plain, name) {
+			all = append(all, Function{Name: demangled(f.Name), Addr: f.Addr})
+		}
+	}
+	return all
 }
 
 func byAddress(path string, addr uint64, defined []Function) (Function, error) {

@@ -30,7 +30,7 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std cli.Streams) er
 		return err
 	}
 	defer close()
-	done := cli.Progress(c.out.Notes(std), len(sides.layouts)*c.repetitions, "runs")
+	done := cli.Progress(c.out.Notes(std), c.runsOf(sides), "runs")
 	out, err := c.comparePrograms(ctx, r, sides, std, done.Step)
 	done.End()
 	if err != nil && (out == nil || !out.Incomplete) {
@@ -38,6 +38,9 @@ func (c *comparing) runs(ctx context.Context, a, b []string, std cli.Streams) er
 	}
 	return cmp.Or(c.show(out, std), err)
 }
+
+// runsOf is how often the two programs run.
+func (c *comparing) runsOf(sides placed) int { return 2 * len(sides.layouts) * c.repetitions }
 
 // place puts two programs in their layouts. close is to be called when they have been run.
 func (c *comparing) place(ctx context.Context, words [2][]string, args []string, std cli.Streams) (sides placed, close func(), err error) {

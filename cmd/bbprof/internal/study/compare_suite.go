@@ -97,7 +97,7 @@ func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 		defer close()
 		sides = append(sides, s)
 	}
-	each := len(sides[0].layouts) * c.repetitions
+	each := c.runsOf(sides[0])
 	done := cli.Progress(c.out.Notes(std), len(suite)*each, "runs")
 	all, end, failed := compareSuite(suite, sides, func(i int) (*Comparison, error) {
 		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.Step(i*each + n) })

@@ -114,16 +114,17 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std cli.St
 func (s *sweeping) trace(ctx context.Context, c program.Command, setups []program.Setup, notes io.Writer) ([]trace.Counts, error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
-	done := cli.Progress(notes, len(setups), "windows")
+	done := cli.Progress(notes, len(setups)*s.window, "steps")
 	defer done.End()
 	var traces []trace.Counts
 	for i, setup := range setups {
+		w.Stepped = func(n int) { done.Step(i*s.window + n) }
 		counts, err := trace.Count(ctx, c, setup, w)
 		if err != nil {
 			return nil, err
 		}
 		traces = append(traces, counts)
-		done.Step(i + 1)
+		done.Step((i + 1) * s.window)
 	}
 	return traces, nil
 }

@@ -84,23 +84,48 @@ func File(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 	return err
 }
 
-func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+// open opens a file from which blocks may be read in any order.
+func open(name string) (*os.File, int64, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return &InputError{Subject: name, Problem: plain(err)}
+		return nil, 0, &InputError{Subject: name, Problem: plain(err)}
 	}
-	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return &InputError{Subject: name, Problem: plain(err)}
+		err = &InputError{Subject: name, Problem: plain(err)}
 	case info.IsDir():
-		return &InputError{Subject: name, Problem: "a directory", Remedy: "name a file"}
+		err = &InputError{Subject: name, Problem: "a directory", Remedy: "name a file"}
 	case !info.Mode().IsRegular():
-		return &InputError{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
+		err = &InputError{Subject: name, Problem: "not a regular file", Remedy: "copy it to one: ELF files are read out of order"}
 	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Readable reports the first of some files that cannot be opened, before a program runs for its counts.
+func Readable(names []string) error {
+	for _, name := range names {
+		f, _, err := open(name)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
+}
+
+func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+	f, size, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	if isArchive(f) {
-		return archive(name, f, info.Size(), func(member string, r io.ReaderAt) error {
+		return archive(name, f, size, func(member string, r io.ReaderAt) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

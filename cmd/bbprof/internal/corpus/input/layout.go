@@ -208,6 +208,7 @@ const (
 func foreign(start []byte) string {
 	for _, k := range []struct{ magic, is string }{
 		{"\x7fELF", "an ELF file (a program or an object); bbprof extract takes its blocks"},
+		{"bbprof states ", "a file of bbprof capture; measure its blocks with bbprof batch -state FILE"},
 		{"!<arch>\n", "an archive of objects; bbprof extract takes the blocks of an ELF file"},
 		{"MZ", "a Windows program; blocks are taken from ELF files, by bbprof extract"},
 		{"\xcf\xfa\xed\xfe", "a Mach-O file; blocks are taken from ELF files, by bbprof extract"},

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -374,6 +375,7 @@ func TestForeign(t *testing.T) {
 		"PAR1....":                                                "it ends within the first bytes of a Parquet file",
 		"\xff\xfeh\x00e\x00x\x00":                                 "it is text in UTF-16",
 		strings.Repeat("\x00", 1000):                              "it is binary data, not text",
+		state.Magic + "\x01\x00":                                  "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
 		"id,name\n1,a\n2,b\n":                                     "none of its first 2 rows is a block: blocks are hexadecimal",
 		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                         "columns 2 and 3 both look like blocks; name one with -column",
 	} {

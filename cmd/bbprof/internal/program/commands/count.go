@@ -83,7 +83,7 @@ func (c *counting) declare(f *cli.Flags) {
 	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").Fallback = "1"
 	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
 		"a time; auto: counter where there is one, else step").Fallback = "auto"
-	f.Number(&c.Limit, 1, "limit", "longest call to step through, in instructions")
+	f.Number(&c.Limit, 1, "limit", "longest call to step through, in instructions, of which 30,000 take a second or less")
 	running.RunFlags(f, &c.Timeout, &c.Stdin, "5m")
 	f.Section(growthTitle)
 	f.Toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
@@ -108,7 +108,7 @@ func (c *counting) run(std cli.Streams) error {
 	case c.grow:
 		return c.countGrowth(ctx, std)
 	}
-	r, err := c.countCommand(ctx, c.words)
+	r, err := c.countCommand(ctx, c.words, std)
 	if err != nil {
 		return err
 	}
@@ -177,12 +177,19 @@ func (c *counting) countBlock(ctx context.Context, std cli.Streams) error {
 	return cmp.Or(c.out.Write(std, n, text), err)
 }
 
-func (c *counting) countCommand(ctx context.Context, words []string) (count.Result, error) {
+func (c *counting) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
 	command, err := program.NewCommand(words)
 	if err != nil {
 		return count.Result{}, err
 	}
-	return count.Function(ctx, command, c.function, c.Options)
+	done := cli.ProgressTo(c.out.Notes(std), c.Limit, "instructions")
+	if c.Calls > 1 || c.Calls == count.All {
+		done.Of = 0 // the limit is of one call
+	}
+	defer done.End()
+	o := c.Options
+	o.Stepped = done.Step
+	return count.Function(ctx, command, c.function, o)
 }
 
 func notes(w io.Writer, r count.Result) {
@@ -242,7 +249,7 @@ func (c *counting) countGrowth(ctx context.Context, std cli.Streams) error {
 	var results [2]count.Result
 	for i := range results {
 		var err error
-		if results[i], err = c.countCommand(ctx, filled[i]); err != nil {
+		if results[i], err = c.countCommand(ctx, filled[i], std); err != nil {
 			return err
 		}
 		notes(c.out.Notes(std), results[i])

@@ -112,7 +112,12 @@ func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
 		}
 	}
 	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts and runs")
-	p.Done = done.Step
+	counted := 0
+	p.Done = func(n int) {
+		counted = n
+		done.Step(n)
+	}
+	p.Count.Stepped = func(int) { done.Step(counted) } // one count may take minutes
 	cells, err := matrix.Run(ctx, p)
 	done.End()
 	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}

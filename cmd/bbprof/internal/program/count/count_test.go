@@ -309,6 +309,17 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestStepped: who waits is told how far the steps are, over all calls.
+func TestStepped(t *testing.T) {
+	loop := calling("\xb9\x00\x10\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3") // 4,096 rounds of two instructions
+	cmd := command(t, tinyelf.Write(t, loop, tinyelf.Symbol{Name: "f", Offset: fAt}))
+	var told []int
+	r, err := try(t, cmd, "f", Options{Stepped: func(n int) { told = append(told, n) }})
+	if err != nil || r.Instructions != 2*4096+2 || !slices.Equal(told, []int{4096, 8192}) {
+		t.Errorf("%+v, told %v, %v", r, told, err)
+	}
+}
+
 // TestCallsAsked: the first, some, all, and more than there are.
 func TestCallsAsked(t *testing.T) {
 	three := tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3")

@@ -60,6 +60,9 @@ type Step struct {
 	End  *End
 }
 
+// StepsShown is after how many single steps progress is shown: a tenth of a second at most.
+const StepsShown = 4096
+
 // End is how a program ended.
 type End struct {
 	Status int            // its exit status, if Signal is 0

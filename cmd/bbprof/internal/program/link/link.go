@@ -58,6 +58,8 @@ func (r Recipe) Check(objects bool) error {
 		return fmt.Errorf("%s does not say where the object files go: write {objects} there, or dir/{objects}", r.Side)
 	case !objects && has(objectsHere):
 		return fmt.Errorf("%s has {objects}, and -objects does not name them", r.Side)
+	case r.Preset != None && r.dropsFlags():
+		return fmt.Errorf(`%s: -lld adds flags to the end of the command line, which %s takes for names of its own: pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`, r.Side, r.Words[0])
 	case r.Preset == None && !objects && !has(seedHere):
 		return fmt.Errorf("nothing differs between the links of %s: use -lld both, -objects, or {seed} in the command line", r.Side)
 	}
@@ -138,6 +140,14 @@ var shuffled = []string{".text*", ".rodata*", ".data*", ".bss*"}
 func (r Recipe) isLinker() bool {
 	name := filepath.Base(r.Words[0])
 	return strings.HasPrefix(name, "ld") || strings.HasPrefix(name, "lld")
+}
+
+// dropsFlags reports whether the command line is of a shell whose script does not use the words after it, "$@" or "$*".
+func (r Recipe) dropsFlags() bool {
+	shell := slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh"}, filepath.Base(r.Words[0]))
+	script := func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") } // -c or -ec
+	uses := func(w string) bool { return strings.Contains(w, "$@") || strings.Contains(w, "$*") }
+	return shell && slices.ContainsFunc(r.Words[1:], script) && !slices.ContainsFunc(r.Words, uses)
 }
 
 // problem is an error of the user's command line or tools.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -29,6 +30,7 @@ func (b Build) command(source, program string) ([]string, error) {
 		return nil, err
 	}
 	level[0] = "-" + strings.TrimPrefix(level[0], "-")
+	var libraries []string
 	switch tool := filepath.Base(words[0]); {
 	case strings.HasPrefix(tool, "rustc"):
 		level[0] = "-Copt-level=" + strings.TrimPrefix(level[0], "-O")
@@ -37,8 +39,22 @@ func (b Build) command(source, program string) ([]string, error) {
 		if level = level[1:]; b.Level == "O0" || b.Level == "-O0" {
 			level = append(level, "-gcflags=-N -l")
 		}
+	default:
+		words, libraries = cutLibraries(words)
 	}
-	return append(append(words, level...), "-o", program, source), nil
+	return slices.Concat(words, level, []string{"-o", program, source}, libraries), nil
+}
+
+// cutLibraries takes -lm and its like out of a compiler's flags. Linkers take from a library what the files before it lack.
+func cutLibraries(words []string) (flags, libraries []string) {
+	for _, w := range words {
+		if strings.HasPrefix(w, "-l") {
+			libraries = append(libraries, w)
+		} else {
+			flags = append(flags, w)
+		}
+	}
+	return flags, libraries
 }
 
 // split is a compiler or a level with its flags.

@@ -54,6 +54,7 @@ func TestCommand(t *testing.T) {
 		{Build{"rustc", "O2"}, "rustc|-Copt-level=2|-o|p|f"},
 		{Build{"go", "O0"}, "go|build|-gcflags=-N -l|-o|p|f"},
 		{Build{"go", "O2"}, "go|build|-o|p|f"},
+		{Build{"gcc -lm -static -lz", "O2"}, "gcc|-static|-O2|-o|p|f|-lm|-lz"},
 		{Build{"gcc 'x", "O2"}, ""},
 		{Build{"gcc", " "}, ""},
 	} {

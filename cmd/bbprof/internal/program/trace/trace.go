@@ -27,6 +27,7 @@ type Window struct {
 	CPUs         []int           // to run on: the first; default the last that is allowed
 	Stdin        string
 	Timeout      time.Duration // of one run, default 1 minute
+	Stepped      func(int)     // is told now and then how many instructions have been traced; nil is nobody
 	Blocks       bool          // follow malloc up to the window, so that accesses are known by their blocks
 }
 
@@ -142,7 +143,9 @@ func (t *tracer) run(f program.Function) error {
 		if step.Executed {
 			t.access(regs)
 			if !step.Again {
-				t.steps++
+				if t.steps++; t.steps%debuggee.StepsShown == 0 && t.w.Stepped != nil {
+					t.w.Stepped(t.steps)
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,22 @@ func TestKnownAccesses(t *testing.T) {
 	var blamed *program.Error
 	if _, err := count(t, c, program.Setup{}, Window{Function: "g", Instructions: 9}); !errors.As(err, &blamed) {
 		t.Error(err)
+	}
+}
+
+// TestStepped: who waits is told how far the steps are.
+func TestStepped(t *testing.T) {
+	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xeb\xfe") // f jumps to itself
+	c, err := program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []int
+	if _, err := count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(told, []int{4096, 8192}) {
+		t.Errorf("told %v", told)
 	}
 }
 
