@@ -42,6 +42,9 @@ type Command struct {
 	Name string   // as the user wrote it: what the program sees as its name
 	// CleanEnv gives the program no environment but the padding, so that it is the same in every shell.
 	CleanEnv bool
+
+	launcher string // the path of what is started, if it becomes Exe by exec or as a script
+	execs    int    // after the start, of which the last makes it Exe
 }
 
 // NewCommand takes words as a shell would: the first names the program, by path or on PATH.

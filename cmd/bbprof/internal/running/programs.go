@@ -32,6 +32,7 @@ const Title = "Of programs"
 type Flags struct {
 	program.Options
 	CleanEnv bool
+	image    string // the program that is measured, of those that a command becomes
 }
 
 func (p *Flags) Declare(f *cli.Flags) {
@@ -39,11 +40,20 @@ func (p *Flags) Declare(f *cli.Flags) {
 	RunFlags(f, &p.Timeout, &p.Stdin, "1m")
 	AnyStatusFlag(f, &p.AnyStatus)
 	f.Toggle(&p.CleanEnv, "clean-env", "give the program no environment but the padding")
+	f.Text(&p.image, "program", "NAME", "of the programs that the command becomes by exec, such as env and then ./prog, set up and measure this one (default: the last)")
 }
 
-func (p Flags) Command(words []string) (program.Command, error) {
+// Command is a command, of which the program that it becomes by exec is set up and measured: for that it runs once.
+func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io.Writer) (program.Command, error) {
 	c, err := program.NewCommand(words)
+	if err != nil {
+		return c, err
+	}
 	c.CleanEnv = p.CleanEnv
+	c, said, err := c.Follow(ctx, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image)
+	for _, note := range said {
+		fmt.Fprintln(notes, "bbprof: "+note)
+	}
 	return c, err
 }
 
