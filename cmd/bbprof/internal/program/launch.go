@@ -15,7 +15,7 @@ import (
 
 // Follow runs a command once, without a set-up, to see which programs its process becomes by exec: env, sh and
 // the like start another one so. The command that it returns is set up and measured from the last of them on, or
-// from the one that is called name. notes are what its user should know of that.
+// from the one that is called name, at which the run is ended. notes are what its user should know of that.
 func (c Command) Follow(ctx context.Context, o Control, name string) (followed Command, notes []string, err error) {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	var images, started []string
@@ -27,6 +27,9 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 				return err
 			}
 			images = append(images, image)
+			if named(image, name) {
+				return nil
+			}
 			if end, err = p.ToExec(); err != nil {
 				return err
 			}
@@ -40,30 +43,34 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 	if err != nil {
 		return c, nil, err
 	}
-	at := len(images) - 1
-	if name != "" {
-		if at = slices.IndexFunc(images, func(image string) bool { return image == name || filepath.Base(image) == filepath.Base(name) }); at < 0 {
-			return c, nil, notBecome(c.Name, name, images, started)
-		}
+	at, set := len(images)-1, c.Name
+	if name != "" && !named(images[at], name) {
+		return c, nil, notBecome(c.Name, name, images, started)
 	}
 	if at > 0 {
+		set = filepath.Base(images[at])
 		c.launcher, c.execs = cmp.Or(c.launcher, c.Exe.Path), at
 		if c.Exe, err = Open(images[at]); err != nil {
 			return c, nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%s becomes %s by exec, which alone is set up and measured", c.Name, strings.Join(images[1:at+1], " and then ")))
+		notes = append(notes, fmt.Sprintf("%s becomes %s by exec, which alone is set up and measured", c.Name, strings.Join(images[1:], " and then ")))
 	}
-	if at == len(images)-1 && len(started) > 0 {
+	if len(started) > 0 {
 		slices.Sort(started)
 		notes = append(notes, fmt.Sprintf("%s starts %s in processes of their own: stack, heap and code are set up for %[1]s alone; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
-			filepath.Base(images[at]), strings.Join(slices.Compact(started), ", ")))
+			set, strings.Join(slices.Compact(started), ", ")))
 	}
 	return c, notes, nil
 }
 
+// named reports whether an image has a name, which may be a path.
+func named(image, name string) bool {
+	return name != "" && (image == name || filepath.Base(image) == filepath.Base(name))
+}
+
 func notBecome(command, name string, images, started []string) error {
 	e := &Error{Subject: command, Problem: fmt.Sprintf("it never becomes %s", name), Remedy: "it is " + strings.Join(images, ", then ")}
-	if slices.ContainsFunc(started, func(image string) bool { return filepath.Base(image) == filepath.Base(name) }) {
+	if slices.ContainsFunc(started, func(image string) bool { return named(image, name) }) {
 		e.Problem, e.Remedy = fmt.Sprintf("it starts %s in a process of its own, which is not followed", name), "name that program itself, or start it by exec: sh -c 'exec PROG'"
 	}
 	return e

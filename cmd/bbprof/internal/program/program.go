@@ -11,9 +11,12 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -47,14 +50,41 @@ type Command struct {
 	execs    int    // after the start, of which the last makes it Exe
 }
 
-// NewCommand takes words as a shell would: the first names the program, by path or on PATH.
-// A program that cannot be run under control gets an *Error.
+// NewCommand takes words as a shell would: the first names the program, by path or on PATH. Of a script, Exe is the
+// interpreter. A program that cannot be run under control gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
 		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
 	}
-	exe, err := Open(words[0])
-	return Command{Exe: exe, Args: words[1:], Name: words[0]}, err
+	c := Command{Args: words[1:], Name: words[0]}
+	path, err := Find(words[0])
+	if err != nil {
+		return c, err
+	}
+	if by := interpreter(path); by != "" {
+		c.launcher = path
+		c.Exe, err = Open(by)
+	} else {
+		c.Exe, err = Open(words[0])
+	}
+	return c, err
+}
+
+// interpreter is the path of the program that executes a script, or "" (execve(2)).
+func interpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line := make([]byte, 256) // BINPRM_BUF_SIZE, linux/binfmts.h
+	n, _ := io.ReadFull(f, line)
+	first, _, _ := strings.Cut(string(line[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(first, "#!"))
+	if !strings.HasPrefix(first, "#!") || len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return ""
+	}
+	return words[0]
 }
 
 // Open finds a program and makes sure that it is an executable for x86-64 that runs with the

@@ -40,8 +40,11 @@ func (p *Flags) Declare(f *cli.Flags) {
 	RunFlags(f, &p.Timeout, &p.Stdin, "1m")
 	AnyStatusFlag(f, &p.AnyStatus)
 	f.Toggle(&p.CleanEnv, "clean-env", "give the program no environment but the padding")
-	f.Text(&p.image, "program", "NAME", "of the programs that the command becomes by exec, such as env and then ./prog, set up and measure this one (default: the last)")
+	ProgramFlag(f, &p.image, "set up and measure NAME of the programs that the command becomes by exec, such as env and then ./prog (default: the last)")
 }
+
+// ProgramFlag declares what says which program behind a launcher is meant.
+func ProgramFlag(f *cli.Flags, image *string, help string) { f.Text(image, "program", "NAME", help) }
 
 // Command is a command, of which the program that it becomes by exec is set up and measured: for that it runs once.
 func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io.Writer) (program.Command, error) {
@@ -50,7 +53,20 @@ func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io
 		return c, err
 	}
 	c.CleanEnv = p.CleanEnv
-	c, said, err := c.Follow(ctx, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image)
+	return follow(ctx, c, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image, notes)
+}
+
+// Behind is the program that words name, or the one called image that it becomes by exec.
+func Behind(ctx context.Context, words []string, image string, o program.Control, notes io.Writer) (program.Command, error) {
+	c, err := program.NewCommand(words)
+	if err != nil || image == "" {
+		return c, err
+	}
+	return follow(ctx, c, o, image, notes)
+}
+
+func follow(ctx context.Context, c program.Command, o program.Control, image string, notes io.Writer) (program.Command, error) {
+	c, said, err := c.Follow(ctx, o, image)
 	for _, note := range said {
 		fmt.Fprintln(notes, "bbprof: "+note)
 	}
