@@ -53,7 +53,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 		if c.Exe, err = Open(images[at]); err != nil {
 			return c, nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%s becomes %s by exec, which alone is set up and measured", c.Name, strings.Join(images[1:], " and then ")))
+		notes = append(notes, fmt.Sprintf("%s becomes %s by exec: %s alone is set up and measured", c.Name, strings.Join(images[1:], " and then "), set))
 	}
 	if len(started) > 0 {
 		slices.Sort(started)

@@ -65,7 +65,7 @@ func TestLaunched(t *testing.T) {
 			if c.Exe.Path != path || c.Exe.entry != direct.Exe.entry {
 				t.Fatalf("%+v is measured", c.Exe)
 			}
-			if !strings.Contains(notes, words[0]+" becomes ") || !strings.Contains(notes, path+" by exec, which alone") {
+			if !strings.Contains(notes, words[0]+" becomes ") || !strings.Contains(notes, path+" by exec: prog alone is set up and measured") {
 				t.Errorf("notes: %s", notes)
 			}
 			at := func(s Setup) (p places) {

@@ -4,7 +4,8 @@
 // its data have, and with that how fast it runs (Mytkowicz et al., Producing Wrong Data
 // Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Setup] fixes both to the byte,
 // address randomisation is off, and a [Runner] runs a [Command] in it, bound to one CPU, and
-// says how many core cycles it took.
+// says how many core cycles it took. Where a command such as env or sh becomes another program by exec,
+// [Command.Follow] makes that one what is set up and measured.
 package program
 
 import (
