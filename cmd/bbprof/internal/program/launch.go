@@ -57,7 +57,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 	}
 	if len(started) > 0 {
 		slices.Sort(started)
-		notes = append(notes, fmt.Sprintf("%s starts %s in processes of their own: stack, heap and code are set up for %[1]s alone; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
+		notes = append(notes, fmt.Sprintf("%s starts %s by fork, not by exec: stack, heap and code are set up for %[1]s alone, and its own time counts too; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
 			set, strings.Join(slices.Compact(started), ", ")))
 	}
 	return c, notes, nil

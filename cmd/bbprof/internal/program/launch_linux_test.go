@@ -148,7 +148,7 @@ func TestFollow(t *testing.T) {
 		{filepath.Base(path), []string{path}, path, nil},
 		{"env", []string{"sh", "-c", "exec env " + path}, "env", []string{"sh becomes ", "env by exec"}},
 		{path, []string{"sh", "-c", "exec env " + path}, path, []string{"env and then " + path}},
-		{"", []string{"sh", "-c", path + "; :"}, "sh", []string{"starts " + path + " in processes of their own", "for sh alone", "exec PROG"}},
+		{"", []string{"sh", "-c", path + "; :"}, "sh", []string{"starts " + path + " by fork, not by exec", "for sh alone", "exec PROG"}},
 		{"", []string{"sh", "-c", path + " & exec env " + path}, path, []string{"sh becomes "}},
 		{"", []string{"sh", "-c", "(:) ; (exit 1)"}, "sh", nil},
 	} {

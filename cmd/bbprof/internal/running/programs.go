@@ -40,7 +40,7 @@ func (p *Flags) Declare(f *cli.Flags) {
 	RunFlags(f, &p.Timeout, &p.Stdin, "1m")
 	AnyStatusFlag(f, &p.AnyStatus)
 	f.Toggle(&p.CleanEnv, "clean-env", "give the program no environment but the padding")
-	ProgramFlag(f, &p.image, "set up and measure NAME of the programs that the command becomes by exec, such as env and then ./prog (default: the last)")
+	ProgramFlag(f, &p.image, "of the programs that the command becomes by exec, measure NAME (default: the last)")
 }
 
 // ProgramFlag declares what says which program behind a launcher is meant.
