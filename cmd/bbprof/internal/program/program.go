@@ -4,17 +4,21 @@
 // its data have, and with that how fast it runs (Mytkowicz et al., Producing Wrong Data
 // Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Setup] fixes both to the byte,
 // address randomisation is off, and a [Runner] runs a [Command] in it, bound to one CPU, and
-// says how many core cycles it took.
+// says how many core cycles it took. Where a command such as env or sh becomes another program by exec,
+// [Command.Follow] makes that one what is set up and measured.
 package program
 
 import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,16 +47,46 @@ type Command struct {
 	Name string   // as the user wrote it: what the program sees as its name
 	// CleanEnv gives the program no environment but the padding, so that it is the same in every shell.
 	CleanEnv bool
+
+	launcher string // the path of what is started, if it becomes Exe by exec or as a script
+	execs    int    // after the start, of which the last makes it Exe
 }
 
-// NewCommand takes words as a shell would: the first names the program, by path or on PATH.
-// A program that cannot be run under control gets an *Error.
+// NewCommand takes words as a shell would: the first names the program, by path or on PATH. Of a script, Exe is the
+// interpreter. A program that cannot be run under control gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
 		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
 	}
-	exe, err := Open(words[0])
-	return Command{Exe: exe, Args: words[1:], Name: words[0]}, err
+	c := Command{Args: words[1:], Name: words[0]}
+	path, err := Find(words[0])
+	if err != nil {
+		return c, err
+	}
+	if by := interpreter(path); by != "" {
+		c.launcher = path
+		c.Exe, err = Open(by)
+	} else {
+		c.Exe, err = Open(words[0])
+	}
+	return c, err
+}
+
+// interpreter is the path of the program that executes a script, or "" (execve(2)).
+func interpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line := make([]byte, 256) // BINPRM_BUF_SIZE, linux/binfmts.h
+	n, _ := io.ReadFull(f, line)
+	first, _, _ := strings.Cut(string(line[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(first, "#!"))
+	if !strings.HasPrefix(first, "#!") || len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return ""
+	}
+	return words[0]
 }
 
 // Open finds a program and makes sure that it is an executable for x86-64 that runs with the

@@ -64,8 +64,10 @@ func (s Setup) environ(base []string) []string {
 			env = append(env, v)
 		}
 	}
-	return append(env, padName+"="+strings.Repeat("x", s.EnvBytes))
+	return append(env, s.padding())
 }
+
+func (s Setup) padding() string { return padName + "=" + strings.Repeat("x", s.EnvBytes) }
 
 // Layouts draws n set-ups: the environment grows by up to a page, beyond which addresses
 // repeat in their low 12 bits, the stack starts up to 8 KiB lower, as far as the kernel moves it

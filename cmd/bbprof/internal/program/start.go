@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Streams struct {
 // MaxOutput is how much of what a program writes is passed on, in bytes.
 const MaxOutput = 1 << 20
 
-// Start starts a command in a set-up and stops it before its first instruction. The calling
+// Start starts a command in a set-up and stops it before the first instruction of its Exe. The calling
 // goroutine must be locked to its thread, and call done in the end, which also kills the program and
 // all that it has left running. They are killed too when ctx ends, even if the program has stopped
 // bbprof by then.
@@ -37,7 +38,7 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = debuggee.Start(debuggee.Config{Path: c.Exe.Path, Args: append([]string{c.Name}, c.Args...), Env: s.environ(env), Files: files.given})
+	p, err = debuggee.Start(debuggee.Config{Path: cmp.Or(c.launcher, c.Exe.Path), Args: append([]string{c.Name}, c.Args...), Env: s.environ(env), Files: files.given})
 	if err != nil {
 		files.close()
 		return nil, nil, startError(c.Name, err)
@@ -57,7 +58,10 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 			return nil, nil, err
 		}
 	}
-	if err = c.shiftImage(p, s.ImageShift); err == nil {
+	if err = c.launch(p, s); err == nil {
+		err = c.shiftImage(p, s.ImageShift)
+	}
+	if err == nil {
 		err = p.ShiftStack(s.StackShift)
 	}
 	if err == nil {

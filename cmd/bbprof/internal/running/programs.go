@@ -32,6 +32,7 @@ const Title = "Of programs"
 type Flags struct {
 	program.Options
 	CleanEnv bool
+	image    string // the program that is measured, of those that a command becomes
 }
 
 func (p *Flags) Declare(f *cli.Flags) {
@@ -39,11 +40,36 @@ func (p *Flags) Declare(f *cli.Flags) {
 	RunFlags(f, &p.Timeout, &p.Stdin, "1m")
 	AnyStatusFlag(f, &p.AnyStatus)
 	f.Toggle(&p.CleanEnv, "clean-env", "give the program no environment but the padding")
+	ProgramFlag(f, &p.image, "of the programs that the command becomes by exec, measure NAME (default: the last)")
 }
 
-func (p Flags) Command(words []string) (program.Command, error) {
+// ProgramFlag declares what says which program behind a launcher is meant.
+func ProgramFlag(f *cli.Flags, image *string, help string) { f.Text(image, "program", "NAME", help) }
+
+// Command is a command, of which the program that it becomes by exec is set up and measured: for that it runs once.
+func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io.Writer) (program.Command, error) {
 	c, err := program.NewCommand(words)
+	if err != nil {
+		return c, err
+	}
 	c.CleanEnv = p.CleanEnv
+	return follow(ctx, c, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image, notes)
+}
+
+// Behind is the program that words name, or the one called image that it becomes by exec.
+func Behind(ctx context.Context, words []string, image string, o program.Control, notes io.Writer) (program.Command, error) {
+	c, err := program.NewCommand(words)
+	if err != nil || image == "" {
+		return c, err
+	}
+	return follow(ctx, c, o, image, notes)
+}
+
+func follow(ctx context.Context, c program.Command, o program.Control, image string, notes io.Writer) (program.Command, error) {
+	c, said, err := c.Follow(ctx, o, image)
+	for _, note := range said {
+		fmt.Fprintln(notes, "bbprof: "+note)
+	}
 	return c, err
 }
 

@@ -36,6 +36,8 @@ func (c *comparing) checkLink() error {
 		return cli.BadUsage("-apart is for blocks, and -link is for programs")
 	case c.linking.on && c.unpaired:
 		return cli.BadUsage("-unpaired and -link: links are compared in pairs")
+	case c.linking.on && c.flags.Has("program"):
+		return cli.BadUsage("-program is for a command that becomes another program by exec, and -link runs what it has linked: leave out -program")
 	case c.linking.on && c.flags.Of(measuring.Title) != "":
 		return cli.BadUsage("-%s is for blocks, and -link is for programs", c.flags.Of(measuring.Title))
 	case c.linking.on || c.linking.args == nil && only == "":

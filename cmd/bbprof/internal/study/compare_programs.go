@@ -54,7 +54,7 @@ func (c *comparing) place(ctx context.Context, words [2][]string, args []string,
 		setups[1] = program.Layouts(c.layouts, ^c.seed)
 	}
 	for i := range words {
-		command, err := c.programs.Command(words[i])
+		command, err := c.programs.Command(ctx, words[i], c.measuring.CPUs, c.out.Notes(std))
 		if err != nil {
 			return sides, nil, err
 		}

@@ -16,7 +16,8 @@ import (
 )
 
 func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error {
-	c, err := e.programs.Command(e.words)
+	notes := e.Out.Notes(std)
+	c, err := e.programs.Command(ctx, e.words, e.Opts.CPUs, notes)
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,6 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 		_, err := c.Exe.Function(e.traced)
 		return err
 	}
-	notes := e.Out.Notes(std)
 	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", words.Plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
 	done := cli.Progress(notes, p.Steps(), "runs")
 	p.Done = done.Step

@@ -98,7 +98,7 @@ func (s *sweeping) declare(f *cli.Flags) {
 	s.Plot.Add(f)
 	measuring.CPUFlag(f, &s.Opts.CPUs, measuring.CPUHelp)
 	s.programs.Declare(f)
-	f.Text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from the first instruction of FUNC on")
+	f.Text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from FUNC's first instruction on")
 	s.window = 3000
 	f.Number(&s.window, 1, "window", "so many instructions with each value")
 	f.Number(&s.stores, 0, "stores", "hold each load against the last N stores only (default: as many as the store buffer holds)").Fallback = ""

@@ -76,7 +76,7 @@ type swept struct {
 }
 
 func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std cli.Streams) (got swept, err error) {
-	c, err := s.programs.Command(s.words)
+	c, err := s.programs.Command(ctx, s.words, s.Opts.CPUs, s.Out.Notes(std))
 	if err != nil {
 		return got, err
 	}

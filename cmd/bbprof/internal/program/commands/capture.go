@@ -77,6 +77,7 @@ type capturingStates struct {
 	first     int
 	options   capture.Options
 	stdin     string
+	image     string // the program that has the blocks, if another than is started
 }
 
 func (c *capturingStates) declare(f *cli.Flags) {
@@ -103,6 +104,7 @@ func (c *capturingStates) declare(f *cli.Flags) {
 	measuring.CPUFlag(f, &c.options.CPUs, "the CPU to run on")
 	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
 	running.RunFlags(f, &c.options.Timeout, &c.stdin, "10m")
+	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
 
 func (c *capturingStates) check() error {
@@ -152,11 +154,11 @@ func (c *capturingStates) run(std cli.Streams) error {
 	if c.quiet {
 		notes = io.Discard
 	}
-	command, err := program.NewCommand(c.words)
+	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
+	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs, Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
 	if err != nil {
 		return err
 	}
-	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
 	blocks, err := c.choose(ctx, command, std, notes)
 	if err != nil {
 		return running.BadInput(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
@@ -60,6 +61,7 @@ type counting struct {
 	out      cli.Output
 	words    []string // the program and its arguments
 	function string
+	image    string // the program that has it, if another than is started
 	grow     bool
 	sets     [2]string
 	maxRatio float64
@@ -80,6 +82,7 @@ func (c *counting) declare(f *cli.Flags) {
 	f.Stray = "write the program and its arguments after --"
 	f.Section(functionTitle)
 	f.Text(&c.function, "func", "NAME", "the function to count")
+	running.ProgramFlag(f, &c.image, "count in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").Fallback = "1"
 	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
 		"a time; auto: counter where there is one, else step").Fallback = "auto"
@@ -178,7 +181,7 @@ func (c *counting) countBlock(ctx context.Context, std cli.Streams) error {
 }
 
 func (c *counting) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
-	command, err := program.NewCommand(words)
+	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs, Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
 	if err != nil {
 		return count.Result{}, err
 	}

@@ -37,11 +37,11 @@ type Stop struct {
 	End    *End
 }
 
-// Usage is what the kernel counted of a process from exec on (getrusage(2)).
+// Usage is what the kernel counted of a process (getrusage(2)).
 type Usage struct {
-	CPUTime  time.Duration // in user mode and kernel, to the microsecond
-	Faults   int           // page faults
-	Switches int           // context switches, of the tracer's stops too
+	CPUTime  time.Duration // in user mode and kernel, to the microsecond, from its start on
+	Faults   int           // page faults, from the exec on at which its image was set up
+	Switches int           // context switches from there on, of the tracer's stops too
 }
 
 // Step is what became of one step of a thread.

@@ -35,6 +35,11 @@ func (p *Process) Kill()                                    {}
 func (p *Process) Close()                                   {}
 func (p *Process) Foreign(func(int, asm.Regs) bool)         {}
 func (p *Process) Run() (Stop, error)                       { return Stop{}, elsewhere() }
+func (p *Process) ToExec() (*End, error)                    { return nil, elsewhere() }
+func (p *Process) Image() (string, error)                   { return "", elsewhere() }
+func (p *Process) Has(string) (bool, error)                 { return false, elsewhere() }
+func (p *Process) Watch()                                   {}
+func (p *Process) Started() []string                        { return nil }
 func (p *Process) Step(int) (Step, error)                   { return Step{}, elsewhere() }
 func (p *Process) RunTo(int, uint64) (Step, error)          { return Step{}, elsewhere() }
 func (p *Process) Regs(int) (asm.Regs, error)               { return asm.Regs{}, elsewhere() }

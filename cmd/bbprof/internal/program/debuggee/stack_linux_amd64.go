@@ -167,8 +167,8 @@ func (p *Process) Wait() (End, Usage, error) {
 		if id == pid && p.end != nil {
 			return *p.end, Usage{
 				CPUTime:  time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
-				Faults:   int(usage.Minflt + usage.Majflt),
-				Switches: int(usage.Nvcsw + usage.Nivcsw),
+				Faults:   int(usage.Minflt+usage.Majflt) - p.earlier.Faults,
+				Switches: int(usage.Nvcsw+usage.Nivcsw) - p.earlier.Switches,
 			}, nil
 		}
 	}

@@ -28,6 +28,10 @@ type Process struct {
 	before []int  // children of bbprof that are not the program's
 	born   [3]int // tasks that the program has started, by kind
 
+	earlier  Usage    // what the process used before its last exec
+	watching bool     // children are followed up to their exec
+	started  []string // the images that they became there
+
 	imageShift uint64        // by which the program's own code stands lower than the kernel has put it
 	random     *rand.ChaCha8 // what the program gets for random bytes, if it is fixed
 

@@ -141,6 +141,9 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	case event == unix.PTRACE_EVENT_EXEC && t.kind == thread:
 		p.end = &End{Exec: true}
 	case event == unix.PTRACE_EVENT_EXEC:
+		if image, err := imageOf(t.id); err == nil {
+			p.started = append(p.started, image)
+		}
 		p.release(t)
 	case event > 0:
 	case status.StopSignal() == unix.SIGSTOP:
@@ -155,8 +158,8 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	default:
 		t.deliver = status.StopSignal()
 	}
-	if t.kind == vforked && p.tasks[t.id] != nil && !t.running {
-		// It is not counted, and its parent waits for it.
+	if t.kind != thread && p.tasks[t.id] != nil && !t.running && !t.fresh {
+		// It is not counted, and the parent of a vforked one waits for it.
 		if hit {
 			err = p.stepOver(t)
 		}
@@ -173,10 +176,10 @@ func (p *Process) birth(parent *task, event int) error {
 		return fault(err, "asking for a new task")
 	}
 	t := &task{id: int(id), fresh: true, running: true, kind: thread}
-	switch event {
-	case unix.PTRACE_EVENT_FORK:
+	switch {
+	case event == unix.PTRACE_EVENT_FORK || parent.kind == forked && event == unix.PTRACE_EVENT_CLONE:
 		t.kind = forked
-	case unix.PTRACE_EVENT_VFORK:
+	case event == unix.PTRACE_EVENT_VFORK:
 		t.kind = vforked
 	}
 	p.born[t.kind]++
@@ -184,7 +187,7 @@ func (p *Process) birth(parent *task, event int) error {
 	if p.early[t.id] {
 		delete(p.early, t.id)
 		p.admit(t)
-		if t.kind == vforked {
+		if p.tasks[t.id] != nil && t.kind != thread {
 			p.restart(t, unix.PTRACE_CONT)
 		}
 	}
@@ -193,7 +196,7 @@ func (p *Process) birth(parent *task, event int) error {
 
 func (p *Process) admit(t *task) {
 	t.fresh, t.running = false, false
-	if t.kind == forked {
+	if t.kind == forked && !p.watching {
 		for addr, b := range p.breaks {
 			poke(t.id, addr, b)
 		}

@@ -1,0 +1,200 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// launchers start a program by exec, in some ways.
+func launchers(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]string{
+		"env":    {"env", "Q=1", path},
+		"sh":     {"sh", "-c", "exec " + path},
+		"both":   {"sh", "-c", "exec env Q=1 " + path},
+		"script": {script},
+		// The exec of a thread that is not the first ends all others, and the new image has the number of the first.
+		"thread": {compiled(t, `
+#include <pthread.h>
+#include <unistd.h>
+static void *run(void *path) { execl(path, path, (char *)0); return 0; }
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	pthread_create(&t, 0, run, argv[1]);
+	pthread_join(t, 0);
+	return 1;
+}`, "-pthread").Exe.Path, path},
+	}
+}
+
+// followed is a command as Follow makes it, and its notes.
+func followed(t *testing.T, name string, words ...string) (Command, string) {
+	t.Helper()
+	c, err := NewCommand(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.CleanEnv = true
+	c, notes, err := c.Follow(context.Background(), Control{}, name)
+	require.Host(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, strings.Join(notes, "\n")
+}
+
+// TestLaunched: each set-up moves a program behind a launcher by as much as it says, and nothing else.
+func TestLaunched(t *testing.T) {
+	direct := compiled(t, placesSource)
+	path := direct.Exe.Path
+	for name, words := range launchers(t, path) {
+		t.Run(name, func(t *testing.T) {
+			c, notes := followed(t, "", words...)
+			if c.Exe.Path != path || c.Exe.entry != direct.Exe.entry {
+				t.Fatalf("%+v is measured", c.Exe)
+			}
+			if !strings.Contains(notes, words[0]+" becomes ") || !strings.Contains(notes, path+" by exec: prog alone is set up and measured") {
+				t.Errorf("notes: %s", notes)
+			}
+			at := func(s Setup) (p places) {
+				t.Helper()
+				var out bytes.Buffer
+				r := newRunner(t, Options{Stderr: &out})
+				if err := r.WarmUp(context.Background(), c, s); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := fmt.Sscanf(out.String(), "%v %v %v %v %v %v %v", &p.Main, &p.Static, &p.Heap, &p.First, &p.Second, &p.Stack, &p.Library); err != nil {
+					t.Fatalf("%q: %v", out.String(), err)
+				}
+				return p
+			}
+			base := at(Setup{})
+			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {ImageShift: 1<<30 + 4096}, {EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
+				want := base
+				want.Stack -= uint64(s.EnvBytes + s.StackShift)
+				for _, p := range []*uint64{&want.Heap, &want.First, &want.Second} {
+					*p += uint64(s.HeapShift)
+				}
+				want.Main, want.Static = want.Main-uint64(s.ImageShift), want.Static-uint64(s.ImageShift)
+				if got := at(s); got != want {
+					t.Errorf("%+v: %#v, want %#v", s, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestLaunchedSample: nothing of the launcher is counted.
+func TestLaunchedSample(t *testing.T) {
+	direct := compiled(t, `int main(void) { return 0; }`)
+	for name, words := range launchers(t, direct.Exe.Path) {
+		t.Run(name, func(t *testing.T) {
+			c, _ := followed(t, "", words...)
+			m := &imageMeter{}
+			r := newRunner(t, Options{Meter: m})
+			alone, err := run(t, r, direct, Setup{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.image = ""
+			sample, err := run(t, r, c, Setup{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.image != direct.Exe.Path {
+				t.Errorf("cycles are counted from %s on", m.image)
+			}
+			// exec itself and the strings of the environment touch a page or two more or fewer.
+			if d := sample.Faults - alone.Faults; d < -10 || d > 10 {
+				t.Errorf("%d page faults, and %d without a launcher", sample.Faults, alone.Faults)
+			}
+		})
+	}
+}
+
+// imageMeter notes which program it is asked to count.
+type imageMeter struct {
+	fakeMeter
+	image string
+}
+
+func (m *imageMeter) Start(pid int) (Reading, error) {
+	m.image, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return m.fakeMeter.Start(pid)
+}
+
+// TestFollow: which program is measured, and what is said of one that cannot be.
+func TestFollow(t *testing.T) {
+	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
+	for _, c := range []struct {
+		name  string
+		words []string
+		image string
+		says  []string // nil of what has no note
+	}{
+		{"", []string{path}, path, nil},
+		{filepath.Base(path), []string{path}, path, nil},
+		{"env", []string{"sh", "-c", "exec env " + path}, "env", []string{"sh becomes ", "env by exec"}},
+		{path, []string{"sh", "-c", "exec env " + path}, path, []string{"env and then " + path}},
+		{"", []string{"sh", "-c", path + "; :"}, "sh", []string{"starts " + path + " by fork, not by exec", "for sh alone", "exec PROG"}},
+		{"", []string{"sh", "-c", path + " & exec env " + path}, path, []string{"sh becomes "}},
+		{"", []string{"sh", "-c", "(:) ; (exit 1)"}, "sh", nil},
+	} {
+		got, notes := followed(t, c.name, c.words...)
+		if filepath.Base(got.Exe.Path) != filepath.Base(c.image) {
+			t.Errorf("%q: %s", c.words, got.Exe.Path)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(notes, s) {
+				t.Errorf("%q: %q lacks %q", c.words, notes, s)
+			}
+		}
+		if c.says == nil && notes != "" {
+			t.Errorf("%q: %s", c.words, notes)
+		}
+	}
+	for name, c := range map[string]struct {
+		words, says []string
+	}{
+		"nothing":           {[]string{"env", path}, []string{"env: it never becomes nothing", "env, then " + path}},
+		filepath.Base(path): {[]string{"sh", "-c", path + "; :"}, []string{"in a process of its own", "exec"}},
+	} {
+		command, err := NewCommand(c.words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = command.Follow(context.Background(), Control{}, name)
+		is(t, err, c.says...)
+	}
+}
+
+// TestLaunchedOtherwise: a launcher that does another thing in a run that is measured is an error.
+func TestLaunchedOtherwise(t *testing.T) {
+	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
+	r := newRunner(t, Options{})
+	once := filepath.Join(t.TempDir(), "once")
+	for does, says := range map[string]string{"exec true": "it became ", "exit 3": "it did not become " + path} {
+		os.Remove(once)
+		c, _ := followed(t, "", "sh", "-c", fmt.Sprintf("test -e %s && %s; : >%[1]s; exec %[3]s", once, does, path))
+		_, err := run(t, r, c, Setup{})
+		is(t, err, "sh", says, "this time")
+	}
+	c, _ := followed(t, "", "env", "-i", path)
+	if _, err := run(t, r, c, Setup{HeapShift: 16}); err != nil {
+		t.Error(err)
+	}
+	_, err := run(t, r, c, Setup{EnvBytes: 16})
+	is(t, err, "env", "without BBPROF_PAD", "-clean-env")
+}
