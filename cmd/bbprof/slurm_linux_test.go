@@ -146,7 +146,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	var blocks strings.Builder
-	const n = 6000     // some seconds of each of eight parts; once a node is lost, one CPU measures all of them
+	const n = 12000    // a second or two of each of eight parts; once a node is lost, one CPU measures all of them
 	for i := range n { // mov eax, i; add rax, rax
 		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
 	}
