@@ -51,14 +51,13 @@ func Median(xs []float64) float64 {
 // MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It is for
 // values that have a few speeds and a disturbed one now and then: the median would jump from
 // speed to speed, and the mean follow the disturbed ones.
-func MidMean(xs []float64) Estimate { return Trimmed(xs, 0.25) }
-
-// Trimmed is the mean of xs without a share of them at either end. Its interval is that of Tukey and
-// McLaughlin (Sankhya A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
+//
+// Its interval is that of Tukey and McLaughlin (Sankhya A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
 // winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
 // With fewer than four values the half-width is infinite. A NaN among them is not trimmed
 // away: its place is unknown, and the estimate is NaN.
-func Trimmed(xs []float64, share float64) Estimate {
+func MidMean(xs []float64) Estimate {
+	const share = 0.25 // γ, of the values at either end
 	n := len(xs)
 	if n == 0 {
 		return Estimate{Value: math.NaN(), Half: math.Inf(1)}

@@ -1,8 +1,6 @@
 package timing
 
-import (
-	"math"
-)
+import "math"
 
 // raiseIdle takes the fastest mode of the probe's readings for that of an idle core if what is known of the core confirms it, but it is above the
 // present limit: where the idle time was learned from nothing but the fastest readings, all others are taken for those of a busy core from then on.

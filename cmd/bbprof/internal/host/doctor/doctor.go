@@ -169,25 +169,23 @@ type exam struct {
 }
 
 const (
-	// tries of a block that was disturbed, or of a speed that the profiler does not accept. It
-	// becomes one after that many blocks, so that a host that is never idle does not take minutes.
-	tries    = 3
+	// patience is how many tries may be disturbed, or have a speed that the profiler does not accept, before each block has
+	// to do with one: so a host that is never idle does not take minutes.
 	patience = 4
-	// enough is how long an examination may take before the rest goes without: on such a host each
-	// calibration alone takes seconds.
+	// enough is how long an examination may take before the rest goes without.
 	enough = 20 * time.Second
 )
 
 // late reports whether the examination has taken enough.
 func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
 
-// measure profiles a block until it is measured or tries are used up.
+// measure profiles a block until it is measured or its tries are used up.
 func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err error) {
 	code, err := hex.DecodeString(block)
 	if err != nil {
 		return r, err
 	}
-	for range tries {
+	for range measure.Tries {
 		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
 			return r, err
 		}

@@ -83,7 +83,7 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 			o.Status, o.Why = Skipped, "no answer: "+b.Note
 		default:
 			o.ExpectLow, o.ExpectHigh = answer.Low, answer.High
-			tries := maxTries
+			tries := measure.Tries
 			if disturbed >= patience || scope == Short {
 				tries = 1
 			}
@@ -99,12 +99,10 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 	return outcomes, nil
 }
 
-const (
-	maxTries = 3 // of a block that is disturbed
-	patience = 3 // blocks disturbed in each try: from there on one try has to do, for each
-	// takes its whole budget; a short test stands at the start of a batch, which can wait
-	// for an idle core as well as it can
-)
+// patience is how many blocks may be disturbed in each try: from there on one try has to do, for each
+// takes its whole budget; a short test stands at the start of a batch, which can wait
+// for an idle core as well as it can.
+const patience = 3
 
 // measure profiles the block and judges what comes of it.
 func (o *Outcome) measure(ctx context.Context, p measure.Profiler, b Block, answer Answer, tries int) error {
