@@ -318,10 +318,9 @@ func TestResumeOddText(t *testing.T) {
 	}
 }
 
-// TestOrdered puts back what stands near its place and what comes much later, in a file of
-// more rows than the heap holds.
+// TestOrdered puts back what stands near its place and what comes much later.
 func TestOrdered(t *testing.T) {
-	const n = 3 * nearCount
+	const n = 3000
 	numbers := make([]int, 0, n)
 	var late []int
 	for i := range n {
