@@ -487,31 +487,6 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzJSONLine: what is read without the decoder, the decoder reads alike.
-func FuzzJSONLine(f *testing.F) {
-	for _, line := range []string{
-		`{"hex":"90","cycles":1.0000,"row":1,"rescued":true,"x":"a,b}"}`,
-		`{"hex":null,"cycles":null,"row":null,"rescued":null,"x":null}`,
-		`{"hex":"","cycles":-1e5,"row":-7,"rescued":false,"x":""}`,
-		`{"hex":"a\"b","cycles":1.,"row":01,"rescued":"true","x":"é"} `,
-		`{"hex":"90","cycles":1,"row":1,"rescued":true,"x":"","y":1}`,
-		`{"hex":"00","cycles":0,"row":0,"rescued":,"x":""}`,
-	} {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		lines, err := NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if own, ok := lines.parseOwn(line, nil); ok {
-			if got, err := lines.decodeJSON(line, nil); err != nil || !slices.Equal(own, got) {
-				t.Errorf("%q is %q, the decoder says %q, %v", line, own, got, err)
-			}
-		}
-	})
-}
-
 // TestByteOrderMark: what a spreadsheet or editor puts before the first line is no part of it, and positions count it.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
