@@ -89,7 +89,7 @@ func (c *converting) run(std cli.Streams) error {
 	if len(c.files) > 1 || len(c.of) > 0 || c.folder() {
 		return c.join(std)
 	}
-	return cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
+	return cli.WriteResults(c.out.File, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
 }
 
 func foreignText() string {

@@ -77,7 +77,7 @@ func (d *examining) writeRecording(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	file := strings.TrimSuffix(d.record, ".gz") + ".gz"
-	if err := cli.WriteWhole(file, nil, r.Write); err != nil {
+	if err := cli.WriteWhole(file, r.Write); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out.Notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
