@@ -169,8 +169,7 @@ type exam struct {
 }
 
 const (
-	// patience is how many tries may be disturbed, or have a speed that the profiler does not accept, before each block has
-	// to do with one: so a host that is never idle does not take minutes.
+	// patience is how many tries may be disturbed before each block has to do with one: so a host that is never idle does not take minutes.
 	patience = 4
 	// enough is how long an examination may take before the rest goes without.
 	enough = 20 * time.Second
@@ -185,19 +184,17 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	if err != nil {
 		return r, err
 	}
-	for range measure.Tries {
-		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
-			return r, err
-		}
-		if r.Status == profiler.OK {
-			x.note(r)
-			return r, nil
-		}
-		if x.disturbed++; x.disturbed > patience {
-			break
-		}
+	tries := measure.Tries
+	if x.disturbed > patience {
+		tries = 1
 	}
-	return r, nil
+	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
+	if err == nil && r.Status == profiler.OK {
+		n--
+		x.note(r)
+	}
+	x.disturbed += n
+	return r, err
 }
 
 // note keeps what a result tells about clock and evidence.
