@@ -19,7 +19,7 @@ import (
 )
 
 func CPUFlag(f *cli.Flags, cpus *[]int, help string) {
-	f.Alias(cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)"), "cpu")
+	cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)")
 }
 
 // CPUHelp is for a command with one worker.
@@ -62,9 +62,9 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 // LayoutFlags declares the flags that ask for one speed of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	f.Alias(cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+	cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
-		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
+		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 
 func parseLayout(s string) (*int, error) {
