@@ -45,6 +45,11 @@ func (v Vector) Name() string {
 // Value is the register as one hexadecimal number.
 func (v Vector) Value() string { return hexadecimal(v.Words) }
 
+// StartAt is what a block whose first instruction is at an address finds, in terms of package asm.
+func (s State) StartAt(rip uint64) asm.Start {
+	return asm.Start{Regs: asm.Regs{GPR: s.GPR, RIP: rip, FSBase: s.FSBase, GSBase: s.GSBase}, Fill: s.Fill}
+}
+
 // DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
 // computed (SDM vol. 1, 10.2.3). The next two flush them.
 const (

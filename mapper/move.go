@@ -9,7 +9,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -94,7 +93,7 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	}
 	var set []string
 	next, reads := state, asm.StateOf(m.Insts).GPRRead
-	unmoved := asm.Follow(m.Insts, copies, harness.Start(next))
+	unmoved := asm.Follow(m.Insts, copies, next.StartAt(layout.Home))
 	for r := asm.RAX; r <= asm.R15; r++ {
 		if users.Names(r) || reads>>r&1 == 0 {
 			continue
@@ -102,7 +101,7 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 		if by := best(m.followed(next, r, copies, unmoved)); by != 0 {
 			next.GPR[r] += by
 			set = append(set, fmt.Sprintf("%s=%#x", r, next.GPR[r]))
-			unmoved = asm.Follow(m.Insts, copies, harness.Start(next))
+			unmoved = asm.Follow(m.Insts, copies, next.StartAt(layout.Home))
 		}
 	}
 	if len(set) == 0 {
@@ -196,7 +195,7 @@ type following struct {
 // followed are the accesses of the first copies as far as they are known, unmoved those from the state as it is.
 func (m Mover) followed(state initial.State, r asm.Reg, copies int, unmoved []asm.Followed) (all []following) {
 	state.GPR[r] += lineBytes
-	for i, after := range asm.Follow(m.Insts, copies, harness.Start(state)) {
+	for i, after := range asm.Follow(m.Insts, copies, state.StartAt(layout.Home)) {
 		if a := unmoved[i]; a.Known {
 			in := &m.Insts[a.Inst]
 			all = append(all, following{&in.Mem[a.Mem], a.Addr, int64(in.Align), after.Known && after.Addr == a.Addr+lineBytes})
