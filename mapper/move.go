@@ -95,6 +95,9 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	var set []string
 	next, reads := state, asm.StateOf(m.Insts).GPRRead
 	unmoved := asm.Follow(m.Insts, copies, harness.Start(next))
+	if reason == verdict.Alias4K {
+		copies = m.tell(unmoved, copies)
+	}
 	for r := asm.RAX; r <= asm.R15; r++ {
 		if users.Names(r) || reads>>r&1 == 0 {
 			continue
@@ -153,6 +156,25 @@ func (m Mover) withinPage(all []following) (best uint64) {
 		}
 	}
 	return best
+}
+
+// tell is how many copies tell all. From some copy on most blocks access what the copy before did; then as many more as fill the
+// store buffer, and as many as came before, have met all the aliases that there are.
+func (m Mover) tell(all []asm.Followed, copies int) int {
+	each, stores := len(all)/copies, 0
+	steady := copies // the first copy that accesses what the one before and all later ones do
+	for ; steady > 1; steady-- {
+		last, before := all[(steady-1)*each:steady*each], all[(steady-2)*each:(steady-1)*each]
+		if !slices.Equal(last, before) {
+			break
+		}
+	}
+	for _, a := range all[:each] {
+		if m.Insts[a.Inst].Mem[a.Mem].Write {
+			stores++
+		}
+	}
+	return min(copies, 2*(steady+1)+m.StoreBuffer/max(stores, 1)+1)
 }
 
 // aliases counts the words that loads share, in the low 12 bits of the address alone, with the latest of the last room stores

@@ -205,7 +205,7 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	t.startFrom(state)
 	Ready(place.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
 	m, err = t.harmless(place, plan)
 	onOneFrame := ""
@@ -277,6 +277,10 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			if m, err = t.mapped(place, plan); err == nil {
 				err = m.trace()
 			}
+			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
+				plan.Predict = 0
+				continue
+			}
 			m.noteMemory()
 		}
 		if err == nil {
@@ -307,6 +311,9 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 		if fewer {
 			m.Plan.Pages = steadyPages
 		}
+		if m.Plan.Predict > 0 {
+			m.Plan.Predict = t.Program.Factors.Long
+		}
 		err := m.search(t.Program.Factors.Long)
 		if reasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
@@ -334,5 +341,9 @@ func (m *Mapped) search(copies int) error {
 		return err
 	}
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	if m.Plan.Predict > 0 && reasonOf(err) != "" && m.Child.Alive() {
+		m.Plan.Predict = 0
+		m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	}
 	return err
 }
