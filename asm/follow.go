@@ -20,7 +20,11 @@ type Followed struct {
 // Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through moves,
 // sums and the like, and treats all else as unknown and all memory as one page.
 func Follow(insts []Inst, copies int, start Start) (all []Followed) {
-	f := newFollower(start)
+	f, each := newFollower(start), 0
+	for i := range insts {
+		each += len(insts[i].Mem)
+	}
+	all = make([]Followed, 0, copies*each)
 	for range copies {
 		for i := range insts {
 			for k := range insts[i].Mem {

@@ -177,7 +177,10 @@ func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 // remap is Remap with the frames from first on. The list touches the pages: if an image touched them first, its loads would fault, and
 // after a fault, loads that are fed by stores stay slow for 10 to 20 µs (Redwood Cove).
 func (m Mapping) remap(first int) []tracee.Op {
-	ops := tracee.UnmapAll(m.Window)
+	if len(m.Pages) == 0 {
+		return nil
+	}
+	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(m.Window)...)
 	for _, p := range m.Pages {
 		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame), tracee.Touch(p.Addr))
 	}
