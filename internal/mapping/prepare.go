@@ -78,6 +78,7 @@ type Mapped struct {
 	area        uint64         // bytes of code of a pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words that a run changes, to put back before the next
+	restoresAll bool     // that any number of copies stores to
 	Judged
 	Notes []string // on the trace
 
@@ -284,10 +285,12 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			m.noteMemory()
 		}
 		if err == nil {
-			err = m.addDirty(m.Short)
-		}
-		if err == nil {
 			m.Judged, err = t.Judge(m)
+		}
+		if restored := len(m.Restore); err == nil {
+			if err = m.addDirty(m.Short); err == nil && len(m.Restore) > restored { // bbprof itself uses more lines than was judged
+				m.Judged, err = t.Judge(m)
+			}
 		}
 		fewer, ok := m.Factors.Within(m.Harmless)
 		if tooFew := (fewer.Long-fewer.Short)*len(t.Program.Insts) < leastInsts; err == nil || !ok || tooFew || t.Fixed {
