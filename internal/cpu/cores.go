@@ -46,8 +46,8 @@ type Core struct {
 	LoadsPerCycle  int  // at most; likewise
 	StoresPerCycle int
 	MultiplyCycles int // the latency of imul r64, r64
-	// SettlesAtOnce says that dense code in long images is as fast as it gets after 16 runs: 2,000 blocks agreed as well without more.
-	// On Redwood Cove it took some 60, and other cores get as many.
+	// SettlesAtOnce says that images are as fast as they get after 4 runs: 2,000 blocks agreed as well without more, and took 5 % less time.
+	// On Redwood Cove dense code in long images took some 60 runs, and other cores get as many.
 	SettlesAtOnce bool
 	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches on an idle
 	// core, where that was measured: the ALUs, or fewer where ports are bound at rename.
