@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
@@ -102,7 +103,7 @@ func (s *sweeping) runPrograms(ctx context.Context, f *programFactor, std cli.St
 	}
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(len(setups)*runs, "run"), c.Name, r.CPU(), r.Describe())
 	done := cli.Progress(notes, len(setups)*runs, "runs")
-	got.points, err = program.Sweep(ctx, r, c, setups, program.Plan{Runs: runs, Seed: s.seed, Done: done.Step})
+	got.points, err = program.Sweep(ctx, r, program.In(c, setups), experiment.Plan{Rounds: runs, Seed: s.seed, Done: done.Step})
 	done.End()
 	running.NoteLeft(r, notes)
 	if err == nil && len(events) > 0 {
@@ -205,8 +206,8 @@ func (s *sweeping) count(ctx context.Context, r *program.Runner, c program.Comma
 	defer done.End()
 	var all []sweep.Counted
 	for i, e := range events {
-		plan := program.Plan{Runs: runs, Seed: s.seed, Done: func(n int) { done.Step(i*each + n) }}
-		points, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, c, setups, plan)
+		plan := experiment.Plan{Rounds: runs, Seed: s.seed, Done: func(n int) { done.Step(i*each + n) }}
+		points, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, program.In(c, setups), plan)
 		if err != nil {
 			return all, err
 		}
