@@ -189,17 +189,19 @@ func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 		p, copies := s.Result.Predicted, float64(s.Result.UnrollLong)
 		switch c := countOf(s.Result, role); {
 		case kind == "counted" && c != nil:
-			text = append(text, whole(*c*copies))
+			text = append(text, wholeNumber(*c*copies))
 		case p == nil:
 			text = append(text, "")
 		case role == pmu.L1IMiss:
-			text = append(text, whole(p.RunL1IMisses))
+			text = append(text, wholeNumber(p.RunL1IMisses))
 		default:
-			text = append(text, whole(p.L1DMisses*copies))
+			text = append(text, wholeNumber(p.L1DMisses*copies))
 		}
 	}
 	return text, kind
 }
+
+func wholeNumber(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 func countOf(r profiler.Result, role pmu.Role) *float64 {
 	for _, c := range r.Counters {

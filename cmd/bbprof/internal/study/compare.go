@@ -19,18 +19,15 @@ func compareCommand() *cli.Command {
 		Name:    "compare",
 		Summary: "tell which of several blocks or programs is faster, wherever they may stand",
 		Synopsis: []string{"compare [flags] -a BLOCK -b BLOCK [-b BLOCK...]  (blocks)",
-			"compare [flags] -a FILE -b FILE    (row by row: two files with a block in the first column)",
+			"compare [flags] -a FILE -b FILE    (two files of blocks, row by row)",
 			"compare [flags] -a 'CMD' -b 'CMD' [-b 'CMD'...]  (programs with their arguments)",
 			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)",
-			"compare -suite FILE [-link] [flags]  (several programs)",
-			"compare -against THERE.json HERE.json  (results of -json, such as of two machines)"},
+			"compare -suite FILE [-link] [flags]  (several programs)", "compare -against THERE.json HERE.json  (results of -json, such as of two machines)"},
 		About: `Where code and data stand changes the speed of both, often by more than the change in question. So
 all sides are measured in many random layouts, the same for all, and the means of their differences
-from A are tested (paired t-test at 5 %; of several sides, intervals and p-values hold together; of
-two files or a suite, p-values are adjusted by Holm). Of blocks, the start of the code and the place
-of the data vary; of programs the environment, the stack and the heap. With -link the code moves
-too: the sides are commands that link, such as 'gcc -O2 -o {out} a.o b.o'. Each runs once for each
-layout, with -lld, -objects or {seed} to put code and data elsewhere.
+from A are tested (paired t-test at 5 %, jointly; of two files or a suite, adjusted by Holm). Of
+blocks, the start of the code and the place of the data vary; of programs the environment, the stack
+and the heap. With -link the code moves too: the sides are commands that link, once for each layout.
 
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
@@ -84,16 +81,16 @@ func (c *comparing) declare(f *cli.Flags) {
 	f.Operands = &c.results
 	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes it, and assembly is one, as -asm takes it; what begins with the "+
 		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
-	f.List(&c.b, "b", "B", "another side; given again, more sides, which are called c, d and so on")
+	f.List(&c.b, "b", "B", "another side; given again, more sides: c, d and so on")
 	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
-	f.Text(&c.against, "against", "FILE", "measure nothing: join a result of -json with FILE, that of the same comparisons on another machine or of another day")
+	f.Text(&c.against, "against", "FILE", "measure nothing: join a result of -json with FILE, of the same comparisons on another machine")
 	f.Repeats(&c.layouts, 2, "layouts", "layouts to measure in")
-	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE", "of programs: each of these sizes of the environment, "+
-		"FROM:TO:STEP in bytes, instead of random layouts: the speed-up as a curve, in -plot, -v and -json")
+	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE", "of programs: these sizes of the environment, FROM:TO:STEP "+
+		"in bytes, instead of random layouts: the speed-up as a curve")
 	f.Repeats(&c.trials, 1, "trials", "measurements of each side in each layout; their median counts")
 	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
-	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may, and not all data together. rsp and rbp stay together, and "+
-		"pointers may then alias in their low 12 bits")
+	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may; rsp and rbp stay together. "+
+		"Pointers may then alias in their low 12 bits")
 	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with all values")
 	c.out.AddFile(f)
 	c.plot.Add(f)
@@ -101,8 +98,8 @@ func (c *comparing) declare(f *cli.Flags) {
 	measuring.CPUFlag(f, &c.measuring.CPUs, measuring.CPUHelp)
 	c.programs.Declare(f)
 	f.Section(linkTitle)
-	f.Toggle(&c.link, "link", "the sides are command lines that link a program, in each layout anew: {out} stands for the file to write, {seed} for a number. "+
-		"Words after -- are the program's arguments")
+	f.Toggle(&c.link, "link", "the sides are command lines that link a program: {out} stands for the file to write, {seed} for a number. "+
+		"Words after -- are its arguments")
 	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT", "have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
 	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES", "object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
 		"A word with {objects}, such as O2/{objects}, is repeated for each")
