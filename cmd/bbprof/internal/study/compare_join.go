@@ -107,7 +107,9 @@ func (c *comparing) join(std cli.Streams) error {
 	if err := cli.WriteLines(&c.out, std, all, c.joinedText(all, len(here)+len(there)-2*len(all))); err != nil {
 		return err
 	}
-	return c.plot.Draw(c.results[0]+" and "+c.against, nil, joinedFigure(all))
+	f := joinedFigure(all)
+	f.Machine = all[0].Here.Host + "; there " + all[0].There.Host
+	return c.plot.Draw(c.results[0]+" and "+c.against, nil, f)
 }
 
 func (c *comparing) joinedText(all []joined, alone int) string {

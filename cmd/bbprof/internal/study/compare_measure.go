@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
-	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -86,7 +85,7 @@ func (c *comparing) conclude(sides []compared, measured []compare.Measured, drop
 		return nil, err
 	}
 	for i := 1; i < len(sides); i++ {
-		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: host.Detect(c.measuring.CPUs...).Brand, Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
+		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: measuring.Machine(c.measuring.CPUs), Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
 		if all = append(all, out); rejected {
 			out.Rejection, out.Side = rejection, side.Side
 			continue

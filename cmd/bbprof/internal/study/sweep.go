@@ -82,25 +82,12 @@ const (
 
 func (s *sweeping) declare(f *cli.Flags) {
 	f.Section(factorTitle)
-	for _, d := range []struct{ name, help string }{
-		{"code", "where the first copy stands, in bytes from the start of a page"},
-		{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)"},
-		{"distance", "how many bytes the second of the two registers of -regs is above the first"},
-		{"copies", "copies in the longer image, four times those of the shorter"},
-		{"framecount", "on how many physical pages, called frames, the block's pages stand"},
-		{"env", "the size of a program's environment, in bytes"},
-		{"heap", "by how many bytes a program's heap starts higher"},
-		{"arg", "a number among a program's arguments, in the place of {}, or after them"},
-	} {
-		f.Declare(cli.Flag{Name: d.name, Arg: "RANGE", Help: d.help, Set: func(text string) (err error) {
-			if s.factor != "" && s.factor != d.name {
-				return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
-			}
-			s.factor = d.name
-			s.values, err = parseValues(d.name, text)
-			return err
-		}})
+	for _, d := range sweep.Factors {
+		s.declareFactor(f, d.Flag, d.Help)
 	}
+	s.declareFactor(f, "env", "the size of a program's environment, in bytes")
+	s.declareFactor(f, "heap", "by how many bytes a program's heap starts higher")
+	s.declareFactor(f, "arg", "a number among a program's arguments, in the place of {}, or after them")
 	f.Section("Flags")
 	f.Repeats(&s.runs, 1, "runs", "runs with each value, in random order").Fallback = "3, of a program 10"
 	f.Seed(&s.seed, "seed of the random order")
@@ -124,6 +111,17 @@ func (s *sweeping) declare(f *cli.Flags) {
 	measuring.Flags(f, &s.Opts)
 	f.Program = &s.words
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
+}
+
+func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
+	f.Declare(cli.Flag{Name: name, Arg: "RANGE", Help: help, Set: func(text string) (err error) {
+		if s.factor != "" && s.factor != name {
+			return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
+		}
+		s.factor = name
+		s.values, err = parseValues(name, text)
+		return err
+	}})
 }
 
 func (s *sweeping) run(std cli.Streams) error {

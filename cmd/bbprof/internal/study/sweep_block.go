@@ -3,13 +3,11 @@ package study
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -18,30 +16,6 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 )
-
-// blockFactor makes a factor of values; regs are those of -regs.
-type blockFactor = func(base profiler.Setup, regs []asm.Reg, values []int) (sweep.Factor, error)
-
-func blockFactors() map[string]blockFactor {
-	plain := func(of func(profiler.Setup, []int) (sweep.Factor, error)) blockFactor {
-		return func(base profiler.Setup, _ []asm.Reg, v []int) (sweep.Factor, error) { return of(base, v) }
-	}
-	return map[string]blockFactor{
-		"code": plain(sweep.Code), "copies": plain(sweep.Copies), "framecount": plain(sweep.Frames),
-		"data": func(base profiler.Setup, regs []asm.Reg, v []int) (sweep.Factor, error) {
-			if regs == nil {
-				regs = []asm.Reg{asm.RSP, asm.RBP}
-			}
-			return sweep.Data(base, regs, v)
-		},
-		"distance": func(base profiler.Setup, regs []asm.Reg, v []int) (sweep.Factor, error) {
-			if len(regs) != 2 || regs[0] == regs[1] {
-				return sweep.Factor{}, errors.New("it is between two registers: name them with -regs, such as -regs rsi,rdi")
-			}
-			return sweep.Distance(base, regs[0], regs[1], v)
-		},
-	}
-}
 
 // framesEach gives each page a frame, up to as many as no L1D has more ways than.
 const framesEach = 16
@@ -59,7 +33,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if s.Opts.Frames == profiler.AutoFrames {
 		base.Frames = framesEach
 	}
-	factor, err := blockFactors()[s.factor](base, s.regs, s.values)
+	factor, err := sweep.Of(s.factor, base, s.regs, s.values)
 	if err != nil {
 		return got, cli.BadUsage("-%s: %w", s.factor, err)
 	}

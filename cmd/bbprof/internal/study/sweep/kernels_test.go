@@ -27,8 +27,8 @@ func TestKernels(t *testing.T) {
 	input := initial.Paper()
 	input.GPR[asm.RDX] = 0x30000000
 	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
-	stack := func(v []int) (Factor, error) { return Data(base, []asm.Reg{asm.RBP}, v) }
-	output := func(v []int) (Factor, error) { return Distance(base, asm.RSI, asm.RDI, v) }
+	stack := func(v []int) (Factor, error) { return Of("data", base, []asm.Reg{asm.RBP}, v) }
+	output := func(v []int) (Factor, error) { return Of("distance", base, []asm.Reg{asm.RSI, asm.RDI}, v) }
 	for _, c := range []struct {
 		file   string
 		factor func([]int) (Factor, error)

@@ -74,7 +74,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f, err := Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
+	f, err := Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, []asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192})
 	if err != nil {
 		t.Fatal(err)
 	}

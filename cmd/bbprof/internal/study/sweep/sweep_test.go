@@ -49,7 +49,7 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f, err := Distance(profiler.Setup{}, asm.RSI, asm.RDI, values)
+	f, err := Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,26 +219,26 @@ func TestFactors(t *testing.T) {
 		}
 		return f.Setup(f.Values[len(f.Values)-1])
 	}
-	if s := code(Code(base, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
+	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
 		t.Errorf("code: %+v", s)
 	}
-	if s := code(Data(base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
+	if s := code(Of("data", base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
 		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || !reflect.DeepEqual(init, initial.Paper()) {
 		t.Errorf("data: %+v", s)
 	}
-	if s := code(Copies(base, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
+	if s := code(Of("copies", base, nil, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
 		t.Errorf("copies: %+v", s)
 	}
-	if s := code(Frames(base, []int{1, 128})); s.Frames != 128 {
+	if s := code(Of("framecount", base, nil, []int{1, 128})); s.Frames != 128 {
 		t.Errorf("frames: %+v", s)
 	}
 	for name, err := range map[string]error{
-		"offset of the next page": second(Code(base, []int{4096})),
-		"negative offset":         second(Code(base, []int{-1})),
-		"one copy":                second(Copies(base, []int{1})),
-		"no frame":                second(Frames(base, []int{0})),
-		"a frame too many":        second(Frames(base, []int{129})),
-		"a megabyte and a byte":   second(Data(base, []asm.Reg{asm.RSP}, []int{1<<20 + 1})),
+		"offset of the next page": second(Of("code", base, nil, []int{4096})),
+		"negative offset":         second(Of("code", base, nil, []int{-1})),
+		"one copy":                second(Of("copies", base, nil, []int{1})),
+		"no frame":                second(Of("framecount", base, nil, []int{0})),
+		"a frame too many":        second(Of("framecount", base, nil, []int{129})),
+		"a megabyte and a byte":   second(Of("data", base, []asm.Reg{asm.RSP}, []int{1<<20 + 1})),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)
