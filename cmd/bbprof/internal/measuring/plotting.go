@@ -1,6 +1,7 @@
 package measuring
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -17,7 +18,7 @@ func (p *PlotFile) Add(f *cli.Flags) {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
-		if err := cli.Writable(file); err != nil {
+		if err := cli.Replaceable(file); err != nil {
 			return err
 		}
 		*p = PlotFile(file)
@@ -30,9 +31,14 @@ func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	if p == "" {
 		return nil
 	}
+	f.Subject, f.Machine = subject, cmp.Or(f.Machine, Machine(cpus))
+	return cli.WriteWhole(string(p), f.Draw)
+}
+
+// Machine names the CPU that is measured on.
+func Machine(cpus []int) string {
 	cpu := host.Detect(cpus...)
-	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
-	return f.Save(string(p))
+	return fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
 }
 
 func BlockSubject(hex string) string {
