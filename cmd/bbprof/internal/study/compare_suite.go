@@ -1,17 +1,16 @@
 package study
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -25,59 +24,33 @@ type member struct {
 }
 
 // readSuite reads a file with the columns name, a and b, and if there are any args and stdin.
-func readSuite(file string, stdin io.Reader) ([]member, error) {
-	if file != "-" {
-		f, err := os.Open(file)
+func readSuite(file string, stdin io.Reader) (suite []member, err error) {
+	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; write a header, name,a,b, and a line for each program", err)
+	}
+	defer in.Close()
+	for row, err := range in.All() {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		stdin = f
-	}
-	in := bufio.NewReader(stdin)
-	if first, _, _ := in.ReadRune(); first != '\ufeff' { // which spreadsheets put there
-		in.UnreadRune()
-	}
-	rows, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(rows) < 2 {
-		return nil, fmt.Errorf("%s names no program: write a header, name,a,b, and a line for each", file)
-	}
-	columns := map[string]int{}
-	for i, name := range rows[0] {
-		columns[name] = i
-	}
-	for _, name := range []string{"name", "a", "b"} {
-		if _, ok := columns[name]; !ok {
-			return nil, fmt.Errorf("%s has no column %s in its header: it needs name,a,b", file, name)
-		}
-	}
-	var suite []member
-	for i, row := range rows[1:] {
-		cell := func(name string) string {
-			if at, ok := columns[name]; ok {
-				return row[at]
+		m := member{name: row.Cell("name"), stdin: row.Cell("stdin")}
+		for column, words := range map[string]*[]string{"a": &m.words[0], "b": &m.words[1], "args": &m.args} {
+			if *words, err = program.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
+				err = fmt.Errorf("column %s is empty: write a command line", column)
 			}
-			return ""
-		}
-		m := member{name: cell("name"), stdin: cell("stdin")}
-		var errs [3]error
-		m.words[0], errs[0] = program.Words(cell("a"))
-		m.words[1], errs[1] = program.Words(cell("b"))
-		m.args, errs[2] = program.Words(cell("args"))
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("%s, row %d: %w", file, i+1, err)
-		}
-		for k, words := range m.words {
-			if len(words) == 0 {
-				return nil, fmt.Errorf("%s, row %d: column %c is empty: write a command line", file, i+1, 'a'+k)
+			if err != nil {
+				return nil, row.Error(err)
 			}
 		}
 		suite = append(suite, m)
 	}
-	return suite, nil
+	if suite == nil {
+		err = in.Error(errors.New("it names no program: write a header, name,a,b, and a line for each"))
+	}
+	return suite, err
 }
 
 // runSuite compares each program of a suite. All are linked before the first is measured, so that what does

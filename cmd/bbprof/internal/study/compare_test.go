@@ -98,9 +98,10 @@ func TestReadSuite(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                     "- names no program",
-		"name,a,b\nx,true,\n":  "-, row 1: column b is empty: write a command line",
-		"name,a,b\nx, ,true\n": "-, row 1: column a is empty",
+		"":                     "-: it is empty",
+		"name,a,b\n":           "-: it names no program",
+		"name,a,b\nx,true,\n":  "-: row 1: column b is empty: write a command line",
+		"name,a,b\nx, ,true\n": "-: row 1: column a is empty",
 	} {
 		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
