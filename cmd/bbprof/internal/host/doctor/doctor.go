@@ -168,8 +168,8 @@ type exam struct {
 }
 
 const (
-	// patience is the number of tries that may be disturbed or rejected before each further block gets a single
-	// try, so that a host that is never idle does not take minutes.
+	// patience is the number of tries that may be disturbed before each further block gets a single try, so that a host
+	// that is never idle does not take minutes.
 	patience = 4
 	// enough is the time after which an examination measures nothing more.
 	enough = 20 * time.Second
@@ -184,19 +184,17 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	if err != nil {
 		return r, err
 	}
-	for range measure.Tries {
-		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
-			return r, err
-		}
-		if r.Status == profiler.OK {
-			x.note(r)
-			return r, nil
-		}
-		if x.disturbed++; x.disturbed > patience {
-			break
-		}
+	tries := measure.Tries
+	if x.disturbed > patience {
+		tries = 1
 	}
-	return r, nil
+	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
+	if err == nil && r.Status == profiler.OK {
+		n--
+		x.note(r)
+	}
+	x.disturbed += n
+	return r, err
 }
 
 // note keeps a result's clock and evidence.
