@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/mapper"
 )
@@ -17,7 +16,7 @@ func (p Plan) predict() (pages []mapper.Page) {
 		return nil
 	}
 	const followed = 3 // copies; the others advance as the last of these does
-	all := asm.Follow(p.Insts, followed, harness.StartAt(p.Init, p.home()))
+	all := asm.Follow(p.Insts, followed, p.Init.StartAt(p.home()))
 	each := len(all) / followed
 	for k := range p.Predict {
 		for i, a := range all[:each] {
