@@ -211,7 +211,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
 	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
-	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
+	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}

@@ -19,6 +19,7 @@ type Mistake struct {
 	Removed   Number     `json:"removed"`        // share of it that would go if these blocks were predicted as well as all others
 	Ratio     Number     `json:"median_ratio"`   // predicted / measured, the median of those that are wrong
 	Worst     []Offender `json:"worst"`
+	In        []int      `json:"-"` // all that are wrong
 }
 
 // Direction is which way predictions are wrong.
@@ -288,7 +289,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})
 	}
 	slices.Sort(ratios)
-	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
+	m.In, m.Wrong, m.Ratio = wrong, len(wrong), Number(middle(ratios))
 	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
 	for i := range m.Worst {
