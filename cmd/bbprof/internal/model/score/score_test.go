@@ -354,8 +354,23 @@ func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
 	add(12, 1, "add")
 	add(4, 3, "add") // another mistake
 	add(60, 1, "mov")
-	found := NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 1, 1)
+	mistakes := func() []Mistake {
+		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 3, 1)
+	}
+	found := mistakes()
 	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
 		t.Errorf("%s: %d of %d, want pop: 23 of 23", found[0].What, found[0].Wrong, found[0].Blocks)
+	}
+	// mov is in half of all wrong blocks and in most right ones; it must not take in two mistakes at once.
+	blocks, predictions = nil, nil
+	clear(properties)
+	add(60, 2, "mov", "store")
+	add(4, 1, "mov", "store")
+	add(60, 2, "mov", "nop")
+	add(4, 1, "mov", "nop")
+	add(120, 1, "mov")
+	add(140, 1, "add")
+	if found = mistakes(); found[0].What == "mov" {
+		t.Errorf("%d of %d blocks with mov are wrong, and it is named instead of what is", found[0].Wrong, found[0].Blocks)
 	}
 }
