@@ -2,6 +2,7 @@ package score
 
 import (
 	"cmp"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ type Mistake struct {
 	Removed   Number     `json:"removed"`        // share of it that would go if these blocks were predicted as well as all others
 	Ratio     Number     `json:"median_ratio"`   // predicted / measured, the median of those that are wrong
 	Worst     []Offender `json:"worst"`
-	In        []int      `json:"-"` // all that are wrong
+	Class     string     `json:"llvm_class,omitempty"` // of LLVM's scheduling model, of Example
+	In        []int      `json:"-"`                    // all that are wrong
 }
 
 // Direction is which way predictions are wrong.
@@ -222,6 +224,21 @@ func compareBool(a, b bool) int {
 		return 1
 	}
 	return -1
+}
+
+// Example is the first instruction of the worst block that has the property, nil where that is the whole block's.
+func (m *Mistake) Example() []byte {
+	if len(m.Worst) == 0 {
+		return nil
+	}
+	insts, _ := asm.DecodeHex(m.Worst[0].Hex)
+	for i := range insts {
+		alone := Block{Hex: hex.EncodeToString(insts[i].Bytes)}
+		if slices.Contains(Properties(&alone), Property{Name: m.What}) {
+			return insts[i].Bytes
+		}
+	}
+	return nil
 }
 
 // take sets the errors of a property aside and tells of them.
