@@ -5,9 +5,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// AliasFrame finds two pages that use one line of one frame. With a store among them that
-// makes a dependency that the program does not have. Loads alone suffer where the L1D way
-// is predicted from the linear address.
+// AliasFrame finds two pages that use one line of one frame. If one of them stores, that makes a
+// dependency that the program does not have. Loads alone are slower only where the L1D way is
+// predicted from the linear address.
 func AliasFrame(t Trace, core Core) Finding {
 	n := 0
 	var last asm.Access
@@ -62,11 +62,11 @@ func (t Trace) shared(unit uint64, harmful func(*user) bool, found func(a asm.Ac
 	}
 }
 
-// user is who used a part of a frame.
+// user records which pages used a part of a frame.
 type user struct {
 	page           uint64 // the first page
-	other          uint64 // the latest that is not the first
-	used, several  bool   // whether there are these
+	other          uint64 // the latest other page
+	used, several  bool   // whether they are set
 	stored, loaded bool
 	told           bool
 }
