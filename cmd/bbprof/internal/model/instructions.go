@@ -61,6 +61,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
+			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
 			c.SideBySide.Declare(f)
 			return c.run
 		},
@@ -70,16 +71,17 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 type measuringForms struct {
 	predicting.Flags
 	measuring.SideBySide
-	match    *regexp.Regexp
-	all      bool
-	list     string
-	snippets string
-	exegesis string
-	report   string
-	against  []string
-	tables   []string
-	out      cli.Output
-	format   resultfile.Format
+	match     *regexp.Regexp
+	all       bool
+	list      string
+	snippets  string
+	resources string
+	exegesis  string
+	report    string
+	against   []string
+	tables    []string
+	out       cli.Output
+	format    resultfile.Format
 }
 
 func (c *measuringForms) run(std cli.Streams) error {
@@ -160,7 +162,7 @@ func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Tab
 // writeAll writes the table first: what follows may fail.
 func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
 	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
-	if c.out.File != "" || len(there) == 0 {
+	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
@@ -175,6 +177,11 @@ func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []i
 	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
 		return err
+	}
+	if c.resources != "" {
+		if err := c.findResources(ctx, std, rows); err != nil {
+			return err
+		}
 	}
 	if len(sources) == 0 {
 		return nil
