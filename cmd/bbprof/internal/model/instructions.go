@@ -30,7 +30,7 @@ func instructionsCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "instructions",
 		Summary:  "measure latency and throughput of instructions, one by one",
-		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
+		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)", "instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
 		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
 kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
 register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
@@ -62,6 +62,7 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
+			f.Text(&c.corpus, "corpus", "FILE", "of -model and a table of resources: begin with the forms that occur most often in these blocks, and leave out others")
 			c.SideBySide.Declare(f)
 			return c.run
 		},
@@ -76,6 +77,7 @@ type measuringForms struct {
 	list      string
 	snippets  string
 	resources string
+	corpus    string
 	exegesis  string
 	report    string
 	against   []string
@@ -92,13 +94,16 @@ func (c *measuringForms) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if len(c.tables) > 0 {
+	if len(c.tables) > 0 && (len(c.tables) > 1 || !isResources(c.tables[0])) {
 		return c.compareTables(std, there)
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
 	sources, err := c.Sources(core)
 	if err != nil {
 		return err
+	}
+	if len(c.tables) > 0 {
+		return c.judgeTable(std, c.tables[0], sources)
 	}
 	plans, err := c.plans()
 	if err != nil {

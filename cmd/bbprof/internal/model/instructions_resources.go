@@ -51,7 +51,7 @@ func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, row
 	for _, out := range []struct {
 		ending string
 		write  func(io.Writer) error
-	}{{".json", f.Write}, {".csv", f.WriteCSV}} {
+	}{{".json", f.Write}, {".csv", f.WriteCSV}, {".html", f.WritePage}} {
 		if err := cli.WriteWhole(c.resources+out.ending, nil, out.write); err != nil {
 			return fmt.Errorf("-resources: %w", err)
 		}

@@ -160,6 +160,13 @@ func (m *mixer) next(c class, pool map[class][]int64, used map[class]int, evex b
 
 // one is one more instruction, with what has to stand before it.
 func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
+	width := int32(8)
+	for _, operand := range p.operands {
+		if operand.Class == asm.MemoryOperand && operand.Index == 0 && operand.Width <= 64 {
+			width = max(width, int32(operand.Width))
+		}
+	}
+	m.disp = (m.disp + width - 1) / width * width // aligned, as the base is
 	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1, Disp: m.disp}, mask: maskRegister}
 	sources := map[class]int{}
 	for i, operand := range p.operands {
@@ -182,7 +189,7 @@ func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
 			o.at.Index = 0
 		}
 		if operand.Class == asm.MemoryOperand && operand.Width > 0 && !operand.Implicit {
-			m.disp = (m.disp + int32(max(8, operand.Width))) % 0x800
+			m.disp = (m.disp + width) % 0x800
 		}
 	}
 	var b body

@@ -38,7 +38,7 @@ type FileForm struct {
 	Alone     float64            `json:"alone,omitempty"`
 	Latencies map[string]float64 `json:"latencies,omitempty"` // by "2 to 1": from the second operand to the first
 	Uses      [][3]float64       `json:"uses"`
-	Untested  map[string]string  `json:"untested,omitempty"` // why a use was not measured, by the number of the resource
+	Why       map[string]string  `json:"untested,omitempty"` // why a use was not measured, by the number of the resource
 }
 
 // File is the table for a file.
@@ -55,10 +55,10 @@ func (t *Table) File() (f File) {
 		for r, u := range t.Uses[i] {
 			one.Uses = append(one.Uses, [3]float64{rounded(u.Share), rounded(u.Low), rounded(u.High)})
 			if u.Why != "" {
-				if one.Untested == nil {
-					one.Untested = map[string]string{}
+				if one.Why == nil {
+					one.Why = map[string]string{}
 				}
-				one.Untested[strconv.Itoa(r)] = u.Why
+				one.Why[strconv.Itoa(r)] = u.Why
 			}
 		}
 		f.Forms = append(f.Forms, one)
@@ -67,6 +67,25 @@ func (t *Table) File() (f File) {
 }
 
 func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
+
+// Cycles is how long independent instructions take: as long as the fullest resource, whose number fullest is, or as many of
+// one form alone (-1). counts are by form.
+func (f *File) Cycles(counts map[int]float64) (cycles float64, fullest int) {
+	fullest = -1
+	for form, n := range counts {
+		cycles = max(cycles, n*f.Forms[form].Alone)
+	}
+	for r := range f.Resources {
+		sum := 0.0
+		for form, n := range counts {
+			sum += n * f.Slots(form, r)
+		}
+		if sum > cycles {
+			cycles, fullest = sum, r
+		}
+	}
+	return cycles, fullest
+}
 
 // Write writes the file.
 func (f *File) Write(w io.Writer) error {
@@ -91,6 +110,23 @@ func Read(r io.Reader) (*File, error) {
 	return &f, nil
 }
 
+// Slots is a use in whole slots of the resource: a kernel of forms of one operation takes one for each instruction. An operation that
+// another unit can execute takes a part of a slot from a full kernel, since schedulers are not ideal; it would not have to, and
+// takes nothing where the kernel's units are free.
+func (f *File) Slots(form, resource int) float64 {
+	const nearly, few = 0.15, 6 // of a slot; slots, beyond which a part of one is measured
+	u, perCycle := f.Forms[form].Uses[resource][0], f.Resources[resource].PerCycle
+	if n := u * perCycle; n < few {
+		return math.Floor(n+nearly) / perCycle
+	}
+	return u
+}
+
+// Untested is why a use was not measured.
+func (f *File) Untested(form, resource int) string {
+	return f.Forms[form].Why[strconv.Itoa(resource)]
+}
+
 // WriteCSV writes a row for each form and resource.
 func (f *File) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
@@ -99,7 +135,7 @@ func (f *File) WriteCSV(w io.Writer) error {
 	for i := range f.Forms {
 		form := &f.Forms[i]
 		for r, u := range form.Uses {
-			row := []string{form.Form, f.Resources[r].Name, number(u[0]), number(u[1]), number(u[2]), form.Untested[strconv.Itoa(r)]}
+			row := []string{form.Form, f.Resources[r].Name, number(u[0]), number(u[1]), number(u[2]), f.Untested(i, r)}
 			if row[5] != "" {
 				row[2], row[3], row[4] = "", "", ""
 			}

@@ -87,7 +87,7 @@ const (
 	mostInKernel = 160 // instructions: all copies have to fit the op cache
 	// Two anchors differ by that much in what they share with one of them; two measurements of a pair by 0.02.
 	different   = 0.25
-	mostAnchors = 26
+	mostAnchors = 40
 	nearly      = 0.8  // of the best
 	shares      = 0.05 // the least sharing that counts
 	fast        = 1.05 // cycles, of anchors
@@ -103,6 +103,8 @@ type finder struct {
 	alone   []float64 // cycles each
 	anchors []int
 	known   []observation
+	widest  float64 // the most instructions a cycle
+	fronts  []Mix   // that reach it
 }
 
 // observation is a mix of anchors and its cycles.
@@ -271,6 +273,13 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 	}
 	if float64(one) < some*float64(len(candidates)) {
 		return candidates, nil // it was no front end
+	}
+	f.widest = most
+	for _, r := range fronts {
+		// Of two forms that fill their own units, too, either adds its own time.
+		if len(f.fronts) < asked && (len(r.Kernel) == 1 || f.sharing(r.Kernel[0], r.Kernel[1], r.Cycles) > shares) {
+			f.fronts = append(f.fronts, r.Kernel)
+		}
 	}
 	return kept, nil
 }
@@ -500,12 +509,15 @@ func (f *finder) candidates() (all []candidate) {
 	for _, a := range f.anchors {
 		add(Mix{{a, f.copies(a, partCycles)}})
 	}
+	for _, m := range f.fronts {
+		add(m)
+	}
 	little := map[[2]int]float64{}
 	for _, o := range f.known {
 		a, b := o.mix[0], o.mix[1]
 		s := f.sharing(a, b, o.cycles)
 		little[[2]int{a.Form, b.Form}], little[[2]int{b.Form, a.Form}] = s, s
-		if s > shares {
+		if r := (Resource{Kernel: o.mix, Cycles: o.cycles}); s > shares && (f.widest == 0 || r.PerCycle() < 0.97*f.widest) { // else it fills the front end
 			add(o.mix)
 		}
 	}

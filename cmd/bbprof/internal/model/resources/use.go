@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -167,7 +168,8 @@ func (t *Table) explained(form int) (most float64) {
 // that no other shares stay what they are: the time of many alone.
 func (f *finder) late(t *Table, own []Timing) error {
 	const (
-		mostTries = 40
+		mostTries = 24
+		steady    = 0.03 // an interval, as a share
 		longer    = 1.2
 		units     = 0.1 // cycles
 	)
@@ -180,6 +182,8 @@ func (f *finder) late(t *Table, own []Timing) error {
 			open = append(open, i)
 		}
 	}
+	// The fastest first: they are of one operation.
+	slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(f.forms[a].Alone, f.forms[b].Alone) })
 	for try := 0; try < mostTries && len(open) > 1; try++ {
 		first := open[0]
 		open = open[1:]
@@ -188,7 +192,7 @@ func (f *finder) late(t *Table, own []Timing) error {
 		if err != nil {
 			return err
 		}
-		if !times[0].ok() || times[0].Cycles > longer*float64(kernel[0].N)*f.alone[first] {
+		if t := times[0]; !t.ok() || t.High-t.Low > steady*t.Cycles || t.Cycles > longer*float64(kernel[0].N)*f.alone[first] {
 			continue // they wait for each other
 		}
 		r := len(t.Resources)
@@ -218,23 +222,4 @@ func (f *finder) late(t *Table, own []Timing) error {
 		open = slices.DeleteFunc(open, func(i int) bool { return !unexplained(i) })
 	}
 	return nil
-}
-
-// Cycles is how long independent instructions take: as long as the fullest resource, whose number fullest is, or as
-// many of one form alone (-1). counts are by form.
-func (t *Table) Cycles(counts map[int]float64) (cycles float64, fullest int) {
-	fullest = -1
-	for form, n := range counts {
-		cycles = max(cycles, n*t.Forms[form].Alone)
-	}
-	for r := range t.Resources {
-		sum := 0.0
-		for form, n := range counts {
-			sum += n * t.Uses[form][r].Share
-		}
-		if sum > cycles {
-			cycles, fullest = sum, r
-		}
-	}
-	return cycles, fullest
 }
