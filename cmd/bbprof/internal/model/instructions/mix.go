@@ -37,15 +37,17 @@ func SimpleForMix(f *asm.Form) bool {
 	if read|written != 0 || flagsRead != 0 {
 		return false
 	}
-	moves := len(f.Operands()) == 2 && strings.HasPrefix(strings.TrimPrefix(f.Mnemonic(), "v"), "mov")
+	moves := slices.Contains([]string{"mov", "vmovups", "vmovdqu"}, f.Mnemonic())
 	for _, o := range f.Operands() {
-		if o.Class == asm.MemoryOperand && o.Width > 0 && !moves { // of two operations, which would hide one another
+		switch {
+		case o.Class == asm.MemoryOperand && o.Width > 0 && !moves, // of two operations, which would hide one another
+			o.Class == asm.ImmediateOperand && o.Width > 1: // which may take more of the op cache than others
 			return false
 		}
 		if o.Class == asm.VectorOperand && !f.VEX() { // some cores merge what legacy instructions write
 			return false
 		}
-		plain := o.Class == asm.GPROperand && o.Width == 8 || o.Class == asm.VectorOperand && o.Width == 16 || o.Class == asm.OpmaskOperand ||
+		plain := o.Class == asm.GPROperand && o.Width == 8 || o.Class == asm.VectorOperand && o.Width == 16 ||
 			o.Class == asm.MemoryOperand && (o.Width == 8 || o.Width == 16) && !o.Implicit && o.Index == 0 || o.Class == asm.ImmediateOperand
 		if !plain || o.Fixed >= 0 || o.Read && o.Write {
 			return false

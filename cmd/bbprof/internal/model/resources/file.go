@@ -110,16 +110,20 @@ func Read(r io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// Slots is a use in whole slots of the resource: a kernel of forms of one operation takes one for each instruction. An operation that
-// another unit can execute takes a part of a slot from a full kernel, since schedulers are not ideal; it would not have to, and
-// takes nothing where the kernel's units are free.
+// Slots is a form's use in whole slots of the resource.
 func (f *File) Slots(form, resource int) float64 {
+	return slots(f.Forms[form].Uses[resource][0], f.Resources[resource].PerCycle)
+}
+
+// slots rounds a use down to whole slots of a resource: a kernel of forms of one operation takes one for each instruction. An
+// operation that another unit can execute takes a part of a slot from a full kernel, since schedulers are not ideal; it would not
+// have to, and takes nothing where the kernel's units are free.
+func slots(use, perCycle float64) float64 {
 	const nearly, few = 0.15, 6 // of a slot; slots, beyond which a part of one is measured
-	u, perCycle := f.Forms[form].Uses[resource][0], f.Resources[resource].PerCycle
-	if n := u * perCycle; n < few {
-		return math.Floor(n+nearly) / perCycle
+	if n := use * perCycle; n < few {
+		return max(0, math.Floor(n+nearly)/perCycle)
 	}
-	return u
+	return use
 }
 
 // Untested is why a use was not measured.

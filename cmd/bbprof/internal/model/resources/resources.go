@@ -380,7 +380,8 @@ func (f *finder) measured(all []candidate) ([]candidate, error) {
 		}
 		c, added := &all[of[i]], mixes[i][len(mixes[i])-1]
 		repeats := float64(mixes[i][0].N / c.kernel[0].N)
-		c.use[added.Form] = max(0, t.Cycles-repeats*c.cycles) / float64(added.N)
+		perCycle := (&Resource{Kernel: c.kernel, Cycles: c.cycles}).PerCycle()
+		c.use[added.Form] = slots((t.Cycles-repeats*c.cycles)/float64(added.N), perCycle)
 		f.known = append(f.known, observation{mixes[i], t.Cycles})
 	}
 	return all, nil
