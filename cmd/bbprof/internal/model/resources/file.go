@@ -110,9 +110,13 @@ func Read(r io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// Slots is a form's use in whole slots of the resource.
+// Slots is a form's use in whole slots of the resource, and no more than it takes alone.
 func (f *File) Slots(form, resource int) float64 {
-	return slots(f.Forms[form].Uses[resource][0], f.Resources[resource].PerCycle)
+	use := f.Forms[form].Uses[resource][0]
+	if alone := f.Forms[form].Alone; alone > 0 {
+		use = min(use, alone)
+	}
+	return slots(use, f.Resources[resource].PerCycle)
 }
 
 // slots rounds a use down to whole slots of a resource: a kernel of forms of one operation takes one for each instruction. An
