@@ -168,7 +168,8 @@ func (t *Table) explained(form int) (most float64) {
 // that no other shares stay what they are: the time of many alone.
 func (f *finder) late(t *Table, own []Timing) error {
 	const (
-		mostTries = 24
+		mostTries = 40
+		alike     = 3    // tries with forms that take as long
 		steady    = 0.03 // an interval, as a share
 		longer    = 1.2
 		units     = 0.1 // cycles
@@ -184,9 +185,15 @@ func (f *finder) late(t *Table, own []Timing) error {
 	}
 	// The fastest first: they are of one operation.
 	slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(f.forms[a].Alone, f.forms[b].Alone) })
-	for try := 0; try < mostTries && len(open) > 1; try++ {
+	tried := map[int]int{} // by tenths of cycles
+	for try := 0; try < mostTries && len(open) > 1; {
 		first := open[0]
 		open = open[1:]
+		tenths := int(math.Round(10 * f.forms[first].Alone))
+		if tried[tenths]++; tried[tenths] > alike {
+			continue
+		}
+		try++
 		kernel := Mix{{first, max(1, f.copies(first, kernelCycles))}}
 		times, err := f.times([]Mix{kernel})
 		if err != nil {
