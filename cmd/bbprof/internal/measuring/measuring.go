@@ -74,7 +74,7 @@ func parseLayout(s string) (*int, error) {
 
 // howToMeasure declares the flags of measuring but for those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
-	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
+	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V (0,100: 100 copies alone, with what their start and end take); with -mode loop, a loop that runs it so often (default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
 	cli.Choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").Fallback = string(profiler.FrontEnds()[0])
@@ -117,8 +117,8 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 	switch {
 	case !ok || err1 != nil || err2 != nil:
 		return nil, errors.New("write two numbers of copies, such as 100,200")
-	case u < 1:
-		return nil, fmt.Errorf("the first number of copies must be at least 1, not %d", u)
+	case u < 0:
+		return nil, fmt.Errorf("the first number of copies must not be negative, and is %d", u)
 	case u >= v:
 		return nil, fmt.Errorf("the second number must be larger than the first: the throughput comes from their difference")
 	case v > maxCopies:
