@@ -70,16 +70,22 @@ def features(data, columns):
     return numpy.array(rows), numpy.array(least)
 
 
+def fit(x, least, cycles, weights=None, trees=300):
+    """The logarithm of cycles over the bound, so that errors are relative."""
+    model = HistGradientBoostingRegressor(loss="absolute_error", max_iter=trees, learning_rate=30 / trees, max_leaf_nodes=40, min_samples_leaf=8, random_state=1)
+    return model.fit(x, numpy.log(cycles / least), weights)
+
+
 def main():
     data, out = sys.argv[1:]
     train, test = blocks.read(f"{data}/train.csv"), blocks.read(f"{data}/test.csv")
     often = Counter(c for b in train for i in b.instructions for c in {i.form, i.form.split()[0]})
     columns = [c for c, _ in often.most_common(COLUMNS)]
     x, least = features(train, columns)
-    model = HistGradientBoostingRegressor(loss="absolute_error", max_iter=300, learning_rate=0.1, max_leaf_nodes=40, min_samples_leaf=8, random_state=1)
-    model.fit(x, numpy.log([b.cycles for b in train] / least), [b.weight for b in train])
+    model = fit(x, least, numpy.array([b.cycles for b in train]), [b.weight for b in train])
     x, least = features(test, columns)
     blocks.write(out, test, least * numpy.exp(model.predict(x)))
 
 
-main()
+if __name__ == "__main__":
+    main()
