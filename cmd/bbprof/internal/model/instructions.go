@@ -284,7 +284,7 @@ func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row,
 	var nothing []error
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
-		err := cli.WriteWhole(name, nil, func(w io.Writer) (err error) {
+		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})
@@ -310,12 +310,8 @@ func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []i
 		return nil, err
 	}
 	defer workers.Close()
-	var measurers []instructions.Measurer
-	for _, w := range workers {
-		measurers = append(measurers, w)
-	}
 	var shown *cli.Counter
-	rows, err := instructions.Measure(ctx, measurers, plans, c.Retries, host.Detect(c.Measuring.CPUs...).DispatchWidth, func(done, of int) {
+	rows, err := instructions.Measure(ctx, workers.Measurers(), plans, c.Retries, host.Detect(c.Measuring.CPUs...).DispatchWidth, func(done, of int) {
 		if shown == nil {
 			shown = cli.Progress(c.out.Notes(std), of, "blocks")
 		}
