@@ -92,3 +92,28 @@ func TestTruthApart(t *testing.T) {
 		}
 	}
 }
+
+// TestTruthForwards: a model is not blamed for loads that wait for stores only because registers start equal, also where no
+// other state can measure the block. One that waits for nothing stays.
+func TestTruthForwards(t *testing.T) {
+	dir := t.TempDir()
+	names := [2]string{filepath.Join(dir, "paper.csv"), filepath.Join(dir, "distinct.csv")}
+	for name, text := range map[string]string{
+		names[0]: "hex,status,cycles,self_forwarding_loads\n4801c0,ok,1,0\nf20ff046a3f30f7f47a3,ok,20.99,6\n488b4310,ok,0.34,0\n",
+		names[1]: "hex,status,cycles,self_forwarding_loads\n4801c0,ok,1,0\nf20ff046a3f30f7f47a3,rejected,,\n488b4310,rejected,,\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := readTruth(names[:1], nil, truthOptions{})
+	if err == nil {
+		err = got.dropSensitive(names[1:], nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"4801c0", "488b4310"}; !slices.Equal(got.hexes(), want) || got.sensitive != 1 {
+		t.Errorf("%q are left, %d sensitive; want %q", got.hexes(), got.sensitive, want)
+	}
+}
