@@ -62,7 +62,7 @@ var brokenHosts = []struct {
 	{name: "another user", conditions: "nobody"},
 	{name: "no capabilities, as root", conditions: "nocaps"},
 	{name: "one CPU", conditions: "cpu=" + strconv.Itoa(firstCPU())},
-	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()), missing: "not in this process's affinity mask", flags: "-cpu 1023"},
+	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()), missing: "not in this process's affinity mask", flags: "-cpus 1023"},
 }
 
 // denyAt refuses a call for one address.

@@ -18,7 +18,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -368,16 +367,16 @@ func FuzzReader(f *testing.F) {
 func TestForeign(t *testing.T) {
 	dir := t.TempDir()
 	for content, says := range map[string]string{
-		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):       "it is an ELF file (a program or an object); bbprof extract takes its blocks",
-		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n": "it seems to be source code",
-		"\t.text\n\t.globl f\nf:\n\tret\n":                        "it seems to be assembly",
-		"{\"hex\":\"90\"}\n":                                      "it seems to be JSON",
-		"PAR1....":                                                "it ends within the first bytes of a Parquet file",
-		"\xff\xfeh\x00e\x00x\x00":                                 "it is text in UTF-16",
-		strings.Repeat("\x00", 1000):                              "it is binary data, not text",
-		state.Magic + "\x01\x00":                                  "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
-		"id,name\n1,a\n2,b\n":                                     "none of its first 2 rows is a block: blocks are hexadecimal",
-		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                         "columns 2 and 3 both look like blocks; name one with -column",
+		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):              "it is an ELF file (a program or an object); bbprof extract takes its blocks",
+		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n":        "it seems to be source code",
+		"\t.text\n\t.globl f\nf:\n\tret\n":                               "it seems to be assembly",
+		"{\"hex\":\"90\"}\n":                                             "it seems to be JSON",
+		"PAR1....":                                                       "it ends within the first bytes of a Parquet file",
+		"\xff\xfeh\x00e\x00x\x00":                                        "it is text in UTF-16",
+		strings.Repeat("\x00", 1000):                                     "it is binary data, not text",
+		"PK\x03\x04" + strings.Repeat("\x00", 26) + "bbprof-states.json": "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
+		"id,name\n1,a\n2,b\n":                                            "none of its first 2 rows is a block: blocks are hexadecimal",
+		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                                "columns 2 and 3 both look like blocks; name one with -column",
 	} {
 		name := filepath.Join(dir, "x")
 		os.WriteFile(name, []byte(content), 0o666)

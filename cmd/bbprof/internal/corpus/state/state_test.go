@@ -1,8 +1,11 @@
 package state
 
 import (
+	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -110,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		pages := 0
 		for _, c := range r.chunks {
-			pages += int(c.Pages)
+			pages += c.pages
 		}
 		if pages > 7 { // zero, and a 1 or a 2 at one of three places
 			t.Errorf("%d visits: %d pages are stored", n, pages)
@@ -171,9 +174,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 	}
-	version := bytes.Clone(file)
-	version[len(Magic)-2] = '2'
-	if _, _, err := read(version); err == nil || !strings.Contains(err.Error(), `version "2"`) {
+	if _, _, err := read(archive(t, `{"version":2}`, "", "", 0, 0)); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
 }
@@ -232,36 +233,46 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// archive is a file with any contents, whose checksums are right.
+func archive(t testing.TB, about, chunk, index string, visits, pages int) []byte {
+	var b bytes.Buffer
+	w := Writer{zip: zip.NewWriter(&b)}
+	err := w.put(aboutFile, []byte(about))
+	if chunk != "" {
+		err = errors.Join(err, w.put(fmt.Sprintf(chunkFile, visits, pages), []byte(chunk)))
+	}
+	if err := errors.Join(err, w.put(indexFile, []byte(index)), w.zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // FuzzRead: whatever a file holds, reading it ends in an *Error or in visits, within memory that its
 // size bounds.
 func FuzzRead(f *testing.F) {
-	f.Add(written(f, visits(3)), 0, byte(0))
-	f.Add(written(f, visits(70)), 100, byte(1))
-	f.Add([]byte(Magic), 3, byte(2))
-	f.Fuzz(func(t *testing.T, file []byte, at int, flip byte) {
-		if len(file) > 0 {
-			file = bytes.Clone(file)
-			file[uint(at)%uint(len(file))] ^= flip
+	var w Writer
+	for _, v := range visits(3) {
+		for _, c := range []*initial.Captured{&v.Before, &v.After} {
+			r, _ := registersOf(c)
+			w.visits, _ = binary.Append(w.visits, binary.LittleEndian, &r)
+			w.visits = binary.LittleEndian.AppendUint32(w.visits, 0)
 		}
-		resum(file)
+	}
+	const row = "90,1,f,g,0x1,0x2,1,1,0,0\n"
+	header := strings.Join(columns, ",") + "\n"
+	f.Add(`{"version":1}`, string(w.visits), header+row+strings.Replace(row, ",1,", ",2,", 1)+strings.Replace(row, ",1,", ",3,", 1), 3, 0)
+	f.Add(`{"version":1,"program":["a"]}`, "", header, 0, 0)
+	f.Fuzz(func(t *testing.T, about, chunk, index string, visits, pages int) {
+		file := archive(t, about, chunk, index, visits, pages)
 		_, _, err := read(file)
 		if bad := (*Error)(nil); err != nil && !errors.As(err, &bad) {
 			t.Errorf("%T: %v", err, err)
 		}
-	})
-}
-
-// resum makes the checksums right, as far as the headers lead.
-func resum(file []byte) {
-	const sum = headerSize - 4
-	for at := len(Magic); at+headerSize <= len(file); {
-		head := file[at:]
-		n := int(uint32(head[4]) | uint32(head[5])<<8 | uint32(head[6])<<16 | uint32(head[7])<<24)
-		if n > len(head)-headerSize {
-			return
+		if len(file) > 0 {
+			file[len(chunk)%len(file)] ^= byte(len(index))
+			if _, _, err := read(file); err != nil && !errors.As(err, new(*Error)) {
+				t.Errorf("%T: %v", err, err)
+			}
 		}
-		c := checksum(head[:sum], head[headerSize:headerSize+n])
-		head[sum], head[sum+1], head[sum+2], head[sum+3] = byte(c), byte(c>>8), byte(c>>16), byte(c>>24)
-		at += headerSize + n
-	}
+	})
 }
