@@ -312,32 +312,32 @@ func TestLeavesEarly(t *testing.T) {
 func TestReplayLosesChild(t *testing.T) {
 	b := openBench(t)
 	block := Block{Code: []byte{0x90}, Setup: Setup{Captured: &initial.Captured{Address: pieCode}}}
-	lose := func(s *session) error {
-		s.child.Kill()
-		return s.child.Complete(nil, generous, "nothing")
+	lose := func() error {
+		b.child.Kill()
+		return b.child.Complete(nil, generous, "nothing")
 	}
 	tries := 0
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
+	if _, err := b.withChild(t.Context(), block, func() error {
 		if tries++; tries == 1 {
-			return lose(s)
+			return lose()
 		}
-		return s.child.Complete(nil, generous, "nothing")
+		return b.child.Complete(nil, generous, "nothing")
 	}); err != nil || tries != 2 {
 		t.Errorf("lost once: %v after %d tries", err, tries)
 	}
 	dead := (*tracee.DeadError)(nil)
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error { return lose(s) }); !errors.As(err, &dead) {
+	if _, err := b.withChild(t.Context(), block, lose); !errors.As(err, &dead) {
 		t.Errorf("lost twice: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := b.inState(ctx, block, func(s *session, _ Block) error { cancel(); return lose(s) }); !errors.Is(err, context.Canceled) {
+	if _, err := b.withChild(ctx, block, func() error { cancel(); return lose() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	rejection := (*verdict.Rejection)(nil)
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
-		entry := s.timer.Images()
-		copy(s.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
-		return s.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
+	if _, err := b.withChild(t.Context(), block, func() error {
+		entry := b.timer.Images()
+		copy(b.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
+		return b.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
 	}); !errors.As(err, &rejection) || rejection.Reason != verdict.Timeout {
 		t.Errorf("endless: %v", err)
 	}
