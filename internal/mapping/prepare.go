@@ -334,5 +334,9 @@ func (m *Mapped) search(copies int) error {
 		return err
 	}
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	if err == nil && len(m.Inverted) > 0 { // the images do not know that yet
+		m.Harness.Inverted = m.Inverted
+		return m.layOut()
+	}
 	return err
 }

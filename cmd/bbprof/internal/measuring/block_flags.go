@@ -123,11 +123,7 @@ func Assemble(text string) (code []byte, left string, err error) {
 	if code, err = tool.Block(context.Background(), text); err != nil {
 		return nil, "", err
 	}
-	code, branch := assemble.LoopBody(code)
-	if branch != "" {
-		left = fmt.Sprintf("the branch back to the block's start (%s) was left out: this is the loop's body alone", branch)
-	}
-	return code, left, nil
+	return code, "", nil
 }
 
 // fileHint is what to do about a text that is a file's name, "" of any other.
