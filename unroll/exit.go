@@ -38,14 +38,23 @@ func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits b
 	for n*copies*len(insts) < ownInsts/2 {
 		n *= 2
 	}
-	for ; n > 2; n /= 4 {
+	for ; n > 2; n /= 2 {
 		list = append(list, Factors{n, 2 * n})
 	}
 	return list, fe.holds(insts, copies)
 }
 
-// ShortOwnLoops are those for a block whose addresses advance, which copies in a row do without harm so often.
-func ShortOwnLoops(copies int, f Factors) (list []Factors) {
+// mostWalked are the iterations in which a block may go on to new addresses: some 20 pages hold so many words.
+const mostWalked = 8192
+
+// ShortOwnLoops are those of a list for a block whose addresses advance, and then those that run it as often as copies in a row do without harm,
+// and less often.
+func ShortOwnLoops(many []Factors, copies int, f Factors) (list []Factors) {
+	for _, l := range many {
+		if l.Long*copies > f.Long && l.Long*copies <= mostWalked {
+			list = append(list, l)
+		}
+	}
 	for ok := true; ok; f, ok = f.Smaller() {
 		if l := (Factors{f.Short / copies, f.Long / copies}); l.Short > 0 {
 			list = append(list, l)

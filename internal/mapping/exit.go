@@ -45,7 +45,7 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 	}
 	many, fits := unroll.OwnLoops(m.Insts, copies, fe)
 	if !m.repeatsAddresses() {
-		many = unroll.ShortOwnLoops(copies, m.Factors)
+		many = unroll.ShortOwnLoops(many, copies, m.Factors)
 	}
 	trials := 0
 	var last error
@@ -274,10 +274,7 @@ func (m *Mapped) ends(l unroll.Loop, iterations int) (bool, error) {
 	if err == nil {
 		_, err = mapPages(m.Child, loop.Plan, im)
 	}
-	if err != nil && m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, m.survived(err)
 }
 
 // stateFor is a state in which the loop ends after so many iterations of the block.
@@ -293,14 +290,20 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 // endsAfter maps a loop whose images end after their numbers of iterations, in the state of the longer one; nil if it does not.
 func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 	again := m
+	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
-		var err error
 		if again, err = m.inState(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
 			return nil, err
 		}
 	}
-	loop, same, err := again.mapLoop(l, late)
-	if err != nil || !same {
+	var loop *Mapped
+	var ok bool
+	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
+		loop, ok, err = again.farther(l)
+	} else {
+		loop, ok, err = again.mapLoop(l, late)
+	}
+	if err != nil || !ok {
 		return nil, err
 	}
 	third := loop.third().Long / l.Copies
@@ -309,7 +312,60 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 			return nil, err
 		}
 	}
+	// These left the child with other pages.
+	if err := loop.Child.Complete(loop.Remap(), RunLimit, "mapping a loop again"); err != nil {
+		return nil, err
+	}
 	return loop, loop.addDirty(loop.Short)
+}
+
+// farther maps a loop that runs the block more often than copies in a row were traced, if what it accesses then follows from those. It
+// is judged as they are.
+func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
+	copied := *m
+	loop := &copied
+	loop.Program = Program{m.Insts, l.Iterations(), &l}
+	loop.Built = loop.Factors
+	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
+		return nil, false, nil
+	}
+	plan := &loop.Plan
+	plan.Init, plan.Pages = stateFor(plan.Init, *l.Exit, loop.Factors.Long), steadyPages
+	plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	for {
+		im, err := loop.dryRun(loop.Factors.Long)
+		if err != nil {
+			return nil, false, err
+		}
+		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
+			return nil, false, loop.survived(err)
+		}
+		loop.Trace.Frame = map[uint64]int{}
+		for _, p := range loop.Pages {
+			loop.Trace.Frame[p.Addr] = p.Frame
+		}
+		loop.Restore = loop.throughOwnPages(loop.dirty(m.Child, *plan))
+		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
+			return nil, false, err
+		}
+		loop.Judged, err = m.task.Judge(loop)
+		if frames := min(len(loop.Pages), maxAutoFrames); reasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
+			plan.Frames = frames
+			continue
+		}
+		if err == nil {
+			err = loop.addDirty(loop.Long)
+		}
+		return loop, err == nil, loop.survived(err)
+	}
+}
+
+// survived is an error of a dry run of a loop that says more than that this loop does not do.
+func (m *Mapped) survived(err error) error {
+	if m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
+		return nil
+	}
+	return err
 }
 
 // inState is Again in another initial state.

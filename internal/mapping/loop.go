@@ -64,11 +64,11 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 		plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	}
 	got, err := mapPages(m.Child, plan, im)
-	if (reasonOf(err) != "" || err == errEarly || err == errGoesOn) && m.Child.Alive() {
-		return loop, false, nil
+	if err != nil {
+		return loop, false, m.survived(err)
 	}
-	if err != nil || len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
-		return loop, false, err
+	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
+		return loop, false, nil
 	}
 	loop.Restore = append(slices.Clone(m.Restore), m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	return loop, true, nil
