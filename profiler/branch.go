@@ -30,7 +30,7 @@ type BranchReport struct {
 	Set string `json:"set,omitempty"`
 }
 
-// String tells what was changed for it, "" if nothing was.
+// Changed tells what was changed for it, "" if nothing was.
 func (b *BranchReport) Changed() string {
 	switch {
 	case b.Set != "":
