@@ -53,7 +53,7 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 		if trials++; trials > mostTrials || late() {
 			break
 		}
-		if ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, tried); err != nil || !ok {
+		if _, ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, tried); err != nil || !ok {
 			if err != nil {
 				return m, fits, err
 			}
@@ -142,7 +142,8 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 	for r := range regs {
 		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
 	}
-	err = m.Step(observed, stepLimit, func(copy, inst int, at tracee.Regs) {
+	copies := min(observed, m.Factors.Long) // of which the pages are known
+	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		if copy == 0 && inst == 0 {
 			for r := range regs {
 				regs[r].first = at.GPR[r]
@@ -185,7 +186,7 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.at) < observed }), nil
+	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.at) < max(copies, 3) }), nil
 }
 
 // held is what the aligned word of an address holds now.
@@ -263,8 +264,8 @@ func (v *variable) with(base, step uint64) unroll.Exit {
 // errEarly and errGoesOn say of a dry run of a loop that it does not end after as many iterations as it should.
 var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loop goes on")
 
-// ends reports whether a loop ends after so many iterations, on whatever pages.
-func (m *Mapped) ends(l unroll.Loop, iterations int) (bool, error) {
+// ends reports whether a loop ends after so many iterations, and on which pages.
+func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
@@ -272,9 +273,9 @@ func (m *Mapped) ends(l unroll.Loop, iterations int) (bool, error) {
 	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	im, err := loop.dryRun(iterations * l.Copies)
 	if err == nil {
-		_, err = mapPages(m.Child, loop.Plan, im)
+		on, err = mapPages(m.Child, loop.Plan, im)
 	}
-	return err == nil, m.survived(err)
+	return on, err == nil, m.survived(err)
 }
 
 // stateFor is a state in which the loop ends after so many iterations of the block.
@@ -308,7 +309,12 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 	}
 	third := loop.third().Long / l.Copies
 	for _, iterations := range []int{l.LoopIterations.Short, third} {
-		if ok, err := loop.ends(l, iterations); !ok {
+		on, ok, err := loop.ends(l, iterations)
+		for _, p := range on.Pages {
+			_, known := frameOf(loop.Pages, p.Addr)
+			ok = ok && known
+		}
+		if !ok {
 			return nil, err
 		}
 	}

@@ -41,8 +41,11 @@ type Options struct {
 	Min     int      // instructions
 	Max     int      // 0: any number
 	Profile *Profile // only what ran, with its count; nil: all that there is
-	Empty   bool     // also blocks that are nothing but a transfer
-	Lenient bool     // files that cannot be read, or hold no code, are counted and passed over
+	// Branches keeps the conditional branch that ends a block in its code.
+	Branches bool
+	Loops    bool // only blocks that branch to their own start, with their branches
+	Empty    bool // also blocks that are nothing but a transfer
+	Lenient  bool // files that cannot be read, or hold no code, are counted and passed over
 }
 
 // A Block is a basic block without the transfer that ends it.
