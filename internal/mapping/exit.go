@@ -269,7 +269,7 @@ func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err e
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
-	loop.Plan.Pages = steadyPages
+	loop.Plan.Pages, loop.Plan.Predict = steadyPages, 0
 	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	im, err := loop.dryRun(iterations * l.Copies)
 	if err == nil {
@@ -336,7 +336,7 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 		return nil, false, nil
 	}
 	plan := &loop.Plan
-	plan.Init, plan.Pages = stateFor(plan.Init, *l.Exit, loop.Factors.Long), steadyPages
+	plan.Init, plan.Pages, plan.Predict = stateFor(plan.Init, *l.Exit, loop.Factors.Long), steadyPages, 0
 	plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	for {
 		im, err := loop.dryRun(loop.Factors.Long)

@@ -11,15 +11,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
-	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, _, err := resultfile.OpenStream(strings.NewReader(text))
+	in, err := resultfile.OpenRows("-", strings.NewReader(text))
 	if err != nil {
-		t.Fatal(err)
+		return baseline{}, err
 	}
 	return readBaseline(in)
 }
@@ -31,7 +30,7 @@ func TestReadBaseline(t *testing.T) {
 3.0000,4801c0,ok,3.0000,3.0000,
 1.1,90,ok,1,0.9,
 `)
-	if err != nil || len(got.rows) != 4 || len(got.runs) != 1 || got.runs[0].Version != "1" {
+	if err != nil || len(got.rows) != 4 || len(got.runs.All()) != 1 || got.runs.All()[0].Version != "1" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
@@ -49,7 +48,7 @@ func TestReadBaseline(t *testing.T) {
 		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
 		{header + "9,ok,1,1,1\n", "row 1: hex: "},
-		{header + "90,ok,1,,1\n", `row 1: ci_low is "", not a number`},
+		{header + "90,ok,1,,1\n", `row 1: column ci_low is "", not a number`},
 		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 is not a measurement"},
 		{header + "90,ok,1,1.1,1.2\n", "is not a measurement"},
 		{header + "90,ok,1,0.8,0.9\n", "is not a measurement"},
@@ -79,52 +78,14 @@ func TestBaselineDistinct(t *testing.T) {
 	}
 }
 
-func TestAgainst(t *testing.T) {
-	run := func(change func(*resultfile.Run)) resultfile.Run {
-		r := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 4", Vendor: "AuthenticAMD", Brand: "x", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
-		if change != nil {
-			change(&r)
-		}
-		return r
-	}
-	unknown := func(r *resultfile.Run) { r.Host.Microarchitecture = cpu.Unknown }
-	for _, c := range []struct {
-		name         string
-		runs         []resultfile.Run
-		here         resultfile.Run
-		unlike, told []string
-	}{
-		{"the same", []resultfile.Run{run(nil)}, run(nil), nil, nil},
-		{"of nobody", nil, run(nil), []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil},
-		{"another microarchitecture", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Microarchitecture = "Zen 5" })}, run(nil), []string{"microarchitecture: Zen 5, here Zen 4"}, nil},
-		{"another brand of it", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Brand = "y" })}, run(nil), nil, []string{"CPU: y, here x"}},
-		{"two that nobody knows", []resultfile.Run{run(unknown)}, run(func(r *resultfile.Run) { unknown(r); r.Host.Model = 1 }),
-			[]string{"CPU: AuthenticAMD family 0x19 model 0x0, here AuthenticAMD family 0x19 model 0x1"}, nil},
-		{"other settings, in two runs", []resultfile.Run{run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} }), run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} })}, run(nil),
-			[]string{`setting Mode: "loop", here "unroll"`}, nil},
-		{"another version", []resultfile.Run{run(func(r *resultfile.Run) { r.Version = "0" })}, run(nil), nil, []string{"version: 0, here 1"}},
-	} {
-		b := baseline{runs: c.runs}
-		unlike, told := b.against(c.here)
-		if d := cmp.Diff(c.unlike, unlike); d != "" {
-			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.told, told); d != "" {
-			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
-		}
-	}
-}
-
 // TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.
 func TestBaselineSetup(t *testing.T) {
-	cells := map[string]string{"hex": "8b0500000000", "cycles": "1", "ci_low": "1", "ci_high": "1", "address": "0x401136", "set": "rdi=0x12346600"}
-	cell := func(name string) string { return cells[name] }
-	row, err := baselineRow(1, cell)
-	if err != nil || *row.At != 0x401136 || row.Set.String() != "rdi=0x12346600" {
-		t.Errorf("%+v, %v", row, err)
+	const header = "hex,status,cycles,ci_low,ci_high,address,set\n8b0500000000,ok,1,1,1,0x401136,"
+	got, err := readText(t, header+"rdi=0x12346600\n")
+	if err != nil || *got.rows[0].At != 0x401136 || got.rows[0].Set.String() != "rdi=0x12346600" {
+		t.Errorf("%+v, %v", got, err)
 	}
-	cells["set"] = "x"
-	if _, err := baselineRow(1, cell); err == nil || !strings.Contains(err.Error(), "set: ") {
+	if _, err := readText(t, header+"x\n"); err == nil || !strings.Contains(err.Error(), "-: row 1: set: ") {
 		t.Error(err)
 	}
 }

@@ -32,7 +32,7 @@ func TestPartitions(t *testing.T) {
 		if d.IsDir() {
 			return err
 		}
-		in, closer, err := OpenFile(path)
+		in, closer, err := openFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
