@@ -44,7 +44,7 @@ type Setup struct {
 	FrontEnd FrontEnd        `json:"frontend,omitempty"`
 	Mode     Mode            `json:"mode,omitempty"`
 	Branch   Branch          `json:"branch,omitempty"`
-	Copies   int             `json:"copies,omitempty"`
+	Copies   int             `json:"bodies,omitempty"`
 	// FewCopies keeps a block that executes as fast as the core dispatches to the copies that the front end serves ahead of
 	// time: what is measured is then what dispatch and execution take, whether or not the front end could keep up in a loop.
 	FewCopies bool `json:"few_copies,omitempty"`

@@ -30,8 +30,8 @@ addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), an ar
 or assembly (.s), which GNU as or llvm-mc assembles. If a file has regions between markers of
 LLVM-MCA, OSACA or IACA, blocks come only from there. A block starts at a function's entry, at the
 target of a branch, after every control transfer, calls included, and at endbr64. The transfer that
-ends it stands in the column terminator and, unless -terminators keeps it, not in the code. If bytes do not decode, the rest of the
-function is left out, and a note says so.
+ends it stands in the column terminator; -terminators keeps it in the code too. If bytes do not
+decode, the rest of the function is left out, and a note says so.
 
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.

@@ -87,7 +87,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 		settings["branch"] = string(o.Branch)
 	}
 	if o.Copies > 1 {
-		settings["copies"] = float64(o.Copies)
+		settings["bodies"] = float64(o.Copies)
 	}
 	if o.At != nil {
 		settings["layout"] = float64(*o.At)
