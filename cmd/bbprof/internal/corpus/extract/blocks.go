@@ -138,6 +138,7 @@ func (e *extraction) give(f *function, b bounds) error {
 	}
 	e.block.Code = e.w.code[b.start:end]
 	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
+	e.block.Source = e.lines.at(addr)
 	e.block.Terminator = ""
 	if b.terminated {
 		e.block.Terminator = e.terminator(f, b)
