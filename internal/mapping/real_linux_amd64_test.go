@@ -241,7 +241,7 @@ func TestTimeoutOfRealBlock(t *testing.T) {
 	c := child(t)
 	p := usual
 	p.Limit = 20 * time.Millisecond
-	_, _, _, err := mapReal(t, c, p, 1, []byte{0xeb, 0xfe})
+	_, _, _, err := mapReal(t, c, p, 1, []byte{0xeb, 0xfe, 0x90})
 	rejected(t, err, verdict.Timeout)
 	if c.Alive() {
 		t.Error("the child counts as alive")

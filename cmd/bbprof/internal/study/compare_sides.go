@@ -66,10 +66,9 @@ func parseSide(name, text string, std cli.Streams) (side, error) {
 	_, statErr := os.Stat(text)
 	isFile := text == "-" || !errors.Is(statErr, os.ErrNotExist)
 	if isAssembly := measuring.AssemblyHint(text) != ""; !isFile && (isAssembly || !isProgram) {
-		code, left, err := measuring.Assemble(text)
+		code, err := measuring.Assemble(text)
 		switch {
 		case err == nil && len(code) <= profiler.MaxBlock:
-			measuring.WarnLeft(std, left)
 			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
 		case err == nil:
 			return side{}, fmt.Errorf("%s: %d bytes of code; give one block of at most %d", name, len(code), profiler.MaxBlock)

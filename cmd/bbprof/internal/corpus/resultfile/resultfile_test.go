@@ -481,7 +481,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
 		}
 	}
-	known := []string{"At", "Budget", "CPUs", "Clock", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Memory", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll"}
+	known := []string{"At", "Branch", "Budget", "CPUs", "Clock", "Copies", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Memory", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll"}
 	var fields []string
 	for f := range reflect.TypeFor[profiler.Options]().Fields() {
 		if f.IsExported() {
