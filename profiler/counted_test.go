@@ -472,30 +472,6 @@ func TestSimulatedClockChoice(t *testing.T) {
 	}
 }
 
-// Events by name are counted and reported per iteration; an unknown one is the user's mistake.
-func TestSimulatedEvents(t *testing.T) {
-	o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
-		for k, e := range events {
-			if e.Name == "r01c2" {
-				for j := range t.Counts[k] {
-					t.Counts[k][j] = 40 + 2*uint64(iterations)
-				}
-			}
-		}
-	}))
-	o.Events = []string{"r01c2"}
-	r := profileScripted(t, o, "4801c0")
-	last := r.Counters[len(r.Counters)-1]
-	if r.Status != OK || last.Event != "r01c2" || last.Role != string(pmu.Asked) || last.PerIteration == nil || *last.PerIteration != 2 {
-		t.Errorf("%+v", last)
-	}
-	o.Events = []string{"nonsense"}
-	var mistake *EventError
-	if _, err := o.open(); !errors.As(err, &mistake) {
-		t.Errorf("%v", err)
-	}
-}
-
 // The loop, the check of a third number of copies and blocks of memory take the counted path
 // as unrolled copies do.
 func TestSimulatedLoop(t *testing.T) {

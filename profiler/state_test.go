@@ -98,21 +98,3 @@ func TestSubnormals(t *testing.T) {
 		})
 	}
 }
-
-// A multiplication that meets a subnormal costs an assist of more than a hundred cycles on
-// Intel cores and one to two cycles on Zen 4 and 5: more than none everywhere. It stands in a chain: on
-// Zen 4 independent ones cost 37 cycles every so many copies, how many is learnt anew in each
-// child, and so they have no steady state.
-func TestSubnormalPenalty(t *testing.T) {
-	// pcmpeqd xmm1, xmm1; psllq xmm1, 54; psrlq xmm1, 2: 1.0; orpd xmm0, [rbx]; mulsd xmm0, xmm1
-	block := unhex(t, "660f76c9660f73f136660f73d102"+"660f5603"+"f20f59c1")
-	flushing, computing := start(t, Options{}), start(t, Options{NoFTZ: true})
-	lasting(t, func() string {
-		with, without := measuredBy(t, flushing, block).Cycles, measuredBy(t, computing, block).Cycles
-		t.Logf("flushed %.3f cycles, computed %.3f cycles", with, without)
-		if without < with*1.1 {
-			return "want the computed to take longer"
-		}
-		return ""
-	})
-}

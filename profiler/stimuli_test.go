@@ -226,6 +226,11 @@ func TestSimulatedAskedEventsAreChecked(t *testing.T) {
 			t.Errorf("%s: checks %+v", c.event, last.Checks)
 		}
 	}
+	o := scripted(pmutest.New(8), script(1, nil))
+	o.Events = []string{"nonsense"}
+	if _, err := o.open(); !errors.As(err, new(*EventError)) {
+		t.Errorf("an event that is none: %v", err)
+	}
 }
 
 // Core cycles have to be those of the calibrated TSC to half a percent.

@@ -95,33 +95,6 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestSelfForwardingBlocks: a load that only equal registers feed is counted, once an iteration.
-func TestSelfForwardingBlocks(t *testing.T) {
-	b := openBench(t)
-	for _, c := range []struct {
-		text, hex string
-		want      bool
-	}{
-		{"mov [rax], rcx; mov rdx, [rbx]", "488908 488b13", true},
-		{"mov [rax], rcx; mov rdx, [rax]", "488908 488b10", false},
-		{"mov [rax], rcx; mov rdx, [rbx+8]", "488908 488b5308", false},
-		{"push rax; pop rax", "50 58", false},
-	} {
-		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
-		if reason != "" {
-			t.Errorf("%s: %s", c.text, reason)
-			continue
-		}
-		want := 0
-		if c.want {
-			want = 1
-		}
-		if r.SelfForwarding != want {
-			t.Errorf("%s: %d loads an iteration, want %d", c.text, r.SelfForwarding, want)
-		}
-	}
-}
-
 // TestSteppedBlocks: where popf may set the direction, single steps replace the log, and the
 // result says so and what they cannot see.
 func TestSteppedBlocks(t *testing.T) {
