@@ -1,22 +1,8 @@
 package asm
 
 import (
-	"encoding/hex"
 	"testing"
 )
-
-func decodeHex(t *testing.T, text string) []Inst {
-	t.Helper()
-	code, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	insts, err := Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return insts
-}
 
 func TestCategoryOf(t *testing.T) {
 	const (
@@ -56,7 +42,7 @@ func TestCategoryOf(t *testing.T) {
 		{"MMX", "0ffec1", Vector},
 		{"x87 is scalar", "d8c1", Scalar},
 	} {
-		if got := CategoryOf(decodeHex(t, test.code)); got != test.want {
+		if got := CategoryOf(mustDecode(t, test.code)); got != test.want {
 			t.Errorf("%s: category %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -66,7 +52,7 @@ func TestImmediate(t *testing.T) {
 	for code, want := range map[string]bool{
 		"4801d8": false, "83c001": true, "c1e001": true, "d1e0": false, "837c241005": true, "48b80000000000000070": true, "c5f8c6c101": true, "8b442410": false,
 	} {
-		if got := decodeHex(t, code)[0].Immediate(); got != want {
+		if got := mustDecode(t, code)[0].Immediate(); got != want {
 			t.Errorf("%s: %v", code, got)
 		}
 	}
@@ -89,7 +75,7 @@ func TestShape(t *testing.T) {
 		{"d8c1", "fadd st, st(i)"},
 		{"90", "nop"},
 	} {
-		insts := decodeHex(t, test.code)
+		insts := mustDecode(t, test.code)
 		if got := insts[0].Shape(); got != test.want {
 			t.Errorf("%s: shape %q, want %q", test.code, got, test.want)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -57,14 +56,7 @@ func TestFollow(t *testing.T) {
 		{"add rbx, 0x1000 after a load", "488b03 4881c300100000", 4, []string{at(0, fill), at(0, fill+0x1000), at(0, fill+0x2000), at(0, fill+0x3000)}},
 		{"downwards, by a line", "488b03 4883eb40", 3, []string{at(0, fill), at(0, fill-0x40), at(0, fill-0x80)}},
 	} {
-		code, err := hex.DecodeString(strings.ReplaceAll(c.hex, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		insts := mustDecode(t, c.hex)
 		var got []string
 		for _, a := range Follow(insts, c.copies, testStart()) {
 			if a.Known {

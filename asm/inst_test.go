@@ -34,21 +34,6 @@ func TestDecodeSplits(t *testing.T) {
 	}
 }
 
-func TestDecodeEmpty(t *testing.T) {
-	insts, err := Decode(nil)
-	if err != nil || len(insts) != 0 {
-		t.Errorf("an empty block: %d instructions, %v", len(insts), err)
-	}
-}
-
-func TestTextOfBlock(t *testing.T) {
-	for digits, want := range map[string]string{"": "", "90": "nop", "4801c0 90": "add rax, rax; nop"} {
-		if got := Text(mustDecode(t, digits)); got != want {
-			t.Errorf("%q: %q, want %q", digits, got, want)
-		}
-	}
-}
-
 func TestUndecodable(t *testing.T) {
 	tests := []struct {
 		hex    string
@@ -191,14 +176,6 @@ func TestRefuse(t *testing.T) {
 		if r.Inst == nil || r.Inst.Index != 1 || r.Inst.Offset != 3 || r.Inst.Hex != tt.hex || r.Inst.Text != insts[1].Text() {
 			t.Errorf("%s: points at %+v", tt.hex, r.Inst)
 		}
-	}
-}
-
-// The first offending instruction is the one that is named.
-func TestRefuseFirst(t *testing.T) {
-	r := Refuse(mustDecode(t, "90 0fa2 f4"))
-	if r == nil || r.Inst.Index != 1 || r.Reason != verdict.Nondeterministic {
-		t.Errorf("%+v, want cpuid", r)
 	}
 }
 

@@ -1,7 +1,6 @@
 package asm
 
 import (
-	"encoding/hex"
 	"testing"
 )
 
@@ -42,15 +41,7 @@ func TestLeastCycles(t *testing.T) {
 		{"test eax, eax; cmove eax, ecx", "85c00f44c1", 0},
 		{"nop", "90", 0},
 	} {
-		code, err := hex.DecodeString(c.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		if got := LeastCycles(insts); got != c.want {
+		if got := LeastCycles(mustDecode(t, c.hex)); got != c.want {
 			t.Errorf("%s: %g, want %g", c.name, got, c.want)
 		}
 	}

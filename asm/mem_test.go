@@ -230,28 +230,6 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-func TestRIPDisp(t *testing.T) {
-	tests := []struct {
-		hex  string
-		want int
-	}{
-		{"8b0501000000", 2},
-		{"488b0501000000", 3},
-		{"c7050100000002000000", 2},
-		{"488d0501000000", 3}, // an address, not accessed
-		{"c5fc580501000000", 4},
-		{"62f17c48580501000000", 6},
-		{"8b042501000000", 0}, // absolute
-		{"8b8501000000", 0},   // rbp
-	}
-	for _, tt := range tests {
-		in := mustDecode(t, tt.hex)[0]
-		if in.RIPDisp != tt.want {
-			t.Errorf("%s %s: displacement at %d, want %d", tt.hex, in.Text(), in.RIPDisp, tt.want)
-		}
-	}
-}
-
 func TestAddr(t *testing.T) {
 	regs := &Regs{RIP: 0x400010, FSBase: 0x7000, GSBase: 0x9000}
 	for i := range regs.GPR {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -197,15 +196,6 @@ func TestAlias4K(t *testing.T) {
 	}
 }
 
-// TestAlias4KCountsLoads: a load that meets several stores is one load.
-func TestAlias4KCountsLoads(t *testing.T) {
-	tr := trace(t, []asm.Access{store(P, 8), store(Q, 8), load(S, 8)}, nil)
-	f := Alias4K(tr, small)
-	if f.Rejection == nil || !strings.HasPrefix(f.Rejection.Detail, "1 load") {
-		t.Errorf("%v", f.Rejection)
-	}
-}
-
 func TestAliasFrame(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -254,27 +244,6 @@ func TestAliasFrameNamesBothPages(t *testing.T) {
 	for _, want := range []string{fmt.Sprintf("%#x", uint64(P)), fmt.Sprintf("%#x", uint64(Q))} {
 		if f.Rejection == nil || !strings.Contains(f.Rejection.Detail, want) {
 			t.Errorf("%v does not name %s", f.Rejection, want)
-		}
-	}
-}
-
-// TestAliasMoves: two reasons, never both: what is alias_frame on one frame is alias_4k on two
-// if the bytes overlap, and harmless if only the line is shared.
-func TestAliasMoves(t *testing.T) {
-	for _, c := range []struct {
-		distance       uint64
-		frame, aliased bool
-	}{{page + 7, true, true}, {page + 8, true, false}, {page + 64, false, false}, {7, false, false}} {
-		accesses := []asm.Access{store(P+0x600, 8), load(P+0x600+c.distance, 8)}
-		one, two := trace(t, accesses, oneFrame(accesses)), trace(t, accesses, nil)
-		if f := AliasFrame(one, small); (f.Rejection != nil) != c.frame {
-			t.Errorf("one frame, %d further: alias_frame %v", c.distance, f.Rejection)
-		}
-		if f := Alias4K(one, small); f.Rejection != nil {
-			t.Errorf("one frame, %d further: %v", c.distance, f.Rejection)
-		}
-		if f := Alias4K(two, small); (f.Rejection != nil) != c.aliased {
-			t.Errorf("two frames, %d further: alias_4k %v", c.distance, f.Rejection)
 		}
 	}
 }
@@ -382,24 +351,6 @@ func TestResidencyStreamed(t *testing.T) {
 				t.Errorf("%s, %s: %q, want %q", block[1].Text(), c.name, got, c.want)
 			}
 		}
-	}
-}
-
-// TestManyFrames: every frame that there can be has its place.
-func TestManyFrames(t *testing.T) {
-	var accesses []asm.Access
-	frames := map[uint64]int{}
-	for i := range layout.MaxFrames {
-		p := uint64(P + i*page)
-		accesses = append(accesses, store(p, 8))
-		frames[p] = i
-	}
-	tr := trace(t, accesses, frames)
-	if f := AliasFrame(tr, predicted); f.Rejection != nil {
-		t.Error(f.Rejection)
-	}
-	if f := L1DMiss(tr, Core{L1DWays: layout.MaxFrames}, [page / line]int{}); f.Rejection != nil {
-		t.Error(f.Rejection)
 	}
 }
 

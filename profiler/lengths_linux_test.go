@@ -87,7 +87,10 @@ func TestCPUJudgesLengths(t *testing.T) {
 	rng := hostile.Seeded(t)
 	judged, notHere := 0, 0
 	for range hostile.Scaled(1, 60) {
-		for _, code := range encodings(rng) {
+		for i, code := range encodings(rng) {
+			if testing.Short() && i%5 != 0 {
+				continue
+			}
 			insts, err := asm.Decode(code)
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +113,7 @@ func TestCPUJudgesLengths(t *testing.T) {
 		}
 	}
 	t.Logf("%d instructions judged, %d not on this CPU", judged, notHere)
-	if judged < 5000 {
+	if judged < 5000 && !testing.Short() {
 		t.Error("too few")
 	}
 }

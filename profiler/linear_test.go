@@ -54,6 +54,7 @@ func TestJudgeLinear(t *testing.T) {
 // Each copy's rep stosb stores sixteen bytes more than the one before it: time grows with the number
 // of copies as no line does.
 func TestNonlinearBlock(t *testing.T) {
+	require.Slow(t)
 	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 16
 	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c210")
 	p := start(t, Options{})

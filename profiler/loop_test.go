@@ -44,6 +44,7 @@ func skipFull(t *testing.T) {
 // what a latency binds does not. From Golden Cove on the decoders take 32 bytes and six instructions a
 // cycle (Intel Optimization Reference Manual, "Golden Cove Microarchitecture"), as many as rename does.
 func TestDecoders(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{Mode: Both, FrontEnd: Decode})
 	for _, c := range []struct {
 		name, hex string
@@ -75,6 +76,7 @@ func TestDecoders(t *testing.T) {
 
 // TestFlagsAcrossIterations: a chain through ZF alone is cut where the loop counts.
 func TestFlagsAcrossIterations(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{Mode: Both})
 	lasting(t, func() string {
 		r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx
@@ -89,6 +91,7 @@ func TestFlagsAcrossIterations(t *testing.T) {
 // TestLoopAgrees holds blocks against a real loop of their copies: those that throughput binds and those that a latency does; walkers,
 // which must not walk further than the copies; and blocks that leave no register for the counter.
 func TestLoopAgrees(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{Mode: Both})
 	for _, c := range []struct {
 		name, hex string

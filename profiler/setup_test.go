@@ -73,6 +73,7 @@ func TestNoMapping(t *testing.T) {
 
 // TestOffsetCancels: the nops before the first copy are in both images and so in no result.
 func TestOffsetCancels(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{})
 	for _, offset := range []int{0, 1, 63, 64, 4095} {
 		lasting(t, func() string {

@@ -122,6 +122,9 @@ var lies = []struct {
 func TestSimulatedLies(t *testing.T) {
 	for _, liar := range []pmu.Role{pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss, pmu.SplitLoad, pmu.SplitStore, pmu.AddressAlias} {
 		for _, l := range lies {
+			if liar != pmu.L1DReadMiss && liar != pmu.L1DWriteMiss && l.name != "doubles" {
+				continue // as of the first; an event that is only the nearest is believed if it counts more
+			}
 			o := scripted(pmutest.New(8), script(1, nil))
 			o.machine.Script.Lie = func(e pmu.Event, must float64) float64 {
 				if e.Role == liar {

@@ -153,6 +153,7 @@ func TestCountWithoutProc(t *testing.T) {
 
 // TestVerifyWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
 func TestVerifyWithoutXSave(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	name := filepath.Join(t.TempDir(), "s.states")
 	file, err := states.Create(name, states.About{})

@@ -42,7 +42,7 @@ const mostSpoiled = 3
 //	[!measures] skip $WHY_NOT
 //
 // and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
-// They run one by one, since they would measure each other.
+// These run one by one, since they would measure each other; all others run beside each other.
 func TestScripts(t *testing.T) {
 	whyNot := ""
 	if testing.Short() {
@@ -98,6 +98,9 @@ func TestScripts(t *testing.T) {
 			params.Files = []string{script}
 			measures := bytes.Contains(text, []byte("[!measures] skip"))
 			ctx := t.Context()
+			if !measures {
+				t.Parallel()
+			}
 			if measures {
 				ctx = require.Context(t)
 			}

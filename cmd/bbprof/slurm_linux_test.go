@@ -139,6 +139,7 @@ func (c *cluster) await(what string, there func() bool) {
 // TestSlurm runs the array of docs/bbprof.sbatch: eight tasks on two nodes, of which one is killed in the middle, and
 // one task is requeued. The array ends by itself, and every block is in the merged result once.
 func TestSlurm(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	c := startSlurm(t)
 	script, err := filepath.Abs("../../docs/bbprof.sbatch")

@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -147,32 +146,6 @@ func equal(a, b []tracee.Op) bool {
 		}
 	}
 	return true
-}
-
-// Before each run all frames in use hold the fill, whatever the last one left there.
-func TestMapRefillsBeforeEachRun(t *testing.T) {
-	p, im := plan(t)
-	p.Frames = 2
-	c := &fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)}}
-	c.frames[2][0] = 0x55 // not in use
-	c.onDo = func() {
-		for i := range p.Frames {
-			for off := 0; off < layout.PageSize; off += 8 {
-				if v := binary.LittleEndian.Uint64(c.frames[i][off:]); v != p.Init.Fill {
-					t.Fatalf("run %d: frame %d holds %#x at %#x", len(c.lists), i, v, off)
-				}
-			}
-			for j := range c.frames[i] {
-				c.frames[i][j] = 0xee
-			}
-		}
-	}
-	if _, err := mapPages(c, p, im); err != nil {
-		t.Fatal(err)
-	}
-	if c.frames[2][0] != 0x55 {
-		t.Error("a frame that is not in use was filled")
-	}
 }
 
 func TestTooManyPages(t *testing.T) {

@@ -15,17 +15,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestCongruent(t *testing.T) {
-	const page = layout.PageSize
-	for _, c := range []struct{ at, end, want uint64 }{
-		{64, 64, 64}, {64, 65, 64 + page}, {64, 64 + page, 64 + page}, {64, 65 + page, 64 + 2*page}, {0, page - 1, page},
-	} {
-		if got := congruent(c.at, c.end); got != c.want {
-			t.Errorf("after %#x, as %#x: %#x, want %#x", c.end, c.at, got, c.want)
-		}
-	}
-}
-
 // TestCodeOffset: both images' first copies stand where the set-up says, replicate after replicate, as
 // copies in a row and as a loop, with and without what enters the decoders.
 func TestCodeOffset(t *testing.T) {

@@ -69,19 +69,3 @@ func TestClockRateForgets(t *testing.T) {
 		t.Errorf("after three times as many samples %.0f %% of the way", 100*got)
 	}
 }
-
-// The rate during a child run is that of its own samples and of what is known, which counts as knownSamples of them.
-func TestRateDuring(t *testing.T) {
-	clock := clock.TSC{StepTicks: 26}
-	for _, c := range []struct {
-		samples int
-		own     float64 // share
-	}{{1, 0.2}, {4, 0.5}, {12, 0.75}} {
-		r := clockRate{ticks: 0.7, samples: rateSamples}
-		run := stat.Estimate{Value: 0.701, Half: 0.001, N: c.samples}
-		r.add(run, clock)
-		if got, want := r.during(run), r.ticks+c.own*(0.701-r.ticks); math.Abs(got-want) > 1e-12 {
-			t.Errorf("%d samples: %.6f, want %.6f", c.samples, got, want)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package tracee
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -441,26 +440,5 @@ func TestLimits(t *testing.T) {
 			}
 			ops = nil
 		}
-	}
-}
-
-// A child is killed even where the call that does it by descriptor is refused.
-func TestKillWithoutPidfd(t *testing.T) {
-	c := launch(t)
-	if c.pidfd < 0 {
-		require.Skip(t, require.Kernel, "this kernel gives no descriptor of a process")
-	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Dup3(null, c.pidfd, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	unix.Close(null)
-	place(c, spin)
-	_, err = c.Do([]Op{Run(entry, 1)}, 20*time.Millisecond)
-	if dead := (*DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
-		t.Errorf("%v, want the death of an endless loop", err)
 	}
 }

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -143,37 +142,6 @@ func TestResumeFiltered(t *testing.T) {
 	holds(t, rows(t, path), corpus)
 }
 
-// TestResumeOldOrder: a file whose columns stand as they did before is resumed as it is.
-func TestResumeOldOrder(t *testing.T) {
-	corpus := text(30)
-	path := file(t)
-	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	r := csv.NewReader(strings.NewReader(readFile(t, path)))
-	all, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	for _, cells := range all[:20] {
-		at := schema.Index("id") // after all others
-		w.Write(slices.Concat(cells[:at], cells[at+1:], cells[at:at+1]))
-	}
-	w.Flush()
-	header, _, _ := strings.Cut(b.String(), "\n")
-	os.WriteFile(path, []byte(b.String()), 0o666)
-	tally, err := measure(t, &lab{}, path, corpus, Options{})
-	if err != nil || tally.Earlier != 19 {
-		t.Fatalf("%+v, %v", tally, err)
-	}
-	holds(t, rows(t, path), corpus)
-	if got, _, _ := strings.Cut(readFile(t, path), "\n"); got != header {
-		t.Errorf("the columns are now %s", got)
-	}
-}
-
 // TestOneAtATime: while a run writes a file no other may, whatever it was told.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
@@ -248,39 +216,6 @@ func TestResumeRepeats(t *testing.T) {
 				t.Errorf("rows 3 and 4 repeat %q and %q, want 1 and %q", got[2]["duplicate_of"], got[3]["duplicate_of"], c.last)
 			}
 		})
-	}
-}
-
-// TestResumeJSON: JSON lines go on as CSV does.
-func TestResumeJSON(t *testing.T) {
-	corpus := text(60)
-	path := file(t)
-	for _, cut := range []int{0, 1, 2000, 9000} {
-		os.WriteFile(path, []byte(readOr(path)[:min(cut, len(readOr(path)))]), 0o666)
-		out, _, err := Resume(path, resultfile.JSON, schema, here())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lab{}
-		tally, err := Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(2), Run: here()})
-		out.Flush()
-		if err != nil || tally.Rows != 60 || cut > 2000 && tally.Earlier == 0 {
-			t.Fatalf("%+v, %v", tally, err)
-		}
-		if err := errors.Join(out.Sort(), out.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, closer, err := resultfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closer.Close()
-	row := r.Schema().Index("row")
-	for i := range 60 {
-		if cells, err := r.Next(); err != nil || cells[row] != fmt.Sprint(i+1) {
-			t.Errorf("row %d: %v, %v", i+1, cells, err)
-		}
 	}
 }
 

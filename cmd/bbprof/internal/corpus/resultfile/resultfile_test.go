@@ -85,20 +85,6 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-func TestFirstColumns(t *testing.T) {
-	names := strings.Join(NewSchema(false, []string{"frequency"}).Names(), ",")
-	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,frequency,") || !strings.HasSuffix(names, ",mode,frontend,clock,corpus,run,run_header") {
-		t.Error(names)
-	}
-	seen := map[string]bool{}
-	for _, name := range Reserved() {
-		if seen[name] {
-			t.Errorf("two columns are called %s", name)
-		}
-		seen[name] = true
-	}
-}
-
 // entries are results of every kind, with what is awkward to write.
 func entries() []*Entry {
 	address, half := uint64(0x10), 0.5

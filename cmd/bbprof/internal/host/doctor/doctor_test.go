@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -200,56 +197,6 @@ func TestExamineIsNotEndless(t *testing.T) {
 		if q.Name != "counters for misses" && (q.Met != Unknown || !strings.Contains(q.Detail, "no time")) {
 			t.Errorf("%+v", q)
 		}
-	}
-}
-
-// TestBlocks: what is measured is what the texts say, and the two pages are two.
-func TestBlocks(t *testing.T) {
-	decode := func(code string) string {
-		b, err := hex.DecodeString(code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := asm.Decode(b)
-		if err != nil {
-			t.Fatalf("%s: %v", code, err)
-		}
-		var text []string
-		for i := range insts {
-			text = append(text, insts[i].Text())
-		}
-		return strings.Join(text, "; ")
-	}
-	for _, s := range set {
-		decode(s.hex)
-	}
-	for i, want := range []string{
-		"mov rax, qword ptr [rax]; mov rax, qword ptr [rax+0x10?0]",
-		"mov rax, qword ptr [rbx]; mov rcx, qword ptr [rbx+0x10?0]",
-		"mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x10?0]",
-	} {
-		for code, digit := range map[string]string{aliases[i].same: "0", aliases[i].other: "4"} {
-			if got := decode(code); got != strings.Replace(want, "?", digit, 1) {
-				t.Errorf("%s: %s", code, got)
-			}
-		}
-	}
-	const ones = "pcmpeqd xmm1, xmm1; psllq xmm1, 0x36; psrlq xmm1, 0x2; "
-	for code, want := range map[string]string{
-		productNormal:    ones + "orpd xmm0, xmm1; mulsd xmm0, xmm1",
-		productSubnormal: ones + "orpd xmm0, xmmword ptr [rbx]; mulsd xmm0, xmm1",
-	} {
-		if got := decode(code); got != want {
-			t.Errorf("%s", got)
-		}
-	}
-	// All ones, shifted as above, are 1.0, and the word that fills memory is subnormal.
-	ones64 := ^uint64(0)
-	if one := math.Float64frombits(ones64 << 54 >> 2); one != 1 {
-		t.Errorf("the factor is %g", one)
-	}
-	if n := math.Float64frombits(initial.Paper().Fill); n == 0 || n >= 0x1p-1022 {
-		t.Errorf("%g is not subnormal", n)
 	}
 }
 

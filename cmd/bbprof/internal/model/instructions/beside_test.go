@@ -74,39 +74,3 @@ func TestBeside(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
-
-// TestKept: a chain beside fillers counts if it takes longer than they do, otherwise than alone, a whole number of
-// cycles and no more than alone, rounded up; of several that with the most fillers.
-func TestKept(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		alone   float64
-		fillers []float64
-		beside  []float64
-		want    float64 // 0 is none
-	}{
-		{"through one unit", 4.9, []float64{3.5}, []float64{4}, 4},
-		{"a mixture", 4.9, []float64{3.5}, []float64{4.3}, 0},
-		{"as long as the fillers take", 4.9, []float64{3.95}, []float64{4}, 0},
-		{"as alone", 4.99, []float64{4.5}, []float64{5}, 0},
-		{"rounded up", 3.5, []float64{3.5}, []float64{4.02}, 4.02},
-		{"more than that", 3.5, []float64{3.5}, []float64{5}, 0},
-		{"more than a whole number", 3, []float64{2.5}, []float64{4}, 0},
-		{"the most fillers", 10.9, []float64{6.5, 7.5, 5.5}, []float64{9, 8, 10}, 8},
-	} {
-		all := []Measured{{Probe: Probe{Kind: Latency}, Value: Value{Cycles: c.alone}}}
-		for i := range c.fillers {
-			all = append(all, Measured{Probe: Probe{Kind: Beside, Fill: c.fillers[i]}, Value: Value{Cycles: c.beside[i]}})
-		}
-		for i := range all {
-			all[i].Result.Status = profiler.OK
-		}
-		got := 0.0
-		for _, m := range units(all)[1:] {
-			got += m.Value.Cycles
-		}
-		if got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}

@@ -222,40 +222,6 @@ func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bo
 	}
 }
 
-// TestLoops: what has no one time in a row of copies, and what takes no whole number of cycles there, has the
-// time in a loop, unless there is none.
-func TestLoops(t *testing.T) {
-	worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
-		switch {
-		case text == "not" && loop:
-			return 1.01, nil
-		case text == "not":
-			return 1.07, nil
-		case strings.HasPrefix(text, "not") && !loop:
-			return 0, &verdict.Rejection{Reason: verdict.Unstable}
-		case text == "neg" && loop:
-			return 0, &verdict.Rejection{Reason: verdict.Unstable}
-		case text == "neg":
-			return 1.5, nil
-		}
-		return 12, nil
-	})
-	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64"), planOf(t, "neg r64")}, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rol, neg := rows[0], rows[1]
-	if rol.All[0].Cycles() != 1.01 || rol.All[0].Flags != "-mode loop" {
-		t.Errorf("%s: %v by %q, want that of a loop", rol.Name, rol.All[0].Value, rol.All[0].Flags)
-	}
-	if got := rol.Throughput; got.Cycles() != 12/float64(got.Links) || got.Mean != "" || !strings.HasPrefix(got.Flags, "-mode loop") || rol.Detail != "" {
-		t.Errorf("%s: %+v, want 12 cycles in a loop", rol.Name, got)
-	}
-	if neg.All[0].Cycles() != 1.5 || neg.All[0].Flags != "" {
-		t.Errorf("%s: %v by %q, want that of a row, because a loop has none", neg.Name, neg.All[0].Value, neg.All[0].Flags)
-	}
-}
-
 // TestDoubt: what takes no simple share of a cycle, or several times, in a row of copies is measured there once more
 // and then twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval
 // holds all.
@@ -361,16 +327,6 @@ func TestChainDoubt(t *testing.T) {
 		}
 		if m := got[0].All[0]; m.Cycles() != c.want || m.Flags != c.flags || len(rows)+len(loops) > 0 {
 			t.Errorf("%s, %v and in loops %v: %v by %q, want %v by %q; not asked for: %v %v", c.form, c.rows, c.loops, m.Value, m.Flags, c.want, c.flags, rows, loops)
-		}
-	}
-}
-
-// TestSimple: shares of a cycle that one to six units leave, whole and half cycles.
-func TestSimple(t *testing.T) {
-	for cycles, want := range map[float64]bool{0.1667: true, 0.165: false, 0.2013: true, 0.2015: false, 0.25: true, 0.3333: true, 0.3357: false, 0.4: false, 0.5: true,
-		0.667: false, 0.9935: true, 0.99: false, 1.006: true, 1.2: false, 1.5: true, 40: true} {
-		if got := simple(cycles); got != want {
-			t.Errorf("%v: %v, want %v", cycles, got, want)
 		}
 	}
 }

@@ -506,6 +506,7 @@ func TestOddPrograms(t *testing.T) {
 
 // TestGo: a Go program, whose stacks move and whose runtime has threads.
 func TestGo(t *testing.T) {
+	require.Slow(t)
 	path := filepath.Join(t.TempDir(), "prog")
 	build := exec.Command("go", "build", "-o", path, "../../../../../testdata/programs/sums.go")
 	if out, err := build.CombinedOutput(); err != nil {
