@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // pairs are the siblings on a machine whose CPUs n and n+4 share a core.
@@ -60,14 +58,6 @@ func TestPlanWorkers(t *testing.T) {
 		if _, err := f(); !errors.As(err, &wish) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want it to say %q", err, says)
 		}
-	}
-}
-
-// TestPlanWithout: a CPU that is not there is the host's lack.
-func TestPlanWithout(t *testing.T) {
-	var lack *verdict.HostError
-	if _, err := PlanWorkers([]int{0, 1}, []int{0, 1}, []int{2}, alone, 0, 0); !errors.As(err, &lack) || lack.Missing != "CPU 2 is not in this process's affinity mask" {
-		t.Error(err)
 	}
 }
 

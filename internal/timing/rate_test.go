@@ -50,22 +50,3 @@ func TestClockRate(t *testing.T) {
 		}
 	}
 }
-
-// What was long ago fades.
-func TestClockRateForgets(t *testing.T) {
-	clock := clock.TSC{StepTicks: 26}
-	var r clockRate
-	for range 100 {
-		r.add(stat.Estimate{Value: 0.7, N: passSamples}, clock)
-	}
-	if r.samples != rateSamples {
-		t.Errorf("a mean of %d samples, want %d", r.samples, rateSamples)
-	}
-	near := 0.7 + clock.RateResolution(passSamples)/2
-	for range 3 * rateSamples / passSamples {
-		r.add(stat.Estimate{Value: near, N: passSamples}, clock)
-	}
-	if got := (r.ticks - 0.7) / (near - 0.7); got < 0.9 {
-		t.Errorf("after three times as many samples %.0f %% of the way", 100*got)
-	}
-}

@@ -246,23 +246,6 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-func TestLayouts(t *testing.T) {
-	a, b := Layouts(1000, 7), Layouts(1000, 7)
-	if !slices.Equal(a, b) || slices.Equal(a, Layouts(1000, 8)) || !slices.Equal(a[:10], Layouts(10, 7)) {
-		t.Error("a seed does not make a series")
-	}
-	low, high := false, false
-	for _, s := range a {
-		if s.Check() != nil || s.EnvBytes >= 4096 || s.StackShift >= 8192 {
-			t.Errorf("%+v", s)
-		}
-		low, high = low || s.StackShift < 512, high || s.StackShift >= 8192-512
-	}
-	if !low || !high {
-		t.Error("the stack does not go all the way")
-	}
-}
-
 // newRunner starts a Runner, skipping where this host cannot.
 func newRunner(t *testing.T, o Options) *Runner {
 	t.Helper()

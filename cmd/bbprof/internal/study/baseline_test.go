@@ -61,24 +61,6 @@ func TestReadBaseline(t *testing.T) {
 	}
 }
 
-// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where
-// that matters, stand at the same place in a page.
-func TestBaselineDistinct(t *testing.T) {
-	const rip = "488b0510000000" // mov rax, [rip+0x10]
-	got, err := readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
-		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []int
-	for _, b := range distinctBaseline(got.rows) {
-		rows = append(rows, b.Row)
-	}
-	if d := cmp.Diff([]int{1, 3, 4, 5, 7}, rows); d != "" {
-		t.Errorf("rows (- want, + got):\n%s", d)
-	}
-}
-
 func TestAgainst(t *testing.T) {
 	run := func(change func(*resultfile.Run)) resultfile.Run {
 		r := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 4", Vendor: "AuthenticAMD", Brand: "x", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
@@ -112,20 +94,6 @@ func TestAgainst(t *testing.T) {
 		if d := cmp.Diff(c.told, told); d != "" {
 			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
 		}
-	}
-}
-
-// TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.
-func TestBaselineSetup(t *testing.T) {
-	cells := map[string]string{"hex": "8b0500000000", "cycles": "1", "ci_low": "1", "ci_high": "1", "address": "0x401136", "set": "rdi=0x12346600"}
-	cell := func(name string) string { return cells[name] }
-	row, err := baselineRow(1, cell)
-	if err != nil || *row.At != 0x401136 || row.Set.String() != "rdi=0x12346600" {
-		t.Errorf("%+v, %v", row, err)
-	}
-	cells["set"] = "x"
-	if _, err := baselineRow(1, cell); err == nil || !strings.Contains(err.Error(), "set: ") {
-		t.Error(err)
 	}
 }
 

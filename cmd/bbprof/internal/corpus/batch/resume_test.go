@@ -168,23 +168,6 @@ func TestOneAtATime(t *testing.T) {
 	end(second)
 }
 
-// TestResumeComplete: a complete result is left as it is.
-func TestResumeComplete(t *testing.T) {
-	corpus := text(30)
-	path := file(t)
-	for range 2 {
-		l := &lab{}
-		tally, err := measure(t, l, path, corpus, Options{})
-		if err != nil || tally.Rows != 30 {
-			t.Fatal(tally, err)
-		}
-		if tally.Earlier == 30 && len(l.order) > 0 {
-			t.Errorf("%d blocks measured again", len(l.order))
-		}
-	}
-	holds(t, rows(t, path), corpus)
-}
-
 // TestResumeRepeats: a block that comes again is found among the rows of an earlier run, whatever of it the result does not
 // tell or tells otherwise, such as the registers that bbprof moved.
 func TestResumeRepeats(t *testing.T) {

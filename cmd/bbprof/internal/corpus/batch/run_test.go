@@ -57,23 +57,6 @@ func readFile(t testing.TB, path string) string {
 	return string(content)
 }
 
-// TestDuplicates: a block that comes again is measured once and says of which row it is.
-func TestDuplicates(t *testing.T) {
-	l := &lab{}
-	path := file(t)
-	if _, err := measure(t, l, path, "hex,id\n90,a\n0x90,b\n91,c\n90,d\n", Options{Workers: l.workers(1)}); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range rows(t, path) {
-		got = append(got, r["hex"]+" "+r["id"]+" "+r["duplicate_of"]+" "+r["cycles"])
-	}
-	if want := []string{"90 a  1.0000", "90 b 1 1.0000", "91 c  1.0000", "90 d 1 1.0000"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	l.onlyOnce(t)
-}
-
 // TestSameHash: where two blocks have one hash, the second is measured too.
 func TestSameHash(t *testing.T) {
 	out, err := Create(file(t), resultfile.CSV, schema, false)

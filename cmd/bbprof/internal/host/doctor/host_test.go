@@ -61,16 +61,6 @@ func TestReadHostOfNothing(t *testing.T) {
 	}
 }
 
-func TestLookAtGovernors(t *testing.T) {
-	files := map[string]string{}
-	for i, governor := range []string{"performance", "performance", "powersave", "performance"} {
-		files[cpus+"cpu"+string(rune('0'+i))+"/cpufreq/scaling_governor"] = governor
-	}
-	if h := readHost((&fake{}).system(files)); h.Governor != "differ" {
-		t.Errorf("%q", h.Governor)
-	}
-}
-
 func TestTurbo(t *testing.T) {
 	const pstate, boost = cpus + "intel_pstate/no_turbo", cpus + "cpufreq/boost"
 	for _, c := range []struct {

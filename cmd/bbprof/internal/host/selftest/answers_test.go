@@ -104,25 +104,6 @@ func TestAnswersOf(t *testing.T) {
 	}
 }
 
-// TestTableOfEachCore: on a named core most answers are exact.
-func TestTableOfEachCore(t *testing.T) {
-	for _, core := range withAnswers() {
-		exact, chains := 0, 0
-		for _, b := range blocks(t) {
-			if a, ok := b.Answers[core]; ok && b.Kind == Latency {
-				chains++
-				if a.Exact() {
-					exact++
-				}
-			}
-		}
-		t.Logf("%-12s %d of %d chains exact", core, exact, chains)
-		if chains < 20 || exact < 20 {
-			t.Errorf("%s: %d of %d chains exact", core, exact, chains)
-		}
-	}
-}
-
 // TestShort: the short selftest is four blocks that every CPU has, of both kinds.
 func TestShort(t *testing.T) {
 	count := map[Kind]int{}

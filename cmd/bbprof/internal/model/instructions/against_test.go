@@ -94,24 +94,3 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 		t.Error("a table without latencies is read")
 	}
 }
-
-// TestCompareVarying: throughputs that vary agree with those that their interval meets, and with no others; so they
-// do not with published ones.
-func TestCompareVarying(t *testing.T) {
-	const columns = "form|latency|throughput|throughput_low|throughput_high|throughput_note\n"
-	here := tableOf(t, columns+`vandps ymm, ymm, m256||0.37|0.36|0.42|varies: the interval holds 4 measurements
-vaddps xmm, xmm, xmm||0.5|0.49|0.51|
-imul r64, r64||1|0.99|1.01|`)
-	there := tableOf(t, columns+`vandps ymm, ymm, m256||0.42|0.419|0.421|
-vaddps xmm, xmm, xmm||0.6|0.5|0.7|varies: the interval holds 3 measurements
-imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
-	got := Compare(here, there)
-	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{Form: "imul r64, r64", What: "throughput", Here: 1, There: 1.1}}}
-	if diff := cmp.Diff(want, got, inside); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	there.Published = true
-	if got := Compare(here, there); got.Throughputs.Varying != 0 {
-		t.Errorf("%d published throughputs vary", got.Throughputs.Varying)
-	}
-}

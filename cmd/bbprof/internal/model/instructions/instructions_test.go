@@ -331,31 +331,6 @@ func TestChainDoubt(t *testing.T) {
 	}
 }
 
-// TestBound: a chain that takes no longer than instructions that do not wait tells no latency.
-func TestBound(t *testing.T) {
-	for _, c := range []struct {
-		chain float64
-		want  string
-	}{{2.1, ""}, {2.3, "1 to flags: 1.30 (less flags to general by b)"}} {
-		worker := scripted(func(text string) (float64, *verdict.Rejection) {
-			switch {
-			case strings.HasPrefix(text, "scas scas"):
-				return 24, nil // two each
-			case text == "scas adc":
-				return c.chain, nil
-			}
-			return 2, nil // the bridge and what leads back, one each
-		})
-		rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "scas al, m8")}, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := rows[0].List(Latency); got != c.want || strings.Contains(rows[0].Detail, "1 to flags: at most 1.10") != (c.want == "") {
-			t.Errorf("a chain of %v: %q, %q", c.chain, got, rows[0].Detail)
-		}
-	}
-}
-
 // TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
 func TestMoves(t *testing.T) {
 	got := map[Kind]string{}

@@ -28,13 +28,3 @@ func TestFloatChains(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
-
-// TestOpenMasks: masked loads and stores have all elements enabled.
-func TestOpenMasks(t *testing.T) {
-	ones := strings.Repeat("f", 64)
-	for _, probe := range planOf(t, "vmaskmovpd ymm, ymm, m256").Probes {
-		if want := "ymm15=0x" + ones; probe.Kind != Latency && probe.Set.String() != want {
-			t.Errorf("%s with %s, want %s", textOf(t, probe.Code), probe.Set, want)
-		}
-	}
-}

@@ -433,31 +433,6 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-// TestLowerBoundOfUnknownWidths: a width that is not known limits nothing.
-func TestLowerBoundOfUnknownWidths(t *testing.T) {
-	insts, err := asm.DecodeHex("488b03488903488903")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		core   Core
-		cycles float64
-		limit  string
-		says   string
-	}{
-		{Core{Name: "A", Issue: 8}, 3. / 8, FrontEnd, "max(n/8), the widths of A"},
-		{Core{Name: "B", Issue: 8, Stores: 2}, 1, StorePorts, "max(n/8, stores/2), the widths of B"},
-		{Core{Name: "C", Issue: 1, Loads: 1, Stores: 1}, 3, FrontEnd, "max(n/1, loads/1, stores/1), the widths of C"},
-	} {
-		if cycles, limit := c.core.LowerBound(insts); cycles != c.cycles || limit != c.limit {
-			t.Errorf("%s: %v by %s", c.core.Name, cycles, limit)
-		}
-		if got := LowerBounds(c.core).String(); got != c.says {
-			t.Error(got)
-		}
-	}
-}
-
 // Every core of package cpu has a bound.
 func TestEveryCoreHasABound(t *testing.T) {
 	for _, n := range cpu.Names() {

@@ -332,29 +332,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestRow: rows of the same bytes are told apart by where the block stands and what is set, measured or not.
-func TestRow(t *testing.T) {
-	at := len(Columns()) - 2
-	for _, c := range []struct {
-		address *profiler.Address
-		base    profiler.Result
-		want    []string
-	}{
-		{nil, profiler.Result{Status: profiler.OK}, []string{"", ""}},
-		{new(profiler.Address(0)), profiler.Result{Status: profiler.OK}, []string{"0x0", ""}},
-		{new(profiler.Address(0x401000)), profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
-		{new(profiler.Address(0x401003)), profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
-	} {
-		a := Answer{Base: c.base, Address: c.address}
-		if d := cmp.Diff(c.want, a.Row()[at:]); d != "" {
-			t.Errorf("%v, %s: %s", c.want, c.base.Status, d)
-		}
-	}
-	if d := cmp.Diff([]string{"address", "set"}, Columns()[at:]); d != "" {
-		t.Error(d)
-	}
-}
-
 // TestSlack: how many are free is right to one instruction, whatever the block.
 func TestSlack(t *testing.T) {
 	a, err := Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
@@ -461,14 +438,6 @@ func TestParts(t *testing.T) {
 	}
 	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
 		t.Errorf("%+v", p)
-	}
-}
-
-func TestRejected(t *testing.T) {
-	never := madeUp{reject: func([]string) verdict.Reason { return verdict.SIGILL }}
-	a, err := Find(context.Background(), never, profiler.Block{Code: nop1}, Options{})
-	if err != nil || a.Base.Status != profiler.Rejected || a.Bound != "" || len(a.Row()) != len(Columns()) {
-		t.Errorf("%+v, %v", a, err)
 	}
 }
 

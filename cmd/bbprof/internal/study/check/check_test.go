@@ -306,45 +306,6 @@ func TestUnsteady(t *testing.T) {
 	}
 }
 
-// TestLuckyBaseline: the narrow interval of a baseline that met one of two speeds is not believed
-// where all new measurements have wide ones.
-func TestLuckyBaseline(t *testing.T) {
-	for _, c := range []struct {
-		interval float64
-		want     Status
-	}{{0.002, Slower}, {0.02, Cleared}} {
-		l := newLab(1, func(int, int) (float64, error) { return 2.08, nil })
-		got, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) {
-			if l.children > 0 { // the first makes it a suspect
-				l.interval = c.interval
-			}
-			return l.start()
-		}})
-		if err != nil || got[0].Status != c.want || got[0].Fresh != freshRounds {
-			t.Errorf("intervals of ± %.1f %%: %+v, %v", 100*1.96*math.Sqrt2*c.interval, got, err)
-		}
-	}
-}
-
-func TestErrorsEndIt(t *testing.T) {
-	broken := errors.New("broken")
-	l := newLab(1, func(i, child int) (float64, error) { return 3, nil })
-	if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: func() (measure.ProfileCloser, error) { return nil, broken }}); !errors.Is(err, broken) {
-		t.Errorf("starting: %v", err)
-	}
-	for failing := range 2 {
-		l := newLab(1, func(i, child int) (float64, error) {
-			if child == failing {
-				return 0, broken
-			}
-			return 3, nil
-		})
-		if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: l.start}); !errors.Is(err, broken) || l.open != 0 {
-			t.Errorf("child %d: %v, %d open", failing, err, l.open)
-		}
-	}
-}
-
 // TestFailureIsOfOneBlock: what fails in bbprof over one block, in whichever round, is that block's outcome, and all
 // others are judged.
 func TestFailureIsOfOneBlock(t *testing.T) {

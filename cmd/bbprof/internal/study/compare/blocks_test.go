@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -182,22 +181,5 @@ func TestSpread(t *testing.T) {
 	}
 	if equal == 0 || equal > 12 { // 200 of 64 are expected
 		t.Errorf("rsi and rdi have equal low 12 bits in %d of 200 layouts", equal)
-	}
-}
-
-// TestBlocksDisturbed: a value that other work disturbs is asked for again.
-func TestBlocksDisturbed(t *testing.T) {
-	for disturbed := range measure.Tries + 1 { // so many times in a row
-		f := &fake{}
-		measures, _, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}}, profiler.Block{Code: []byte{2}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.noise = disturbed
-		v, err := measures[0](context.Background(), Layout{})
-		var rejection *verdict.Rejection
-		if want := disturbed < measure.Tries; want != (err == nil && v == 1) || !want && !errors.As(err, &rejection) {
-			t.Errorf("disturbed %d times: %v, %v", disturbed, v, err)
-		}
 	}
 }

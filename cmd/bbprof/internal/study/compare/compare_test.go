@@ -214,16 +214,6 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-func TestContrary(t *testing.T) {
-	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
-	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
-		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
-		if got := c.Contrary(); got != want {
-			t.Errorf("%s: %d, want %d", verdict, got, want)
-		}
-	}
-}
-
 func TestSuite(t *testing.T) {
 	pair := func(layout int, a, b float64) Pair {
 		return Pair{Layout: Layout{Number: layout}, A: []float64{a}, B: []float64{b}}

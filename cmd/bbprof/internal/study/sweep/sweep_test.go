@@ -116,37 +116,6 @@ func TestSlowBoundary(t *testing.T) {
 	}
 }
 
-// TestOrder: every value has its n-th run before one has its next; a seed gives the same order
-// again and another seed another.
-func TestOrder(t *testing.T) {
-	orders := map[uint64][]int{}
-	for _, seed := range []uint64{1, 1, 2} {
-		m := &fake{of: aliasing}
-		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), Plan{Runs: 3, Seed: seed}); err != nil {
-			t.Fatal(err)
-		}
-		var order []int
-		for _, s := range m.order {
-			order = append(order, distance(s))
-		}
-		for k := range 3 {
-			if round := slices.Sorted(slices.Values(order[32*k : 32*(k+1)])); round[0] != 0 || round[31] != 31 {
-				t.Fatalf("round %d: %v", k, round)
-			}
-		}
-		if slices.IsSorted(order[:32]) {
-			t.Error("in order of the values")
-		}
-		if before, ok := orders[seed]; ok && !slices.Equal(before, order) {
-			t.Error("one seed, two orders")
-		}
-		orders[seed] = order
-	}
-	if slices.Equal(orders[1], orders[2]) {
-		t.Error("two seeds, one order")
-	}
-}
-
 // TestMiddle: one disturbed run of three makes no spike, and a rejection counts only if there is
 // nothing else.
 func TestMiddle(t *testing.T) {
