@@ -57,17 +57,3 @@ func TestStepOver(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkStepOver(b *testing.B) {
-	code, _ := hex.DecodeString("488b4424084801c80f84000100004839d175f2")
-	b.ReportAllocs()
-	for b.Loop() {
-		for at := 0; at < len(code); {
-			s, err := StepOver(code[at:])
-			if err != nil {
-				b.Fatal(err)
-			}
-			at += s.Length
-		}
-	}
-}

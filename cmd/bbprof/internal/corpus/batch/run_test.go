@@ -78,21 +78,26 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
+// piped measures a corpus into a pipe.
+func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format, corpus string, unordered bool, o Options) (Tally, error) {
+	t.Helper()
+	pipe, err := Pipe(out, f, schema, nil, unordered)
+	if err != nil {
+		return Tally{}, err
+	}
+	o.Run = here()
+	tally, err := Run(ctx, open(t, corpus), pipe, o)
+	return tally, errors.Join(err, end(pipe))
+}
+
 // TestPipe: rows come out in order, whatever the order in which blocks are done, and each as
 // soon as those before it are.
 func TestPipe(t *testing.T) {
 	for _, noisy := range []int{0, 1, 3} {
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
 		var out strings.Builder
-		o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
 		corpus := text(1000)
-		if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here(), Retries: 3}); err != nil {
-			t.Fatal(err)
-		}
-		if err := end(o); err != nil {
+		if _, err := piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3), Retries: 3}); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, parse(t, out.String()), corpus)
@@ -110,15 +115,8 @@ func TestPipeWithoutTemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	l := &lab{delay: jitter}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	corpus := text(1000)
-	if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := end(o); err != nil {
+	if _, err := piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3)}); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, parse(t, out.String()), corpus)
@@ -237,15 +235,9 @@ func TestPipeWindow(t *testing.T) {
 		return nil
 	}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.BHive, schema, nil, false)
-	if err != nil {
+	if _, err := piped(t, t.Context(), &out, resultfile.BHive, text(window+100), false, Options{Workers: l.workers(2), Retries: 1}); err != nil {
 		t.Fatal(err)
 	}
-	n := window + 100
-	if _, err := Run(t.Context(), open(t, text(n)), o, Options{Workers: l.workers(2), Run: here(), Retries: 1}); err != nil {
-		t.Fatal(err)
-	}
-	end(o)
 	at := 0
 	for i, hex := range l.order {
 		if hex == block(0) {
@@ -310,14 +302,9 @@ func TestUnordered(t *testing.T) {
 	}
 	l := &lab{delay: slow}
 	text0 := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
-	o, err := Pipe(&out, resultfile.CSV, schema, nil, true)
-	if err != nil {
+	if _, err := piped(t, t.Context(), &out, resultfile.CSV, text0, true, Options{Workers: l.workers(2)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), open(t, text0), o, Options{Workers: l.workers(2), Run: here()}); err != nil {
-		t.Fatal(err)
-	}
-	end(o)
 	if got := parse(t, out.String()); len(got) != 2 || got[1]["hex"] != block(0) {
 		t.Errorf("%v", got)
 	}

@@ -3,15 +3,10 @@ package resultfile
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/bbprof/bbprof/internal/require"
 )
 
 // measuredRows are results as batch -mapping writes them; the second block was rejected.
@@ -162,50 +157,3 @@ while at < len(data):
     at += 16 + length
     sys.stdout.write(subprocess.run(["protoc", "--decode=" + sys.argv[2], "schema.proto"], input=message, capture_output=True, check=True).stdout.decode())
 `
-
-// TestGematriaByProtoc opens TFRecord files without any code of bbprof's.
-func TestGematriaByProtoc(t *testing.T) {
-	for program, need := range map[string]require.Need{"protoc": require.Protoc, "python3": require.Python} {
-		if _, err := exec.LookPath(program); err != nil {
-			require.Skip(t, need, "%v", err)
-		}
-	}
-	dir := t.TempDir()
-	for name, text := range map[string]string{"schema.proto": schemaProto, "records.py": recordsProgram} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		format        Format
-		message, want string
-	}{
-		{Gematria, "Throughput", `basic_block { machine_instructions { assembly: "mov rax, qword ptr [rbx]" machine_code: "H\213\003" } ` +
-			`machine_instructions { address: 3 assembly: "add ecx, 0x1" machine_code: "\203\301\001" } ` +
-			`machine_instructions { address: 6 assembly: "vpxor xmm1, xmm0, xmm1" machine_code: "\305\371\357\311" } } ` +
-			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 1.25 } ` +
-			`basic_block { machine_instructions { assembly: "mov rax, qword ptr fs:[0x28]" machine_code: "dH\213\004%(\000\000\000" } ` +
-			`machine_instructions { address: 9 assembly: "pop rbx" machine_code: "[" } } ` +
-			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 0.5 }`},
-		{GematriaState, "Annotated", `execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 305422336 ` +
-			`initial_registers { register_name: "RCX" register_value: 305419776 } initial_registers { register_name: "RBX" register_value: 305423872 } ` +
-			`initial_registers { register_name: "XMM0" } initial_registers { register_name: "XMM1" } initial_registers { register_name: "MXCSR" register_value: 40896 } ` +
-			`loop_register: "RDX" } block_hex: "488b0383c101c5f9efc9" ` +
-			`execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 591749120 accessed_blocks: 305418240 ` +
-			`initial_registers { register_name: "RSP" register_value: 305939720 } initial_registers { register_name: "FS" register_value: 591751168 } ` +
-			`loop_register: "RCX" } block_hex: "64488b0425280000005b"`},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, "records"), []byte(exportTo(t, measuredRows, c.format)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		run := exec.Command("python3", "records.py", "records", c.message)
-		run.Dir = dir
-		out, err := run.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", c.format, err, out)
-		}
-		if diff := cmp.Diff(c.want, strings.Join(strings.Fields(string(out)), " ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.format, diff)
-		}
-	}
-}

@@ -200,19 +200,6 @@ func TestExamineIsNotEndless(t *testing.T) {
 	}
 }
 
-func TestFree(t *testing.T) {
-	for _, c := range []struct {
-		price, otherwise float64
-		want             bool
-	}{
-		{8, 8, true}, {8.239, 8, true}, {8.241, 8, false}, {0.709, 0.67, true}, {0.711, 0.67, false}, {1, 8, true},
-	} {
-		if free(c.price, c.otherwise) != c.want {
-			t.Errorf("%g beside %g: not %v", c.price, c.otherwise, c.want)
-		}
-	}
-}
-
 // priced is prices of each kind: one frame, two frames, other line.
 func priced(waiting, parallel, through [3]float64) (all []Price) {
 	for i, under := range []string{OneFrame, TwoFrames, OtherLine} {

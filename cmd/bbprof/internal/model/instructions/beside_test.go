@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -57,20 +56,5 @@ func TestUnits(t *testing.T) {
 		if got := rows[0].Latency; got.Kind != Latency || got.Cycles() != c.mean {
 			t.Errorf("%s: the row has %v, want that of the chain alone", c.name, got.Value)
 		}
-	}
-}
-
-// TestBeside: the fillers are one less behind every second link and write what no chain uses.
-func TestBeside(t *testing.T) {
-	p := planOf(t, "vaddph zmm, zmm, zmm")
-	j := &job{probe: p.Probes[0], bits: 512}
-	j.result.Status, j.result.Cycles = profiler.OK, 2.6
-	list := j.besides()
-	if len(list) != 2*2 {
-		t.Fatalf("%d chains, want two of each filler", len(list))
-	}
-	if diff := cmp.Diff("vaddph zmm1, zmm1, zmm14; vpermd zmm16, zmm28, zmm29; vpermd zmm17, zmm28, zmm29; vaddph zmm1, zmm1, zmm14; vpermd zmm18, zmm28, zmm29",
-		textOf(t, list[0].Code)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -331,17 +331,6 @@ func TestChainDoubt(t *testing.T) {
 	}
 }
 
-// TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
-func TestMoves(t *testing.T) {
-	got := map[Kind]string{}
-	for _, p := range planOf(t, "movs m32, m32").Probes {
-		got[p.Kind] = p.Set.String()
-	}
-	if diff := cmp.Diff(map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })

@@ -1,7 +1,6 @@
 package bounds
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"slices"
@@ -226,25 +225,6 @@ func TestStore(t *testing.T) {
 	}
 }
 
-func TestRoom(t *testing.T) {
-	const all = "4801c1 4801da 4801fe 4d01c1 4d01d3 4d01e5 4d01f7 4801ed" // every register but rsp is read or written
-	for _, c := range []struct {
-		hex            string
-		scratch, fixed int
-	}{
-		{"4801c8", 15, int(asm.RSP)},
-		{"4801c8 4d01ff", 14, int(asm.RSP)},
-		{"4801c8 50", 15, 1}, // rsp moves; rcx is read only
-		{all, none, int(asm.RSP)},
-		{all + "50", none, int(asm.RAX)},
-	} {
-		r := roomOf(decode(t, c.hex))
-		if r.scratch != c.scratch || r.fixed != c.fixed && !(c.scratch != none && c.fixed == 1) {
-			t.Errorf("%s: scratch %d, fixed %d; want %d, %d", c.hex, r.scratch, r.fixed, c.scratch, c.fixed)
-		}
-	}
-}
-
 // madeUp is a core that takes six instructions, three loads, two stores, one multiplication and two
 // vector operations a cycle, knows one chain, and eliminates zeroing idioms alone.
 type madeUp struct {
@@ -380,32 +360,6 @@ func TestSlackInTheWay(t *testing.T) {
 	}
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
-	}
-}
-
-// disturbedOnce is a core on which one number of nops reads 6 % too slow.
-type disturbedOnce struct {
-	madeUp
-	nops int
-}
-
-func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := d.madeUp.Profile(ctx, b)
-	if bytes.Count(b.Code, nop1) == d.nops {
-		r.Cycles *= 1.06
-	}
-	return r, err
-}
-
-// TestSlackDisturbed: one disturbed measurement does not fill a class of which the search found more to be free.
-func TestSlackDisturbed(t *testing.T) {
-	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
-	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]Kind{Chain}, a.Bounds); d != "" {
-		t.Errorf("%s\n%+v\n%s", a.Sentence, a.slackOf("nop"), d)
 	}
 }
 
