@@ -2,7 +2,7 @@ package asm
 
 import "strings"
 
-// Values are what instructions hand to one another outside memory: a set of registers and flags.
+// Values is a set of registers and flags: what instructions pass to one another outside memory.
 type Values struct {
 	GPR    uint16 // bit n is the general register with hardware number n
 	Vector uint32 // bit n is xmm, ymm or zmm register n
@@ -11,17 +11,17 @@ type Values struct {
 	X87    bool // the x87 stack, MMX registers included, as one
 }
 
-// Or is what is in a or in b.
+// Or is the union.
 func (a Values) Or(b Values) Values {
 	return Values{a.GPR | b.GPR, a.Vector | b.Vector, a.Opmask | b.Opmask, a.Flags | b.Flags, a.X87 || b.X87}
 }
 
-// And is what is in both.
+// And is the intersection.
 func (a Values) And(b Values) Values {
 	return Values{a.GPR & b.GPR, a.Vector & b.Vector, a.Opmask & b.Opmask, a.Flags & b.Flags, a.X87 && b.X87}
 }
 
-// Without is what is in a and not in b.
+// Without is the difference.
 func (a Values) Without(b Values) Values {
 	return Values{a.GPR &^ b.GPR, a.Vector &^ b.Vector, a.Opmask &^ b.Opmask, a.Flags &^ b.Flags, a.X87 && !b.X87}
 }

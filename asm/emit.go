@@ -47,7 +47,7 @@ type Features struct {
 
 // NewEmitter starts code that will stand at base.
 func NewEmitter(base uint64) *Emitter {
-	const usual = 1024 // of what does not come by Repeat
+	const usual = 1024 // bytes, without the copies that Repeat appends
 	return NewEmitterIn(base, make([]byte, 0, usual))
 }
 
@@ -67,7 +67,7 @@ func (e *Emitter) Raw(b ...byte) { e.code = append(e.code, b...) }
 
 func (e *Emitter) imm32(v uint32) { e.code = binary.LittleEndian.AppendUint32(e.code, v) }
 
-// RawRelative appends bytes of which the four at field are relative to rip.
+// RawRelative appends bytes with a 32-bit rip-relative field at an offset.
 func (e *Emitter) RawRelative(field int, b ...byte) {
 	e.relative = append(e.relative, len(e.code)+field)
 	e.Raw(b...)

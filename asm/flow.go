@@ -20,7 +20,7 @@ func (f Flow) Ends() bool {
 	return f == FlowJump || f == FlowJumpIndirect || f == FlowReturn || f == FlowTrap
 }
 
-// A Step is what walking through code needs to know of an instruction.
+// A Step holds the properties of an instruction that a walk through code needs.
 type Step struct {
 	Length  int
 	Flow    Flow

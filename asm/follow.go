@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Start is what a block finds when its first copy begins.
+// Start is the state in which a block's first copy begins.
 type Start struct {
 	Regs        // RIP is the address of the block's first instruction, in every copy
 	Fill uint64 // every aligned word of memory
@@ -34,10 +34,10 @@ func Follow(insts []Inst, copies int, start Start) (all []Followed) {
 	return all
 }
 
-// pageSize is that of x86-64's smallest pages.
+// pageSize is the size of x86-64's smallest page.
 const pageSize = 4096
 
-// follower is what is known of registers and memory.
+// follower tracks known values of registers and memory.
 type follower struct {
 	start  Start
 	regs   Regs
@@ -66,7 +66,7 @@ type known struct {
 	ok bool
 }
 
-// address is that of an access, if it is all that the Mem stands for.
+// address is the address of an access, if the Mem describes a single one.
 func (f *follower) address(in *Inst, m *Mem) known {
 	if m.Mask != NoRegister || m.Elements > 0 || m.Repeat != Once {
 		return known{}

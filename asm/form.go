@@ -25,7 +25,7 @@ type form struct {
 	distinct       bool  // the destination must not be a source
 	cacheControl   bool  // moves lines into or out of the caches beside what it accesses
 	noMask         bool  // EVEX.aaa must be 0
-	broadcast      uint8 // EVEX.b broadcasts an element of so many bytes; 0: not allowed
+	broadcast      uint8 // bytes of the element that EVEX.b broadcasts; 0: not allowed
 	dispScale      uint8 // N of disp8*N where it is not the width of the operand
 	reads          gprSet
 	writes         gprSet
@@ -39,7 +39,7 @@ type form struct {
 	writesMask     bool
 	namesMask      bool // has an opmask for an operand
 	maskedByVector bool // vmaskmov: the top bits of vvvv's elements enable
-	bitOffset      bool // bt and its like with a register, which may point beyond the operand
+	bitOffset      bool // bt, btc, btr and bts with a register, which may point beyond the operand
 }
 
 type encoding uint8
@@ -73,7 +73,7 @@ const (
 )
 
 // operandKind is where an operand is encoded, by the letters of Intel SDM vol. 2,
-// appendix A.2.1, as far as they go.
+// appendix A.2.1, and some of our own.
 type operandKind uint8
 
 const (

@@ -38,7 +38,7 @@ const (
 	Zeroing          // {k}{z}
 )
 
-// OperandClass is what can stand for an operand.
+// OperandClass is a class of operands.
 type OperandClass uint8
 
 const (
@@ -55,7 +55,7 @@ const (
 // An Operand of a form.
 type Operand struct {
 	Class       OperandClass
-	Width       int // in bytes: of the register, of what is accessed, of the immediate; 0 of an address alone
+	Width       int // in bytes: of the register, access or immediate; 0 for an address alone
 	Read, Write bool
 	Fixed       int  // the number of the only register that can stand here; -1 if there is a choice
 	Implicit    bool // memory whose address is in no register that can be chosen
@@ -64,7 +64,7 @@ type Operand struct {
 }
 
 // Address is a memory operand's. Index is a general register, or a vector register where the form
-// takes a vector of indices; -1 is none.
+// takes a vector of indices; -1 for none.
 type Address struct {
 	Base  Reg // or NoBase
 	Index int
@@ -107,7 +107,7 @@ var allForms = sync.OnceValue(func() []Form {
 	return list
 })
 
-// FormNamed is the form of a name, nil if there is none.
+// FormNamed finds a form by its name, nil if there is none.
 func FormNamed(name string) *Form { return formsByName()[name] }
 
 var formsByName = sync.OnceValue(func() map[string]*Form {
@@ -258,7 +258,7 @@ func (f *Form) Mnemonic() string { d := f.raw(); return d.mnemonic() }
 func (f *Form) VEX() bool  { return f.enc == encVEX }
 func (f *Form) EVEX() bool { return f.enc == encEVEX }
 
-// Masking is that of the destination.
+// Masking is the masking of the destination.
 func (f *Form) Masking() Masking { return f.masking }
 
 // Distinct reports whether the destination must not be a source.
@@ -559,7 +559,7 @@ func (at Address) append(code []byte, reg byte, disp8 bool) []byte {
 func (f *Form) Decorated() bool { return f.evexB || f.masking != Unmasked && !f.form.vsib }
 
 // OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the
-// same registers. ok is false of what Encode does not choose: prefixes, segments, addresses without a base
+// same registers. ok is false for what Encode does not choose: prefixes, segments, addresses without a base
 // or with a vector of indices, and the registers ah to bh.
 func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) {
 	d := &in.raw

@@ -50,7 +50,7 @@ const (
 	captureMMX
 )
 
-// captureRole is what a capture is for the Mem.
+// captureRole is a captured value's role in the Mem.
 type captureRole uint8
 
 const (
@@ -232,7 +232,7 @@ func (e *Emitter) memOp(r Reg, m Mem, wide bool, opcode ...byte) {
 	e.code = at.append(e.code, byte(r&7), false)
 }
 
-// Operand is the access's address, as far as it is made of general registers, with a displacement of 32 bits.
+// Operand is the part of the access's address that consists of general registers, with a displacement of 32 bits.
 func (m *Mem) Operand() Address {
 	at := Address{Base: NoBase, Index: -1, Scale: m.Scale, Disp: int32(m.Disp), Long: true}
 	if n, ok := m.Base.GPR(); ok {
@@ -328,7 +328,7 @@ func (p *Probe) Steady(log []byte, copies int) int {
 	return steady
 }
 
-// logged is what was captured for one Mem of an instruction.
+// logged holds the values captured for one Mem of an instruction.
 type logged struct {
 	address, bits, count, left uint64
 	index, mask                []byte

@@ -66,7 +66,7 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 }
 
 // LeastCycles is how many cycles an iteration of the block takes at least for the longest chain of registers from one
-// iteration to the next that is known to take time; 0 if there is none.
+// iteration to the next that is known to take time, or 0.
 func LeastCycles(insts []Inst) float64 {
 	stores := false
 	for i := range insts {

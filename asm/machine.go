@@ -47,7 +47,7 @@ func (in *Inst) Compares() bool {
 	return false
 }
 
-// mask is that of an access, nil if it has none.
+// mask is the mask of an access, nil without one.
 func (s *Machine) mask(m Mem) []byte {
 	if n, ok := m.Mask.Opmask(); ok {
 		return binary.LittleEndian.AppendUint64(nil, s.Opmasks[n])

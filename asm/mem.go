@@ -83,7 +83,7 @@ const (
 	GS
 )
 
-// Repeat says how often a string instruction makes its accesses.
+// Repeat says how a string instruction repeats its accesses.
 type Repeat uint8
 
 const (
@@ -130,11 +130,11 @@ type Mem struct {
 	// A masked access touches some of its Width bytes, or none and does not fault.
 	Mask Register
 
-	// lanes is how many elements the mask has here; 0 where that is not known.
+	// lanes is the number of elements of the mask, 0 if unknown.
 	lanes uint8
 }
 
-// Regs is what addresses are computed from.
+// Regs holds the registers from which addresses are computed.
 type Regs struct {
 	GPR            [16]uint64 // by hardware number: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 …
 	RIP            uint64     // of the next instruction

@@ -163,7 +163,7 @@ func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 	return list
 }
 
-// stackWidth is what one push or pop moves: 8 bytes, or 2 under a 66 prefix.
+// stackWidth is the width of one push or pop: 8 bytes, or 2 under a 66 prefix.
 func (d *rawInst) stackWidth() int { return d.width(sizeU) }
 
 func (d *rawInst) stack(disp int64, a access) Mem {
@@ -297,7 +297,7 @@ var elementNames = []struct {
 	{"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}, {"b", 1}, {"w", 2}, {"d", 4}, {"q", 8},
 }
 
-// repeat is what f2 or f3 mean to a string instruction. Only cmps and scas tell them apart.
+// repeat is the meaning of f2 or f3 for a string instruction. Only cmps and scas distinguish them.
 func (d *rawInst) repeat() Repeat {
 	compares := d.form.name == "cmps" || d.form.name == "scas"
 	switch {
@@ -311,7 +311,7 @@ func (d *rawInst) repeat() Repeat {
 	return RepUnequal
 }
 
-// alignment is what the instruction demands of its memory operand, in bytes. Legacy SSE
+// alignment is the alignment that the instruction demands of its memory operand, in bytes. Legacy SSE
 // demands 16 of every 16-byte operand that does not say otherwise (Intel SDM vol. 1,
 // 4.1.1, and vol. 2, 2.4); VEX and EVEX only where the instruction says so.
 func (d *rawInst) alignment() int {

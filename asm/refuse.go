@@ -80,7 +80,7 @@ func Refuse(insts []Inst) *verdict.Rejection {
 	return nil
 }
 
-// refusal is that of the mnemonic, or of an operand that needs more than the mnemonic shows.
+// refusal looks at the mnemonic, and at operands that need more than the mnemonic shows.
 func (d *rawInst) refusal() refusal {
 	for _, o := range d.form.ops {
 		switch {

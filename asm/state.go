@@ -1,7 +1,7 @@
 package asm
 
-// State is what a block uses and changes beside memory: what a rerun has to put back, and
-// what has to have a known value before the first run.
+// State is the state besides memory that a block uses and changes: a rerun has to restore it,
+// and it needs a known value before the first run.
 type State struct {
 	X87          bool // an x87 instruction
 	MMX          bool // an MMX register, which is an x87 register

@@ -2,7 +2,7 @@ package asm
 
 import "strings"
 
-// x87Effect is by how much an instruction deepens the x87 register stack, by mnemonic (SDM
+// x87Effect is an instruction's net number of pushes on the x87 register stack, by mnemonic (SDM
 // vol. 1, 8.3). Those that are not listed leave it alone.
 var x87Effect = map[string]int{
 	"fld": 1, "fild": 1, "fbld": 1, "fldz": 1, "fld1": 1, "fldpi": 1, "fldl2e": 1, "fldl2t": 1, "fldlg2": 1, "fldln2": 1,

@@ -10,12 +10,12 @@ import (
 // Captured is the state in which a program reached a block, with the memory that one execution of the
 // block touches there.
 type Captured struct {
-	// State are the registers; its flags are rflags as they were. Fill is for nothing: pages that are not
-	// among Pages are not there.
+	// State holds the registers; its flags are rflags at the capture. Fill is unused: a page that is not in
+	// Pages is unmapped.
 	State
 	Address uint64 // of the block in its program
 	X87     X87    // as FXSAVE has it (SDM vol. 1, 10.5.1)
-	Pages   []Page // by ascending address, none twice
+	Pages   []Page // sorted by address, without duplicates
 }
 
 // X87 is the state of the x87 unit.
@@ -44,11 +44,11 @@ const (
 	fixedFlags      = 1<<9 | 1<<1                   // IF and the bit that is always 1
 )
 
-// RFlags are the flags that a run starts with, as popf loads them. What no program can set in user mode is left out,
-// and so is the trap flag, which would stop the child at each instruction: see Check.
+// RFlags are the flags that a run starts with, as popf loads them: those that user mode can set, without the trap
+// flag, which would stop the child at each instruction (see Check).
 func (s State) RFlags() uint64 { return s.Flags&(arithmeticFlags|otherFlags) | fixedFlags }
 
-// Check refuses what no program can have been in, and the trap flag.
+// Check refuses states that no program can be in, and the trap flag.
 func (c *Captured) Check() error {
 	switch {
 	case c.MXCSR > 0xffff:
@@ -74,8 +74,8 @@ func (c *Captured) Check() error {
 	return nil
 }
 
-// Start is the state as a block is given it: its vector registers are as wide as their values need, so that
-// upper halves that are zero are clean, and those that are zero are left out.
+// Start is the state that the block starts from. Each vector register is loaded no wider than its value needs, so
+// that zero upper halves stay clean; zero registers are left out.
 func (c *Captured) Start() State {
 	s := c.State
 	var vectors [vectorRegs][vectorWords]uint64
@@ -89,7 +89,7 @@ func (c *Captured) Start() State {
 // CapturedName is what results call such a state.
 const CapturedName = "captured"
 
-// VectorsOf are the registers that are not zero, each as the narrowest that holds its value.
+// VectorsOf lists the nonzero registers, each as the narrowest register that holds its value.
 func VectorsOf(all *[vectorRegs][vectorWords]uint64) (list []Vector) {
 	for i, words := range all {
 		bits := 512

@@ -1,6 +1,6 @@
 // Package initial holds the states that a block can start from: registers, segment bases, the word
 // that fills memory, and MXCSR. Vector registers start at zero in all of them, x87 registers that a
-// block pops at 1.0, and flags clear. A [Set] is what a user wants to be otherwise.
+// block pops at 1.0, and flags clear. A [Set] holds what a user changes.
 package initial
 
 import (
@@ -24,7 +24,7 @@ type State struct {
 	Flags   uint64             `json:"flags,omitempty"`   // the arithmetic ones, as in rflags
 	Vectors []Vector           `json:"vectors,omitempty"` // registers that do not start at zero
 	Memory  Memory             `json:"memory,omitempty"`  // words that do not start as Fill
-	Set     string             `json:"set,omitempty"`     // what a user has set, as Set.String has it
+	Set     string             `json:"set,omitempty"`     // the user's changes, as Set.String writes them
 	// X87 is the x87 unit's state where the whole state is a program's; nil where the registers that a block
 	// pops hold 1.0 and what it does not disturb is not set at all.
 	X87 *X87 `json:"x87,omitempty"`
@@ -37,13 +37,18 @@ type Vector struct {
 	Words [vectorWords]uint64 `json:"words"` // the lowest first
 }
 
-// Name is that of as much of the register as is set.
+// Name is the register's name at the width that is set.
 func (v Vector) Name() string {
 	return fmt.Sprintf("%cmm%d", map[int]rune{128: 'x', 256: 'y', 512: 'z'}[v.Bits], v.Reg)
 }
 
 // Value is the register as one hexadecimal number.
 func (v Vector) Value() string { return hexadecimal(v.Words) }
+
+// StartAt is what a block whose first instruction is at an address finds, in terms of package asm.
+func (s State) StartAt(rip uint64) asm.Start {
+	return asm.Start{Regs: asm.Regs{GPR: s.GPR, RIP: rip, FSBase: s.FSBase, GSBase: s.GSBase}, Fill: s.Fill}
+}
 
 // DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
 // computed (SDM vol. 1, 10.2.3). The next two flush them.
@@ -78,8 +83,8 @@ func uniform(name string, word uint64) State {
 	return s
 }
 
-// States are all initial states, the paper's first, then those that a block is given when it
-// fails for its context rather than for itself, in the order in which they are tried.
+// States lists the initial states in the order in which they are tried: the paper's, then those for
+// blocks that fail because of their context.
 func States() []State {
 	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned(), halves()}
 }
@@ -145,8 +150,8 @@ func aligned() State {
 	return s
 }
 
-// halves has registers and words as programs do: the upper half makes each a pointer, and the lower half,
-// taken as an integer of 32 bits, is small. So an index that is negated, complemented or scaled stays in user space.
+// halves imitates programs: as 64 bits each register and word is a pointer, and as 32 bits a small
+// integer. So an index that is negated, complemented or scaled stays in user space.
 func halves() State {
 	s := uniform("halves", 0x1234_0000_0040)
 	for i := range s.GPR {

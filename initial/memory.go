@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Memory is what words of memory hold instead of the word that fills it, by their addresses, ascending.
+// Memory lists the words of memory that do not hold the fill word, by ascending address.
 type Memory []Word
 
 // Word is 64 bits at a virtual address that is a multiple of 8.
@@ -36,7 +36,7 @@ func ParseMemory(text string) (m Memory, err error) {
 	return m, nil
 }
 
-// And adds other words, of which none may be among these.
+// And adds other words; none may be in both.
 func (m Memory) And(more Memory) (Memory, error) {
 	m = slices.Clone(m)
 	for _, w := range more {

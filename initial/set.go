@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Set is what a user says that a block starts from, instead of what its initial state has: one value
-// for each register named, in a fixed order. nil changes nothing.
+// Set holds the user's changes to the initial state: one value for each register named, in a fixed
+// order. nil changes nothing.
 type Set []assignment
 
 // assignment is one register's value. Only a vector has more than one word.
@@ -30,7 +30,7 @@ const (
 	opmaskRegs  = 8
 )
 
-// place is what a name stands for.
+// place is the register or part of a register that a name denotes.
 type place struct {
 	kind kind
 	n    int // which of its kind; of a flag, its bit
@@ -102,7 +102,7 @@ func (s Set) and(a assignment) (Set, error) {
 	return slices.Insert(slices.Clone(s), i, a), nil
 }
 
-// With is this Set where the other says nothing, and the other where it does.
+// With merges two Sets; where both name a register, the other's value wins.
 func (s Set) With(other Set) Set {
 	all := slices.Clone(other)
 	for _, a := range s {

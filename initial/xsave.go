@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// State components of XSAVE (SDM vol. 1, 13.1) and where what all CPUs have alike stands (13.4.1, 13.4.2).
+// State components of XSAVE (SDM vol. 1, 13.1), and the offsets that are the same on all CPUs (13.4.1, 13.4.2).
 const (
 	xsaveAVX       = 2 // the upper halves of ymm0 to ymm15
 	xsaveOpmask    = 5
@@ -16,7 +16,7 @@ const (
 	xsaveMXCSR     = 24
 	xsaveST        = 32
 	xsaveXMM       = 160
-	xsaveComponent = 512 // XSTATE_BV: what is not there holds its initial value
+	xsaveComponent = 512 // XSTATE_BV: a component whose bit is clear holds its initial value
 	xsaveHeaderEnd = 576
 )
 

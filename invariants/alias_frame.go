@@ -5,9 +5,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// AliasFrame finds two pages that use one line of one frame. With a store among them that
-// makes a dependency that the program does not have. Loads alone suffer where the L1D way
-// is predicted from the linear address.
+// AliasFrame finds two pages that use one line of one frame. If one of them stores, that makes a
+// dependency that the program does not have. Loads alone are slower only where the L1D way is
+// predicted from the linear address.
 func AliasFrame(t Trace, core Core) Finding {
 	users := make([][page / line]user, t.lastFrame()+1)
 	n := 0
@@ -40,12 +40,12 @@ func AliasFrame(t Trace, core Core) Finding {
 	return held(verdict.AliasFrame, "no line of a frame is used through two pages")
 }
 
-// user is who used a line of a frame.
+// user records which pages used a line of a frame.
 type user struct {
 	used    bool
 	page    uint64 // the first page
-	other   uint64 // the latest that is not the first
-	several bool   // whether there is one
+	other   uint64 // the latest other page
+	several bool   // whether other is set
 	stored  bool
 }
 

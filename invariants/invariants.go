@@ -1,12 +1,12 @@
 // Package invariants holds the rules under which a throughput is ground truth, one function
-// each. A rule looks at what is known of a run and returns evidence that it held, or the
-// rejection that says how it did not.
+// each. A rule examines a run and returns evidence that it held, or a rejection that says how it was
+// violated.
 //
 // A rule is named for the reason of its rejection and stands in the file of that name: misaligned.go,
 // alias_4k.go (a load and an earlier store with equal low 12 bits), alias_frame.go (two pages, one line
 // of one frame), l1d_miss.go, l1i_miss.go.
-// trace.go has what they read, stores.go the store buffer that two of them imitate, and predict.go
-// what addresses alone say of an iteration.
+// trace.go has their input, stores.go the store buffer that two of them model, and predict.go the
+// prediction from addresses alone.
 package invariants
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Kind is how well a piece of evidence is founded.
+// Kind is the strength of a piece of evidence.
 type Kind string
 
 const (
-	Counted   Kind = "counted"   // a counter said so
-	Inferred  Kind = "inferred"  // it follows from what the block can touch and the sizes of the caches
-	Unchecked Kind = "unchecked" // nothing was found out
+	Counted   Kind = "counted"   // by a hardware or kernel counter
+	Inferred  Kind = "inferred"  // it follows from the trace and the sizes of the caches
+	Unchecked Kind = "unchecked" // not examined
 )
 
-// Evidence is what is known about one invariant of an accepted result.
+// Evidence is the evidence for one invariant of an accepted result.
 type Evidence struct {
-	Invariant verdict.Reason `json:"invariant"` // the reason that its violation would have been
+	Invariant verdict.Reason `json:"invariant"` // the reason for which its violation rejects
 	Kind      Kind           `json:"kind"`
 	Detail    string         `json:"detail"`
 }

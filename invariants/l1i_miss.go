@@ -15,10 +15,10 @@ func L1IMiss(codeBytes, size int) Finding {
 	return held(verdict.L1IMiss, "%d bytes of code, of %d", codeBytes, size)
 }
 
-// CodeMisses are the L1I misses of a run of code at an address that follows another run of
-// it: where a set has more lines than ways, each is gone when its turn comes again.
+// CodeMisses counts the L1I misses of a repeated run of code at an address: where a set has more lines than
+// ways, each line has been evicted when it is needed again.
 func CodeMisses(at uint64, bytes, size int) int {
-	const sets = page / line // a way holds a page: on Intel, and on AMD from Zen 2 on
+	const sets = page / line // a way holds a page on Intel, and on AMD from Zen 2 on
 	var lines [sets]int
 	for l := at / line; l <= (at+uint64(bytes)-1)/line && bytes > 0; l++ {
 		lines[l%sets]++

@@ -5,8 +5,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Misaligned finds accesses that cross a cache line. Wider ones than a line (xsave, fxsave) take
-// several lines by nature and count only if they do not start at one.
+// Misaligned finds accesses that cross a cache line. Accesses wider than a line (xsave, fxsave) count
+// only if they do not start at a line.
 func Misaligned(t Trace) Finding {
 	n := 0
 	var first asm.Access
@@ -34,7 +34,7 @@ func splits(a asm.Access) bool {
 			return true
 		}
 		if addr%line == 0 && line%a.Elem == 0 {
-			return false // from an aligned start on, elements never cross
+			return false // aligned elements never cross
 		}
 	}
 	return false

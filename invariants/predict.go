@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// Prediction is what addresses alone say of an iteration at steady state, to be held against
-// cycles. Nothing of it is counted.
+// Prediction is predicted from addresses alone for an iteration at steady state, to compare with cycles.
+// Nothing in it is counted.
 type Prediction struct {
-	Loads  float64 `json:"loads"` // per iteration, as all counts here
+	Loads  float64 `json:"loads"` // per iteration, like all counts here
 	Stores float64 `json:"stores"`
 	// Splits are accesses that cross a 64-byte line, PageSplits those that cross a page.
 	Splits     float64 `json:"splits"`
 	PageSplits float64 `json:"page_splits"`
-	// Alias4K are loads that overlap one of the stores before them, as many as the store
-	// buffer holds, in the low 12 bits of the address alone.
+	// Alias4K are loads that overlap a store of the store buffer in the low 12 bits of the address
+	// alone.
 	Alias4K float64 `json:"alias_4k"`
-	// AliasStores is how many stores back the nearest such store is, 1 for the last one; 0
-	// if there is none.
+	// AliasStores is the distance of the nearest such store, in stores, 1 for the last one; 0 if
+	// there is none.
 	AliasStores int `json:"alias_stores_back"`
-	// Forwarded are loads that overlap one of those stores in truth, and wait for it.
+	// Forwarded are loads that overlap a store of the store buffer in the whole address, and wait for it.
 	Forwarded float64 `json:"forwarded"`
-	// Forwards are those of the last iteration, a load and the store that feeds it.
+	// Forwards lists the pairs of load and store of the last iteration.
 	Forwards []Forward `json:"forwards,omitempty"`
-	// AliasFrame are accesses that reach a line of a frame by another page than the access
-	// to that line before.
+	// AliasFrame are accesses to a line of a frame through another page than the previous access to
+	// that line.
 	AliasFrame float64 `json:"alias_frame"`
-	// L1DMisses and L1IMisses are those of caches that replace what was not used for longest.
+	// L1DMisses and L1IMisses are the misses of caches with LRU replacement.
 	L1DMisses float64 `json:"l1d_misses"`
 	L1IMisses float64 `json:"l1i_misses"`
-	// RunL1IMisses are those of a whole run of the longer image, in proportion to its copies only where the shorter
-	// one exceeds the cache too.
+	// RunL1IMisses are the L1I misses of a whole run of the longer image. They are proportional to its copies only if the
+	// shorter image exceeds the cache too.
 	RunL1IMisses float64 `json:"run_l1i_misses"`
 }
 
-// Forward is a load that waits for a store, by the numbers of their instructions in the block, from 0.
+// Forward is a load that waits for a store; instructions are numbered from 0.
 type Forward struct {
 	Store  int
 	Load   int
@@ -51,8 +51,8 @@ func (f Forward) MarshalJSON() ([]byte, error) {
 	}{f.Store + 1, f.Load + 1, f.Copies})
 }
 
-// Predict reads a prediction off a trace. What is about an iteration is the mean over the second
-// half of its copies: in the first a block may settle.
+// Predict makes a prediction from a trace. Values per iteration are means over the second half of the
+// copies: in the first half a block may settle.
 func Predict(t Trace, core Core) Prediction {
 	var p Prediction
 	if t.Copies == 0 {
@@ -118,7 +118,7 @@ type frameLine struct {
 	line  uint64
 }
 
-// l1dMisses are the misses of the traced copies in a run that follows another.
+// l1dMisses are the misses of the traced copies in a repeated run.
 func l1dMisses(t Trace, core Core) float64 {
 	var sets [page / line][]int // frames of the lines of a set, the most recent at the end
 	misses := 0

@@ -2,21 +2,21 @@ package invariants
 
 import "github.com/bbprof/bbprof/asm"
 
-// stores are the last stores of a trace, as many as the store buffer holds.
+// stores is the store buffer: the last stores of a trace.
 type stores struct {
 	ring []asm.Access
-	next int // of the ring, once that is full: the oldest
+	next int // the oldest, once the ring is full
 	room int
-	// Nearly all loads are far from all stores or meet those of their own page, and a table
-	// of what is stored where within a page tells so without looking at each.
+	// Nearly all loads overlap no store, or one to their own page. A table of the words stored to
+	// within a page finds these without a scan of the ring.
 	words [page / word]stored
 }
 
-// stored is what the last stores did to a word at some offset within pages.
+// stored summarises the last stores to a word at some offset within pages.
 type stored struct {
 	n       int
-	page    uint64 // of the first of them
-	several bool   // others went to other pages
+	page    uint64 // the first store's page
+	several bool   // there were stores to other pages, too
 }
 
 const word = 8
@@ -51,7 +51,7 @@ func (s *stores) add(a asm.Access) {
 
 func (s *stores) word(addr uint64) *stored { return &s.words[addr&within/word] }
 
-// wordsOf are the words that an access touches.
+// wordsOf lists the words that an access touches.
 func wordsOf(a asm.Access) func(yield func(addr uint64) bool) {
 	return func(yield func(addr uint64) bool) {
 		for addr := a.Addr &^ (word - 1); addr < a.Addr+uint64(a.Width) && yield(addr); addr += word {
@@ -59,10 +59,10 @@ func wordsOf(a asm.Access) func(yield func(addr uint64) bool) {
 	}
 }
 
-// back is the store so many before, 1 for the last one.
+// back returns the nth store from the end, 1 for the last one.
 func (s *stores) back(n int) asm.Access { return s.ring[(s.next+len(s.ring)-n)%len(s.ring)] }
 
-// youngest is how many stores back the youngest is of which match is true, 0 if there is none.
+// youngest returns the distance, in stores, of the youngest store that matches, 0 if there is none.
 func (s *stores) youngest(match func(store asm.Access) bool) int {
 	for n := 1; n <= len(s.ring); n++ {
 		if match(s.back(n)) {
@@ -72,7 +72,7 @@ func (s *stores) youngest(match func(store asm.Access) bool) int {
 	return 0
 }
 
-// aliases is how many stores back the youngest is that a load aliases with, 0 if there is none.
+// aliases returns the distance of the youngest store that a load aliases with, 0 if there is none.
 func (s *stores) aliases(t Trace, load asm.Access) int {
 	for addr := range wordsOf(load) {
 		if w := s.word(addr); w.several || w.n > 0 && w.page != addr&^within {
@@ -82,7 +82,7 @@ func (s *stores) aliases(t Trace, load asm.Access) int {
 	return 0
 }
 
-// feeds is how many stores back the youngest is that a load overlaps in its whole address.
+// feeds returns the distance of the youngest store that a load overlaps in its whole address.
 func (s *stores) feeds(load asm.Access) int {
 	return s.youngest(func(store asm.Access) bool { return overlap(load, store) })
 }

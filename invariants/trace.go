@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Trace is every access of one run of the longer image, in program order, and the frame that
-// each of its pages stands on.
+// Trace lists the accesses of one run of the longer image in program order, with the frame of each
+// page.
 type Trace struct {
 	Accesses []asm.Access
 	Copies   int
@@ -17,7 +17,7 @@ type Trace struct {
 	Insts    []asm.Inst
 }
 
-// Core is what of a core decides about aliasing and residency.
+// Core holds the sizes of a core that decide aliasing and residency.
 type Core struct {
 	L1DWays     int `json:"l1d_ways"`
 	StoreBuffer int `json:"store_buffer_entries"`
@@ -33,11 +33,11 @@ const (
 	within = page - 1
 )
 
-// Finding is what a rule says: evidence that it held, or the rejection.
+// Finding is a rule's outcome: evidence that it held, or the rejection.
 type Finding struct {
 	Evidence  Evidence
 	Rejection *verdict.Rejection
-	// Copy is the first copy of the block that broke it: fewer copies would not have.
+	// Copy is the first copy of the block that violates the rule: fewer copies would not.
 	Copy int
 }
 
@@ -62,7 +62,7 @@ func kind(a asm.Access) string {
 	return "a load"
 }
 
-// lookup finds frames; successive accesses mostly are to one page.
+// lookup finds frames; successive accesses are mostly to one page.
 type lookup struct {
 	of   map[uint64]int
 	page uint64
@@ -89,7 +89,7 @@ func (l *lookup) maps(addr uint64) bool {
 	return true
 }
 
-// lastFrame is the highest number of a frame.
+// lastFrame is the highest frame number.
 func (t Trace) lastFrame() int {
 	last := 0
 	for _, f := range t.Frame {

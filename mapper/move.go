@@ -9,27 +9,26 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lineBytes are what no access of a result crosses, and the widest alignment that matters.
+// lineBytes is the size of a cache line: no access of a result crosses one, and no wider alignment matters.
 const lineBytes = 64
 
-// operand is where an access goes, if that may be moved.
+// operand is a memory operand whose address may be moved.
 type operand struct {
 	at    int64
-	width int64 // bytes accessed, 0 of an address alone
-	align int64 // without which the instruction faults, 1 for none
+	width int64 // bytes accessed, 0 for an address alone
+	align int64 // the alignment that the instruction demands, 1 for none
 
 	// Of a rip-relative operand:
-	field int   // of its displacement, in the block
+	field int   // offset of its displacement in the block
 	disp  int64 // as written
-	move  int64 // by how much it is to be moved
+	move  int64 // bytes to add to it
 }
 
-// wants is the alignment of a whole variable of the operand's width; an address is that of any.
+// wants is the natural alignment of the operand's width; for an address alone, a whole line.
 func (o operand) wants() int64 {
 	if o.width == 0 || o.width >= lineBytes {
 		return lineBytes
@@ -37,15 +36,15 @@ func (o operand) wants() int64 {
 	return max(o.align, 1<<bits.Len64(uint64(o.width-1)))
 }
 
-// harmed reports whether the operand, moved so, makes its instruction fault or cross a line.
+// harmed reports whether the moved operand makes its instruction fault or cross a line.
 func (o operand) harmed(move int64) bool {
 	at := o.at + move
 	return at&(o.align-1) != 0 || o.width > 0 && at>>6 != (at+min(o.width, lineBytes)-1)>>6
 }
 
-// bestMove is the smallest distance at which the fewest operands fault or cross a line, and among those the
-// fewest accesses and then the fewest addresses lack the alignment of a whole variable. harmed is how many
-// fault or cross a line all the same.
+// bestMove finds the smallest distance that minimises, in this order, the operands that fault or cross a line, the
+// accesses without natural alignment, and the addresses without it. harmed counts the operands that still fault or
+// cross a line.
 func bestMove(operands []operand) (move int64, harmed int) {
 	best := [3]int{math.MaxInt}
 	for by := range int64(lineBytes) {
@@ -69,7 +68,7 @@ func bestMove(operands []operand) (move int64, harmed int) {
 	return move, best[0]
 }
 
-// Movable reports whether registers that start elsewhere may remove what a block is rejected for.
+// Movable reports whether other initial registers may avoid a rejection for this reason.
 func Movable(reason verdict.Reason) bool {
 	return slices.Contains([]verdict.Reason{verdict.Misaligned, verdict.UnalignedOperand, verdict.Alias4K}, reason)
 }
@@ -77,12 +76,12 @@ func Movable(reason verdict.Reason) bool {
 // Mover moves registers of the initial state of a block.
 type Mover struct {
 	Insts       []asm.Inst
-	Copies      int // that run in a row
-	StoreBuffer int // entries, which bound how far back a load may find a store
+	Copies      int // in the longer image
+	StoreBuffer int // entries: a load can alias with this many earlier stores
 }
 
-// Move gives the state with those registers moved whose accesses a movable reason is about, so that fewer are. What a user
-// has set is left alone. ok is false where no register helps.
+// Move moves registers of the state so that fewer accesses violate a movable reason's rule. Registers that the user has
+// set stay. ok is false if no register helps.
 func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State, ok bool) {
 	users, err := initial.ParseSet(state.Set)
 	if err != nil && state.Set != "" {
@@ -94,7 +93,7 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	}
 	var set []string
 	next, reads := state, asm.StateOf(m.Insts).GPRRead
-	unmoved := asm.Follow(m.Insts, copies, harness.Start(next))
+	unmoved := asm.Follow(m.Insts, copies, next.StartAt(layout.Home))
 	for r := asm.RAX; r <= asm.R15; r++ {
 		if users.Names(r) || reads>>r&1 == 0 {
 			continue
@@ -102,7 +101,7 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 		if by := best(m.followed(next, r, copies, unmoved)); by != 0 {
 			next.GPR[r] += by
 			set = append(set, fmt.Sprintf("%s=%#x", r, next.GPR[r]))
-			unmoved = asm.Follow(m.Insts, copies, harness.Start(next))
+			unmoved = asm.Follow(m.Insts, copies, next.StartAt(layout.Home))
 		}
 	}
 	if len(set) == 0 {
@@ -115,11 +114,11 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	return more.With(users).Over(state), true
 }
 
-// alignCopies are looked at for alignment: those of a block that advances by 4 bytes a copy go through a line.
+// alignCopies is the number of copies examined for alignment: a block that advances by 4 bytes a copy passes a line in them.
 const alignCopies = lineBytes / 4
 
-// withinLine is by how much to move what a register carries so that as few accesses as possible cross a line or lack the alignment that an
-// instruction demands; 0 if none does.
+// withinLine is the distance, in bytes, to move the accesses that follow a register so that the fewest cross a line or
+// lack the alignment that their instruction demands; 0 if none does.
 func withinLine(all []following) uint64 {
 	var operands []operand
 	harmed := false
@@ -141,7 +140,8 @@ func withinLine(all []following) uint64 {
 	return uint64(by)
 }
 
-// withinPage is by how many lines to move what a register carries so that as few loads as possible alias an earlier store; 0 if none does.
+// withinPage is the distance, in whole lines, to move the accesses that follow a register so that the fewest loads alias an
+// earlier store; 0 if none does.
 func (m Mover) withinPage(all []following) (best uint64) {
 	if !slices.ContainsFunc(all, func(a following) bool { return a.carried }) {
 		return 0
@@ -155,12 +155,12 @@ func (m Mover) withinPage(all []following) (best uint64) {
 	return best
 }
 
-// aliases counts the words that loads share, in the low 12 bits of the address alone, with the latest of the last room stores
-// there, if what a register carries is moved.
+// aliases counts the words in which a load equals one of the last room stores in the low 12 bits of the address alone, if
+// the accesses that follow the register are moved.
 func aliases(all []following, by uint64, room int) (n int) {
 	const word = 8
 	var latest [layout.PageSize / word]struct {
-		store int // by number, from 1
+		store int // its number, from 1
 		word  uint64
 	}
 	stores := 0
@@ -185,18 +185,18 @@ func aliases(all []following, by uint64, room int) (n int) {
 	return n
 }
 
-// following is an access of some copy, at an address that follows from the state.
+// following is an access of some copy at an address that the initial state determines.
 type following struct {
 	*asm.Mem
 	addr    uint64
-	align   int64 // that the instruction demands
-	carried bool  // it moves as the register does
+	align   int64 // demanded by the instruction
+	carried bool  // it moves with the register
 }
 
-// followed are the accesses of the first copies as far as they are known, unmoved those from the state as it is.
+// followed lists the accesses of the first copies at known addresses; unmoved are those of the state as it is.
 func (m Mover) followed(state initial.State, r asm.Reg, copies int, unmoved []asm.Followed) (all []following) {
 	state.GPR[r] += lineBytes
-	for i, after := range asm.Follow(m.Insts, copies, harness.Start(state)) {
+	for i, after := range asm.Follow(m.Insts, copies, state.StartAt(layout.Home)) {
 		if a := unmoved[i]; a.Known {
 			in := &m.Insts[a.Inst]
 			all = append(all, following{&in.Mem[a.Mem], a.Addr, int64(in.Align), after.Known && after.Addr == a.Addr+lineBytes})

@@ -1,16 +1,16 @@
 // Package mapper has the rules by which a block is given memory: the method of the BHive paper (IISWC 2019, section 3.1).
 //
-// A block's bytes do not say which memory its program had. So the block is run, and at each access to a page that is not
-// there the page is mapped onto a frame, a physical page, and the run starts over with registers, flags and memory as at
-// first, until it comes to its end. A [Page] is a step of this: an address, its frame, and the instruction that asked for
-// it. All pages share one frame unless that disturbs the block. A fault that no page would help rejects the block.
+// A block's bytes do not say which memory its program had. So the block runs, and each access to an unmapped page maps that page onto a frame (a
+// physical page) and starts the run again with the initial registers, flags and memory, until a run completes. A [Page]
+// is one step of this: an address, its frame, and the instruction that asked for it. All pages share one frame unless
+// that disturbs the block. A fault that no page can resolve rejects the block.
 //
-// Where the block stands and what its registers hold at first is free, and decides whether its accesses are aligned.
-// [Place] gives rip-relative operands places as a program would. [Mover] moves registers so that accesses do not cross
+// The block's address and initial registers are free, and decide whether its accesses are aligned.
+// [Place] aligns rip-relative operands as a program would. [Mover] moves registers so that accesses do not cross
 // cache lines, fault for their alignment, or alias.
 //
-// The rules are pure: any harness can use them. Package internal/mapping carries them out in the child of package profiler,
-// whose results list the pages.
+// The rules are pure: any harness can use them. Package internal/mapping applies them in the profiler's child; results
+// list the pages.
 package mapper
 
 import (
@@ -23,8 +23,8 @@ type Page struct {
 	Addr  uint64 `json:"address"`
 	Frame int    `json:"frame"`
 	Inst  int    `json:"instruction"` // the instruction that asked for it, from 0
-	Fault uint64 `json:"fault"`       // the address that it asked for
-	Copy  int    `json:"-"`           // of the block, that the instruction stands in
+	Fault uint64 `json:"fault"`       // the address that faulted
+	Copy  int    `json:"-"`           // the copy of the block
 }
 
 // MarshalJSON writes addresses as hexadecimal text and counts instructions from 1, as a report does.

@@ -10,14 +10,14 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Place changes a block's rip-relative displacements for a block that is to stand at the start of a page, so that its
-// operands are where in a page they are in its program. If it stands at an address of its program, the address within a
-// page is added to each displacement: constants that a program keeps aligned would else be misaligned. If that is not
-// known, at is nil, and each operand gets the alignment that its width wants, as compilers place them.
+// Place changes a block's rip-relative displacements for a block that will stand at the start of a page, so that its
+// operands keep the alignment that they have in the program. at is the block's address in its program: its offset within
+// a page is added to each displacement. Where it is nil, each operand gets its natural alignment, as compilers place
+// them.
 func Place(code []byte, at *uint64) []byte {
 	insts, err := asm.Decode(code)
 	if err != nil {
-		return code // which the caller finds as well
+		return code // the caller reports it
 	}
 	operands := relativeOperands(insts)
 	if at != nil {
@@ -37,7 +37,7 @@ func Place(code []byte, at *uint64) []byte {
 	return moved
 }
 
-// relativeOperands are the rip-relative operands of a block, from the start of a page, at which the block stands.
+// relativeOperands lists a block's rip-relative operands, at offsets from the start of the block's page.
 func relativeOperands(insts []asm.Inst) (list []operand) {
 	for i := range insts {
 		in := &insts[i]
@@ -63,8 +63,8 @@ func moveAll(operands []operand, move int64) {
 	}
 }
 
-// align moves all operands by one distance, so that they keep their places to each other. Only where that
-// leaves one of them harmed, each group of operands that are far from the others is moved by itself.
+// align moves all operands by one distance, which keeps the distances between them. If that leaves one of them
+// harmed, each group of neighbouring operands moves by itself.
 func align(operands []operand) {
 	move, harmed := bestMove(operands)
 	moveAll(operands, move)

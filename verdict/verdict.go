@@ -1,9 +1,9 @@
-// Package verdict names what bbprof can say about a block besides a number.
+// Package verdict holds the outcomes of a block other than a number.
 //
 // Three kinds never mix. A [Rejection] says that this block cannot be profiled, and is
-// data: a reason from a closed list and whatever shows why. A [HostError] says that no
-// block can be profiled on this machine as it stands, and what would mend it. Any other
-// error is a failure of bbprof itself.
+// data: a reason from a closed list with its evidence. A [HostError] says that no block
+// can be profiled on this machine as it is set up, and the remedy. Any other error is a
+// failure of bbprof itself.
 package verdict
 
 import "fmt"
@@ -12,10 +12,10 @@ import "fmt"
 type Reason string
 
 const (
-	// Of the bytes themselves; nothing has run.
+	// About the bytes; nothing has run.
 	BadHex           Reason = "bad_hex"          // the text is not a hexadecimal block
 	BadSet           Reason = "bad_set"          // the column set cannot be read
-	Undecodable      Reason = "undecodable"      // bytes that are no x86-64 instruction
+	Undecodable      Reason = "undecodable"      // not an x86-64 instruction
 	ControlFlow      Reason = "control_flow"     // jump, call, return, loop, int3, …
 	Privileged       Reason = "privileged"       // needs ring 0 or an I/O permission
 	Syscall          Reason = "syscall"          // enters the kernel
@@ -24,9 +24,9 @@ const (
 	CodeExceedsL1I   Reason = "code_exceeds_l1i" // not even the fewest copies fit L1I
 
 	// Of a run.
-	Unmappable       Reason = "unmappable"        // an address that no page can be put at
+	Unmappable       Reason = "unmappable"        // an unmappable address
 	TooManyPages     Reason = "too_many_pages"    // keeps touching new pages
-	LeavesState      Reason = "leaves_state"      // too few copies stay within a captured state
+	LeavesState      Reason = "leaves_state"      // too few copies stay within the captured pages
 	UnalignedOperand Reason = "unaligned_operand" // an alignment the instruction demands
 	SIGSEGV          Reason = "sigsegv"           // a protection fault that no address explains
 	SIGFPE           Reason = "sigfpe"
@@ -35,7 +35,7 @@ const (
 	SIGTRAP          Reason = "sigtrap"
 	Timeout          Reason = "timeout"
 
-	// Of the evidence: it ran, and the number would not be the block's own.
+	// About the evidence: it ran, but something else determined its time.
 	L1DMiss       Reason = "l1d_miss"
 	L1IMiss       Reason = "l1i_miss"
 	ContextSwitch Reason = "context_switch"
@@ -57,8 +57,8 @@ func Reasons() []Reason {
 	}
 }
 
-// Noise reports whether the reason is what else happened on the machine, so that another try may
-// end otherwise.
+// Noise reports whether other activity on the machine may have caused the rejection, so that a retry may
+// succeed.
 func (r Reason) Noise() bool {
 	switch r {
 	case ContextSwitch, Unstable, ClockDrift:
@@ -72,13 +72,13 @@ type Rejection struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail"` // one clause, complete with the values that decided
 
-	// Where, when one instruction is to blame.
+	// The instruction at fault, if there is one.
 	Inst *Inst `json:"instruction,omitempty"`
 	// Address is the faulting virtual address, when there is one.
 	Address *uint64 `json:"address,omitempty"`
 }
 
-// Inst points at one instruction of the block.
+// Inst identifies one instruction of the block.
 type Inst struct {
 	Index  int    `json:"index"`         // 0 is the first of the block
 	Offset int    `json:"offset_bytes"`  // from the start of the block
@@ -96,10 +96,10 @@ func (r *Rejection) Error() string {
 
 // HostError says that this machine, as it is set up, cannot do what was asked.
 type HostError struct {
-	Missing string // what is not there, in one clause
+	Missing string // what is missing, in one clause
 	Remedy  string // what the user can do about it
-	Err     error  // what the system answered
-	Busy    bool   // it is an idle CPU that is missing: the same host may measure later
+	Err     error  // the system's error
+	Busy    bool   // an idle CPU is missing: this host may measure later
 }
 
 func (e *HostError) Error() string {
@@ -115,7 +115,7 @@ func (e *HostError) Error() string {
 
 func (e *HostError) Unwrap() error { return e.Err }
 
-// Refused is the error of a system call that does not fail but where something forbids it.
+// Refused is the error of a system call that fails only where something forbids it.
 func Refused(call string, err error) *HostError {
 	return &HostError{Missing: call + " is refused", Remedy: "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err}
 }

@@ -21,17 +21,17 @@ type Clock interface {
 	// Chains lists what the sampler times beside the block, each a phase of its own before
 	// the block's; empty for a clock that counts core cycles.
 	Chains() []Chain
-	// Rate is what the chain's differences of one window say, in clock ticks per core cycle:
-	// differences[i] are those of chain i.
+	// Rate estimates clock ticks per core cycle from one window: differences[i] are those of
+	// chain i.
 	Rate(differences [][]float64) stat.Estimate
-	// FastRate is Rate from the fast half of the samples, for a core that another thread shares.
+	// FastRate is Rate from the faster half of the samples, for a core shared with another thread.
 	FastRate(differences [][]float64) float64
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
-	// Resolution is the half-width in ticks that the clock's steps alone give the 95 % interval
-	// of a time that n differences of two timings show so many times over.
+	// Resolution is the part of a time's 95 % half-width, in ticks, that is due to the clock's
+	// steps, where each of n differences of two timings holds that time some number of times.
 	Resolution(n int, times float64) float64
-	// RateResolution is the same of a Rate from n samples, in ticks per cycle.
+	// RateResolution is the same for a Rate from n samples, in ticks per cycle.
 	RateResolution(n int) float64
 	// Describe tells a reader how readings became cycles.
 	Describe() string
@@ -39,12 +39,11 @@ type Clock interface {
 
 // Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence.
 //
-// What surrounds a chain costs a cycle more or less from one layout to the next, and only a
-// long chain makes that small; but straight-line code of such a length would push the block
-// out of the op cache. The loop's control costs nothing: it does not depend on the chain and
-// runs ahead of it. Its end may be mispredicted, which costs some 20 cycles after the chain,
-// so all loops are longer than any predictor's history (a few hundred branches; Seznec, TAGE):
-// then it always is.
+// The code around a chain varies by about a cycle between layouts, so the chain must be long;
+// straight-line code of that length would push the block out of the op cache. The loop's control
+// costs nothing: it does not depend on the chain and runs ahead of it. A mispredicted exit costs
+// some 20 cycles after the chain. All loops are longer than any predictor's history (a few
+// hundred branches; Seznec, TAGE), so that every exit is mispredicted.
 type Chain struct {
 	Iterations int
 	Multiply   bool
@@ -61,12 +60,12 @@ func (c Chain) Length() int { return c.Iterations * chainBody }
 // Runs is how many runs are timed at once.
 func (Chain) Runs() int { return chainRuns }
 
-// leadTurns is the length of the run from whose end a chain is timed. It only has to be
-// longer than what came before can hide behind (350 adds; 200 are not enough).
+// leadTurns is the length of the run before the timed ones. Earlier work must not overlap
+// them: 350 adds suffice, 200 do not.
 const leadTurns = 256
 
-// Emit appends the chain as an image that reads clock, and returns its entry. The first of its
-// runs is a short one, which every chain has alike; the others are of the chain's length.
+// Emit appends the chain as an image that reads clock, and returns its entry. Its first run is
+// short and the same in every chain; the others have the chain's length.
 func (c Chain) Emit(e *asm.Emitter, clock harness.Clock) (entry uint64) {
 	entry = Chain{leadTurns, c.Multiply}.run(e)
 	harness.EndRun(e, clock)
@@ -78,7 +77,7 @@ func (c Chain) Emit(e *asm.Emitter, clock harness.Clock) (entry uint64) {
 func (c Chain) run(e *asm.Emitter) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
-	e.Lfence() // nothing before the chain may hide some of it
+	e.Lfence() // nothing before the chain may overlap it
 	e.MovImm(asm.RCX, uint64(c.Iterations))
 	e.Align(64)
 	again := e.PC()

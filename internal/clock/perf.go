@@ -29,7 +29,7 @@ func (Perf) FastRate([][]float64) float64 { return 1 }
 
 func (Perf) Step() float64 { return 1 }
 
-// Resolution is a cycle that either end of a difference may be off, spread over all of them.
+// Resolution: each end of a difference may be off by a cycle; n differences average that.
 func (Perf) Resolution(n int, times float64) float64 { return 1 / math.Sqrt(float64(n)) / times }
 
 // RateResolution is 0: the rate is known.
@@ -37,24 +37,24 @@ func (Perf) RateResolution(int) float64 { return 0 }
 
 func (Perf) Describe() string { return "core cycles, counted by the CPU and read with rdpmc" }
 
-// Difference is what a counter counted between two readings.
+// Difference is the count between two readings.
 func (c Perf) Difference(from, to uint64) uint64 {
 	return (to - from) & (1<<c.Width - 1)
 }
 
-// cyclesTolerance is by how much, as a share, core cycles by the counter and by the calibrated TSC may differ.
+// cyclesTolerance is the largest relative difference between cycles by the counter and by the calibrated TSC.
 const cyclesTolerance = 0.005
 
-// Chained is what a clock says of the calibration chains: the differences of a short and a long chain of adds,
-// and of one of multiplies.
+// Chained holds a clock's readings of the calibration chains: the differences of a short and a long chain of adds,
+// and of multiplies.
 type Chained struct{ Adds, Multiplies [][]float64 }
 
-// Checked is what a chained add and a chained imul take by a counter of core cycles, and an imul by the TSC,
-// calibrated by the adds.
+// Checked holds the cycles of a chained add and a chained imul by a counter of core cycles, and of an imul by the
+// TSC, calibrated with the adds.
 type Checked struct{ Add, Multiply, MultiplyByTSC float64 }
 
-// CheckCycles holds a counter of core cycles against the chains that the TSC is calibrated with, and against
-// the TSC: an add takes one cycle, an imul a whole number of them, and what the TSC says.
+// CheckCycles checks a counter of core cycles: by it an add takes one cycle, an imul a whole number of cycles, and
+// both agree with the TSC.
 func CheckCycles(counted, ticks Chained) (c Checked, ok bool) {
 	c.Add = stat.MidMean(ticksPerAdd(counted.Adds)).Value
 	c.Multiply, ok = CheckMultiply(counted.Multiplies, 1)
@@ -66,5 +66,5 @@ func (c Checked) String() string {
 	return fmt.Sprintf("%.3f for an add and %.3f for an imul, of which the TSC makes %.3f", c.Add, c.Multiply, c.MultiplyByTSC)
 }
 
-// AddChains are the chains that CheckCycles wants of adds.
+// AddChains are the chains of adds that CheckCycles needs.
 func AddChains() []Chain { return TSC{}.Chains() }

@@ -15,8 +15,8 @@ import (
 // eliminate them at rename). Two lengths are timed and subtracted, so that what surrounds
 // the chain cancels.
 type TSC struct {
-	// StepTicks is by how much the counter moves at a time: 1 or 2 on most machines, more
-	// under some hypervisors and on some AMD cores.
+	// StepTicks is the counter's increment: 1 or 2 on most machines, more under some
+	// hypervisors and on some AMD cores.
 	StepTicks float64
 }
 
@@ -40,8 +40,8 @@ func (TSC) Chains() []Chain {
 	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
 }
 
-// StepSlack is by how many steps the difference of two timings can be off: each has two
-// readings, each off by up to one, and a little.
+// StepSlack bounds the error of the difference of two timings, in steps: four readings, each
+// off by up to one, and a little.
 const StepSlack = 2.5
 
 // Rate is in ticks per core cycle.
@@ -55,7 +55,7 @@ func (c TSC) Resolution(n int, times float64) float64 {
 	return stat.T95(n-1) * c.StepTicks / math.Sqrt(3*float64(n)) / times
 }
 
-// RateResolution is that of the chains' difference; of one, how far that can be off.
+// RateResolution is that of the chains' difference; for a single sample, its largest error.
 func (c TSC) RateResolution(n int) float64 {
 	if n == 1 {
 		return StepSlack * c.StepTicks / chainCycles
@@ -85,8 +85,8 @@ func (c TSC) Describe() string {
 
 // MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
 // Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
-// be an integer. If adds ever took less than a cycle, or the clock were not what we think,
-// it would not be. An emulator, whose add and imul cost about the same, gives 1 or 2.
+// be an integer. It is not if adds take less than a cycle or the clock is not constant. An
+// emulator, whose add and imul cost about the same, gives 1 or 2.
 func MultiplyChains() []Chain {
 	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }
@@ -94,7 +94,7 @@ func MultiplyChains() []Chain {
 // LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog, instruction_tables).
 const LeastMultiply = 3
 
-// multiplyTolerance bounds how far the ratio may lie from an integer, as a share of that.
+// multiplyTolerance bounds the ratio's relative distance from an integer.
 const multiplyTolerance = 0.01
 
 // CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
@@ -104,25 +104,25 @@ func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	return latency, Whole(latency)
 }
 
-// Whole reports whether a latency of imul is near an integer that it can be.
+// Whole reports whether a latency is near an integer that imul can have.
 func Whole(latency float64) bool {
 	whole := math.Round(latency)
 	return whole >= LeastMultiply && math.Abs(latency-whole) <= multiplyTolerance*whole
 }
 
-// StepOf is the step of a counter from its readings, or from differences of them: the greatest
-// divisor of how far each is from the one before, up or down. One in a hundred may be off the grid: on a
-// busy virtual machine one in 200 calibrations saw such a reading, and took 1 for a step of 26.
+// StepOf finds a counter's step from readings or from their differences: the greatest common divisor of
+// successive differences. One in a hundred may be off the grid: on a busy virtual machine one in 200
+// calibrations had such a reading, and took 1 for a step of 26.
 func StepOf(readings []uint64) float64 {
 	var jumps []uint64
 	for i := 1; i < len(readings); i++ {
 		d := readings[i] - readings[i-1]
-		if d = min(d, -d); d != 0 { // modulo 2^64, of which steps like 26 are no divisor
+		if d = min(d, -d); d != 0 { // modulo 2^64, which a step like 26 does not divide
 			jumps = append(jumps, d)
 		}
 	}
 	step := max(divisor(jumps), 1)
-	const few = 16 // that all have a greater divisor than the step by chance in one of 2^16
+	const few = 16 // differences share a larger divisor by chance once in 2^16
 	for some := range slices.Chunk(jumps, few) {
 		off, d := 0, divisor(some)
 		for _, j := range jumps {
@@ -137,7 +137,7 @@ func StepOf(readings []uint64) float64 {
 	return float64(step)
 }
 
-// divisor is the greatest common one, 0 of nothing.
+// divisor is the greatest common divisor, 0 for an empty list.
 func divisor(all []uint64) (g uint64) {
 	for _, d := range all {
 		for d != 0 {

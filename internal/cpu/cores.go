@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// Name names a kind of core whose instructions take equally long. A server core and its shrinks
-// count as their parent's: Skylake is also Cascade Lake and Comet Lake.
+// Name names a kind of core. Cores with the same instruction times share a name: Skylake is also
+// Cascade Lake and Comet Lake.
 type Name string
 
 // The cores that have a row.
@@ -32,46 +32,46 @@ const (
 	Zen5c       Name = "Zen 5c"
 )
 
-// Core is what bbprof has to know of a kind of core. A value that is not known is 0.
+// Core holds what bbprof needs to know about a kind of core. An unknown value is 0.
 type Core struct {
 	Name Name
-	// Like is the core with a row of its own that executes every instruction as this one does, "" if there is
-	// none: known answers and latencies of that one hold.
+	// Like names the core whose instruction times this one shares, "" if none: its known answers and
+	// latencies hold here.
 	Like   Name
-	Events string // its name in the table of events, "" if that has none
+	Events string // its name in the table of events, "" if it is not there
 	OpCache
 	NoOpCache      bool // the decoders serve all code, so that only L1I limits the number of copies
 	StoreBuffer    int  // stores that the core can hold back from L1D
-	DispatchWidth  int  // operations renamed a cycle at most
-	LoadsPerCycle  int  // at most; likewise
+	DispatchWidth  int  // operations renamed a cycle, at most
+	LoadsPerCycle  int  // at most
 	StoresPerCycle int
 	MultiplyCycles int // the latency of imul r64, r64
-	// SettlesAtOnce says that dense code in long images is as fast as it gets after 16 runs: 2,000 blocks agreed as well without more.
-	// On Redwood Cove it took some 60, and other cores get as many.
+	// SettlesAtOnce says that dense code in long images reaches its final speed within 16 runs (2,000 blocks
+	// agreed as well without more). Redwood Cove needs some 60, and unmeasured cores get as many.
 	SettlesAtOnce bool
-	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches on an idle
-	// core, where that was measured: the ALUs, or fewer where ports are bound at rename.
+	// AddsPerCycle is the contention probe's rate of independent register adds on an idle core, where it was
+	// measured: the number of ALUs, or less where ports are bound at rename.
 	AddsPerCycle float64
-	// NopsPerCycle is the same of the probe's nops; 0 where the probe is of adds alone.
+	// NopsPerCycle is the same for the probe's nops; 0 where the probe has adds alone.
 	NopsPerCycle float64
 	Lead         Lead
 	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
 	// Software Optimization Guide, 2.6.2.2).
 	WayPredicted bool
 	Latencies    Latencies
-	// LLVM, UICA and OSACA are what these call it, "" where they have no model of it.
+	// LLVM, UICA and OSACA are the names of these tools' models, "" where there is none.
 	LLVM, UICA, OSACA string
 
 	vendor string
-	since  []cpuid.FeatureID // no older core of the vendor has any of these
-	l1i    int               // nor, with AVX-512, so large an L1I, if not 0
+	since  []cpuid.FeatureID // features that no older core of the vendor has
+	l1i    int               // if not 0, older cores with AVX-512 have a smaller L1I
 }
 
 // OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
 type OpCache struct{ Lines, OpsPerLine, Window int }
 
-// Lead is how far the front end works ahead of the first copy, and what it costs to be past that, as unroll.Lead
-// describes it. It is 0 where it was not measured.
+// Lead is how far the front end runs ahead of the first copy, as unroll.Lead describes it; 0 where it was not
+// measured.
 type Lead struct {
 	Windows, Sets            int
 	WindowCycles, LineCycles float64
@@ -82,14 +82,14 @@ type Lead struct {
 type Latencies int
 
 const (
-	SkylakeLatencies Latencies = iota // Skylake to Ice Lake, and what has no column
+	SkylakeLatencies Latencies = iota // Skylake to Ice Lake, and cores without a column
 	GoldenCoveLatencies
 	RedwoodCoveLatencies
 	LionCoveLatencies
 	GracemontLatencies
 	SkymontLatencies
 	ZenLatencies   // Zen 3 to Zen 5
-	LatencyColumns // how many there are
+	LatencyColumns // the number of columns
 )
 
 // Vendors as CPUID leaf 0 names them.
@@ -98,8 +98,8 @@ const (
 	amd   = "AuthenticAMD"
 )
 
-// unknown is safe on all cores: the smallest op cache and the largest store buffer that are known. The ways of a
-// core that is not Intel's may be predicted.
+// unknown is safe on all cores: the smallest op cache and the largest store buffer in the table. A core that is
+// not Intel's may predict ways.
 var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112, WayPredicted: true}
 
 // cores, of each vendor from the oldest to the newest, the small ones last.
@@ -111,8 +111,8 @@ var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112
 // r64, r64" in InstLatx64's dumps (github.com/InstLatx64/InstLatx64), and measured on Skylake, Redwood Cove, Zen 4 and Zen 5.
 // since: SDM vol. 1, chapter 5 (instructions by processor); AMD APM vol. 3, appendix D; Intel Architecture Instruction
 // Set Extensions Programming Reference, table 1-2 (AMX-FP16: Granite Rapids). Names of tools: llc -mcpu=help; the -arch
-// lists of uiCA and OSACA. LLVM has Golden Cove's model for Redwood Cove. It has that for the small cores, too, which is none of
-// theirs, so they have no name there.
+// lists of uiCA and OSACA. LLVM uses Golden Cove's model for Redwood Cove. It also does so for the small cores, where it is wrong, so
+// they have no LLVM name here.
 var cores = []Core{
 	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "haswell", UICA: "HSW", OSACA: "HSW"},
@@ -170,14 +170,14 @@ var cores = []Core{
 		since: []cpuid.FeatureID{cpuid.VAES}},
 	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction, and
 	// less L3 (TechPowerUp, "AMD Introduces Ryzen 5 and Ryzen 3 Mobile Processors with Zen 4c Cores", 2 November 2023).
-	// The features of a CPU do not tell them from their parents, which features then mean.
+	// Features do not distinguish them from their parents, so features alone name the parent.
 	zen4,
 	zen4.as(Zen4c, zen4.Events),
 	zen5,
 	zen5.as(Zen5c, zen5.Events),
 }
 
-// The rows that another is like.
+// Rows that other rows refer to.
 var (
 	lionCove = Core{Name: LionCove, Events: "lioncove", vendor: intel, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3,
 		Latencies: LionCoveLatencies, LLVM: "lunarlake"}
@@ -198,8 +198,8 @@ var (
 		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}
 )
 
-// as is the row of a core that executes as c does.
+// as returns c's row for a core with the same instruction times.
 func (c Core) as(name Name, events string) Core {
-	c.Name, c.Like, c.Events, c.since = name, c.Name, events, nil // no feature tells the two apart
+	c.Name, c.Like, c.Events, c.since = name, c.Name, events, nil // no feature distinguishes the two
 	return c
 }

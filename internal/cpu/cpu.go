@@ -1,8 +1,8 @@
 // Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a
 // block is laid out and judged, what other tables call it, and which events its hardware counters
-// have. What can be measured when bbprof starts is not here, or only to compare with. To add a core, add
+// have. Values that bbprof measures at its start are not here, or only for comparison. To add a core, add
 // its Name, its row in cores (cores.go), and its model numbers in models (models.go); CONTRIBUTING.md
-// lists what other tables want of it.
+// lists the other tables.
 package cpu
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Names lists the cores whose sizes are known, the older first within each vendor.
+// Names lists the cores with known sizes, oldest first within each vendor.
 func Names() []Name {
 	var names []Name
 	for _, c := range cores {
@@ -33,7 +33,7 @@ func WidestDispatch() (widest int) {
 	return widest
 }
 
-// Of is the row of a core, the careful one if it has none.
+// Of returns a core's row, or the careful one if it has none.
 func Of(n Name) Core {
 	if i := slices.IndexFunc(cores, func(c Core) bool { return c.Name == n }); i >= 0 {
 		return cores[i].careful()
@@ -41,7 +41,7 @@ func Of(n Name) Core {
 	return unknown
 }
 
-// careful has the unknown core's sizes where its own are not known and code needs one.
+// careful fills the sizes that a row lacks and code needs from the unknown core.
 func (c Core) careful() Core {
 	if c.OpCache == (OpCache{}) && !c.NoOpCache {
 		c.OpCache = unknown.OpCache
@@ -50,7 +50,7 @@ func (c Core) careful() Core {
 	return c
 }
 
-// Recognized is what kind of core a CPU has, and by what.
+// Recognized is a CPU's kind of core, and the evidence.
 type Recognized struct {
 	Core
 	// Contradiction says how CPUID's model number and its features disagree, "" if they do not.
@@ -58,10 +58,10 @@ type Recognized struct {
 	Contradiction string
 }
 
-// Recognize finds the core of a CPU by its model number and, where that names a core that cannot have
-// the features that the CPU has, or nothing at all under a hypervisor, by the features. A core is no
-// newer than its newest feature says. The kinds of core of a hybrid CPU share one model number: kind is what
-// Kind says of the logical CPU. Where that is not known, the core is not known either.
+// Recognize finds the core of a CPU by its model number. If the number is unknown or names a core that lacks
+// the CPU's features, as under some hypervisors, the features decide: the core is no newer than its newest
+// feature. All cores of a hybrid CPU share one model number, so kind (from [Kind]) must say which one it is; if it
+// is empty the core is unknown.
 func Recognize(id ID, kind string) Recognized {
 	m := modelOf(id)
 	byModel := m.of(kind)
@@ -87,7 +87,7 @@ func Recognize(id ID, kind string) Recognized {
 	return r
 }
 
-// newestByFeatures is the newest core of which the CPU has a feature that no older one has, and which.
+// newestByFeatures returns the newest core that introduced one of the CPU's features, and that feature.
 func newestByFeatures(id ID) (c Core, why string) {
 	for _, candidate := range cores {
 		if candidate.vendor != id.Vendor {
@@ -105,24 +105,24 @@ func newestByFeatures(id ID) (c Core, why string) {
 	return c, why
 }
 
-// EventsOf names the events of the core that a device of the kernel counts, "" if there are none in
-// the table. On a hybrid CPU the device tells the kinds of core apart.
+// EventsOf names the row of events for the core that a kernel device counts, "" if the table has none.
+// On a hybrid CPU the device distinguishes the kinds of core.
 func EventsOf(id ID, device string) string {
 	id.Hybrid = id.Hybrid && slices.Contains(Kinds, device) // else the kernel, or a hypervisor, presents one kind
 	return Recognize(id, device).Events
 }
 
-// ID is what CPUID says of a CPU, as far as it tells kinds of core apart.
+// ID holds the part of CPUID that distinguishes kinds of core.
 type ID struct {
 	Vendor        string // CPUID's, such as GenuineIntel
 	Family, Model int
 	L1I           int  // bytes
 	Hybrid        bool // the CPU has cores of several kinds
 	Hypervisor    bool
-	features      uint // bit i: it has telling[i]
+	features      uint // bit i: the CPU has telling[i]
 }
 
-// telling are the features that tell cores apart.
+// telling lists the features that distinguish cores.
 var telling = func() (all []cpuid.FeatureID) {
 	for _, c := range cores {
 		all = append(all, c.since...)
@@ -136,7 +136,7 @@ func Identify() ID {
 	id := ID{Vendor: c.VendorString, Family: c.Family, Model: c.Model, L1I: c.Cache.L1I,
 		Hybrid: c.Supports(cpuid.HYBRID_CPU), Hypervisor: c.Supports(cpuid.HYPERVISOR)}
 	if c.AVX10Level >= 2 {
-		return id // newer than all cores here, so features cannot say which
+		return id // newer than all cores here, so features cannot name it
 	}
 	return id.with(c.Supports)
 }
@@ -158,7 +158,7 @@ func (id ID) String() string {
 	return fmt.Sprintf("%s family %#x model %#x", cmp.Or(id.Vendor, "unknown vendor"), id.Family, id.Model)
 }
 
-// ParseList reads numbers, as of CPUs, as the kernel and taskset write them, such as 1 or 0,2 or 0-3,8.
+// ParseList reads a list of numbers as the kernel and taskset write it, such as 1 or 0,2 or 0-3,8.
 func ParseList(s string) (numbers []int, err error) {
 	for field := range strings.SplitSeq(strings.TrimSpace(s), ",") {
 		from, to, isRange := strings.Cut(strings.TrimSpace(field), "-")
@@ -185,7 +185,7 @@ const Devices = "/sys/bus/event_source/devices"
 // (Linux, tools/perf/Documentation/intel-hybrid.txt; arch/x86/events/intel/core.c has the third).
 var Kinds = []string{"cpu_core", "cpu_atom", "cpu_lowpower"}
 
-// Kind is which of them a logical CPU is; empty where all are of one kind.
+// Kind returns the kind of a logical CPU, one of Kinds; empty where there is only one kind.
 func Kind(read func(file string) ([]byte, error), number int) string {
 	for _, kind := range Kinds {
 		list, err := read(path.Join(Devices, kind, "cpus"))

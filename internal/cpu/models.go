@@ -1,6 +1,6 @@
 package cpu
 
-// model says which cores the CPUs with some model numbers have.
+// model maps a range of model numbers to a core.
 type model struct {
 	vendor      string
 	family      int
@@ -11,7 +11,7 @@ type model struct {
 	small, lowPower Name
 }
 
-// of is the core of one of the Kinds.
+// of returns the core of one of the Kinds.
 func (m model) of(kind string) Name {
 	switch {
 	case kind == "cpu_lowpower" && m.lowPower != "":
@@ -23,8 +23,8 @@ func (m model) of(kind string) Name {
 }
 
 // models are the lists of Linux: arch/x86/include/asm/intel-family.h, init_amd in
-// arch/x86/kernel/cpu/amd.c, and tools/perf/pmu-events/arch/x86/mapfile.csv. Linux does not tell Zen+, Zen 4c and
-// Zen 5c from their parents: theirs are the model numbers of InstLatx64's dumps (0800F82, 0810F81, 0AA0F02, 0B10F10).
+// arch/x86/kernel/cpu/amd.c, and tools/perf/pmu-events/arch/x86/mapfile.csv. Linux does not distinguish Zen+, Zen 4c and
+// Zen 5c from their parents; their model numbers are those of InstLatx64's dumps (0800F82, 0810F81, 0AA0F02, 0B10F10).
 var models = []model{
 	{vendor: intel, family: 6, first: 0x3c, core: Haswell},
 	{vendor: intel, family: 6, first: 0x3f, core: Haswell},

@@ -9,15 +9,15 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Layout says which CPUs are for what when several workers measure at a time.
+// Layout assigns CPUs to workers and to bbprof's other threads.
 type Layout struct {
-	// Workers has for each its CPUs: the first, and others to move to. No two are of one core.
+	// Workers has each worker's CPUs: the one it starts on, and others to move to. No two workers share a core.
 	Workers [][]int
-	// Own are the CPUs for all other threads; none if there is no other core.
+	// Own are the CPUs for all other threads; empty if no core is left.
 	Own []int
 }
 
-// CPUs are those that are measured on.
+// CPUs are those that workers measure on.
 func (l Layout) CPUs() []int { return slices.Concat(l.Workers...) }
 
 // LayoutError says that more workers are wanted than there are cores.
@@ -25,12 +25,11 @@ type LayoutError struct{ What string }
 
 func (e *LayoutError) Error() string { return e.What }
 
-// PlanWorkers gives workers, as many as wanted, or, if that is 0, one a core, a physical core each: a second hardware
-// thread of a core shares its units, so it would be measured too. chosen are the CPUs to
-// measure on, or, if there are none, fast, those allowed of the fastest kind of core, the last first since the first
-// serve most interrupts; then a core is left to bbprof's other threads where there is one too
-// many. siblings are the CPUs of one core. quota bounds how many workers run by default; 0
-// is no bound.
+// PlanWorkers gives each worker a physical core, since hardware threads of a core share its units. workers is the
+// number wanted, 0 for one a core. They run on the chosen CPUs or, if there are none, on fast, the allowed CPUs of
+// the fastest kind of core, the last first, since the first serve most interrupts; one core is then left to bbprof's
+// other threads if there are enough. siblings are the CPUs of one core. quota bounds the default number of workers;
+// 0 is no bound.
 func PlanWorkers(allowed, fast, chosen []int, siblings func(cpu int) []int, wanted, quota int) (Layout, error) {
 	candidates := slices.Clone(fast)
 	slices.Reverse(candidates)
@@ -90,8 +89,7 @@ func notAllowed(cpu int, err error) error {
 }
 
 // parseQuota reads a cgroup's cpu.max, or the two numbers of the older cpu.cfs_quota_us and
-// cpu.cfs_period_us: how many CPUs' worth of time there is, at least 1, or 0 without a limit
-// (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").
+// cpu.cfs_period_us, and returns the limit in CPUs, at least 1, or 0 without a limit (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").
 func parseQuota(s string) int {
 	fields := strings.Fields(s)
 	if len(fields) != 2 {

@@ -15,8 +15,8 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// Siblings are the allowed and other CPUs that are hardware threads of one core, itself
-// included; itself alone where the kernel does not tell.
+// Siblings lists the CPUs that are hardware threads of a CPU's core, itself included; itself alone if the
+// kernel does not say.
 func Siblings(cpu int) []int { return siblings(os.DirFS("/sys"), cpu) }
 
 func siblings(sys fs.FS, number int) []int {
@@ -31,8 +31,7 @@ func siblings(sys fs.FS, number int) []int {
 	return cpus
 }
 
-// Quota is how many CPUs' worth of time this process's cgroups leave it, 0 if they set no
-// limit.
+// Quota is the CPU limit of this process's cgroups, in CPUs, 0 if they set none.
 func Quota() int { return quota(os.DirFS("/")) }
 
 func quota(root fs.FS) (least int) {
@@ -48,9 +47,8 @@ func quota(root fs.FS) (least int) {
 	return least
 }
 
-// cgroups are those of this process and their parents, of version 2 and of version 1 with a
-// controller, each as a function that reads one of its files, "" of one that is not there
-// (cgroups(7)).
+// cgroups lists this process's cgroups and their parents, of version 2 and of version 1 with a controller.
+// Each is a function that reads one of the cgroup's files, "" if it does not exist (cgroups(7)).
 func cgroups(root fs.FS, controller string) iter.Seq[func(file string) string] {
 	read := func(name string) string {
 		text, err := fs.ReadFile(root, name)
@@ -78,14 +76,14 @@ func cgroups(root fs.FS, controller string) iter.Seq[func(file string) string] {
 	}
 }
 
-// Confine binds all threads that this process has, and so all that they start, to some CPUs.
+// Confine binds all threads of this process, and so all that they start, to some CPUs.
 // Threads that measure bind themselves afterwards.
 func Confine(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
-	// A thread may start another meanwhile, so until a round finds none that is new.
+	// Threads may start others meanwhile: repeat until a round finds no new one.
 	done := map[string]bool{}
 	for before := -1; before != len(done); {
 		before = len(done)

@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// CPUID asks the CPU that the calling thread runs on; leaf and subleaf are EAX and ECX. It is a
-// function so that another CPU's answers can stand in.
+// CPUID executes CPUID on the calling thread's CPU; leaf and subleaf are EAX and ECX. Tests pass another
+// CPU's answers.
 type CPUID func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 
 // Cache is one level of cache as CPUID describes it.
@@ -33,7 +33,7 @@ const (
 	maxCaches = 16 // under Xen, each subleaf of AMD's has the same answer, without an end
 )
 
-// Caches lists the caches, none where CPUID does not tell.
+// Caches lists the caches, none if CPUID does not describe them.
 func Caches(id CPUID) []Cache {
 	if highest, _, _, _ := id(0, 0); highest >= leafCaches {
 		if c := caches(id, leafCaches); len(c) > 0 { // AMD has zeros there
@@ -60,8 +60,8 @@ func caches(id CPUID, leaf uint32) (all []Cache) {
 	return all
 }
 
-// Hypervisor is what the machine runs under, "" if nothing shows: CPUID leaf 1, ECX bit 31,
-// is set by hypervisors alone, which sign in leaf 4000_0000H.
+// Hypervisor names the hypervisor, "" if none shows. Only hypervisors set CPUID leaf 1, ECX bit 31; they
+// sign in leaf 4000_0000H.
 func Hypervisor(id CPUID) string {
 	if _, _, ecx, _ := id(1, 0); ecx>>31 == 0 {
 		return ""
@@ -87,12 +87,12 @@ func Hypervisor(id CPUID) string {
 	return s
 }
 
-// Emulator is the hypervisor that executes no instruction on the CPU itself.
+// Emulator is the hypervisor that interprets instructions.
 const Emulator = "QEMU without KVM"
 
 const signatureTCG = "TCGTCGTCGTCG"
 
-// CanTime is nil, or the *verdict.HostError of a machine on which times are not those of a CPU.
+// CanTime is a *verdict.HostError if this machine's times are not those of a CPU.
 func CanTime(id CPUID) error {
 	// QEMU signs that leaf also where it hides the hypervisor bit (-cpu MODEL,-hypervisor). A CPU without a
 	// hypervisor answers with another leaf's numbers or with zeros.
@@ -105,7 +105,7 @@ func CanTime(id CPUID) error {
 	}
 }
 
-// signature is what a hypervisor signs leaf 4000_0000H with.
+// signature is the hypervisor's signature in leaf 4000_0000H.
 func signature(id CPUID) string {
 	_, ebx, ecx, edx := id(0x4000_0000, 0)
 	var sign []byte
@@ -118,8 +118,8 @@ func signature(id CPUID) string {
 // leafExtensions has the bits of AVX-512 (SDM vol. 2, CPUID leaf 07H); AVX's is in leaf 1.
 const leafExtensions = 7
 
-// disabled are the extensions that the CPU has without being usable, since the operating system does not
-// save their registers.
+// disabled are the CPU's extensions that are unusable since the operating system does not save their
+// registers.
 func disabled(id CPUID, usable asm.Features) (off asm.Features) {
 	if highest, _, _, _ := id(0, 0); highest < leafExtensions {
 		return off
@@ -150,7 +150,7 @@ func Stepping(id CPUID) int {
 // leafXSave describes what XSAVE writes (SDM vol. 1, 13.2).
 const leafXSave = 0xd
 
-// XSaveOffsets is where the components 2 to 31 begin in what XSAVE writes, 0 for those that the CPU lacks.
+// XSaveOffsets are the offsets of components 2 to 31 in XSAVE's area, 0 for those that the CPU lacks.
 func XSaveOffsets(id CPUID) (offsets [32]int) {
 	if highest, _, _, _ := id(0, 0); highest < leafXSave {
 		return offsets

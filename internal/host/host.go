@@ -21,24 +21,23 @@ type CPU struct {
 	Brand  string `json:"brand"`
 	Family int    `json:"family"`
 	Model  int    `json:"model"`
-	// Microarchitecture is the core's, cpu.Unknown where neither model nor features tell.
+	// Microarchitecture is the core's name, cpu.Unknown if neither model nor features identify it.
 	Microarchitecture cpu.Name `json:"microarchitecture"`
-	// Contradiction says how CPUID's model number and its features disagree, if they do; the
-	// microarchitecture is then what the features say.
+	// Contradiction says how CPUID's model number and its features disagree, if they do; then the
+	// features decide the microarchitecture.
 	Contradiction string `json:"contradiction,omitempty"`
 	ID            cpu.ID `json:"-"`
 	// L1D and L1I in bytes, from CPUID.
 	L1D int `json:"l1d_bytes"`
 
-	// DispatchWidth is how many operations the core renames a cycle at most, 0 if it is not known.
+	// DispatchWidth is the most operations that the core renames a cycle, 0 if unknown.
 	DispatchWidth int `json:"dispatch_width"`
-	// AddsPerCycle is how many independent register adds a cycle the contention probe reaches,
-	// 0 if it is not known.
+	// AddsPerCycle is the contention probe's rate of independent register adds, 0 if unknown.
 	AddsPerCycle float64 `json:"adds_per_cycle"`
-	// NopsPerCycle is the same of nops, 0 where the probe has none.
+	// NopsPerCycle is the same for nops, 0 where the probe has none.
 	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
 	SettlesAtOnce bool    `json:"-"` // see cpu.Core
-	// MultiplyCycles is the latency of imul r64, r64, 0 if it is not known.
+	// MultiplyCycles is the latency of imul r64, r64, 0 if unknown.
 	MultiplyCycles int `json:"multiply_cycles,omitzero"`
 
 	Core     invariants.Core `json:"core"`
@@ -48,17 +47,17 @@ type CPU struct {
 	Disabled asm.Features `json:"-"`
 }
 
-// Detect is the CPU that the first of some logical CPUs is or, of none, the one that is measured on where none is chosen.
-// It matters on hybrid CPUs, whose kinds of core differ in sizes and caches.
+// Detect describes the first of some logical CPUs, or without any the CPU that is measured on by default. On hybrid
+// CPUs they differ in sizes and caches.
 func Detect(chosen ...int) CPU {
 	return detect(cpu.Identify(), machine{read: os.ReadFile, allowed: AllowedCPUs, caches: cachesOn}, chosen)
 }
 
-// machine is what a hybrid CPU is asked.
+// machine holds what Detect asks of the system.
 type machine struct {
 	read    func(file string) ([]byte, error)
 	allowed func() ([]int, error)
-	caches  func(number int) []Cache // of a logical CPU, none if it does not tell
+	caches  func(number int) []Cache // of a logical CPU, none if unknown
 }
 
 func detect(id cpu.ID, m machine, chosen []int) CPU {
@@ -67,7 +66,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 	if id.Hybrid {
 		kindOf := func(number int) string { return cpu.Kind(m.read, number) }
 		if len(chosen) == 0 {
-			all, _ := m.allowed() // whoever measures is told why not
+			all, _ := m.allowed() // measuring reports the error
 			chosen = fastestKind(all, kindOf)
 		}
 		if len(chosen) > 0 {
@@ -120,7 +119,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 	}
 }
 
-// cachesOn are those of a logical CPU, none if this process may not run on it.
+// cachesOn lists a logical CPU's caches, none if this process may not run on it.
 func cachesOn(number int) (all []Cache) {
 	done := make(chan struct{})
 	go func() {
@@ -134,8 +133,8 @@ func cachesOn(number int) (all []Cache) {
 	return all
 }
 
-// Missing is which of these CPUID features, by their names in klauspost/cpuid, the CPU or
-// its operating system lacks.
+// Missing lists those of these CPUID features, by their names in klauspost/cpuid, that the CPU or its
+// operating system lacks.
 func Missing(features []string) (missing []string) {
 	for _, name := range features {
 		if f := cpuid.ParseFeature(name); f == cpuid.UNKNOWN || !cpuid.CPU.Supports(f) {
@@ -148,8 +147,8 @@ func Missing(features []string) (missing []string) {
 // Ticks reads the time-stamp counter, 0 where there is none.
 func Ticks() uint64 { return cpuid.CPU.RTCounter() }
 
-// VectorBits lists the vector widths that the CPU executes, 128 first: no unit of that width
-// is ever switched off.
+// VectorBits lists the vector widths that the CPU executes, 128 first, whose units are never powered
+// down.
 func (c CPU) VectorBits() []int {
 	bits := []int{128}
 	if c.Features.AVX {
@@ -161,7 +160,7 @@ func (c CPU) VectorBits() []int {
 	return bits
 }
 
-// orDefault takes the smallest size in use where a hypervisor hides the true one.
+// orDefault takes the smallest size of any core if a hypervisor hides the true one.
 func orDefault(bytes, otherwise int) int {
 	if bytes <= 0 {
 		return otherwise

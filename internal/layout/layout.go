@@ -1,4 +1,4 @@
-// Package layout is the map of the child's address space: what of it is bbprof's, and where.
+// Package layout is the child's address map: bbprof's own regions.
 //
 // The child holds nothing but the own region below and the pages that package mapping puts
 // elsewhere for the block:

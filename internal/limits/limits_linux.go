@@ -45,7 +45,7 @@ func init() {
 }
 
 // refusedFiles is the first of the calls that no command works without and whose refusal the runtime dies
-// of, waits for ever for, or hides. The kernel's answer to a descriptor that is none is EBADF.
+// of, waits for ever for, or hides. The kernel answers EBADF for an invalid descriptor.
 func refusedFiles() (call string, err syscall.Errno) {
 	const getrandom = 318 // asm/unistd_64.h; package syscall lacks it
 	if runtime.GOARCH == "amd64" {
@@ -188,7 +188,7 @@ func word(s string) string {
 	return w
 }
 
-// number is what s begins with, 0 if that is not a number.
+// number parses the digits that s begins with, 0 if there are none.
 func number(s string) int {
 	line, _ := cut(s, '\n')
 	n, _ := strconv.Atoi(line)

@@ -53,7 +53,7 @@ func (m *Mapped) trace() error {
 		return err
 	}
 	m.Trace.Copies = m.tracedEnough(probe, copies)
-	start := harness.StartAt(m.Plan.Init, m.Plan.home())
+	start := m.Plan.Init.StartAt(m.Plan.home())
 	m.Trace.Accesses = probe.Accesses(m.Child.Log(), m.Trace.Copies, &start.Regs)
 	if suppressed := probe.Suppressed(m.Child.Log(), m.Trace.Copies, &start.Regs); len(suppressed) > 0 {
 		reached := m.Trace

@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// Selected is an event by the name that people know it by, and what [PMU.Named] finds it by.
+// Selected is an event's usual name, and the name by which [PMU.Named] finds it.
 type Selected struct{ Name, By string }
 
-// All are the events of this CPU that have a name here: those of the table for this core, the
-// kernel's generic ones of hardware and caches, and those that the kernel lists for the device;
-// each once, whatever it is called. Whether an event can be counted is not known yet. Vendors
-// document many more, in lists of their own; see [VendorList].
+// All lists the named events of this CPU, each once: those of the table for this core, the kernel's
+// generic events of hardware and caches, and those that the kernel lists for the device. Not all of
+// them can be counted. Vendors' own lists have many more; see [VendorList].
 func (p PMU) All(k Kernel) (all []Selected, err error) {
 	rows, err := parseTable(eventTable)
 	if err != nil {
@@ -35,7 +34,7 @@ func (p PMU) All(k Kernel) (all []Selected, err error) {
 			names = append(names, name)
 		}
 	}
-	listed, _ := k.List(path.Join(devices, p.Device.Name, "events")) // a device without the folder has none
+	listed, _ := k.List(path.Join(devices, p.Device.Name, "events")) // a device without the folder lists none
 	for _, name := range listed {
 		if !strings.Contains(name, ".") { // those are scales and units
 			names = append(names, name)
@@ -53,8 +52,7 @@ func (p PMU) All(k Kernel) (all []Selected, err error) {
 	return all, nil
 }
 
-// Software are the kernel's own events, which need no counter of the CPU, each by its full name. Those that never
-// count by themselves are left out.
+// Software lists the kernel's software events, each by its full name, without those that never count by themselves.
 func (p PMU) Software() (all []Selected) {
 	names := map[Attr]string{}
 	for name, a := range genericNames() {
@@ -107,7 +105,7 @@ func VendorList(r io.Reader) (all []Selected, err error) {
 	return all, nil
 }
 
-// flag takes the lists' ways to say none.
+// flag reports whether a field is set; the lists write an unset field in several ways.
 func flag(s string) bool { return s != "" && s != "0" && s != "0x0" && s != "0x00" && s != "0,0" }
 
 func (e vendorEvent) terms() (string, error) {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Role is what an event is counted for.
+// Role is the purpose of an event.
 type Role string
 
 const (
 	Cycles       Role = "cycles"         // core cycles, not those of a reference clock
-	L1DReadMiss  Role = "l1d_read_miss"  // loads that find their line not in L1D
-	L1DWriteMiss Role = "l1d_write_miss" // stores likewise
-	L1IMiss      Role = "l1i_miss"       // fetches that find their line not in L1I
+	L1DReadMiss  Role = "l1d_read_miss"  // loads that miss L1D
+	L1DWriteMiss Role = "l1d_write_miss" // stores that miss L1D
+	L1IMiss      Role = "l1i_miss"       // fetches that miss L1I
 	SplitLoad    Role = "split_load"     // loads across a cache line
-	SplitStore   Role = "split_store"    // stores likewise
+	SplitStore   Role = "split_store"    // stores across a cache line
 	AddressAlias Role = "address_alias"  // loads held back by an older store with equal low address bits
 	Asked        Role = "asked"          // named by the user
 )
 
-// Roles lists what there should be an event for, core cycles first.
+// Roles lists the roles that need an event, core cycles first.
 func Roles() []Role {
 	return []Role{Cycles, L1DReadMiss, L1DWriteMiss, L1IMiss, SplitLoad, SplitStore, AddressAlias}
 }
@@ -38,19 +38,19 @@ type Event struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"` // the vendor's, or the user's
 	Attr Attr   `json:"-"`
-	// Exact says that each count is one of what the role names. Otherwise the event is the nearest
-	// one there is and counts other things too: 0 of it is 0 of those, more proves nothing.
+	// Exact says that the event counts exactly what the role names. Otherwise it is the nearest event
+	// and counts other things too: 0 means none, more proves nothing.
 	Exact  bool   `json:"exact"`
 	Source string `json:"source,omitempty"`
-	// Shares names the role whose event counts this too, so that none is opened for it.
+	// Shares names the role whose event counts this role, too, so that no event is opened for it.
 	Shares Role `json:"shares,omitempty"`
 
-	// Available says that the kernel let it count; Why says why not, and Remedy what would help
-	// if anything would.
+	// Available says that the kernel can count it; otherwise Why says why not, and Remedy what would
+	// help, if anything.
 	Available bool   `json:"available"`
 	Why       string `json:"why,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
-	// Doubt says why what it counts is not to be believed, though it is counted, as the user asked.
+	// Doubt says why the counts are not credible; they are reported since the user asked for them.
 	Doubt string `json:"-"`
 }
 
@@ -127,8 +127,8 @@ func (c Code) config() uint64 {
 	return c.Event&0xff | c.Event>>8<<32 | c.Umask<<8 | c.Cmask<<24
 }
 
-// eventsOf are the table's events for a core, one a role; for an unknown one the kernel's
-// generic ones, which may mean something else from core to core.
+// eventsOf returns the table's events for a core, one for each role; for an unknown core the kernel's
+// generic events, whose meaning varies between cores.
 func eventsOf(core Core, t Device) ([]Event, error) {
 	if core == Generic {
 		return genericEvents(t), nil
@@ -202,7 +202,7 @@ func genericEvents(d Device) []Event {
 	return events
 }
 
-// MarshalJSON leaves out the settings that could not be read.
+// MarshalJSON omits settings that could not be read.
 func (p PMU) MarshalJSON() ([]byte, error) {
 	type plain PMU // without this method
 	return json.Marshal(struct {

@@ -1,7 +1,7 @@
 package pmu
 
-// Kernel is what of the operating system counting takes: the perf_event_open family of system
-// calls and the files that tell what they will answer. [Linux] is the real one.
+// Kernel is the part of the operating system that counting needs: the perf_event_open family of system
+// calls, and the files that describe it. [Linux] is the real one.
 //
 // Errors are the kernel's own numbers, such as syscall.EACCES.
 type Kernel interface {
@@ -10,7 +10,7 @@ type Kernel interface {
 	Open(a Attr, pid, group int) (fd int, err error)
 	// Control enables, disables or resets the whole group of an event.
 	Control(fd int, request Request) error
-	// Read reads what an event's read format gives, here always a whole group; see [Decode].
+	// Read reads a group of events; see [Decode].
 	Read(fd int, b []byte) (n int, err error)
 	// Map maps the one page that tells user code how to read the event (struct
 	// perf_event_mmap_page, linux/perf_event.h); Unmap gives it back.
@@ -21,27 +21,27 @@ type Kernel interface {
 	ReadFile(name string) ([]byte, error)
 	// List names the files of a folder of /sys, ascending.
 	List(dir string) ([]string, error)
-	// Work has the kernel copy KernelLines cache lines for the calling thread, whose own code hardly runs.
+	// Work makes the kernel copy KernelLines cache lines, with few instructions in user mode.
 	Work() error
 }
 
-// KernelLines is how many cache lines [Kernel].Work copies: more than L1D holds many times over.
+// KernelLines is the number of cache lines that [Kernel].Work copies: many times L1D.
 const KernelLines = 1 << 14
 
-// Attr is what of struct perf_event_attr (linux/perf_event.h) differs from event to event. All
-// events count in user mode alone but those that never happen there, and a group's leader is pinned: it is always on its
-// counters, or in an error state that shows. The leader starts disabled, and with it the group.
+// Attr holds the fields of struct perf_event_attr (linux/perf_event.h) that differ between events. Events
+// count user mode alone, except those that happen only in the kernel. A group's leader is pinned, so that it is always
+// on its counters or in a visible error state. It starts disabled, and so does its group.
 type Attr struct {
 	Type    uint32
 	Config  uint64
 	Config1 uint64
 	Leader  bool
-	// Inherit counts what the process starts too. Such an event is no group's.
+	// Inherit counts the process's children, too. Such an event cannot be in a group.
 	Inherit bool
 }
 
-// ofKernel reports whether the event happens in the kernel alone, so that without its mode
-// none would be counted: context switches and migrations (enum perf_sw_ids).
+// ofKernel reports whether the event happens only in kernel mode: context switches and migrations
+// (enum perf_sw_ids).
 func (a Attr) ofKernel() bool {
 	const contextSwitches, migrations = 3, 4
 	return a.Type == TypeSoftware && (a.Config == contextSwitches || a.Config == migrations)

@@ -25,7 +25,7 @@ func SplitNames(list string) (names []string) {
 	return append(names, strings.TrimSpace(list[start:]))
 }
 
-// Named finds an event by what a user calls it, as perf(1) does: the vendor's name if it is in
+// Named finds an event by a user's name for it, as perf(1) does: the vendor's name if it is in
 // the table for this core, the kernel's generic name, rNNNN for a raw code in hexadecimal, or
 // DEVICE/TERM=VALUE,.../ with the terms that the device's format files define.
 func (p PMU) Named(k Kernel, name string) (Event, error) {

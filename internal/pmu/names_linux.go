@@ -31,7 +31,7 @@ func genericNames() map[string]Attr {
 	return names
 }
 
-// attrOf is what the library makes of an event.
+// attrOf asks the library for an event's attributes.
 func attrOf(c perf.Configurator) Attr {
 	var a perf.Attr
 	if c.Configure(&a) != nil { // those of numbers alone cannot fail

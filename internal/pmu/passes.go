@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Pass is a group of events that are counted at a time, core cycles first.
+// Pass is a group of events that are counted together, core cycles first.
 type Pass []Event
 
 func (p Pass) Attrs() []Attr {
@@ -18,10 +18,9 @@ func (p Pass) Attrs() []Attr {
 	return attrs
 }
 
-// Passes packs the available events into as few groups as fit the counters that are free, at
-// most perPass events each, in their order. Nothing is ever multiplexed: what does not fit
-// beside the others is counted in another pass. An event that is software's, or counted by
-// another's, is in none.
+// Passes packs the available events, in order, into groups of at most perPass that fit the free
+// counters. Nothing is multiplexed: an event that does not fit is counted in another pass. Software
+// events, and roles that share another's event, are in none.
 func Passes(k Kernel, cycles Event, events []Event, perPass int) []Pass {
 	passes := []Pass{{cycles}}
 	for _, e := range events {
@@ -41,11 +40,11 @@ func Passes(k Kernel, cycles Event, events []Event, perPass int) []Pass {
 	return passes
 }
 
-// Software says that the kernel counts the event, not the CPU, so that no instruction reads it.
+// Software reports whether the kernel counts the event, so that rdpmc cannot read it.
 func (e Event) Software() bool { return e.Attr.Type == TypeSoftware }
 
-// Try finds out whether the kernel counts events beside core cycles, or by themselves if they
-// are software's, and says so in each.
+// Try tests whether the kernel can count each event together with core cycles, or alone if it is a
+// software event, and records the outcome in it.
 func (p PMU) Try(k Kernel, events []Event) {
 	for i := range events {
 		e := &events[i]

@@ -1,11 +1,10 @@
-// Package pmu is what hardware counters there are and how to ask the kernel for them: the
-// small surface of system calls that counting takes (so that a script can stand in for a kernel
-// that has what this machine has not), the events of each kind of core with their sources, and
-// the probe that finds out what the kernel at hand lets this process count.
+// Package pmu finds and opens hardware counters. It has the few system calls that counting needs, as an
+// interface, so that a scripted kernel can replace them in tests; the events of each kind of core with
+// their sources; and the probe that finds which events this kernel lets this process count.
 //
-// github.com/elastic/go-perf supplies one thing: what perf(1)'s names of the kernel's generic events
-// stand for (names_linux.go). The calls are our own, since the child, which has no Go runtime, opens
-// and maps the events that it counts, and since a script has to stand in for the kernel in tests.
+// github.com/elastic/go-perf supplies the meaning of perf(1)'s names for the kernel's generic events
+// (names_linux.go). The calls are our own, since the child, which has no Go runtime, opens and maps the
+// events that it counts, and since tests replace the kernel.
 //
 // It knows nothing of children and blocks.
 package pmu
@@ -24,7 +23,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// CPU is what decides which events there are.
+// CPU identifies the CPU whose events are wanted.
 type CPU struct {
 	cpu.ID
 	Number int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
@@ -37,10 +36,10 @@ type Device struct {
 	Hybrid bool   `json:"hybrid"`
 }
 
-// PMU is what a probe found.
+// PMU is the outcome of a probe.
 type PMU struct {
-	// Available says that core cycles can be counted. Otherwise Reason says why not, and Remedy
-	// what would change it.
+	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what
+	// would help.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
@@ -48,7 +47,7 @@ type PMU struct {
 	Device Device `json:"device"`
 	// Core is the events table's name of this core, Generic if it is not in it.
 	Core Core `json:"core"`
-	// Counters is how many events can be counted at a time beside core cycles, as tried.
+	// Counters is the number of events that can be counted together with core cycles, found by trying.
 	Counters int `json:"counters"`
 	// Watchdog says that the NMI watchdog is on, which holds a counter of its own.
 	Watchdog bool `json:"nmi_watchdog"`
@@ -62,8 +61,7 @@ type PMU struct {
 	// Width bits.
 	UserRDPMC bool `json:"user_rdpmc"`
 	Width     int  `json:"counter_bits"`
-	// Events are what there is for each role, core cycles first. Those that the kernel does not
-	// count, or the core does not have, say why.
+	// Events has one event for each role, core cycles first. Those that cannot be counted say why.
 	Events []Event `json:"events"`
 }
 
@@ -81,9 +79,9 @@ func (p PMU) Event(role Role) Event {
 
 const devices = cpu.Devices
 
-// Probe asks the kernel what it counts for this process on a CPU, and tries it. The calling
-// goroutine should be bound to that CPU. An error is bbprof's own; that nothing can be counted
-// is in the PMU.
+// Probe finds, by trying, what the kernel can count for this process on a CPU, to which the calling
+// goroutine should be bound. An error is a failure of bbprof; that nothing can be counted is no error,
+// and is in the PMU.
 func Probe(k Kernel, on CPU) (PMU, error) {
 	runtime.LockOSThread() // events count the thread that opens them
 	defer runtime.UnlockOSThread()
@@ -101,7 +99,7 @@ func Probe(k Kernel, on CPU) (PMU, error) {
 	cycles := p.Events[0].Attr
 	if err := p.tryCycles(k, cycles); err != nil {
 		for i := range p.Events {
-			if p.Events[i].Why == "" { // else the core has no such event anyway
+			if p.Events[i].Why == "" { // otherwise the core has no such event
 				p.Events[i].Why = p.Reason
 			}
 		}
@@ -166,8 +164,8 @@ func (e *Event) try(k Kernel, cycles Attr) {
 	}
 }
 
-// NotRunningError says that a group was not on its counters all the time that it was enabled:
-// fewer counters are free than it has events. What it counted is refused, not scaled up.
+// NotRunningError says that a group was not on its counters all the time that it was enabled, since
+// fewer counters are free than it has events. Its counts are refused, not scaled.
 type NotRunningError struct{ Enabled, Running uint64 }
 
 func (e *NotRunningError) Error() string {
@@ -180,15 +178,14 @@ func Try(k Kernel, group []Attr) (Counts, error) {
 	return during(k, group, func() error { spin(); return nil })
 }
 
-// inKernelTries is how often the kernel works for an event that seems to count it: an interrupt or a
-// garbage collection counts too.
+// inKernelTries is the number of tries for an event that seems to count kernel mode: an interrupt or a
+// garbage collection counts, too.
 const inKernelTries = 3
 
-// userAlone refuses a group whose last event counts what the kernel does too, though it was told not to. To
-// copy a line takes the kernel a cycle and a miss, or most of one; for all that user mode executes some 1,000
-// instructions.
+// userAlone refuses a group whose last event counts kernel mode, too, in spite of its attributes. The kernel
+// takes about a cycle and a miss for each line that it copies; user mode executes some 1,000 instructions in all.
 func userAlone(k Kernel, group []Attr) error {
-	if err := k.Work(); err != nil { // the first time is for warming up
+	if err := k.Work(); err != nil { // warm up
 		return err
 	}
 	least := uint64(math.MaxUint64)
@@ -204,7 +201,7 @@ func userAlone(k Kernel, group []Attr) error {
 	return fmt.Errorf("it counts what the kernel does too: %d while the kernel copied %d cache lines and user mode did next to nothing", least, KernelLines)
 }
 
-// during is what a group of events counts while something is done.
+// during counts a group of events while do runs.
 func during(k Kernel, group []Attr, do func() error) (Counts, error) {
 	fds, err := OpenGroup(k, group, 0)
 	if err != nil {
@@ -214,8 +211,8 @@ func during(k Kernel, group []Attr, do func() error) (Counts, error) {
 	return Count(k, fds[0], len(group), do)
 }
 
-// Count is what a group of n events, by its leader, counts while something is done. One that did not count all the time is
-// refused.
+// Count counts a group of n events, given its leader, while do runs. It refuses a group that was not counted all the
+// time.
 func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
 	if err := k.Control(leader, Reset); err != nil {
 		return Counts{}, fmt.Errorf("resetting counters: %w", err)
@@ -267,13 +264,13 @@ func CloseAll(k Kernel, fds []int) {
 	}
 }
 
-// Counts is what a group counted. Enabled and Running are nanoseconds.
+// Counts holds a group's counts. Enabled and Running are in nanoseconds.
 type Counts struct {
 	Enabled, Running uint64
 	Values           []uint64
 }
 
-// ReadGroup reads a group of n events by its leader, and refuses what was not counted all the
+// ReadGroup reads a group of n events, given its leader, and refuses counts that do not cover all the
 // time.
 func ReadGroup(k Kernel, fd, n int) (Counts, error) {
 	b := make([]byte, 8*(3+n))
@@ -284,9 +281,9 @@ func ReadGroup(k Kernel, fd, n int) (Counts, error) {
 	return Decode(b[:got], n)
 }
 
-// Decode reads what read gives for a group of n events (perf_event_open(2), "Reading results"):
-// n, the time enabled, the time running, a value each. A pinned group that lost its counters
-// gives nothing.
+// Decode parses what read(2) returns for a group of n events (perf_event_open(2), "Reading results"):
+// n, the time enabled, the time running, then one value for each event. For a pinned group that lost its
+// counters read returns no bytes.
 func Decode(b []byte, n int) (c Counts, err error) {
 	if len(b) == 0 {
 		return c, &NotRunningError{}
@@ -307,7 +304,7 @@ func Decode(b []byte, n int) (c Counts, err error) {
 // fastest is more cycles a nanosecond than any core has.
 const fastest = 10
 
-// plausible holds core cycles against the time in which they were counted.
+// plausible checks core cycles against the time in which they were counted.
 func plausible(c Counts) error {
 	if n := c.Values[0]; n == 0 || n > fastest*c.Running {
 		return fmt.Errorf("the counter reads nonsense: %d cycles in %d ns", n, c.Running)
@@ -323,7 +320,7 @@ const (
 	capUserRDPMC = 1 << 2
 )
 
-// userRDPMC maps an event and reads what the page says.
+// userRDPMC maps an event and reads its page.
 func userRDPMC(k Kernel, a Attr) (allowed bool, width int) {
 	fds, err := OpenGroup(k, []Attr{a}, 0)
 	if err != nil {
@@ -351,7 +348,7 @@ func level(k Kernel, name string) int {
 	return n
 }
 
-// device is the PMU of a logical CPU: the one there is, or the kind of core's on a hybrid CPU.
+// device is the PMU of a logical CPU; a hybrid CPU has one for each kind of core.
 func device(k Kernel, number int) Device {
 	if kind := cpu.Kind(k.ReadFile, number); kind != "" {
 		return Device{kind, uint32(level(k, path.Join(devices, kind, "type"))), true}

@@ -11,22 +11,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Process counts one event of another process, in user mode, from outside.
+// Process counts one event of another process, in user mode.
 type Process struct {
 	k    Kernel
 	fd   int
 	attr Attr
 }
 
-// What a process may be asked for by the kernel's generic numbers (enum perf_hw_id,
-// linux/perf_event.h): they need no table of the core's events.
+// Generic events (enum perf_hw_id, linux/perf_event.h), which need no table of the core's events.
 var (
-	ProcessCycles       = Attr{Type: TypeHardware, Config: 0, Inherit: true} // and of all that it starts
+	ProcessCycles       = Attr{Type: TypeHardware, Config: 0, Inherit: true} // with its children
 	ProcessInstructions = Attr{Type: TypeHardware, Config: 1}                // of one thread alone
 )
 
-// OpenProcess readies a counter for a thread, which is to be stopped, or with 0 for the calling
-// one. Without one the error is a *verdict.HostError.
+// OpenProcess opens a counter for a stopped thread, or for the calling thread if pid is 0. If there is none
+// the error is a *verdict.HostError.
 func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
 	a.Leader = true
 	fd, err := k.Open(a, pid, -1)
@@ -62,8 +61,8 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Stop stops the counter and reads what it counted since Start. A *verdict.HostError says that
-// somebody else had it meanwhile.
+// Stop stops the counter and returns its count since Start. A *verdict.HostError says that somebody
+// else used the counter meanwhile.
 func (p *Process) Stop() (uint64, error) {
 	err := p.k.Control(p.fd, Disable)
 	if err != nil {
@@ -84,15 +83,15 @@ func (p *Process) Stop() (uint64, error) {
 	return c.Values[0], nil
 }
 
-// readOne reads an event that is inherited: the kernel gives no group of such, but the value,
-// then both times.
+// readOne reads an inherited event, for which the kernel gives no group but the value, then both
+// times.
 func (p *Process) readOne() (Counts, error) {
 	var b [24]byte
 	n, err := p.k.Read(p.fd, b[:])
 	if err != nil || n == 0 {
 		return Counts{}, cmp.Or(err, error(&NotRunningError{}))
 	}
-	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // as of a group of one
+	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // in the format of a group of one
 }
 
 // Close gives the counter back.

@@ -23,7 +23,7 @@ func followed(tracer string) *verdict.HostError {
 	}
 }
 
-// TracerOf is the thread that traces a process, "" if none does, as far as /proc tells. The process is a number, or self.
+// TracerOf is the thread that traces a process according to /proc, "" if none does. The process is a number, or self.
 func TracerOf(process string) string {
 	status, _ := os.ReadFile("/proc/" + process + "/status")
 	return tracer(string(status))

@@ -1,6 +1,6 @@
-// Package recording is a core's raw readings as text: what the clock, the contention probe and the calibration chains said at each
-// start, and every timed run of some known blocks. A user attaches one to a report, and tests replay it through the code that
-// judges live readings, so that a rule of timing is tried on every core that was ever recorded.
+// Package recording holds a core's raw readings as text: those of the clock, the contention probe and the calibration chains at each
+// start, and every timed run of some known blocks. A user attaches one to a report. Tests replay it through the code for live
+// readings, so that each rule of timing is tested on every recorded core.
 //
 // The text is compressed with gzip. Each line is a key and its values, all times in ticks:
 //
@@ -32,10 +32,10 @@ import (
 	"strings"
 )
 
-// Version is that of the text. A reader refuses others.
+// Version is the format's version; a reader refuses any other.
 const Version = 1
 
-// Recording is what a core said.
+// Recording is a core's raw readings.
 type Recording struct {
 	CPU            CPU
 	Registers      []Registers // of CPUID
@@ -47,12 +47,12 @@ type Recording struct {
 	Starts         []Start
 	Blocks         []Block
 
-	// Next is what is recorded of the next block's timings, but for their images and windows.
+	// Next is the template of the next block's timings, without images and windows.
 	Next     Block
 	starting bool
 }
 
-// CPU is which kind of core it is.
+// CPU identifies the kind of core.
 type CPU struct {
 	Vendor                  string
 	Family, Model, Stepping int
@@ -62,7 +62,7 @@ type CPU struct {
 // Registers is an answer of CPUID.
 type Registers struct{ Leaf, Subleaf, EAX, EBX, ECX, EDX uint32 }
 
-// SameAnswer reports whether two subleaves say the same, as those of a leaf that has none do.
+// SameAnswer reports whether two subleaves have equal registers, as those of a leaf without subleaves do.
 func (c Registers) SameAnswer(d Registers) bool {
 	return c.EAX == d.EAX && c.EBX == d.EBX && c.ECX == d.ECX && c.EDX == d.EDX
 }
@@ -80,7 +80,7 @@ type Sample [5]uint64
 // Block is a block of known cycles.
 type Block struct {
 	Code        []byte
-	Low, High   float64 // cycles per iteration; both 0 if they are not known
+	Low, High   float64 // cycles per iteration; both 0 if unknown
 	Short, Long int     // iterations of its images
 	Windows     []Window
 }
@@ -90,11 +90,11 @@ type Window struct {
 	Replicate, Layout int
 	Switched          bool // a context switch came between
 	Probe             uint64
-	Chains            []uint64   // none: it was disturbed
+	Chains            []uint64   // empty if it was disturbed
 	Runs              [][]uint64 // of short, long, short, long
 }
 
-// Write writes the text; to compress it is the caller's part.
+// Write writes the text uncompressed.
 func (r *Recording) Write(to io.Writer) error {
 	w := bufio.NewWriter(to)
 	fmt.Fprintf(w, "bbprof-recording %d\n", Version)

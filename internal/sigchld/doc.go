@@ -1,2 +1,2 @@
-// Package sigchld keeps the signals of traced children from those who measure.
+// Package sigchld suppresses the SIGCHLD signals of traced children's stops, which disturb measurements.
 package sigchld

@@ -8,8 +8,8 @@ import (
 
 // NotOfStops has the kernel send no SIGCHLD when a child stops, only when it ends. A traced child
 // stops tens of thousands of times a second, and each signal would wake some thread of this process
-// to run the Go runtime's handler, on whatever CPU, in the midst of a measurement. Waiting for
-// a child does not need the signal. If the kernel refuses, all is as it was.
+// to run the Go runtime's handler, on whatever CPU, during a measurement. Waiting for a
+// child does not need the signal. If the kernel refuses, nothing changes.
 func NotOfStops() {
 	change(func(flags uint64) uint64 { return flags | noStops })
 }

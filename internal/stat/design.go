@@ -17,7 +17,7 @@ type Visit struct {
 	Value float64
 }
 
-// Cell is what the visits to one cell of a design agree on.
+// Cell summarises the visits to one cell of a design.
 type Cell struct {
 	Number  int
 	Mean    float64
@@ -80,7 +80,7 @@ const outlierScales = 6
 func NewDesign(visits []Visit, slack float64) (d Design) {
 	cells := byCell(visits)
 	centre, reach := Median(values(visits)), math.Max(slack, outlierScales*scale(cells))
-	batches := map[int]float64{} // the sums of what their visits are off their cells by
+	batches := map[int]float64{} // the sums of the visits' deviations from their cells
 	var squares float64
 	n := 0
 	for _, of := range cells {
@@ -121,7 +121,7 @@ func byCell(visits []Visit) (cells [][]Visit) {
 	return cells
 }
 
-// differSignificance is how often cells that are equal are said to differ.
+// differSignificance is the rate at which equal cells are found to differ.
 const differSignificance = 0.01
 
 // differ is the F-test of a one-way analysis of variance.

@@ -9,7 +9,7 @@ import (
 // The distributions that tests need, by the incomplete beta function (Abramowitz and Stegun, Handbook of
 // Mathematical Functions, 26.5 to 26.7). Gonum has them too, in a package that brings all of its linear algebra into a binary.
 
-// Student is Student's t distribution of so many degrees of freedom.
+// Student is Student's t distribution with this number of degrees of freedom.
 type Student float64
 
 // Quantile is the value with a probability of p below it; p is between 0 and 1.
@@ -30,7 +30,7 @@ func (s Student) Survival(t float64) float64 {
 	return beyond
 }
 
-// fQuantile is that of the F distribution.
+// fQuantile is a quantile of the F distribution.
 func fQuantile(d1, d2, p float64) float64 {
 	x := mathext.InvRegIncBeta(d1/2, d2/2, p)
 	return d2 * x / (d1 * (1 - x))
@@ -44,7 +44,7 @@ func coinCDF(n, k int) float64 {
 	return mathext.RegIncBeta(float64(n-k), float64(k+1), 0.5)
 }
 
-// NormalQuantile is that of the standard normal distribution.
+// NormalQuantile is a quantile of the standard normal distribution.
 func NormalQuantile(p float64) float64 { return mathext.NormalQuantile(p) }
 
 // normalCDF is the probability of a standard normal value up to z.

@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// Level is the share of tests that find a difference where there is none.
+// Level is the rate at which a test finds a difference where there is none.
 const Level = 0.05
 
 // Test is a mean that was tested, with its two-sided 95 % interval. Nothing is known of a mean of

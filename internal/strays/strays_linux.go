@@ -26,8 +26,8 @@ func Adopt() (before []int, err error) {
 	return childrenOf(processes(), os.Getpid()), nil
 }
 
-// Run runs a command to its end and ends the processes that it has left running, which it returns. The command's streams
-// are to be files: the end of a pipe may never come while those hold it.
+// Run runs a command to its end, and ends and returns the processes that it left running. The command's streams must be
+// files: a pipe may not reach its end while strays hold it.
 func Run(cmd *exec.Cmd) (left []int, err error) {
 	before, err := Adopt()
 	if err != nil {
@@ -41,17 +41,17 @@ func Run(cmd *exec.Cmd) (left []int, err error) {
 // milliseconds; only a task in an uninterruptible system call takes longer.
 const strayTime = 5 * time.Second
 
-// End ends the processes that a program has left running, which it returns, and reaps them. Those of before are
-// children of this process that the program did not start.
+// End ends, reaps and returns the processes that a program has left running. before lists children of this process
+// that the program did not start.
 func End(before []int) (ended []int) {
 	for end := time.Now().Add(strayTime); hasChildren() && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		reap(strays(before)) // those that have ended by themselves
+		reap(strays(before)) // those that ended by themselves
 		left := strays(before)
 		if len(left) == 0 {
 			break
 		}
 		ended = append(ended, left...)
-		// Stopped first, so that what forks all the time does not fork while the others are killed.
+		// Stop all first, so that a process that forks all the time does not fork while the others are killed.
 		for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
 			for _, pid := range left {
 				unix.Kill(pid, signal)
@@ -75,15 +75,15 @@ func hasChildren() bool {
 	return err != unix.ECHILD
 }
 
-// ChildRuns reports whether a child of this process is running, and none has ended that is yet to be waited for.
+// ChildRuns reports whether a child of this process is running, and none that has ended awaits its wait.
 func ChildRuns() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return err == nil && info.Signo == 0 // waitid(2)
 }
 
-// strays are the descendants of this process but for those of before, with theirs, and those that a
-// thread of this process traces, which is in control of them.
+// strays lists the descendants of this process except those in before, with their descendants, and those that a
+// thread of this process traces.
 func strays(before []int) (all []int) {
 	parents := processes()
 	next := slices.DeleteFunc(childrenOf(parents, os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) || traced(pid) })
@@ -107,7 +107,7 @@ func childrenOf(parents map[int]int, parent int) (pids []int) {
 	return pids
 }
 
-// processes maps every process to its parent, as far as /proc tells.
+// processes maps every process in /proc to its parent.
 func processes() map[int]int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")

@@ -1,10 +1,10 @@
-// Package doctor examines a host: what it is, what bbprof can do on it, and what would mend
-// what it lacks.
+// Package doctor examines a host: what it is, what bbprof can do on it, and remedies for its
+// shortcomings.
 //
-// Whatever can be tried is tried, with the profiler itself, and not concluded from settings: a
-// promise that bbprof measures here is a block that it has just measured, with the clock and the
-// evidence of that result. Settings only explain. They are read through a [System], so that
-// other hosts can be put in its place; all that turns facts into findings is pure.
+// It tries the profiler itself and infers nothing from settings: it says that bbprof measures here only
+// after it has measured a block, with the clock and the evidence of that result. Settings only explain.
+// They are read through a [System], so that tests can describe other hosts; the code that turns facts
+// into findings is pure.
 package doctor
 
 import (
@@ -24,19 +24,19 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// System is where an examination gets its facts and its measurements from.
+// System supplies an examination's facts and measurements.
 type System struct {
-	Files   fs.FS // the root directory, of which /proc and /sys are read
+	Files   fs.FS // the root directory; /proc and /sys are read
 	CPU     host.CPU
 	CPUID   host.CPUID
 	Allowed func() ([]int, error) // the CPUs that this process may run on
 	Ticks   func() uint64         // the time-stamp counter
 	Now     func() time.Time
-	Counter func(cpu int) (pmu.PMU, error) // what hardware counters there are on a CPU
+	Counter func(cpu int) (pmu.PMU, error) // the hardware counters of a CPU
 	Start   func(context.Context, profiler.Options) (measure.ProfileCloser, error)
 }
 
-// ThisMachine is the host that bbprof runs on, with some CPUs to measure on if they are chosen.
+// ThisMachine is the host that bbprof runs on; cpus are the CPUs to measure on, if chosen.
 func ThisMachine(cpus ...int) System {
 	cpu := host.Detect(cpus...)
 	return System{
@@ -50,7 +50,7 @@ func ThisMachine(cpus ...int) System {
 		Start: func(ctx context.Context, o profiler.Options) (measure.ProfileCloser, error) {
 			p, err := profiler.New(ctx, o)
 			if err != nil {
-				return nil, err // and no interface that holds a nil *profiler.Profiler
+				return nil, err // not an interface that holds a nil *profiler.Profiler
 			}
 			return p, nil
 		},
@@ -61,7 +61,7 @@ func ThisMachine(cpus ...int) System {
 func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
 	ptracethread.Run(func() {
 		if number >= 0 {
-			// Where that is refused nothing can be measured either, and the reason is told there.
+			// If that is refused nothing can be measured, and that failure has the reason.
 			_ = host.PinThread(number)
 		}
 		p, err = pmu.Probe(pmu.Linux{}, pmu.CPU{ID: cpu.ID, Number: number})
@@ -69,7 +69,7 @@ func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
 	return p, err
 }
 
-// Report is all that was found out.
+// Report is the outcome of an examination.
 type Report struct {
 	// CanMeasure is what bbprof -hex will do. Where it is false, the first of the Shortcomings
 	// says what is missing.
@@ -78,11 +78,11 @@ type Report struct {
 	Host     Host    `json:"host"`
 	OnCPU    int     `json:"on_cpu"` // where it was measured, -1 if nowhere
 	Counters pmu.PMU `json:"counters"`
-	// Events are the events of the CPU with what each counted over blocks of which is known what it must count,
-	// where there are counters.
+	// Events lists the CPU's events with their counts over blocks of known counts, where there are
+	// counters.
 	Events []profiler.CounterReport `json:"events,omitempty"`
 
-	// Of the results: which clock and evidence bbprof uses here.
+	// The clock and the evidence of the results.
 	Clock    *Clock                `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
 	// SpeculativeStoreBypass is the child's.
@@ -93,7 +93,7 @@ type Report struct {
 	Shortcomings []Shortcoming `json:"shortcomings"`
 }
 
-// Clock is what readings are made of, and how steady that was.
+// Clock is the clock in use, and its steadiness.
 type Clock struct {
 	profiler.ClockReport
 	// TSCMegahertz is the time-stamp counter's rate by the system's clock, 0 if unknown.
@@ -103,7 +103,7 @@ type Clock struct {
 	RateHigh float64 `json:"ticks_per_cycle_high"`
 }
 
-// Drift is by how much the core's clock moved, as a share.
+// Drift is the relative range of the core's clock rate.
 func (c Clock) Drift() float64 {
 	if c.RateLow <= 0 {
 		return 0
@@ -111,12 +111,11 @@ func (c Clock) Drift() float64 {
 	return c.RateHigh/c.RateLow - 1
 }
 
-// budget is the longest time to spend on one block, where the user does not say. On a host that
-// is left alone a block takes some milliseconds.
+// budget is the default time limit for one block. On an idle host a block takes some milliseconds.
 const budget = 500 * time.Millisecond
 
-// Examine examines the host with bbprof as opts have it measure. The error is ctx's or bbprof's own;
-// that the host cannot measure is in the report.
+// Examine examines the host with opts. The error is ctx's or a failure of bbprof; that the host cannot
+// measure is in the report.
 func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, error) {
 	if opts.Budget == 0 {
 		opts.Budget = budget
@@ -169,14 +168,14 @@ type exam struct {
 }
 
 const (
-	// patience is how many tries may be disturbed, or have a speed that the profiler does not accept, before each block has
-	// to do with one: so a host that is never idle does not take minutes.
+	// patience is the number of tries that may be disturbed or rejected before each further block gets a single
+	// try, so that a host that is never idle does not take minutes.
 	patience = 4
-	// enough is how long an examination may take before the rest goes without.
+	// enough is the time after which an examination measures nothing more.
 	enough = 20 * time.Second
 )
 
-// late reports whether the examination has taken enough.
+// late reports whether that time has passed.
 func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
 
 // measure profiles a block until it is measured or its tries are used up.
@@ -200,10 +199,10 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	return r, nil
 }
 
-// note keeps what a result tells about clock and evidence.
+// note keeps a result's clock and evidence.
 func (x *exam) note(r profiler.Result) {
 	x.last = r
-	if r.Pages > 0 && len(x.evidence) == 0 { // one that touches memory has all there is
+	if r.Pages > 0 && len(x.evidence) == 0 { // a block that touches memory has all kinds of evidence
 		x.evidence = r.Evidence
 	}
 	if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
@@ -211,7 +210,7 @@ func (x *exam) note(r profiler.Result) {
 	}
 }
 
-// with runs f with a profiler of its own. That the host has none is a *verdict.HostError.
+// with runs f with a new profiler. A *verdict.HostError says that the host cannot start one.
 func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
 	if x.late() {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
@@ -224,7 +223,7 @@ func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error
 	return f(p)
 }
 
-// hostError takes errors apart: that of a host, and all others.
+// hostError separates a host's error from all others.
 func hostError(err error) (*verdict.HostError, error) {
 	if h := (*verdict.HostError)(nil); errors.As(err, &h) {
 		return h, nil
@@ -232,7 +231,7 @@ func hostError(err error) (*verdict.HostError, error) {
 	return nil, err
 }
 
-// onCPU is where blocks are measured, or would be.
+// onCPU is the CPU that blocks are, or would be, measured on.
 func (x *exam) onCPU(allowed []int) int {
 	switch {
 	case x.last.Host != nil:

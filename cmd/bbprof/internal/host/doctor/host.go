@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// Host is what is known of the machine without measuring. A setting is the text of its file,
-// "" if it is missing.
+// Host describes the machine without measuring. A setting is the text of its file, "" if the file is
+// missing.
 type Host struct {
 	CPU      host.CPU     `json:"cpu"`
 	Stepping int          `json:"stepping"`
@@ -36,20 +36,20 @@ type Host struct {
 	Seccomp     string `json:"seccomp"` // none, strict, filter
 	PtraceScope string `json:"yama_ptrace_scope"`
 	MinAddr     string `json:"vm_mmap_min_addr"`
-	// PageZero is whether a block can have page 0: yes, no, or "" if it was not found out.
+	// PageZero says whether a block can have page 0: yes, no, or "" if unknown.
 	PageZero string `json:"page_zero"`
 
-	StoreBypass string `json:"spec_store_bypass"`    // the machine's; the child's stands in the report
+	StoreBypass string `json:"spec_store_bypass"`    // the machine's; the report has the child's
 	Gather      string `json:"gather_data_sampling"` // microcode that slows gathers down
 }
 
-// Core names the CPUs that share the core of one.
+// Core lists the CPUs that share a CPU's core.
 type Core struct {
 	CPU      int   `json:"cpu"`
 	Siblings []int `json:"with"`
 }
 
-// Turbo is whether the core may exceed its base clock, and what file says so.
+// Turbo says whether the core may exceed its base clock, and the file that says so.
 type Turbo struct {
 	State string `json:"state"` // on, off, "" if not shown
 	File  string `json:"file,omitempty"`
@@ -109,7 +109,7 @@ func (h Host) siblings(cpu int) []int {
 	return nil
 }
 
-// UnknownUser stands for a user whom /proc does not show.
+// UnknownUser is the UID if /proc does not show it.
 const UnknownUser = -1
 
 // process reads a process's status (proc_pid_status(5)): the second user is the effective one.
@@ -147,7 +147,7 @@ func turbo(file func(string, ...any) string) Turbo {
 	return Turbo{}
 }
 
-// parseList reads CPUs as the kernel lists them; none where it does not.
+// parseList reads a list of CPUs in the kernel's format, empty if there is none.
 func parseList(s string) []int {
 	list, _ := cpu.ParseList(s)
 	return list
@@ -171,7 +171,7 @@ func List(list []int) string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalJSON leaves out a user that is not known.
+// MarshalJSON omits an unknown user.
 func (h Host) MarshalJSON() ([]byte, error) {
 	type plain Host // without this method
 	out := struct {

@@ -12,10 +12,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// sample is a block of the set that tells what precision to expect.
+// sample is a block of the set that precision is measured with.
 type sample struct{ text, hex string }
 
-// set is of the kinds that corpora are made of: dependent chains, throughput of several units,
+// set has the kinds of blocks that corpora consist of: dependent chains, throughput of several units,
 // loads, stores, and a mixture. All touch at most two pages.
 var set = [...]sample{
 	{"add rax, rax", "4801c0"},
@@ -28,41 +28,40 @@ var set = [...]sample{
 	{"lea, cmp, setcc, shift", "488d040b4839d00f92c148c1e203"},
 }
 
-// Repeat is a block measured twice, in two children, each with a calibration of its own. Cycles
-// are core cycles per iteration, 0 where it was not measured.
+// Repeat is a block measured twice, in two children with a calibration each. Cycles are core cycles per
+// iteration, 0 if it was not measured.
 type Repeat struct {
 	Text   string     `json:"text"`
 	Hex    string     `json:"hex"`
 	Cycles [2]float64 `json:"cycles"`
 	Half   [2]float64 `json:"half_intervals"`
-	Why    string     `json:"why,omitempty"` // it was not measured, once or twice
+	Why    string     `json:"why,omitempty"` // why it was not measured both times
 }
 
 func (b Repeat) measured() bool { return b.Cycles[0] > 0 && b.Cycles[1] > 0 }
 
-// half is the wider of the two intervals, as a share of the cycles: half its width.
+// half is the larger half-width of the two intervals, relative to the cycles.
 func (b Repeat) half() float64 { return max(b.Half[0]/b.Cycles[0], b.Half[1]/b.Cycles[1]) }
 
-// apart is how far the two are from each other, as a share.
+// apart is the relative difference between the two.
 func (b Repeat) apart() float64 {
 	return 2 * math.Abs(b.Cycles[0]-b.Cycles[1]) / (b.Cycles[0] + b.Cycles[1])
 }
 
-// Precision is what to expect of a block's number, by those of the set. Shares are of the
-// block's cycles.
+// Precision is the precision to expect on this host, relative to a block's cycles.
 type Precision struct {
 	Blocks   []Repeat `json:"blocks"`
 	Measured int      `json:"measured"` // of the blocks, both times
 	// Half the width of the 95 % interval.
 	HalfMedian float64 `json:"half_interval_median"`
 	HalfMax    float64 `json:"half_interval_max"`
-	// How far the second measurement is from the first.
+	// The difference between the two measurements.
 	ApartMedian float64 `json:"apart_median"`
 	ApartMax    float64 `json:"apart_max"`
 }
 
-// repeat measures the set twice, each time with a new child and a new calibration. missing says
-// why this host measures nothing: a block that it measured once and not again is no promise.
+// repeat measures the set twice, each time with a new child and a new calibration. missing says why this host
+// cannot measure; a block measured only once does not count.
 func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error) {
 	for _, s := range set {
 		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
@@ -85,7 +84,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 	}
 	switch {
 	case slices.ContainsFunc(blocks, Repeat.measured):
-		missing = nil // where it came in the second pass: the core is shared at times
+		missing = nil // in the second pass it means that the core is shared at times
 	case missing == nil:
 		missing = &verdict.HostError{
 			Missing: fmt.Sprintf("none of %d blocks was measured twice, the first since: %s", len(blocks), blocks[0].Why),

@@ -11,18 +11,17 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Requirement is one of the three that the method has of an architecture (BHive, IISWC 2019,
-// section 3: pages that alias, counters for misses, control over subnormals), and what was found
-// of it here.
+// Requirement is one of the method's three requirements on an architecture (BHive, IISWC 2019,
+// section 3: pages that alias, counters for misses, control over subnormals), and how this host meets it.
 type Requirement struct {
 	Name    string  `json:"name"`
 	Met     Met     `json:"met"`
 	Detail  string  `json:"detail"`
 	Prices  []Price `json:"prices,omitempty"`
-	Instead string  `json:"instead,omitempty"` // what bbprof does where it is not met
+	Instead string  `json:"instead,omitempty"` // what bbprof does if it is not met
 }
 
-// Met is how far a requirement is.
+// Met says to what degree a requirement is met.
 type Met string
 
 const (
@@ -32,11 +31,10 @@ const (
 	Unknown Met = "not found out"
 )
 
-// Price is what one thing costs, in core cycles per iteration: 0, with the reason, where it
-// was not measured.
+// Price is a cost in core cycles per iteration, or 0 with the reason why it was not measured.
 type Price struct {
 	What   string  `json:"what"`
-	Under  string  `json:"under"` // which of the conditions that are compared
+	Under  string  `json:"under"` // the condition
 	Cycles float64 `json:"cycles"`
 	CILow  float64 `json:"ci_low,omitzero"`
 	CIHigh float64 `json:"ci_high,omitzero"`
@@ -46,7 +44,7 @@ type Price struct {
 // Aliased is the requirement whose prices make a table.
 const Aliased = "aliased pages at no cost"
 
-// Names of what is compared.
+// Names of the conditions that are compared.
 const (
 	OneFrame  = "one frame"
 	TwoFrames = "two frames"
@@ -73,17 +71,17 @@ var aliases = [...]struct{ what, same, other string }{
 	{Through, "48890b488b8b00100000", "48890b488b8b40100000"},
 }
 
-// product makes 1.0 of all ones (54 bits up, 2 down leave the exponent 0x3ff), puts it, or a
-// word of memory that read as a number is subnormal, into xmm0, and multiplies: a chain through
-// or and mul that has the one or the other number at its input, copy after copy.
+// product makes 1.0 from all ones (shifts by 54 up and 2 down leave the exponent 0x3ff), moves it, or a word
+// of memory that is a subnormal number, into xmm0, and multiplies: a chain through or and mul with a normal or
+// a subnormal input in each copy.
 const (
 	one              = "660f76c9660f73f136660f73d102" // pcmpeqd xmm1, xmm1; psllq xmm1, 54; psrlq xmm1, 2
 	productNormal    = one + "660f56c1f20f59c1"       // orpd xmm0, xmm1; mulsd xmm0, xmm1
 	productSubnormal = one + "660f5603f20f59c1"       // orpd xmm0, [rbx]; mulsd xmm0, xmm1
 )
 
-// A price counts as zero within freeShare, or freeCycles where that is more, of what it is
-// compared with: twice what selftest allows a known number to be off.
+// A price counts as zero within the larger of freeShare and freeCycles: twice selftest's tolerance for a
+// known number.
 const (
 	freeShare  = 0.03
 	freeCycles = 0.04
@@ -107,8 +105,8 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 
 type job struct{ what, under, hex string }
 
-// aliased measures what two virtual pages on one frame cost. Such blocks are rejected
-// otherwise, for what they show here.
+// aliased measures the cost of two virtual pages on one frame. Other commands reject such blocks for the
+// effects shown here.
 func (x *exam) aliased() ([]Price, error) {
 	var one, two []job
 	for _, a := range aliases {
@@ -140,8 +138,8 @@ func (x *exam) subnormals() ([]Price, error) {
 	return append(prices, more...), err
 }
 
-// prices measures jobs with a profiler of their own. Where one cannot be started, as on a core
-// that became busy, each says so.
+// prices measures jobs with a new profiler. If it cannot start, as on a core that became busy, each price
+// says so.
 func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error) {
 	err = x.with(opts, func(p measure.Profiler) error {
 		for _, j := range jobs {
@@ -162,7 +160,7 @@ func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error
 	return all, err
 }
 
-// PriceOf is a price by its names, in cycles; why is set if it was not measured.
+// PriceOf finds a price, in cycles; why says why it was not measured.
 func PriceOf(prices []Price, what, under string) (cycles float64, why string) {
 	for _, p := range prices {
 		if p.What == what && p.Under == under {
@@ -175,8 +173,8 @@ func PriceOf(prices []Price, what, under string) (cycles float64, why string) {
 	return 0, "it was not measured"
 }
 
-// judgeAliased: loads alone have no reason to cost anything; a store and a load that meet in one
-// line of a frame depend on each other, which the program knows nothing of.
+// judgeAliased: loads alone should cost nothing; a store and a load of one line of a frame depend on each
+// other, which they do not in the program.
 func judgeAliased(prices []Price, core invariants.Core) Requirement {
 	r := Requirement{Name: Aliased, Met: Yes, Prices: prices}
 	loads := true
@@ -212,8 +210,8 @@ func judgeAliased(prices []Price, core invariants.Core) Requirement {
 	return r
 }
 
-// judgeCounted judges by the evidence of a result: what bbprof does with a counter counts, not that
-// there is one.
+// judgeCounted judges by the evidence of a result: what matters is that bbprof used a counter, not that there
+// is one.
 func judgeCounted(evidence []invariants.Evidence, counters pmu.PMU) Requirement {
 	r := Requirement{Name: "counters for misses", Met: Unknown, Detail: "no block touched memory and was measured"}
 	counted, all := 0, 0

@@ -10,15 +10,15 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Shortcoming is something that would be better otherwise.
+// Shortcoming is a property of the host that could be better.
 type Shortcoming struct {
 	What   string `json:"what"`
-	Effect string `json:"effect"` // on what bbprof does
+	Effect string `json:"effect"` // on bbprof
 	Remedy string `json:"remedy"` // the command, where there is one
 }
 
-// shortcomings lists what is not as it should be, the worst first; missing is what keeps bbprof
-// from measuring at all.
+// shortcomings lists the host's shortcomings, the worst first; missing is the one that prevents
+// measuring.
 func shortcomings(r Report, missing *verdict.HostError) []Shortcoming {
 	found := []Shortcoming{}
 	if missing != nil {
@@ -59,7 +59,7 @@ func noUserCounters(r Report) (Shortcoming, bool) {
 	}, r.Counters.Available && !r.Counters.UserRDPMC
 }
 
-// doubtedEvents are those that did not count what they must.
+// doubtedEvents lists the events whose counts are wrong.
 func doubtedEvents(r Report) (Shortcoming, bool) {
 	var doubted []string
 	for _, e := range r.Events {
@@ -171,7 +171,7 @@ func singleCPU(r Report) (Shortcoming, bool) {
 	}, len(r.Host.CPUsAllowed) == 1 && len(online) > 1
 }
 
-// driftShare is how much movement of the core's clock is worth a word: as much as drops a window.
+// driftShare is the drift of the core's clock that is reported: that at which a window is dropped.
 const driftShare = 0.01
 
 func movingClock(r Report) (Shortcoming, bool) {

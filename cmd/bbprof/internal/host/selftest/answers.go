@@ -15,18 +15,18 @@ import (
 //go:embed answers.txt
 var table string
 
-// Kind is what bounds a block.
+// Kind is a block's bottleneck.
 type Kind string
 
 const (
-	Latency    Kind = "latency"    // copies in a row depend on each other
-	Throughput Kind = "throughput" // nothing waits for anything
+	Latency    Kind = "latency"    // each copy depends on the one before
+	Throughput Kind = "throughput" // no dependencies
 )
 
 // Block is one whose time is known.
 type Block struct {
 	Kind    Kind
-	Text    string // Intel syntax, or what it holds
+	Text    string // Intel syntax, or a description
 	Code    []byte
 	Needs   []string // CPUID features
 	Short   bool     // part of the short selftest
@@ -34,7 +34,7 @@ type Block struct {
 	Note    string // why some have no answer
 }
 
-// Answer is what a block takes, in core cycles per iteration: a number if Low is High.
+// Answer is a block's time in core cycles per iteration: one number if Low equals High.
 type Answer struct{ Low, High float64 }
 
 // Exact reports whether it is one number.
@@ -47,8 +47,8 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%.3f to %.3f", a.Low, a.High)
 }
 
-// How far off a measurement may be: the calibration chain's own tolerance, and what a short
-// block's interval leaves.
+// Tolerances of a measurement: that of the calibration chain, and that of a short block's
+// interval.
 const (
 	toleranceShare  = 0.015
 	toleranceCycles = 0.02
@@ -58,7 +58,7 @@ func tolerance(cycles float64) float64 {
 	return math.Max(toleranceShare*cycles, toleranceCycles)
 }
 
-// AnswersOf is the core whose answers a core is to give: itself, the one that it is like, or cpu.Unknown, if the table has neither.
+// AnswersOf is the core whose answers hold for a core: itself, the one that it is like, or cpu.Unknown.
 func AnswersOf(core cpu.Name) cpu.Name {
 	blocks, err := Blocks()
 	if err != nil {
@@ -72,7 +72,7 @@ func AnswersOf(core cpu.Name) cpu.Name {
 	return cpu.Unknown
 }
 
-// Holds reports whether a measurement agrees. No number but a finite one does.
+// Holds reports whether a measurement agrees; it must be finite.
 func (a Answer) Holds(cycles float64) bool {
 	return a.Low-tolerance(a.Low) <= cycles && cycles <= a.High+tolerance(a.High)
 }

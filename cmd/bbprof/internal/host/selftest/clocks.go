@@ -2,7 +2,7 @@ package selftest
 
 import "math"
 
-// Comparison is one block's time by either clock, in core cycles per iteration.
+// Comparison is one block's time by both clocks, in core cycles per iteration.
 type Comparison struct {
 	Text  string  `json:"text"`
 	Hex   string  `json:"hex"`
@@ -11,9 +11,8 @@ type Comparison struct {
 	Agree bool    `json:"agree"`
 }
 
-// CompareClocks holds what hardware counters say against what the time-stamp counter says of the
-// same blocks, as far as both could measure them. They agree within what a measurement may be
-// off a known answer, or within both intervals.
+// CompareClocks compares the times of the blocks that both hardware counters and the time-stamp counter
+// measured. Two times agree within the tolerance of a known answer, or within both intervals.
 func CompareClocks(perf, tsc []Outcome) (all []Comparison) {
 	byHex := map[string]Outcome{}
 	for _, o := range tsc {

@@ -14,7 +14,7 @@ const (
 	recordedBlocks = 40
 )
 
-// Record has the core at hand say what package recording keeps of it: some starts, and blocks of known time.
+// Record makes a recording of this core: several starts, and blocks of known time.
 func Record(ctx context.Context, opts profiler.Options) (*recording.Recording, error) {
 	blocks, err := Blocks()
 	if err != nil {
@@ -25,7 +25,7 @@ func Record(ctx context.Context, opts profiler.Options) (*recording.Recording, e
 		CPU:       recording.CPU{Vendor: cpu.Vendor, Family: cpu.Family, Model: cpu.Model, Stepping: host.Stepping(host.AskCPUID), Core: string(cpu.Microarchitecture)},
 		Registers: registers(host.AskCPUID),
 	}
-	opts.Clock = profiler.TSCClock // which is what is recorded
+	opts.Clock = profiler.TSCClock // recordings are of this clock
 	open := simulated.NewProfiler.(func(context.Context, profiler.Options, simulated.Machine) (*profiler.Profiler, error))
 	for start := range recordedStarts {
 		p, err := open(ctx, opts, simulated.Machine{Record: r})
@@ -43,7 +43,7 @@ func Record(ctx context.Context, opts profiler.Options) (*recording.Recording, e
 	return r, nil
 }
 
-// recordBlocks measures blocks that are known to take one number of cycles, from all over the table.
+// recordBlocks measures blocks with one exact answer, spread over the table.
 func recordBlocks(ctx context.Context, p *profiler.Profiler, r *recording.Recording, blocks []Block, cpu host.CPU) error {
 	var known []Block
 	for _, b := range blocks {
@@ -63,7 +63,7 @@ func recordBlocks(ctx context.Context, p *profiler.Profiler, r *recording.Record
 	return nil
 }
 
-// registers are CPUID's answers for all leaves and the subleaves that are in use.
+// registers are CPUID's answers for all leaves and their subleaves in use.
 func registers(ask host.CPUID) (all []recording.Registers) {
 	for _, first := range []uint32{0, 0x4000_0000, 0x8000_0000} {
 		last, _, _, _ := ask(first, 0)

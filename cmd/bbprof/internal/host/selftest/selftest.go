@@ -1,11 +1,10 @@
-// Package selftest measures blocks whose time is known: dependent chains, which take as long
-// as their instructions' latencies say, and a few blocks that a number of ports bounds. The
+// Package selftest measures blocks of known time: dependent chains, which take the sum of their
+// instructions' latencies, and a few blocks bound by ports. The
 // answers are data, a table by microarchitecture with its sources (answers.txt).
 //
-// An answer that is missed is a failure at once, without another try: what is tested is that
-// a number which bbprof lets pass is right. Only when bbprof itself says that it was disturbed
-// does it try again, and a block that is disturbed each time neither passed nor failed. On a
-// core that is never idle the tries soon become fewer.
+// A wrong number fails at once, without a retry: the test is that a number which bbprof accepts is right.
+// It retries only if bbprof reports a disturbance; a block that is disturbed each time neither passes nor
+// fails. On a core that is never idle the number of tries drops.
 package selftest
 
 import (
@@ -20,24 +19,23 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Status is what became of one block.
+// Status is the outcome of one block.
 type Status string
 
 const (
 	Pass      Status = "pass"
 	Fail      Status = "fail"
-	Disturbed Status = "disturbed" // not left alone for long enough to be measured
+	Disturbed Status = "disturbed" // disturbed in each try
 	Skipped   Status = "skipped"   // this CPU has no such instruction, or no answer is known
 )
 
-// Outcome is one block's. Cycles are core cycles per iteration of the block; those measured
-// are 0 unless the block was.
+// Outcome is the outcome of one block. Cycles are core cycles per iteration, 0 if it was not measured.
 type Outcome struct {
 	Text   string `json:"text"`
 	Hex    string `json:"hex"`
 	Kind   Kind   `json:"kind"`
 	Status Status `json:"status"`
-	Why    string `json:"why,omitempty"` // it did not pass
+	Why    string `json:"why,omitempty"` // why it did not pass
 
 	ExpectLow  float64 `json:"expect_low,omitzero"` // a number, not a band, if both are equal
 	ExpectHigh float64 `json:"expect_high,omitzero"`
@@ -47,19 +45,19 @@ type Outcome struct {
 	Tries      int     `json:"tries"`
 }
 
-// Expected is the answer that was looked for.
+// Expected is the known answer.
 func (o Outcome) Expected() Answer { return Answer{o.ExpectLow, o.ExpectHigh} }
 
-// Scope is how many blocks to measure.
+// Scope selects the blocks to measure.
 type Scope bool
 
 const (
 	Full  Scope = false
-	Short Scope = true // four: a multiply, a load, a floating-point add, and adds side by side
+	Short Scope = true // four: a multiply, a load, a floating-point add, and independent adds
 )
 
-// Run measures the blocks on the CPU that p measures on. An error ends it, with the outcomes
-// until there: it is ctx's, a *verdict.HostError, or bbprof's own.
+// Run measures the blocks with p. On an error (ctx's, a *verdict.HostError, or a failure of bbprof) it returns
+// the outcomes so far.
 func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) ([]Outcome, error) {
 	blocks, err := Blocks()
 	if err != nil {
@@ -99,7 +97,7 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 	return outcomes, nil
 }
 
-// patience is how many blocks may be disturbed in each try: from there on one try has to do, for each
+// patience is the number of blocks that may be disturbed in each try. After that each block gets one try, since each
 // takes its whole budget; a short test stands at the start of a batch, which can wait
 // for an idle core as well as it can.
 const patience = 3
