@@ -190,15 +190,6 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
-func TestEveryColumnIsExplained(t *testing.T) {
-	for _, c := range explained(resultfile.NewSchema(true, nil)) {
-		if strings.HasPrefix(c.About, "as it was") {
-			t.Errorf("docs/reference.md does not explain column %s", c.Name)
-		}
-	}
-}
-
 // TestFlippedByte: a byte that has changed is found in every file, and the file is named.
 func TestFlippedByte(t *testing.T) {
 	require.Slow(t)
