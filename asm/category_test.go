@@ -2,6 +2,8 @@ package asm
 
 import (
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestCategoryOf(t *testing.T) {
@@ -42,9 +44,7 @@ func TestCategoryOf(t *testing.T) {
 		{"MMX", "0ffec1", Vector},
 		{"x87 is scalar", "d8c1", Scalar},
 	} {
-		if got := CategoryOf(mustDecode(t, test.code)); got != test.want {
-			t.Errorf("%s: category %q, want %q", test.name, got, test.want)
-		}
+		require.Equal(t, test.name, test.want, CategoryOf(mustDecode(t, test.code)))
 	}
 }
 
@@ -52,9 +52,7 @@ func TestImmediate(t *testing.T) {
 	for code, want := range map[string]bool{
 		"4801d8": false, "83c001": true, "c1e001": true, "d1e0": false, "837c241005": true, "48b80000000000000070": true, "c5f8c6c101": true, "8b442410": false,
 	} {
-		if got := mustDecode(t, code)[0].Immediate(); got != want {
-			t.Errorf("%s: %v", code, got)
-		}
+		require.Equal(t, code, want, mustDecode(t, code)[0].Immediate())
 	}
 }
 
@@ -76,8 +74,6 @@ func TestShape(t *testing.T) {
 		{"90", "nop"},
 	} {
 		insts := mustDecode(t, test.code)
-		if got := insts[0].Shape(); got != test.want {
-			t.Errorf("%s: shape %q, want %q", test.code, got, test.want)
-		}
+		require.Equal(t, test.code, test.want, insts[0].Shape())
 	}
 }

@@ -1,11 +1,11 @@
 package asm
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/arch/x86/xeddata"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -69,9 +69,7 @@ func TestDataflow(t *testing.T) {
 	} {
 		in := &mustDecode(t, c.hex)[0]
 		reads, writes := in.Dataflow()
-		if d := cmp.Diff([2]Values{c.reads, c.writes}, [2]Values{reads, writes}); d != "" {
-			t.Errorf("%s (%s): want -, got +\n%s", c.name, in.Text(), d)
-		}
+		require.Equal(t, fmt.Sprintf("%s (%s)", c.name, in.Text()), [2]Values{c.reads, c.writes}, [2]Values{reads, writes})
 	}
 }
 

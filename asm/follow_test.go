@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // The start of all these tests: the paper's word everywhere, at an address apart from it.
@@ -72,10 +74,7 @@ func TestFollow(t *testing.T) {
 // Whatever the bytes are, each access of each copy comes once, in order.
 func FuzzFollow(f *testing.F) {
 	for _, seed := range []string{"488b03", "50", "c9", "8f03", "48a5", "f3a4", "4898", "480fc1c3", "62f27d0990444b10", "d7"} {
-		code, err := hex.DecodeString(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(seed))(f)
 		f.Add(code, 5)
 	}
 	f.Fuzz(func(t *testing.T, code []byte, copies int) {

@@ -3,11 +3,11 @@ package asm
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -90,10 +90,7 @@ func TestSpelling(t *testing.T) {
 		"d7": "xlat", "3ed7": "xlat", "64d7": "xlat byte ptr fs:[rbx]", "65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
 		"e300": "jrcxz .+0x0", "67e300": "jecxz .+0x0",
 	} {
-		code, err := ParseHex(hex, 15)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(ParseHex(hex, 15))(t)
 		var in Inst
 		if err := in.decode(code); err != nil || in.Text() != want {
 			t.Errorf("%s: %q, %v, want %q", hex, in.Text(), err, want)
@@ -225,9 +222,7 @@ func TestStateOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		insts := mustDecode(t, tt.hex)
-		if diff := cmp.Diff(tt.want, StateOf(insts)); diff != "" {
-			t.Errorf("%s %s: -want +got:\n%s", tt.hex, insts[0].Text(), diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s %s", tt.hex, insts[0].Text()), tt.want, StateOf(insts))
 	}
 	both := StateOf(mustDecode(t, "d9e8 0f58c1 4801c8"))
 	if !both.X87 || !both.Vector || both.GPRWritten != rax {

@@ -2,6 +2,8 @@ package asm
 
 import (
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestLeastCycles(t *testing.T) {
@@ -41,8 +43,6 @@ func TestLeastCycles(t *testing.T) {
 		{"test eax, eax; cmove eax, ecx", "85c00f44c1", 0},
 		{"nop", "90", 0},
 	} {
-		if got := LeastCycles(mustDecode(t, c.hex)); got != c.want {
-			t.Errorf("%s: %g, want %g", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, LeastCycles(mustDecode(t, c.hex)))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // describe writes an access on one line, for tables and golden files: direction and width,
@@ -62,10 +64,7 @@ func memAccess(m Mem) (a access) {
 // mustDecode decodes a block of a test table.
 func mustDecode(t *testing.T, hexBytes string) []Inst {
 	t.Helper()
-	block, err := hex.DecodeString(strings.ReplaceAll(hexBytes, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	block := require.Get(hex.DecodeString(strings.ReplaceAll(hexBytes, " ", "")))(t)
 	insts, err := Decode(block)
 	if err != nil {
 		t.Fatalf("%s: %v", hexBytes, err)
@@ -175,9 +174,7 @@ func TestMemoryAccesses(t *testing.T) {
 			t.Errorf("%s: %d instructions", tt.hex, len(insts))
 			continue
 		}
-		if got := insts[0].Text(); got != tt.text {
-			t.Errorf("%s: text %q, want %q", tt.hex, got, tt.text)
-		}
+		require.Equal(t, tt.hex, tt.text, insts[0].Text())
 		var got []string
 		for _, m := range insts[0].Mem {
 			got = append(got, describe(m))
@@ -277,10 +274,7 @@ func TestAddr(t *testing.T) {
 // instructions are lengths, and none of them may become a loop or an allocation.
 func FuzzAccesses(f *testing.F) {
 	for _, seed := range []string{"488b03", "f3a4", "f3a6", "c4e26990048b", "660ff7c1", "480fa303", "d7", "fdf348ab"} {
-		code, err := hex.DecodeString(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(seed))(f)
 		f.Add(code, []byte{1, 2, 3})
 		f.Add(code, bytes.Repeat([]byte{0xff}, 64))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -18,14 +19,8 @@ var (
 
 func insts(t *testing.T, code string) []asm.Inst {
 	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(code, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := asm.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)
+	list := require.Get(asm.Decode(b))(t)
 	return list
 }
 
@@ -122,9 +117,7 @@ func TestSplit(t *testing.T) {
 	} {
 		tr := trace(t, []asm.Access{load(P, 1), c.access}, nil)
 		f := Misaligned(tr)
-		if got := reasonOf(f) == verdict.Misaligned; got != c.splits {
-			t.Errorf("%s: splits %v, want %v", c.name, got, c.splits)
-		}
+		require.Equal(t, c.name, c.splits, reasonOf(f) == verdict.Misaligned)
 		if c.splits && *f.Rejection.Address != c.access.Addr {
 			t.Errorf("%s: blames %#x", c.name, *f.Rejection.Address)
 		}
@@ -190,9 +183,7 @@ func TestAlias4K(t *testing.T) {
 		{"rep stosq overlaps with one page and aliases with the next", []asm.Access{rep(store(P, 8), 1024), load(P, 8)}, nil, true},
 	} {
 		f := Alias4K(trace(t, c.accesses, c.frames), small)
-		if got := reasonOf(f) == verdict.Alias4K; got != c.alias {
-			t.Errorf("%s: alias %v, want %v", c.name, got, c.alias)
-		}
+		require.Equal(t, c.name, c.alias, reasonOf(f) == verdict.Alias4K)
 	}
 }
 
@@ -281,9 +272,7 @@ func TestResidency(t *testing.T) {
 			frames = oneFrame(c.accesses)
 		}
 		f := L1DMiss(trace(t, c.accesses, frames), small, c.own)
-		if got := reasonOf(f) == verdict.L1DMiss; got != c.full {
-			t.Errorf("%s: full %v, want %v", c.name, got, c.full)
-		}
+		require.Equal(t, c.name, c.full, reasonOf(f) == verdict.L1DMiss)
 	}
 }
 
@@ -318,9 +307,7 @@ func TestResidencyFlushes(t *testing.T) {
 	} {
 		tr := trace(t, nil, nil)
 		tr.Insts = insts(t, hex)
-		if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != want {
-			t.Errorf("%s: %q, want %q", tr.Insts[0].Text(), got, want)
-		}
+		require.Equal(t, tr.Insts[0].Text(), want, reasonOf(L1DMiss(tr, small, [page / line]int{})))
 	}
 }
 
@@ -425,8 +412,6 @@ func TestNewPages(t *testing.T) {
 		{"a walk", 2, []asm.Access{in(0, rep(load(P, 8), 512)), in(1, rep(load(P+page, 8), 1024))}, 2},
 		{"the second half stays on the page of the first's last access", 2, []asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
 	} {
-		if got := NewPages(Trace{Copies: c.copies, Accesses: c.accesses}); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, NewPages(Trace{Copies: c.copies, Accesses: c.accesses}))
 	}
 }

@@ -28,10 +28,7 @@ func start(t *testing.T, opts Options) *Profiler {
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.Get(hex.DecodeString(s))(t)
 	return b
 }
 

@@ -89,18 +89,11 @@ func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), bloc
 	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
 		require.Measure(t, err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer p.Close()
-	if err := p.do(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.do(t.Context(), set))
 	for try := 0; ; try++ {
-		r, err := p.Profile(context.Background(), block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(p.Profile(context.Background(), block))(t)
 		if r.Reason != verdict.Timeout || try == 5 { // the machine may have stood still
 			return r
 		}
@@ -181,14 +174,9 @@ func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 	if r.Status != OK {
 		t.Fatalf("%+v", r)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(json.Marshal(r))(t)
 	var parsed struct{ Counters []map[string]any }
-	if err := json.Unmarshal(text, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &parsed))
 	for _, c := range parsed.Counters {
 		_, counted := c["per_iteration"]
 		if missing := c["role"] == "l1d_write_miss"; missing == counted || missing != (c["kind"] == "unchecked") || missing != (c["why"] != nil) {
@@ -333,10 +321,7 @@ func TestSimulatedBusyCPU(t *testing.T) {
 
 // What disturbs the check of the counter of cycles for a while does not fail it: on another CPU, or a little later, it passes.
 func TestSimulatedDisturbedCheck(t *testing.T) {
-	all, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(host.AllowedCPUs())(t)
 	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
 	tried, began := 0, time.Time{}
 	for _, c := range []struct {
@@ -368,9 +353,7 @@ func TestSimulatedDisturbedCheck(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if at := p.session.cpus.Current(); at != all[c.cpus-1] {
-			t.Errorf("%s: checked on CPU %d, want %d", c.name, at, all[c.cpus-1])
-		}
+		require.Equal(t, c.name, all[c.cpus-1], p.session.cpus.Current())
 		p.Close()
 	}
 }
@@ -539,9 +522,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 		reads = 0
 		r, err := p.Profile(context.Background(), Block{Code: add, Setup: Setup{Tolerate: c.tolerate}})
 		p.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if k.Left() != 0 {
 			t.Errorf("%s: %d events left open", c.name, k.Left())
 		}
@@ -575,9 +556,7 @@ func TestSoftwareEventsHere(t *testing.T) {
 	defer p.Close()
 	before := openFiles(t)
 	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x0f, 0xaf, 0xc0}}) // imul: 3 cycles
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if now := openFiles(t); now != before {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}

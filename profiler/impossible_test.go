@@ -7,6 +7,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -31,10 +32,7 @@ func TestImpossible(t *testing.T) {
 		{"one that is too fast", "480fafc0", 6, 2.94, 0.014, BelowLatency, "fewer than the 3 that a chain through registers takes"},
 		{"both: the chain says more", "4801c0", 6, 0.1, 0.01, BelowLatency, "the 1 that a chain"},
 	} {
-		insts, err := asm.Decode(unhex(t, c.hex))
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.Decode(unhex(t, c.hex)))(t)
 		s := &session{}
 		s.cpu.DispatchWidth = c.width
 		m := &mapping.Mapped{Placer: mapping.Placer{Program: mapping.Program{Insts: insts}}}

@@ -7,6 +7,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -91,10 +92,7 @@ func TestCPUJudgesLengths(t *testing.T) {
 			if testing.Short() && i%5 != 0 {
 				continue
 			}
-			insts, err := asm.Decode(code)
-			if err != nil {
-				t.Fatal(err)
-			}
+			insts := require.Get(asm.Decode(code))(t)
 			switch b.fetch(code) {
 			case absent:
 				notHere++

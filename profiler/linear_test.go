@@ -60,10 +60,7 @@ func TestNonlinearBlock(t *testing.T) {
 	p := start(t, Options{})
 	asked := false
 	require.AtMost(t, 1, 5, func() string {
-		r, err := p.Profile(t.Context(), Block{Code: block})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: block}))(t)
 		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no idle moment") }) {
 			return "" // the third number was not asked
 		}
@@ -85,9 +82,7 @@ func TestThirdIsRestored(t *testing.T) {
 	if err == nil {
 		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	words := m.Restore
 	m.Restore = nil // as if the other numbers of copies changed nothing
 	m.Child.SetRestore(nil, nil)

@@ -45,10 +45,7 @@ func TestMaskedAccesses(t *testing.T) {
 			}
 			var cycles [2]float64
 			for i, mask := range []string{c.none, c.all} {
-				r, err := p.Profile(t.Context(), Block{Code: unhex(t, mask+c.hex)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, mask+c.hex)}))(t)
 				if r.Pages == 0 || r.Status != OK && !r.Reason.Noise() { // a rejection for noise has its pages, and no cycles
 					t.Errorf("%s%s: %d pages (%s %v); want its page mapped", mask, c.hex, r.Pages, r.Status, r.Rejection)
 				}

@@ -37,9 +37,7 @@ func TestSetupsInTurn(t *testing.T) {
 		{"both on one", Setup{Init: &moved, Frames: 1, Tolerate: []verdict.Reason{verdict.AliasFrame}}, 0, 1},
 	} {
 		got := preparedIn(t, r.s, Block{Code: code, Setup: c.setup})
-		if word := frameWord(t, got); word != c.word {
-			t.Errorf("%s: %#x, want %#x", c.name, word, c.word)
-		}
+		require.Equal(t, c.name, c.word, frameWord(t, got))
 		base := initial.Paper().FSBase
 		if c.setup.Init != nil {
 			base = moved.FSBase
@@ -57,9 +55,7 @@ func TestNoMapping(t *testing.T) {
 		hex    string
 		reason verdict.Reason
 	}{{"90488b03", verdict.SIGSEGV}, {"4801c0", ""}} {
-		if err := b.ready(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.ready())
 		_, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{NoMapping: true}})
 		var rejection *verdict.Rejection
 		errors.As(err, &rejection)

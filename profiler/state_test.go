@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
 )
 
@@ -24,25 +25,16 @@ func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 	start(t, Options{}) // skips where nothing can be measured
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := require.Get(host.AllowedCPUs())(t)
 	opts.CPUs, opts.Budget = cpus, time.Second
-	s, err := newSession(t.Context(), opts, simulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := require.Get(newSession(t.Context(), opts, simulated.Machine{}))(t)
 	t.Cleanup(s.discard)
 	return preparedIn(t, s, Block{Code: block})
 }
 
 func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 	t.Helper()
-	m, err := s.prepareBlock(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := require.Get(s.prepareBlock(b))(t)
 	return preparedBlock{m, s}
 }
 
@@ -65,9 +57,7 @@ func (s *session) prepareBlock(b Block) (*mapping.Mapped, error) {
 func frameWord(t *testing.T, r preparedBlock) uint64 {
 	t.Helper()
 	r.Refill()
-	if err := r.Plan.RunOnce(r.Child, r.Long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Plan.RunOnce(r.Child, r.Long))
 	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
 }
 

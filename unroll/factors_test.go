@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // decode makes instructions of bytes that are known to be some.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	return insts
 }
 
@@ -68,9 +66,7 @@ func TestLinesOf(t *testing.T) {
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
 		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one after
 	} {
-		if got := c.cache.linesOf(c.insts, c.copies); got != c.want {
-			t.Errorf("%s: %d lines, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, c.cache.linesOf(c.insts, c.copies))
 	}
 }
 
@@ -79,10 +75,7 @@ var front = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 256, OpsPerLine: 6, W
 
 func choose(t *testing.T, insts []asm.Inst, fe FrontEnd) (Factors, bool) {
 	t.Helper()
-	f, fits, err := Choose(insts, fe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, fits := require.Get2(Choose(insts, fe))(t)
 	return f, fits
 }
 
@@ -320,10 +313,7 @@ func TestWithoutOpCache(t *testing.T) {
 		strings.Repeat("90", 100):              {64, 320},
 		strings.Repeat("0f1f8000000000", 1000): {1, 3},
 	} {
-		insts, err := asm.DecodeHex(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.DecodeHex(code))(t)
 		if got, fits, err := Choose(insts, fe); err != nil || got != want || !fits {
 			t.Errorf("%d bytes: %v, %v, %v, want %v", len(code)/2, got, fits, err, want)
 		}

@@ -90,10 +90,7 @@ func TestScripts(t *testing.T) {
 	spoiled := 0
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := require.Get(os.ReadFile(script))(t)
 			params := params
 			params.Files = []string{script}
 			measures := bytes.Contains(text, []byte("[!measures] skip"))
@@ -386,8 +383,6 @@ func TestDisturbed(t *testing.T) {
 		"1.002 cycles per iteration":                                false,
 		`{"reasons":{"unstable":0}}`:                                false,
 	} {
-		if got := disturbed(output); got != want {
-			t.Errorf("%q: %v, want %v", output, got, want)
-		}
+		require.Equal(t, output, want, disturbed(output))
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func withFeatures(id ID, features ...cpuid.FeatureID) ID {
@@ -174,9 +175,7 @@ func TestRecognizeByFeatures(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got.Name, got.Contradiction, c.want, c.says)
 		}
 		if got.Core.Name != Unknown {
-			if diff := cmp.Diff(Of(c.want).Events, got.Events); diff != "" {
-				t.Errorf("%s: %s", c.name, diff)
-			}
+			require.Equal(t, c.name, Of(c.want).Events, got.Events)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // pairs are the siblings on a machine whose CPUs n and n+4 share a core.
@@ -66,8 +68,6 @@ func TestParseQuota(t *testing.T) {
 		"max 100000": 0, "-1 100000": 0, "": 0, "x": 0, "100000 0": 0,
 		"200000 100000": 2, "150000 100000": 1, "50000 100000": 1, "1600000 100000\n": 16,
 	} {
-		if got := parseQuota(s); got != want {
-			t.Errorf("%q: %d, want %d", s, got, want)
-		}
+		require.Equal(t, s, want, parseQuota(s))
 	}
 }

@@ -13,10 +13,7 @@ func TestCachesOn(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		require.Skip(t, require.CPU, "not an x86-64 machine")
 	}
-	all, err := AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(AllowedCPUs())(t)
 	for _, number := range all {
 		if got := cachesOn(number); !slices.Equal(got, Caches(AskCPUID)) {
 			t.Errorf("CPU %d: %+v", number, got)

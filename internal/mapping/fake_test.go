@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
@@ -57,15 +58,9 @@ func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 	if len(code) == 0 {
 		code = []byte{0x90}
 	}
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := require.Get(harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
 	return p, im
 }
 
@@ -105,10 +100,7 @@ func TestMapLists(t *testing.T) {
 		fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_6000),
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0xfff),
 	}}
-	m, err := mapPages(c, p, im)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := require.Get(mapPages(c, p, im))(t)
 	want := [][]tracee.Op{
 		tracee.UnmapAll(0),
 		{tracee.MapFrame(0x1234_5000, 0)},

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -19,23 +20,15 @@ import (
 // copies in a row and as a loop, with and without what enters the decoders.
 func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
-	place, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	insts, err := asm.Decode(unhex(t, "4801c0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := require.Get(b.open())(t)
+	insts := require.Get(asm.Decode(unhex(t, "4801c0")))(t)
 	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
 				m := Mapped{Placer: Placer{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
-					if _, err := m.Replicates([]int{start}, 0, place.Clock); err != nil {
-						t.Fatal(err)
-					}
+					require.Get(m.Replicates([]int{start}, 0, place.Clock))(t)
 					for _, im := range []harness.Image{m.Short, m.Long} {
 						if got := int(im.First % layout.PageSize); got != offset {
 							t.Errorf("decoders %v, loop %v: first copy of %d at %d, want %d", decoders, program.Loop != nil, im.Copies, got, offset)
@@ -72,10 +65,7 @@ func TestReplicates(t *testing.T) {
 		if c.factors != (unroll.Factors{}) {
 			task.Program.Factors, task.Fixed = c.factors, true
 		}
-		m, err := task.Prepare([]initial.State{initial.Paper()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := require.Get(task.Prepare([]initial.State{initial.Paper()}))(t)
 		pairs, err := m.Replicates([]int{0, 16}, 0, m.Clock)
 		if err != nil || len(pairs) != c.fit {
 			t.Fatalf("%s: %d replicates, want %d: %v", c.name, len(pairs), c.fit, err)
@@ -93,9 +83,7 @@ func TestReplicates(t *testing.T) {
 		if second[0].At < first[1].End() || third.At < second[1].End() {
 			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first[0].At, first[1].End(), second[0].At, second[1].End(), third.At)
 		}
-		if d := (second[0].At - first[0].At) % layout.PageSize; d != c.shift {
-			t.Errorf("%s: the second replicate is shifted by %d, want %d", c.name, d, c.shift)
-		}
+		require.Equal(t, c.name, c.shift, (second[0].At-first[0].At)%layout.PageSize)
 		if d := (third.At - second[1].At) % layout.PageSize; d != 0 {
 			t.Errorf("%s: the third number is shifted by %d", c.name, d)
 		}
@@ -112,9 +100,7 @@ func TestReplicates(t *testing.T) {
 			}
 		}
 		// As if the second replicate were the only one.
-		if _, err := m.Replicates([]int{16}, 0, m.Clock); err != nil {
-			t.Fatal(err)
-		}
+		require.Get(m.Replicates([]int{16}, 0, m.Clock))(t)
 		if alone := m.CodeBytes(); code != alone {
 			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
 		}
@@ -181,9 +167,7 @@ func TestStays(t *testing.T) {
 		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
 	} {
 		m := Mapped{Mapping: c.mapping, Trace: c.trace}
-		if got := m.repeatsAddresses(); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, m.repeatsAddresses())
 	}
 	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
 	two.Accesses[1].Write = true

@@ -40,20 +40,11 @@ func child(t *testing.T) *tracee.Tracee {
 // in a profile serves to raise signals.
 func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, harness.Image, Mapping, error) {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	p.Insts, p.Init = insts, initial.Paper()
 	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true, X87: true}, Clock: harness.TSC}
-	dry, err := harness.BuildDryRun(insts, copies, frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := harness.Build(layout.Code, insts, copies, frame)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dry := require.Get(harness.BuildDryRun(insts, copies, frame))(t)
+	im := require.Get(harness.Build(layout.Code, insts, copies, frame))(t)
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		c.SetWord(slot, 0x202)
 	}

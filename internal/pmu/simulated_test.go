@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // A kernel by script, one test for each of its answers.
@@ -19,10 +20,7 @@ var skylake = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
 
 func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	t.Helper()
-	p, err := pmu.Probe(k, cpu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(pmu.Probe(k, cpu))(t)
 	if k.Left() != 0 {
 		t.Errorf("the probe left %d events or pages open", k.Left())
 	}
@@ -187,9 +185,7 @@ func TestWatchdogHoldsACounter(t *testing.T) {
 	if !p.Available || !p.Watchdog || p.Counters != 3 {
 		t.Errorf("%+v", p)
 	}
-	if got := fmt.Sprint(passes(k, p)); got != "[4 4]" {
-		t.Errorf("passes %s, want [4 4]", got)
-	}
+	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p)))
 	// The only counter there is.
 	k = pmutest.New(0).Watchdog()
 	p = probe(t, k, skylake)
@@ -266,10 +262,7 @@ func TestAskedEventsSayWhyNot(t *testing.T) {
 	} {
 		k := &pmutest.Kernel{Files: pmutest.New(0).Files, Refuse: syscall.ENOENT, NoSoft: c.errno}
 		p := probe(t, k, skylake)
-		e, err := p.Named(k, c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := require.Get(p.Named(k, c.name))(t)
 		events := []pmu.Event{e}
 		p.Try(k, events)
 		if e := events[0]; e.Available != (c.why == "") || !strings.Contains(e.Why, c.why) || !strings.Contains(e.Remedy, c.remedy) {

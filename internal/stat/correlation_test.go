@@ -6,22 +6,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // correlation.py says how the values were made.
 func TestCorrelationsAgainstScipy(t *testing.T) {
-	text, err := os.ReadFile("testdata/correlation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("testdata/correlation.json"))(t)
 	var cases []struct {
 		X, Y    []float64
 		TauB    float64 `json:"tau_b"`
 		Pearson float64
 	}
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &cases))
 	const tolerance = 1e-12
 	for i, c := range cases {
 		if got := Kendall(c.X, c.Y); !(math.Abs(got-c.TauB) <= tolerance) {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // design has two batches of three cells each, and each batch twice.
@@ -129,8 +129,6 @@ func TestDesignGroups(t *testing.T) {
 			}
 			got = append(got, means)
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, c.want, got)
 	}
 }

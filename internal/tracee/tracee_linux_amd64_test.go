@@ -46,10 +46,7 @@ func place(c *Tracee, emit func(e *asm.Emitter)) {
 // do expects a stop.
 func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 	t.Helper()
-	stop, err := c.Do(ops, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := require.Get(c.Do(ops, generous))(t)
 	return stop
 }
 
@@ -77,9 +74,6 @@ func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	}
 	e.Int3()
 	copy(c.DryRunCode(), e.Bytes())
-	stop, err := c.Try(ops, layout.DryRunCode, e.PC(), generous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := require.Get(c.Try(ops, layout.DryRunCode, e.PC(), generous))(t)
 	return stop
 }

@@ -128,20 +128,14 @@ func TestLimitIsOfCPUTime(t *testing.T) {
 // crowd binds child and monitor to one CPU and keeps it busy with so many threads until the test ends.
 func crowd(t *testing.T, c *Tracee, threads int) {
 	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedGetaffinity(0, &before))
 	cpu := 0
 	for !before.IsSet(cpu) {
 		cpu++
 	}
 	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Bind(cpu); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedSetaffinity(0, &one))
+	require.NoError(t, c.Bind(cpu))
 	for range threads {
 		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
 		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as one
@@ -162,13 +156,8 @@ func TestMonitorStopped(t *testing.T) {
 	launch(t).Close() // or skip
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR=lists")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(cmd.StdoutPipe())(t)
+	require.NoError(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(out)
@@ -229,8 +218,6 @@ func loseDescriptor(t *testing.T, c *Tracee) {
 	if err == nil {
 		err = unix.Dup3(null, c.pidfd, unix.O_CLOEXEC)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unix.Close(null)
 }

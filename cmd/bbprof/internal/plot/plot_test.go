@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func example() Figure {
@@ -58,13 +60,8 @@ func odd() Figure {
 // TestSave: all that has to be read is in the file.
 func TestSave(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "a.svg")
-	if err := example().Save(svg); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(svg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, example().Save(svg))
+	text := require.Get(os.ReadFile(svg))(t)
 	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break

@@ -17,9 +17,7 @@ func TestLocate(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	build := func(out string, args ...string) {
@@ -31,10 +29,7 @@ func TestLocate(t *testing.T) {
 	build("libtwo.so", "-shared", "-fPIC", write("two.c", "int two(int n) { return n; } int same(int n) { return -n; }"))
 	build("prog", write("main.c", "int one(int), two(int), same(int); int main(int n, char **v) { return one(n) + two(n) + same(n) - 3; }"),
 		"-L"+dir, "-Wl,-rpath,"+dir, "-lone", "-ltwo")
-	c, err := NewCommand([]string{filepath.Join(dir, "prog")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand([]string{filepath.Join(dir, "prog")}))(t)
 	for _, one := range []struct {
 		name string
 		says []string // nil: found

@@ -5,22 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, _, err := resultfile.OpenStream(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, _ := require.Get2(resultfile.OpenStream(strings.NewReader(text)))(t)
 	return readBaseline(in)
 }
 
@@ -39,9 +35,7 @@ func TestReadBaseline(t *testing.T) {
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
-	if d := cmp.Diff(want, blocks); d != "" {
-		t.Errorf("blocks (- want, + got):\n%s", d)
-	}
+	require.Equal(t, "blocks", want, blocks)
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
@@ -88,12 +82,8 @@ func TestAgainst(t *testing.T) {
 	} {
 		b := baseline{runs: c.runs}
 		unlike, told := b.against(c.here)
-		if d := cmp.Diff(c.unlike, unlike); d != "" {
-			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.told, told); d != "" {
-			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.unlike, unlike)
+		require.Equal(t, c.name, c.told, told)
 	}
 }
 

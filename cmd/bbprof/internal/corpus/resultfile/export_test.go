@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // measuredRows are results as batch -mapping writes them; the second block was rejected.
@@ -19,23 +21,13 @@ const measuredRows = `hex,status,cycles,init,set,mapping,run_header
 // exportTo writes rows in a format.
 func exportTo(t *testing.T, rows string, f Format) string {
 	t.Helper()
-	in, err := NewStreamReader(strings.NewReader(rows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(NewStreamReader(strings.NewReader(rows)))(t)
 	var b bytes.Buffer
-	out, err := NewWriter(&b, f, in.Schema())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(NewWriter(&b, f, in.Schema()))(t)
 	for cells, err := in.Next(); err == nil; cells, err = in.Next() {
-		if err := out.Write(cells); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, out.Write(cells))
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.Close())
 	return b.String()
 }
 
@@ -115,10 +107,7 @@ func TestExportRefuses(t *testing.T) {
 		"zmm1 is set to more than the 64 bits that Gematria's":                      "62f17548fec2,1.0,paper,zmm1=0x10000000000000000,",
 		"block 48: undecodable: no instruction at byte 0: the block ends inside it": "48,1.0,paper,,",
 	} {
-		l, err := NewLines(GematriaState, SchemaOf(names))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := require.Get(NewLines(GematriaState, SchemaOf(names)))(t)
 		if _, err := l.Append(nil, strings.Split(row, ",")); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", row, err, says)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -29,10 +30,7 @@ import (
 
 // TestDictionary holds docs/reference.md against the columns, the reasons that are noise, and the limits.
 func TestDictionary(t *testing.T) {
-	text, err := os.ReadFile("../../../../../docs/reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("../../../../../docs/reference.md"))(t)
 	var documented, written []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| .*\\. \\|$").FindAllSubmatch(text, -1) {
 		documented = append(documented, string(m[1])+" "+string(m[2]))
@@ -40,9 +38,7 @@ func TestDictionary(t *testing.T) {
 	for _, c := range known() {
 		written = append(written, c.Name+" "+string(c.Type))
 	}
-	if diff := cmp.Diff(written, documented); diff != "" {
-		t.Errorf("the columns of docs/reference.md (-written +documented):\n%s", diff)
-	}
+	require.Equal(t, "the columns of docs/reference.md (-written +documented)", written, documented)
 	section := func(from, to string) []string {
 		_, rest, ok := strings.Cut(string(text), from)
 		part, _, ended := strings.Cut(rest, to)
@@ -182,40 +178,26 @@ func TestRepeat(t *testing.T) {
 func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, f, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&out, f, s))(t)
 	for _, cells := range rows {
-		if err := w.Write(cells); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Write(cells))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
 func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result")
-	if err := os.WriteFile(name, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	r, closer, err := OpenFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, text, 0o666))
+	r, closer := require.Get2(OpenFile(name))(t)
 	defer closer.Close()
 	for {
 		cells, err := r.Next()
 		if err == io.EOF {
 			return r.Schema(), rows
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		rows = append(rows, slices.Clone(cells))
 	}
 }
@@ -226,12 +208,8 @@ func TestRoundTrip(t *testing.T) {
 	rows := cellsOf(s)
 	for _, f := range []Format{CSV, JSON, Parquet} {
 		got, cells := read(t, write(t, f, s, rows))
-		if diff := cmp.Diff(s.Names(), got.Names()); diff != "" {
-			t.Errorf("%s: columns (-want +got):\n%s", f, diff)
-		}
-		if diff := cmp.Diff(rows, cells); diff != "" {
-			t.Errorf("%s: cells (-want +got):\n%s", f, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s: columns", f), s.Names(), got.Names())
+		require.Equal(t, fmt.Sprintf("%s: cells", f), rows, cells)
 	}
 }
 
@@ -326,10 +304,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`{"hex":"90"}`, `{"hex":"90","row":1,"x":[]}`, `{"hex":"90","row":"a","x":""}`, `{"hex"`, `[]`} {
-		r, err := NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON))(t)
 		r.Next()
 		var damage *DamageError
 		if _, err := r.Next(); !errors.As(err, &damage) || damage.Line != 2 {
@@ -358,9 +333,7 @@ func TestNumerals(t *testing.T) {
 		"0": true, "0.5": true, "-1.25": true, "10": true, "1e5": true, "-0": true,
 		"": false, "-": false, ".5": false, "01": false, "+1": false, "NaN": false, "Inf": false, "0x1": false, "1_0": false, "1.": false, "1.e5": false, "1 ": false, " 1": false, "1e999": false,
 	} {
-		if got := isNumeral(s); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
+		require.Equal(t, s, want, isNumeral(s))
 	}
 }
 
@@ -395,10 +368,7 @@ func TestRun(t *testing.T) {
 
 // TestSettings: settings are named as the flags are, and none is left out.
 func TestSettings(t *testing.T) {
-	set, err := initial.ParseSet("rdi=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := require.Get(initial.ParseSet("rdi=1"))(t)
 	for _, c := range []struct {
 		options profiler.Options
 		want    string
@@ -415,9 +385,7 @@ func TestSettings(t *testing.T) {
 	} {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)
-		if diff := cmp.Diff(c.want, string(text)); diff != "" {
-			t.Errorf("settings differ (-want +got):\n%s", diff)
-		}
+		require.Equal(t, "settings differ", c.want, string(text))
 		again, err := ParseRun(Run{Settings: settings}.String())
 		if diff := cmp.Diff(settings, again.Settings); err != nil || diff != "" {
 			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
@@ -436,14 +404,8 @@ func FuzzLines(f *testing.F) {
 			cells[i] = strings.ToValidUTF8(cell, "?") // JSON holds no other
 		}
 		for _, format := range []Format{CSV, JSON} {
-			lines, err := NewLines(format, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line, err := lines.Append(nil, cells)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lines := require.Get(NewLines(format, s))(t)
+			line := require.Get(lines.Append(nil, cells))(t)
 			text, ended := strings.CutSuffix(string(line), "\n")
 			got, err := lines.Parse(text, nil)
 			if err != nil || !ended || strings.Contains(text, "\n") || !slices.Equal(got, cells) {
@@ -466,10 +428,7 @@ func FuzzJSONLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		lines, err := NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := require.Get(NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"})))(t)
 		if own, ok := lines.parseOwn(line, nil); ok {
 			if got, err := lines.decodeJSON(line, nil); err != nil || !slices.Equal(own, got) {
 				t.Errorf("%q is %q, the decoder says %q, %v", line, own, got, err)
@@ -481,10 +440,7 @@ func FuzzJSONLine(f *testing.F) {
 // TestByteOrderMark: what a spreadsheet or editor puts before the first line is no part of it, and positions count it.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
-		r, err := NewStreamReader(strings.NewReader("\ufeff" + text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(NewStreamReader(strings.NewReader("\ufeff" + text)))(t)
 		cells, err := r.Next()
 		if err != nil || !slices.Equal(r.Schema().Names(), []string{"hex", "row"}) || !slices.Equal(cells, []string{"90", "1"}) {
 			t.Errorf("%q: %q, %v of %q", text, cells, err, r.Schema().Names())
@@ -498,10 +454,7 @@ func TestByteOrderMark(t *testing.T) {
 // TestSelection: some columns are written, in the order that they are named in.
 func TestSelection(t *testing.T) {
 	var out bytes.Buffer
-	w, err := NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"}))(t)
 	if err := errors.Join(w.Write([]string{"90", "a", "1"}), w.Close()); err != nil || out.String() != "row,hex\n1,90\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}

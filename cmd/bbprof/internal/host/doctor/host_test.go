@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -45,9 +46,7 @@ func TestReadHostOfLaptop(t *testing.T) {
 		UID: 1001, Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
 		StoreBypass: "Mitigation: Speculative Store Bypass disabled via prctl", Gather: "Mitigation: Microcode",
 	}
-	if d := cmp.Diff(want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{})); d != "" {
-		t.Errorf("(- want, + got):\n%s", d)
-	}
+	require.Equal(t, "it", want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{}))
 }
 
 func TestTurbo(t *testing.T) {

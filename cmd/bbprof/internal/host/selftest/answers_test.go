@@ -9,14 +9,12 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func blocks(t *testing.T) []Block {
 	t.Helper()
-	b, err := Blocks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.Get(Blocks())(t)
 	return b
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestMC: an old llvm-mc that is called without a version does not hide a new one, and what cannot name opcodes says why.
@@ -25,9 +27,7 @@ func TestMC(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for tool, script := range test.tools {
-			if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		}
 		t.Setenv("PATH", dir)
 		tool, why := MC(t.Context(), test.version, "znver9")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -18,19 +19,13 @@ import (
 
 func decode(t *testing.T, digits string) []asm.Inst {
 	t.Helper()
-	insts, err := asm.Decode(unhex(t, digits))
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(unhex(t, digits)))(t)
 	return insts
 }
 
 func unhex(t *testing.T, digits string) []byte {
 	t.Helper()
-	code, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := require.Get(hex.DecodeString(strings.ReplaceAll(digits, " ", "")))(t)
 	return code
 }
 
@@ -76,12 +71,8 @@ func TestGroups(t *testing.T) {
 			r, _ := q.describe(g)
 			got, cycles = append(got, r.Text), append(cycles, r.Documented)
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.cycles, cycles); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, got)
+		require.Equal(t, c.name, c.cycles, cycles)
 	}
 }
 
@@ -120,16 +111,11 @@ func TestApply(t *testing.T) {
 			}
 			continue
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, got)
 	}
 	// every rip-relative operand reaches the place that it reached in the block, wherever it stands
 	code := change{copies: 3, spread: [][]byte{nop1, nop8, nop1}}.apply(insts)
-	moved, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := require.Get(asm.Decode(code))(t)
 	for _, in := range moved {
 		if in.RIPDisp > 0 {
 			if at := int64(in.Offset+len(in.Bytes)) + in.Mem[0].Disp; at != 0x1a {
@@ -299,10 +285,7 @@ func TestFind(t *testing.T) {
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a, err := Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{}))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
@@ -314,11 +297,8 @@ func TestFind(t *testing.T) {
 
 // TestSlack: how many are free is right to one instruction, whatever the block.
 func TestSlack(t *testing.T) {
-	a, err := Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
-		profiler.Block{Code: unhex(t, "480fafc0")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := require.Get(Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
+		profiler.Block{Code: unhex(t, "480fafc0")}, Options{}))(t)
 	want := map[string]float64{"nop": 17, "load": 9, "store": 6, "multiply": 2, "vector add": 6, "integer": 17}
 	for class, free := range want {
 		s := a.slackOf(class)
@@ -354,10 +334,7 @@ func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Resul
 // both as long as the time are named although cutting one saves nothing.
 func TestSlackInTheWay(t *testing.T) {
 	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
-	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true}))(t)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
 	}
@@ -374,22 +351,16 @@ func TestParts(t *testing.T) {
 			return verdict.Unmappable
 		}
 	}
-	a, err := Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{}))(t)
 	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
 		t.Errorf("%+v", a.Parts)
 	}
-	a, err = Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
+	a = require.Get(Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
 		if !slices.Contains(texts, "paddd xmm0, xmm1") {
 			return verdict.SIGFPE
 		}
 		return ""
-	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{}))(t)
 	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
 		t.Errorf("%+v", p)
 	}
@@ -415,10 +386,7 @@ func (ports) Profile(_ context.Context, b profiler.Block) (profiler.Result, erro
 }
 
 func TestConflicts(t *testing.T) {
-	c, err := MeasureConflicts(context.Background(), ports{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(MeasureConflicts(context.Background(), ports{}))(t)
 	if groups := c.Groups(); !slices.ContainsFunc(groups, func(g []string) bool { return slices.Equal(g, []string{"vector add", "shuffle"}) }) {
 		t.Errorf("%q\n%s", groups, c)
 	}

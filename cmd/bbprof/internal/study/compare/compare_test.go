@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -14,14 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestDraw(t *testing.T) {
 	long, short := Draw(7, 2000, 4), Draw(7, 10, 4)
-	if d := cmp.Diff(long[:10], short); d != "" {
-		t.Errorf("the first layouts of a seed depend on how many there are:\n%s", d)
-	}
+	require.Equal(t, "the first layouts of a seed depend on how many there are", long[:10], short)
 	if cmp.Equal(short, Draw(8, 10, 4)) {
 		t.Error("two seeds make the same layouts")
 	}
@@ -91,14 +91,8 @@ func TestIdentical(t *testing.T) {
 		found := 0
 		for seed := range uint64(runs) {
 			b := &bench{rand: rand.New(rand.NewPCG(seed, 1)), scatter: 0.01}
-			pairs, _, err := RunUnpaired(context.Background(), Draw(seed, 33, 1), Draw(^seed, 33, 1), b.measure("a", moved), b.measure("b", moved))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := conclude(pairs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pairs, _ := require.Get2(RunUnpaired(context.Background(), Draw(seed, 33, 1), Draw(^seed, 33, 1), b.measure("a", moved), b.measure("b", moved)))(t)
+			c := require.Get(conclude(pairs))(t)
 			if c.Verdict != Same {
 				found++
 			}
@@ -113,10 +107,7 @@ func TestIdentical(t *testing.T) {
 func TestPairsHelp(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
 	slower := b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })
-	pairs, _, err := Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), slower)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pairs, _ := require.Get2(Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), slower))(t)
 	c, err := Paired(pairs)
 	if err != nil || c.Verdict != Slower || c.Low > 1 || c.High < 1 || c.WonA < 25 || c.WonA+c.WonB != 33 || c.Layouts != 33 {
 		t.Errorf("paired: %+v, %v", c, err)
@@ -130,10 +121,7 @@ func TestPairsHelp(t *testing.T) {
 	if c.Says[Slower]+c.Says[Faster]+c.Says[Same] != 33 || c.Says[Same] == 0 {
 		t.Errorf("single layouts say %v", c.Says)
 	}
-	pairs, _, err = RunUnpaired(context.Background(), Draw(1, 33, 3), Draw(2, 33, 3), b.measure("a", moved), slower)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pairs, _ = require.Get2(RunUnpaired(context.Background(), Draw(1, 33, 3), Draw(2, 33, 3), b.measure("a", moved), slower))(t)
 	if u, err := Unpaired(pairs); err != nil || u.Verdict != Same || u.Detects < 3*c.Detects || u.LayoutsFor(u.Detects) != 33 {
 		t.Errorf("unpaired: %+v, %v", u, err)
 	}
@@ -161,9 +149,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		if err != nil || got.Verdict != c.want {
 			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
 		}
-		if d := cmp.Diff(c.says, got.Says); d != "" {
-			t.Errorf("%s: what single layouts say (- want, + got):\n%s", c.name, d)
-		}
+		require.Equal(t, fmt.Sprintf("%s: what single layouts say", c.name), c.says, got.Says)
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -288,14 +274,8 @@ func TestRejections(t *testing.T) {
 
 func TestPlot(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	pairs, _, err := Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), b.measure("b", moved))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Paired(pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pairs, _ := require.Get2(Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), b.measure("b", moved)))(t)
+	c := require.Get(Paired(pairs))(t)
 	for name, f := range map[string]plot.Figure{"one": Figure("cycles", c, pairs), "all": FigureAll([]Conclusion{c, c})} {
 		var out bytes.Buffer
 		if err := f.Draw(&out); err != nil {

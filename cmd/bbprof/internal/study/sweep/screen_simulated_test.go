@@ -54,9 +54,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
 		require.Measure(t, err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	events, err := p.AllEvents(ctx)
 	if err != nil || len(events) < 30 {
 		t.Fatalf("%d events, %v", len(events), err)
@@ -73,10 +71,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f, err := Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened := 0
 	screened, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
 		o := options
@@ -95,9 +90,7 @@ func TestScreenEveryEvent(t *testing.T) {
 			}
 		}}, p.Close, nil
 	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, Plan{Runs: 1, Seed: 1}) // mov [rbx], rcx; mov rdx, [rdi]
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(screened) != len(events) || opened < len(events)/4 {
 		t.Errorf("%d of %d events, %d profilers", len(screened), len(events), opened)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -60,10 +61,7 @@ func selected(names ...string) (s []profiler.Event) {
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)
-	got, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), Plan{Runs: 1, Seed: 1, Done: func(n int) { done = n }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), Plan{Runs: 1, Seed: 1, Done: func(n int) { done = n }}))(t)
 	var names []string
 	for _, s := range got {
 		names = append(names, s.Column)

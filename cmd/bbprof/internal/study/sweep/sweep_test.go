@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -47,19 +48,13 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f, err := Distance(profiler.Setup{}, asm.RSI, asm.RDI, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Distance(profiler.Setup{}, asm.RSI, asm.RDI, values))(t)
 	return f
 }
 
 // TestRelate: a sweep over a core with a spike finds it where it was predicted.
 func TestRelate(t *testing.T) {
-	points, err := Run(context.Background(), &fake{of: aliasing}, []byte{0x90}, distances(t, 16, 8192, 16), Plan{Runs: 1, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := require.Get(Run(context.Background(), &fake{of: aliasing}, []byte{0x90}, distances(t, 16, 8192, 16), Plan{Runs: 1, Seed: 1}))(t)
 	all := Relate(points)
 	if r := all[0]; r.Column != "alias_4k" || r.N != 512 || r.R < 0.999 || r.Low > r.R || r.High < r.R {
 		t.Errorf("%+v", r)
@@ -165,9 +160,7 @@ func TestFactors(t *testing.T) {
 	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
 	code := func(f Factor, err error) profiler.Setup {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return f.Setup(f.Values[len(f.Values)-1])
 	}
 	if s := code(Code(base, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
