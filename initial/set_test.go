@@ -99,6 +99,5 @@ func TestSetWith(t *testing.T) {
 
 func set(t *testing.T, text string) Set {
 	t.Helper()
-	s := require.Get(ParseSet(text))(t)
-	return s
+	return require.Get(ParseSet(text))(t)
 }

@@ -20,8 +20,7 @@ var (
 func insts(t *testing.T, code string) []asm.Inst {
 	t.Helper()
 	b := require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)
-	list := require.Get(asm.Decode(b))(t)
-	return list
+	return require.Get(asm.Decode(b))(t)
 }
 
 func load(addr uint64, width int) asm.Access {

@@ -28,8 +28,7 @@ func start(t *testing.T, opts Options) *Profiler {
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
-	b := require.Get(hex.DecodeString(s))(t)
-	return b
+	return require.Get(hex.DecodeString(s))(t)
 }
 
 // measuredBy profiles until the result is not one that other work on the machine may explain; one that

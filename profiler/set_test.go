@@ -12,8 +12,7 @@ import (
 
 func parseSet(t *testing.T, text string) initial.Set {
 	t.Helper()
-	set := require.Get(initial.ParseSet(text))(t)
-	return set
+	return require.Get(initial.ParseSet(text))(t)
 }
 
 // TestSetStarts: a block starts from what is set, in registers of each kind and each encoding, and one

@@ -15,8 +15,7 @@ import (
 // decode makes instructions of bytes that are known to be some.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
-	insts := require.Get(asm.Decode(code))(t)
-	return insts
+	return require.Get(asm.Decode(code))(t)
 }
 
 // repeat is n times the same instruction.

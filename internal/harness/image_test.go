@@ -20,8 +20,7 @@ import (
 // decode makes instructions of bytes that are known to be some.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
-	insts := require.Get(asm.Decode(code))(t)
-	return insts
+	return require.Get(asm.Decode(code))(t)
 }
 
 var (
@@ -35,8 +34,7 @@ var plain = Harness{Init: initial.Paper(), Clock: TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
-	im := require.Get(Build(at, insts, copies, plain))(t)
-	return im
+	return require.Get(Build(at, insts, copies, plain))(t)
 }
 
 func TestBuildLayout(t *testing.T) {

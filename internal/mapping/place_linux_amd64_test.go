@@ -175,3 +175,30 @@ func TestStays(t *testing.T) {
 		t.Error("a read that becomes a write is not seen")
 	}
 }
+
+// So they are where a captured state makes that more than a page.
+func TestNoRoomToTraceReplayed(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, "48ff07") // inc qword ptr [rdi]
+	c := &initial.Captured{Address: 0x40_1000, Pages: []initial.Page{{Address: 0x50_0000, Writable: true}}}
+	c.GPR[asm.RDI], c.MXCSR = 0x50_0000, initial.DefaultMXCSR
+	for i := range 32 {
+		c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: 512, Words: [8]uint64{7: 1}})
+	}
+	traced := false
+	for room := uint64(18000); room < 24000; room += 500 {
+		const short = 1000
+		task := b.task(code)
+		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
+		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
+		task.Fixed = true
+		_, err := task.Replayed(c)
+		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
+			t.Errorf("%d bytes are left: %v", room, err)
+		}
+		traced = err == nil
+	}
+	if !traced {
+		t.Error("nowhere is there room")
+	}
+}

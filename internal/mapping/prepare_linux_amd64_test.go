@@ -97,8 +97,7 @@ func (b *bench) begin(t Task) (*Mapped, error) {
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	code := require.Get(hex.DecodeString(s))(t)
-	return code
+	return require.Get(hex.DecodeString(s))(t)
 }
 
 // What both images leave changed is put back.

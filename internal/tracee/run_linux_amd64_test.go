@@ -286,8 +286,7 @@ func TestStep(t *testing.T) {
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
 		t.Helper()
 		copy(c.DryRunCode(), append(code, 0xcc))
-		stop := require.Get(c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit))(t)
-		return stop
+		return require.Get(c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit))(t)
 	}
 	seen := map[uint64]int{}
 	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)

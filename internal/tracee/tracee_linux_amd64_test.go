@@ -46,8 +46,7 @@ func place(c *Tracee, emit func(e *asm.Emitter)) {
 // do expects a stop.
 func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 	t.Helper()
-	stop := require.Get(c.Do(ops, generous))(t)
-	return stop
+	return require.Get(c.Do(ops, generous))(t)
 }
 
 // mustServe checks that the child still works through a list.
@@ -74,6 +73,5 @@ func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	}
 	e.Int3()
 	copy(c.DryRunCode(), e.Bytes())
-	stop := require.Get(c.Try(ops, layout.DryRunCode, e.PC(), generous))(t)
-	return stop
+	return require.Get(c.Try(ops, layout.DryRunCode, e.PC(), generous))(t)
 }

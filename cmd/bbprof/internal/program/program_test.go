@@ -250,8 +250,7 @@ func newRunner(t *testing.T, o Options) *Runner {
 
 func tiny(t *testing.T, code ...string) Command {
 	t.Helper()
-	c := require.Get(NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))}))(t)
-	return c
+	return require.Get(NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))}))(t)
 }
 
 // run is Run, skipping where this host cannot.
@@ -355,8 +354,7 @@ int main(int argc, char **argv)
 
 func parseHex(t *testing.T, s string) uint64 {
 	t.Helper()
-	n := require.Get(strconv.ParseUint(s, 0, 64))(t)
-	return n
+	return require.Get(strconv.ParseUint(s, 0, 64))(t)
 }
 
 func TestRunFails(t *testing.T) {

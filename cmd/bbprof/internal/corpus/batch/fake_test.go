@@ -104,8 +104,7 @@ func block(i int) string { return fmt.Sprintf("48%08x", i) }
 
 func open(t testing.TB, text string) *input.Input {
 	t.Helper()
-	in := require.Get(input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved()))(t)
-	return in
+	return require.Get(input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved()))(t)
 }
 
 var schema = resultfile.NewSchema(false, []string{"id"})
@@ -217,6 +216,5 @@ func (l *lab) onlyOnce(t testing.TB) {
 
 func inputOf(t testing.TB, r io.Reader) *input.Input {
 	t.Helper()
-	in := require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
-	return in
+	return require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
 }

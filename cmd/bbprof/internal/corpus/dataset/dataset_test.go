@@ -366,3 +366,12 @@ func TestAgrees(t *testing.T) {
 		t.Error("nothing agrees")
 	}
 }
+
+// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
+func TestEveryColumnIsExplained(t *testing.T) {
+	for _, c := range explained(resultfile.NewSchema(true, nil)) {
+		if strings.HasPrefix(c.About, "as it was") {
+			t.Errorf("docs/reference.md does not explain column %s", c.Name)
+		}
+	}
+}

@@ -26,8 +26,7 @@ import (
 // open reads a text from standard input, one byte a read: nothing may depend on how it comes.
 func open(t *testing.T, text, column string) *Input {
 	t.Helper()
-	in := require.Get(Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"}))(t)
-	return in
+	return require.Get(Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"}))(t)
 }
 
 // readAll gives each row as "text=code" or "text!reason", and after | what it carries.

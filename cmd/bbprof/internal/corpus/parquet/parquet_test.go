@@ -285,8 +285,7 @@ func TestBombs(t *testing.T) {
 	deltas := func(all int32, first int32) []byte {
 		list := slices.Repeat([]int32{all}, rows)
 		list[0] = first
-		out := require.Get(new(delta.BinaryPackedEncoding).EncodeInt32(nil, list))(t)
-		return out
+		return require.Get(new(delta.BinaryPackedEncoding).EncodeInt32(nil, list))(t)
 	}
 	many := []byte{0x80, 1, 4, 0xff, 0xff, 0xff, 0xff, 7, 0} // 2^31-1 numbers in blocks of 128
 	var zeros bytes.Buffer

@@ -14,8 +14,7 @@ import (
 
 func blocks(t *testing.T) []Block {
 	t.Helper()
-	b := require.Get(Blocks())(t)
-	return b
+	return require.Get(Blocks())(t)
 }
 
 // TestTable: every block decodes to its text, and every core has an answer or a reason.

@@ -20,8 +20,7 @@ import (
 // command is a program to count, skipping where this host does not let one be traced.
 func command(t *testing.T, path string, args ...string) program.Command {
 	t.Helper()
-	c := require.Get(program.NewCommand(append([]string{path}, args...)))(t)
-	return c
+	return require.Get(program.NewCommand(append([]string{path}, args...)))(t)
 }
 
 // try counts by steps unless o says otherwise.

@@ -131,12 +131,3 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestCrashed(t *testing.T) {
-	for reason, want := range map[verdict.Reason]bool{verdict.SIGSEGV: true, verdict.UnalignedOperand: true, verdict.L1DMiss: false, verdict.Syscall: false, verdict.Alias4K: false} {
-		require.Equal(t, reason, want, Crashed(profiler.Result{Status: profiler.Rejected, Reason: reason}))
-	}
-	if Crashed(profiler.Result{Status: profiler.OK}) {
-		t.Error("a number is a crash")
-	}
-}

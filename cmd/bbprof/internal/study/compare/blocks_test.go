@@ -80,8 +80,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 // TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
 func TestBlocksKeepWhatTheySet(t *testing.T) {
 	set := func(text string) initial.Set {
-		s := require.Get(initial.ParseSet(text))(t)
-		return s
+		return require.Get(initial.ParseSet(text))(t)
 	}
 	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
 	for _, c := range []struct {
@@ -105,33 +104,6 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, sides[i], asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
 			}
 		}
-	}
-}
-
-// TestDataMoveTogether: what was equal stays equal, what was 0 stays 0, and a divisor keeps its
-// low byte.
-func TestDataMoveTogether(t *testing.T) {
-	for _, init := range initial.States() {
-		s := Layout{Data: 320}.setup(init)
-		data := uint64(320)
-		if init.Name == divisible {
-			data = 256
-		}
-		for r, was := range init.GPR {
-			want := was + data
-			if was == 0 {
-				want = 0
-			}
-			if s.Init.GPR[r] != want {
-				t.Errorf("%s: register %d is %#x, was %#x", init.Name, r, s.Init.GPR[r], was)
-			}
-		}
-		if s.Init.Fill != init.Fill+data {
-			t.Errorf("%s: memory holds %#x, was %#x", init.Name, s.Init.Fill, init.Fill)
-		}
-	}
-	if !slices.ContainsFunc(initial.States(), func(i initial.State) bool { return i.Name == divisible }) {
-		t.Errorf("no initial state is called %q", divisible)
 	}
 }
 

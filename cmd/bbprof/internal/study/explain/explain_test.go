@@ -133,8 +133,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	b := require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
-	return b
+	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
 // mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1

@@ -48,8 +48,7 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f := require.Get(Distance(profiler.Setup{}, asm.RSI, asm.RDI, values))(t)
-	return f
+	return require.Get(Distance(profiler.Setup{}, asm.RSI, asm.RDI, values))(t)
 }
 
 // TestRelate: a sweep over a core with a spike finds it where it was predicted.
